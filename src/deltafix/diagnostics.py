@@ -1,0 +1,63 @@
+"""Where something stands in a text, and how an error about it is shown.
+
+Invariant: a `Diagnostic` is data (code, message, span, help); `render` is the only place that
+draws carets, so the command line, exceptions and editors show the same thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["Diagnostic", "Span", "render", "suggest"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """Half-open range of a source text; lines and columns count from 1, offsets from 0."""
+
+    start: int
+    end: int
+    line: int
+    column: int
+    path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding: stable code, message with the values, its place, and what would be valid."""
+
+    code: str
+    message: str
+    span: Span | None = None
+    help: str | None = None
+    severity: str = "error"
+
+
+def suggest(name: str, known: Sequence[str]) -> str | None:
+    """The known name closest to `name`, or None if none is close (difflib ratio 0.6)."""
+    import difflib  # noqa: PLC0415  only on the error path
+
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return close[0] if close else None
+
+
+def render(diagnostic: Diagnostic, source: str | None = None) -> str:
+    """Draw a diagnostic as text: `path:line:column: error[CODE]: message`, line, caret, help."""
+    span = diagnostic.span
+    head = f"{diagnostic.severity}[{diagnostic.code}]: {diagnostic.message}"
+    if span is None:
+        lines = [head]
+    else:
+        lines = [f"{span.path or '<text>'}:{span.line}:{span.column}: {head}"]
+        if source is not None:
+            text = source.split("\n")
+            if 1 <= span.line <= len(text):
+                line = text[span.line - 1].expandtabs(1).rstrip("\r")
+                width = max(1, min(span.end - span.start, len(line) - span.column + 1))
+                number = str(span.line)
+                lines.append(f"{number} | {line}")
+                lines.append(f"{' ' * len(number)} | {' ' * (span.column - 1)}{'^' * width}")
+    if diagnostic.help:
+        lines.append(f"  help: {diagnostic.help}")
+    return "\n".join(lines)

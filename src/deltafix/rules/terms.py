@@ -1,0 +1,72 @@
+"""Terms: what stands inside a rule's literals.
+
+Invariant: terms are immutable and compare by value; `span` says where a term stands in its text
+and never takes part in comparison. Terms do not know their relation; types are found by `check`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from deltafix.diagnostics import Span
+
+__all__ = ["Aggregate", "BaseType", "Call", "Const", "Term", "Value", "Var", "Wildcard"]
+
+BaseType: TypeAlias = Literal["number", "unsigned", "float", "symbol"]
+"""The four base types: 64-bit signed, 64-bit unsigned, IEEE double, interned string."""
+
+Value: TypeAlias = int | float | str
+"""A value as users see it: `int` for number and unsigned, `float`, `str` for symbol."""
+
+
+@dataclass(frozen=True, slots=True)
+class Var:
+    """A logic variable; the same name is the same variable within one rule."""
+
+    name: str
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Wildcard:
+    """`_`: matches anything, each occurrence on its own."""
+
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A constant. `type` is fixed where the text fixes it (`1u`, `1.0`, `"a"`), else None."""
+
+    value: Value
+    type: BaseType | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An intrinsic functor applied to terms: `+ - * / % ^ band … cat strlen …`.
+
+    Unary minus is `Call("neg", (t,))`; `x ^ y` is exponentiation, as in Soufflé.
+    """
+
+    functor: str
+    args: tuple[Term, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """`count/sum/min/max/mean target : { body }`; `target` is None for count.
+
+    `body` is a `deltafix.rules.ast.Formula` (typed as object here: terms lie below formulae).
+    """
+
+    op: str
+    target: Term | None
+    body: object
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+Term: TypeAlias = Var | Wildcard | Const | Call | Aggregate
