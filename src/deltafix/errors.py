@@ -1,7 +1,8 @@
 """Every error deltafix raises on purpose, as one small tree.
 
 Invariant: an error carries a stable `code`, the offending values, and what would be valid;
-a class also subclasses the built-in a caller would already catch. Wording may change, codes may not.
+a class also subclasses the built-in a caller would already catch. Wording may change, codes may
+not.
 This module does not print: `diagnostics` renders errors that have a place in a text.
 """
 
@@ -16,6 +17,7 @@ __all__ = [
     "FactError",
     "InternalError",
     "LimitError",
+    "MissingDependencyError",
     "MissingRowError",
     "ProgramError",
     "SourceError",
@@ -31,6 +33,11 @@ class DeltafixError(Exception):
     """Base of everything deltafix raises on purpose. `code` is stable across releases."""
 
     code: ClassVar[str] = "DF000"
+
+    def __init__(self, message: str = "", **values: object) -> None:
+        super().__init__(message)
+        self.values = values
+        """The offending values by name (relation, row, column, line, …), for callers and tests."""
 
 
 class ProgramError(DeltafixError, ValueError):
@@ -106,6 +113,12 @@ class StateInUseError(StateError):
     """Another process holds the state; the message names it."""
 
     code = "DF501"
+
+
+class MissingDependencyError(DeltafixError, ImportError):
+    """An optional package is not installed; the message says which extra brings it."""
+
+    code = "DF600"
 
 
 class InternalError(DeltafixError, AssertionError):

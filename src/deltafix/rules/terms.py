@@ -7,17 +7,12 @@ and never takes part in comparison. Terms do not know their relation; types are 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from deltafix.diagnostics import Span
+from deltafix.facts.schema import BaseType, Value
 
 __all__ = ["Aggregate", "BaseType", "Call", "Const", "Term", "Value", "Var", "Wildcard"]
-
-BaseType: TypeAlias = Literal["number", "unsigned", "float", "symbol"]
-"""The four base types: 64-bit signed, 64-bit unsigned, IEEE double, interned string."""
-
-Value: TypeAlias = int | float | str
-"""A value as users see it: `int` for number and unsigned, `float`, `str` for symbol."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,182 @@
+"""The columnar doors: Arrow and numpy in, Arrow out.
+
+Invariant: a table that leaves here has the schema's columns in the schema's order, with the
+types of `ARROW_TYPES` and no nulls. Importing this module imports pyarrow (about 0.3 s), which is
+why `schema` and `delta` load it only when a table is asked for. Nothing here keeps rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from deltafix.errors import FactError, TypeMismatchError
+from deltafix.facts.schema import BaseType, Row, Schema
+
+__all__ = [
+    "ARROW_TYPES",
+    "arrow_schema",
+    "check_array",
+    "check_table",
+    "is_tabular",
+    "rows_from_table",
+    "table_from_rows",
+]
+
+ARROW_TYPES: Final[dict[BaseType, pa.DataType]] = {
+    "number": pa.int64(),
+    "unsigned": pa.uint64(),
+    "float": pa.float64(),
+    "symbol": pa.string(),
+}
+"""The Arrow type of each base type."""
+
+
+def arrow_schema(schema: Schema) -> pa.Schema:
+    """The Arrow schema of a relation: one non-null field per column."""
+    return pa.schema(
+        [
+            pa.field(column.name, ARROW_TYPES[column.type], nullable=False)
+            for column in schema.columns
+        ]
+    )
+
+
+def is_tabular(rows: object) -> bool:
+    """Whether `rows` is an Arrow table, or a frame that exports itself as one (polars, pandas)."""
+    return isinstance(rows, pa.Table | pa.RecordBatch) or hasattr(rows, "__arrow_c_stream__")
+
+
+def table_from_rows(schema: Schema, rows: Sequence[Row]) -> pa.Table:
+    """Rows already checked by `schema`, as a table. A nullary relation gives no columns."""
+    columns: list[Any] = list(zip(*rows, strict=True)) or [() for _ in schema.columns]
+    arrays = [
+        pa.array(values, ARROW_TYPES[column.type])
+        for column, values in zip(schema.columns, columns, strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, schema=arrow_schema(schema))
+
+
+def rows_from_table(table: pa.Table) -> list[Row]:
+    """A checked table as tuples of Python values, in its order.
+
+    A table without columns cannot say how many rows it has: the caller keeps that count.
+    """
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def check_table(schema: Schema, rows: Any) -> pa.Table:
+    """Check a table at the door. O(cells), without a Python object per cell when all is well.
+
+    Columns are taken by name when the table has the schema's names in any order, by position
+    when it has none of them; a mixture is refused, since either reading could be meant.
+
+    Args:
+        schema: the relation's schema.
+        rows: `pyarrow.Table`, `RecordBatch`, or anything with `__arrow_c_stream__`.
+
+    Returns:
+        A table with exactly `arrow_schema(schema)`.
+
+    Raises:
+        FactError: wrong number of columns, ambiguous names, or a null.
+        TypeMismatchError: a column of another kind, or a value outside the type's range.
+    """
+    table = _as_table(rows)
+    if table.num_columns != schema.arity:
+        message = (
+            f"{schema.relation}: the table has {table.num_columns} column(s) "
+            f"{table.column_names}, but {schema.show()} has {schema.arity}"
+        )
+        raise FactError(message, relation=schema.relation, value=table.column_names)
+    arrays = [
+        _cast(schema, position, array) for position, array in enumerate(_ordered(schema, table))
+    ]
+    return pa.Table.from_arrays(arrays, schema=arrow_schema(schema))
+
+
+def check_array(schema: Schema, rows: np.ndarray[Any, np.dtype[Any]]) -> pa.Table:
+    """Check a numpy array of shape (n, arity), integer or float, at the door.
+
+    Raises:
+        FactError: another shape than (n, arity).
+        TypeMismatchError: a dtype or value that does not fit a column.
+    """
+    if rows.ndim != 2 or rows.shape[1] != schema.arity:
+        message = (
+            f"{schema.relation}: the array has shape {rows.shape}, but {schema.show()} takes "
+            f"(n, {schema.arity})"
+        )
+        raise FactError(message, relation=schema.relation, value=rows.shape)
+    if rows.dtype.kind not in "iuf":
+        message = (
+            f"{schema.relation}: the array has dtype {rows.dtype}, but rows come as integers or "
+            "floats; give symbols as tuples or as an Arrow table"
+        )
+        raise TypeMismatchError(message, relation=schema.relation, value=str(rows.dtype))
+    columns = [pa.array(np.ascontiguousarray(rows[:, i])) for i in range(schema.arity)]
+    return check_table(schema, pa.Table.from_arrays(columns, names=list(schema.names)))
+
+
+def _as_table(rows: Any) -> pa.Table:
+    if isinstance(rows, pa.Table):
+        return rows
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    return pa.table(rows)
+
+
+def _ordered(schema: Schema, table: pa.Table) -> list[pa.ChunkedArray]:
+    names = table.column_names
+    if sorted(names) == sorted(schema.names):
+        return [table.column(name) for name in schema.names]
+    shared = sorted(set(names) & set(schema.names))
+    if shared:
+        message = (
+            f"{schema.relation}: the table's columns {names} share only {shared} with "
+            f"{schema.show()}; name all of them, or none to go by position"
+        )
+        raise FactError(message, relation=schema.relation, value=names)
+    return list(table.columns)
+
+
+def _cast(schema: Schema, position: int, array: pa.ChunkedArray) -> pa.ChunkedArray:
+    column = schema.columns[position]
+    if array.null_count:
+        row = array.is_null().index(True).as_py()
+        message = (
+            f"{schema.relation}: column {column.name!r} of row {row} is null, but relations hold "
+            "values only; drop the row or give a value"
+        )
+        raise FactError(message, relation=schema.relation, column=column.name, row=row)
+    wanted = ARROW_TYPES[column.type]
+    if array.type.equals(wanted):
+        return array
+    kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
+    if _fits(kind, column.type):
+        try:
+            return array.cast(wanted)
+        except pa.ArrowInvalid:
+            # Out of range: the value-by-value check below names the row.
+            for row, value in enumerate(array.to_pylist()):
+                schema.check_value(column, row, value)
+    message = (
+        f"{schema.relation}: column {column.name!r} is of Arrow type {array.type}, which does "
+        f"not fit {column.type}; it should be {wanted}"
+    )
+    raise TypeMismatchError(
+        message, relation=schema.relation, column=column.name, value=str(array.type)
+    )
+
+
+def _fits(kind: pa.DataType, base: BaseType) -> bool:
+    if base == "symbol":
+        return bool(
+            pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view()
+        )
+    if base == "float":
+        return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
+    return bool(pa.types.is_integer(kind))

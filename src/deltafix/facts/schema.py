@@ -1,0 +1,264 @@
+"""The shape of a relation's rows, and the check every row passes on its way in.
+
+Three nouns: a `Column` (name and base type), a `Schema` (a relation's columns in order), a `Row`
+(a tuple of Python values). Invariant: what leaves `Schema.check_rows` is a list of tuples of
+exactly `int`, `float` or `str`, of the right width and inside the type's range, so nothing
+further in checks again. Arrow and numpy have their own doors in `facts.arrow`. Nothing here
+stores, interns or sorts rows, and nothing here imports numpy or pyarrow.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias, cast
+
+from deltafix.errors import FactError, TypeMismatchError
+
+__all__ = [
+    "VALID_VALUES",
+    "BaseType",
+    "Column",
+    "Row",
+    "Schema",
+    "Value",
+    "show_row",
+    "show_value",
+]
+
+BaseType: TypeAlias = Literal["number", "unsigned", "float", "symbol"]
+"""The four base types: 64-bit signed, 64-bit unsigned, IEEE double, interned string."""
+
+Value: TypeAlias = int | float | str
+"""A value as users see it: `int` for number and unsigned, `float`, `str` for symbol."""
+
+Row: TypeAlias = tuple[Value, ...]
+"""One fact without its relation; the empty tuple is the one row of a nullary relation."""
+
+VALID_VALUES: Final[dict[BaseType, str]] = {
+    "number": "an int from -9223372036854775808 to 9223372036854775807",
+    "unsigned": "an int from 0 to 18446744073709551615",
+    "float": "a float, or an int that a float holds exactly",
+    "symbol": "a str without lone surrogates",
+}
+"""What a column of each base type takes, as error messages say it."""
+
+_RANGE: Final[dict[BaseType, tuple[int, int]]] = {
+    "number": (-(2**63), 2**63 - 1),
+    "unsigned": (0, 2**64 - 1),
+}
+_ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its name (unique in its relation) and base type."""
+
+    name: str
+    type: BaseType
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A relation's name and columns, in order; no columns for a nullary relation."""
+
+    relation: str
+    columns: tuple[Column, ...] = ()
+
+    @classmethod
+    def of(cls, relation: str, names: Sequence[str], types: Sequence[BaseType]) -> Schema:
+        """Build from parallel sequences. Raises ValueError if their lengths differ."""
+        pairs = zip(names, types, strict=True)
+        return cls(relation, tuple(Column(name, base) for name, base in pairs))
+
+    @classmethod
+    def infer(cls, relation: str, rows: Iterable[Row]) -> Schema:
+        """Guess from rows: columns `c0, c1, …`, typed by the first row (unsigned above 2^63 - 1).
+
+        For deltas written down by hand; a program's relations have declared schemas.
+        """
+        seen = list(rows)
+        types: list[BaseType] = []
+        for column in zip(*seen, strict=True):
+            if isinstance(column[0], str):
+                types.append("symbol")
+            elif isinstance(column[0], float):
+                types.append("float")
+            else:
+                types.append("number" if max(column) < 2**63 else "unsigned")
+        return cls.of(relation, [f"c{i}" for i in range(len(types))], types)
+
+    @property
+    def arity(self) -> int:
+        """Number of columns."""
+        return len(self.columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Column names, in order."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def types(self) -> tuple[BaseType, ...]:
+        """Base types, in order."""
+        return tuple(column.type for column in self.columns)
+
+    def show(self) -> str:
+        """The schema as a declaration spells it: `edge(x: symbol, y: number)`."""
+        inside = ", ".join(f"{column.name}: {column.type}" for column in self.columns)
+        return f"{self.relation}({inside})"
+
+    def check_rows(self, rows: Iterable[object]) -> list[Row]:
+        """Check rows at the door; O(cells), about 0.1 µs a cell when all is well.
+
+        Args:
+            rows: tuples (or lists) of Python values, one per column; numpy integers and
+                floats are taken as the int or float they stand for. bool is not a number.
+
+        Returns:
+            The rows in the order given, duplicates kept, as tuples of int, float and str.
+
+        Raises:
+            FactError: a row that is not a tuple, or of the wrong width.
+            TypeMismatchError: a value outside its column's type; names the relation, the
+                column, the row index from 0, the value, and what would be valid.
+        """
+        try:
+            batch: list[Row] = list(cast("Iterable[Row]", rows))
+        except TypeError:
+            raise self._not_rows(rows) from None
+        if not set(map(type, batch)) <= {tuple}:
+            batch = [self._as_tuple(index, row) for index, row in enumerate(batch)]
+        if not batch:
+            return batch
+        if set(map(len, batch)) != {self.arity}:
+            raise self._wrong_width(batch)
+        given = list(zip(*batch, strict=True))
+        checked = [self._check_column(*pair) for pair in zip(self.columns, given, strict=True)]
+        if all(new is old for new, old in zip(checked, given, strict=True)):
+            return batch
+        return list(zip(*checked, strict=True))
+
+    def check_value(self, column: Column, row: int, value: object) -> Value:
+        """Check one value, naming its row on failure; returns it as exactly int, float or str."""
+        match column.type:
+            case "symbol":
+                if isinstance(value, str):
+                    text = str.__str__(value)
+                    if text.isascii() or _encodable(text):
+                        return text
+            case "float":
+                number = _as_float(value)
+                if number is not None:
+                    return number
+            case "number" | "unsigned":
+                low, high = _RANGE[column.type]
+                whole = _as_int(value)
+                if whole is not None and low <= whole <= high:
+                    return whole
+        raise self.mismatch(column, row, value)
+
+    def mismatch(self, column: Column, row: int, value: object) -> TypeMismatchError:
+        """The error for a value that does not fit its column."""
+        message = (
+            f"{self.relation}: column {column.name!r} of row {row} is {value!r} "
+            f"({type(value).__name__}), but {column.type} takes {VALID_VALUES[column.type]}"
+        )
+        return TypeMismatchError(
+            message, relation=self.relation, column=column.name, row=row, value=value
+        )
+
+    def _check_column(self, column: Column, values: tuple[Value, ...]) -> tuple[Value, ...]:
+        # The usual case is decided per column by C loops (set, map, min, max); only a column
+        # that fails it is walked value by value, to normalise or to name the offender.
+        kinds = set(map(type, values))
+        if column.type == "symbol":
+            if kinds == {str} and all(map(str.isascii, cast("tuple[str, ...]", values))):
+                return values
+        elif column.type == "float":
+            if kinds == {float}:
+                return values
+        elif kinds == {int}:
+            low, high = _RANGE[column.type]
+            whole = cast("tuple[int, ...]", values)
+            if low <= min(whole) and max(whole) <= high:
+                return values
+        return tuple(self.check_value(column, row, value) for row, value in enumerate(values))
+
+    def _as_tuple(self, index: int, row: object) -> Row:
+        if isinstance(row, tuple | list):
+            return tuple(row)
+        message = (
+            f"{self.relation}: row {index} is {row!r} ({type(row).__name__}), but rows are "
+            f"tuples like {self._example()}; one row alone goes in a list: [{self._example()}]"
+        )
+        raise FactError(message, relation=self.relation, row=index, value=row)
+
+    def _not_rows(self, rows: object) -> FactError:
+        message = (
+            f"{self.relation}: rows are given as an iterable of tuples, an Arrow table or a "
+            f"numpy array, not as {type(rows).__name__}"
+        )
+        return FactError(message, relation=self.relation, value=rows)
+
+    def _wrong_width(self, batch: list[Row]) -> FactError:
+        row, values = next(pair for pair in enumerate(batch) if len(pair[1]) != self.arity)
+        message = (
+            f"{self.relation}: row {row} has {len(values)} value(s): {values!r}, but "
+            f"{self.show()} has {self.arity} column(s)"
+        )
+        return FactError(message, relation=self.relation, row=row, value=values)
+
+    def _example(self) -> str:
+        samples = {"number": "1", "unsigned": "1", "float": "1.0", "symbol": '"a"'}
+        inside = ", ".join(samples[base] for base in self.types)
+        return f"({inside},)" if self.arity == 1 else f"({inside})"
+
+
+def show_value(value: Value) -> str:
+    """A value as program text spells it: symbols quoted and escaped, floats with a point.
+
+    Floats round-trip (Python's repr); infinities and NaN show as `inf`, `-inf`, `nan`.
+    """
+    if isinstance(value, str):
+        return f'"{value.translate(_ESCAPES)}"'
+    return repr(value)
+
+
+def show_row(relation: str, row: Row) -> str:
+    """A fact as program text spells it, without the final point: `edge("a", 1)`."""
+    return f"{relation}({', '.join(map(show_value, row))})"
+
+
+def _as_int(value: object) -> int | None:
+    # numpy integers have __index__; numpy's bool is refused by name, it has no common base.
+    if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
+        return None
+    try:
+        return operator.index(value)  # type: ignore[arg-type]  # asking is the test
+    except TypeError:
+        return None
+
+
+def _as_float(value: object) -> float | None:
+    if isinstance(value, float):
+        return float(value)
+    if hasattr(value, "dtype") and getattr(value.dtype, "kind", "") == "f":
+        return float(cast("float", value))
+    whole = _as_int(value)
+    if whole is None:
+        return None
+    try:
+        number = float(whole)
+    except OverflowError:
+        return None
+    return number if int(number) == whole else None
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
