@@ -8,21 +8,32 @@ This module does not print: `diagnostics` renders errors that have a place in a 
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterable
+from typing import Any, ClassVar
 
 __all__ = [
     "BudgetError",
     "CancelledError",
+    "ChangeError",
+    "CycleError",
     "DeltafixError",
     "FactError",
+    "IncompleteActionError",
     "InternalError",
+    "LawError",
     "LimitError",
     "MissingDependencyError",
     "MissingRowError",
+    "OperatorError",
     "ProgramError",
+    "ReactiveError",
+    "ReducerError",
+    "SinkError",
     "SourceError",
     "StateError",
     "StateInUseError",
+    "StepContractError",
+    "SubscriberError",
     "TransactionError",
     "TypeMismatchError",
     "UnknownRelationError",
@@ -41,9 +52,17 @@ class DeltafixError(Exception):
 
 
 class ProgramError(DeltafixError, ValueError):
-    """A program cannot be accepted. Carries every diagnostic found, not only the first."""
+    """A program cannot be accepted. Carries every diagnostic found, not only the first.
+
+    `diagnostics` holds `deltafix.diagnostics.Diagnostic` values in text order; the message is
+    their rendered form.
+    """
 
     code = "DF100"
+
+    def __init__(self, message: str = "", diagnostics: Iterable[Any] = ()) -> None:
+        super().__init__(message)
+        self.diagnostics: tuple[Any, ...] = tuple(diagnostics)
 
 
 class FactError(DeltafixError, ValueError):
@@ -77,6 +96,12 @@ class SourceError(DeltafixError, OSError):
     """An input file or folder cannot be read or is not what it should be."""
 
     code = "DF300"
+
+
+class SinkError(DeltafixError, OSError):
+    """An output file or folder cannot be written."""
+
+    code = "DF301"
 
 
 class TransactionError(DeltafixError, RuntimeError):
@@ -119,6 +144,87 @@ class MissingDependencyError(DeltafixError, ImportError):
     """An optional package is not installed; the message says which extra brings it."""
 
     code = "DF600"
+
+
+class ReactiveError(DeltafixError, RuntimeError):
+    """A collection graph is used out of turn, or an operator broke its contract."""
+
+    code = "DF600"
+
+
+class OperatorError(ReactiveError):
+    """A user function raised; the epoch was rolled back. Names operator, key and value.
+
+    `operator` is the operator's label, `key` and `value` are what the function was given (None
+    when it does not apply); the original exception is `__cause__`.
+    """
+
+    code = "DF601"
+
+    def __init__(self, message: str, operator: str, key: object = None, value: object = None):
+        super().__init__(message)
+        self.operator = operator
+        self.key = key
+        self.value = value
+
+
+class ReducerError(ReactiveError, ValueError):
+    """A reducer breaks what its type claims, or is put together from parts that do not fit."""
+
+    code = "DF602"
+
+
+class SubscriberError(ReactiveError):
+    """A subscriber raised after its epoch was committed; the epoch stands, others were told."""
+
+    code = "DF603"
+
+
+class ChangeError(DeltafixError, ValueError):
+    """A value or a change that its change action, formula or fixpoint does not admit."""
+
+    code = "DF600"
+
+
+class IncompleteActionError(ChangeError, TypeError):
+    """A difference was asked of a change action without a minus operator."""
+
+    code = "DF601"
+
+
+class LawError(DeltafixError, AssertionError):
+    """A law does not hold; the message is the smallest counter-example, in words.
+
+    `law` is the law's name, `example` the values it fails on.
+    """
+
+    code = "DF610"
+
+    def __init__(self, message: str, law: str = "", example: tuple[object, ...] = ()) -> None:
+        super().__init__(message)
+        self.law = law
+        self.example = example
+
+
+class StepContractError(DeltafixError, ValueError):
+    """A level-1 caller broke an obligation: a delta that is not accurate, an unstable step."""
+
+    code = "DF620"
+
+
+class NotInFixpointError(DeltafixError, KeyError):
+    """The rank or the proof of an element that the fixpoint does not contain was asked for."""
+
+    code = "DF621"
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class CycleError(DeltafixError, ValueError):
+    """Counting derivations met a cycle, where a count cannot tell support from itself."""
+
+    code = "DF622"
 
 
 class InternalError(DeltafixError, AssertionError):
