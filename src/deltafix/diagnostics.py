@@ -6,10 +6,10 @@ draws carets, so the command line, exceptions and editors show the same thing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Diagnostic", "Span", "render", "suggest"]
+__all__ = ["Diagnostic", "Span", "render", "render_all", "suggest"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -61,3 +61,10 @@ def render(diagnostic: Diagnostic, source: str | None = None) -> str:
     if diagnostic.help:
         lines.append(f"  help: {diagnostic.help}")
     return "\n".join(lines)
+
+
+def render_all(diagnostics: Iterable[Diagnostic], sources: Mapping[str | None, str]) -> str:
+    """Several diagnostics as text, a blank line between; `sources` are the texts by path."""
+    return "\n\n".join(
+        render(found, sources.get(found.span.path) if found.span else None) for found in diagnostics
+    )

@@ -8,7 +8,7 @@ evaluates, types or orders anything.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeAlias
@@ -29,6 +29,8 @@ __all__ = [
     "RelationDecl",
     "Rule",
     "TypeDecl",
+    "conjunction",
+    "disjunction",
 ]
 
 
@@ -112,6 +114,22 @@ class Not:
 Formula: TypeAlias = Atom | Comparison | And | Or | Not
 
 
+def conjunction(parts: Iterable[Formula], span: Span | None = None) -> Formula:
+    """All of `parts`, in the one shape every door uses: flat, and no `And` around a single part."""
+    flat: list[Formula] = []
+    for part in parts:
+        flat.extend(part.parts if isinstance(part, And) else (part,))
+    return flat[0] if len(flat) == 1 else And(tuple(flat), span)
+
+
+def disjunction(parts: Iterable[Formula], span: Span | None = None) -> Formula:
+    """Any of `parts`, in the one shape every door uses: flat, and no `Or` around a single part."""
+    flat: list[Formula] = []
+    for part in parts:
+        flat.extend(part.parts if isinstance(part, Or) else (part,))
+    return flat[0] if len(flat) == 1 else Or(tuple(flat), span)
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """`heads :- body.`; several heads share one body; a fact has body `And(())`."""
@@ -138,7 +156,9 @@ class Directive:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Relations + rules + directives. `source` is the text it was read from, for error carets.
+    """Relations + rules + directives + pragmas (key and value).
+
+    `source` is the text it was read from, for error carets.
 
     Facts in the text are rules with an empty body. Declaration order is kept everywhere:
     printing, plans and deltas follow it.
@@ -150,6 +170,7 @@ class Program:
     types: tuple[TypeDecl, ...] = ()
     source: str | None = field(default=None, compare=False, repr=False)
     path: str | None = field(default=None, compare=False, repr=False)
+    pragmas: tuple[tuple[str, str], ...] = ()
 
     def relation(self, name: str) -> RelationDecl:
         """The declaration called `name`. Raises KeyError if there is none."""

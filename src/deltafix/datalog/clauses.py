@@ -1,0 +1,174 @@
+"""Bodies, facts and rules.
+
+Invariant: a `(` opens a body group unless an operator follows its closing bracket, so
+`(x + 1) = y` and `(a(x) ; b(x))` are told apart without trying both. Formulae come out in the
+shape of `rules.ast.conjunction`: flat, with no wrapper around a single part.
+"""
+
+from __future__ import annotations
+
+from deltafix.datalog.expressions import RELATIONAL, ExpressionParser
+from deltafix.rules.ast import (
+    And,
+    Atom,
+    Comparison,
+    Formula,
+    Not,
+    Or,
+    Rule,
+    conjunction,
+    disjunction,
+)
+from deltafix.rules.functors import CONSTRAINTS, INFIX
+from deltafix.rules.terms import Var
+
+__all__ = ["ClauseParser"]
+
+
+class ClauseParser(ExpressionParser):
+    """Reads `heads.` and `heads :- body.`"""
+
+    def clause(self) -> Rule:
+        """A fact or a rule, with its final dot."""
+        start = self.token
+        heads = [self.atom("a relation's name or a directive")]
+        if self.at("<="):
+            self.refuse("subsumption", self.take())
+            self.atom("the dominating head")
+        while self.accept(","):
+            heads.append(self.atom("another head"))
+        body: Formula = And(())
+        if self.accept(":-"):
+            body = self.disjunction()
+        elif not self.at("."):
+            self.fail(
+                f"expected `.` or `:-` after {'the head' if len(heads) == 1 else 'the heads'}, "
+                f"found {self.token.shown}"
+            )
+        self.end_of_clause()
+        return Rule(tuple(heads), body, self.since(start))
+
+    def end_of_clause(self) -> None:
+        if not self.at("."):
+            self.fail(f"expected `,`, `;` or `.` after this literal, found {self.token.shown}")
+        self.take()
+
+    def disjunction(self) -> Formula:
+        """`conjunction ; conjunction ; …`."""
+        start = self.token
+        parts = [self.conjunction()]
+        while self.accept(";"):
+            parts.append(self.conjunction())
+        return disjunction(parts, self.since(start))
+
+    def conjunction(self) -> Formula:
+        start = self.token
+        parts = [self.literal()]
+        while self.accept(","):
+            parts.append(self.literal())
+        return conjunction(parts, self.since(start))
+
+    def literal(self) -> Formula:
+        """An atom, comparison, test, negation, `true`, `false`, or a group."""
+        token = self.token
+        if token.text == "!" and token.kind == "punct":
+            self.take()
+            self.nest()
+            body = self.literal()
+            self.depth -= 1
+            return Not(body, self.since(token))
+        if token.text == "(" and token.kind == "punct" and self.opens_group():
+            self.nest()
+            self.take()
+            group = self.disjunction()
+            if not self.at(")"):
+                self.fail(f"expected `,`, `;` or `)` in this group, found {self.token.shown}")
+            self.take()
+            self.depth -= 1
+            return group
+        if token.kind == "ident" and not self.starts_functor():
+            return self.worded()
+        return self.comparison()
+
+    def worded(self) -> Formula:
+        """A literal that starts with a word which is no functor."""
+        token, after = self.token, self.peek()
+        if token.text in ("true", "false") and after.text != "(":
+            self.take()
+            return And((), token.span) if token.text == "true" else Or((), token.span)
+        if token.text in CONSTRAINTS and after.text == "(":
+            self.take()
+            arguments = self.arguments()
+            if len(arguments) != 2:
+                self.fail(f"`{token.text}` wants 2 arguments, {len(arguments)} given", token)
+            return Comparison(token.text, arguments[0], arguments[1], self.since(token))
+        dotted = after.text == "." and after.start == token.end and self.peek(2).start == after.end
+        if after.text == "(" or (dotted and self.peek(2).kind == "ident"):
+            return self.atom("a relation")
+        if after.kind in ("ident", "number", "string", "unsigned", "float") and (
+            after.text not in INFIX
+        ):
+            if token.text == "not":
+                self.fail("`not` is not a word of the language", token, "negation is `!atom(..)`")
+            self.fail(f"unexpected {after.shown} after `{token.text}`", after)
+        return self.comparison()
+
+    def opens_group(self) -> bool:
+        """Whether the `(` at hand holds literals rather than a term."""
+        closing = self.closing.get(self.position)
+        if closing is None:
+            return True
+        after = self.tokens[closing + 1]
+        return not (
+            after.kind in ("punct", "ident") and (after.text in RELATIONAL or after.text in INFIX)
+        )
+
+    def comparison(self) -> Formula:
+        start = self.token
+        left = self.term()
+        if not self.at(*RELATIONAL):
+            if isinstance(left, Var):
+                self.fail(
+                    f"`{left.name}` is neither an atom nor a comparison",
+                    start if self.at(",", ".", ";", ")", "}") else None,
+                    None
+                    if self.token.text in ("==", "=<", "=>", "<>", "!==")
+                    else f"write `{left.name}(...)` for a relation, or compare it: `{left.name} = ...`",
+                )
+            self.fail(f"expected one of {' '.join(RELATIONAL)} after this term, found "
+                      f"{self.token.shown}")  # fmt: skip
+        operator = self.take()
+        right = self.term()
+        if self.at(*RELATIONAL):
+            self.fail("comparisons do not chain", help="write `a < b, b < c`")
+        return Comparison(operator.text, left, right, self.since(start))
+
+    def atom(self, what: str) -> Atom:
+        """`relation(term, ...)`; dotted names are refused as components."""
+        start = self.expect_name(what)
+        name = start.text
+        while self.at(".") and self.peek().kind == "ident":
+            self.refuse("component", start)
+            self.take()
+            name = f"{name}.{self.take().text}"
+        if not self.at("("):
+            self.fail(
+                f"expected `(` after the relation `{name}`, found {self.token.shown}",
+                help=f"a relation without columns is written `{name}()`"
+                if self.at(",", ".", ":-")
+                else None,
+            )
+        arguments = self.arguments()
+        return Atom(name, arguments, self.since(start))
+
+    def aggregate_body(self) -> Formula:
+        """`{ body }`, or one atom."""
+        if not self.accept("{"):
+            return self.atom("`{` or an atom as the aggregate's body")
+        body = self.disjunction()
+        if not self.at("}"):
+            self.fail(
+                f"expected `,`, `;` or `}}` in the aggregate's body, found {self.token.shown}"
+            )
+        self.take()
+        return body

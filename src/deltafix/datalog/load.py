@@ -1,0 +1,99 @@
+"""The text door: characters in, a checked program or every diagnostic out.
+
+Invariant: `analyse` never raises for a bad program and never opens a file outside the program's
+folder. Names and types are checked only when the text could be read, so one slip does not
+produce a second, misleading error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from deltafix.datalog.lower import lower_types
+from deltafix.datalog.parser import Parser
+from deltafix.datalog.preprocess import preprocess
+from deltafix.datalog.source import decode
+from deltafix.diagnostics import Diagnostic, render_all
+from deltafix.errors import ProgramError, SourceError
+from deltafix.rules.ast import Program
+from deltafix.rules.check import check
+
+__all__ = ["Analysis", "analyse", "read_bytes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What one text turned out to be.
+
+    `program` is what could be read, also when there are errors. `diagnostics` are errors and
+    warnings in text order; `sources` holds every text read, by path, for carets.
+    """
+
+    program: Program
+    diagnostics: tuple[Diagnostic, ...]
+    sources: Mapping[str | None, str]
+
+    @property
+    def errors(self) -> tuple[Diagnostic, ...]:
+        """The diagnostics that refuse the program."""
+        return tuple(found for found in self.diagnostics if found.severity == "error")
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """The diagnostics that do not."""
+        return tuple(found for found in self.diagnostics if found.severity != "error")
+
+    def render(self) -> str:
+        """All diagnostics as text, with source lines and carets."""
+        return render_all(self.diagnostics, self.sources)
+
+    def raise_for_errors(self) -> None:
+        """Raise ProgramError with every error found, if there is one."""
+        if self.errors:
+            raise ProgramError(render_all(self.errors, self.sources), self.errors)
+
+
+def analyse(text: str | bytes, path: str | None = None) -> Analysis:
+    """Read, lower and check a program text. `path` names it and fences its `#include`s.
+
+    Linear in the text but for the strata (linear in the dependency graph) and for macros, which
+    are bounded. Works for any characters and any bytes.
+    """
+    source, found = decode(text, path)
+    tokens = preprocess(source, Path(path).parent if path is not None else None)
+    parser = Parser(tokens.tokens, source)
+    syntax = parser.program([item.span for item in tokens.found if item.span is not None])
+    types, wrong_types = lower_types(syntax)
+    program = Program(
+        tuple(syntax.relations),
+        tuple(syntax.rules),
+        tuple(syntax.directives),
+        types,
+        source.text,
+        path,
+        tuple(syntax.pragmas),
+    )
+    diagnostics = [*found, *tokens.found, *parser.found, *wrong_types]
+    if all(item.severity != "error" for item in diagnostics):
+        diagnostics.extend(check(program))
+    order = list(tokens.sources)
+    diagnostics.sort(key=lambda item: _place(item, order))
+    return Analysis(program, tuple(diagnostics), tokens.sources)
+
+
+def _place(found: Diagnostic, order: list[str | None]) -> tuple[int, int, str, str]:
+    if found.span is None:
+        return (-1, 0, found.code, found.message)
+    file = order.index(found.span.path) if found.span.path in order else len(order)
+    return (file, found.span.start, found.code, found.message)
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """The bytes of a program file. Raises SourceError when it cannot be read."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise SourceError(f"cannot read program {str(path)!r}: {reason}") from error

@@ -1,0 +1,327 @@
+"""Tokens to a program: declarations, directives, and recovery after an error.
+
+Invariant: every round of the outer loop consumes a token, and a clause that cannot be read costs
+one diagnostic. After an error reading resumes behind the next `.`, before the next directive, or,
+where only the final dot is missing, at the next line. Names and types are not looked at here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+from deltafix.datalog.clauses import ClauseParser
+from deltafix.datalog.cursor import SyntaxFault
+from deltafix.datalog.lexer import DIRECTIVES, END, Token
+from deltafix.diagnostics import Diagnostic, Span, suggest
+from deltafix.rules.ast import Attribute, Directive, RelationDecl, Rule
+
+__all__ = ["Parser", "Syntax", "TypeSyntax"]
+
+_QUALIFIERS: Final = ("brie", "btree", "btree_delete", "no_inline", "no_magic", "overridable")
+_HINTS: Final = ("inline", "magic")
+_IO: Final = ("input", "output", "printsize")
+_MISSING_DOT: Final = "after this literal, found"
+
+
+@dataclass(frozen=True, slots=True)
+class TypeSyntax:
+    """`.type name <: parents` as written, before the base type is known."""
+
+    name: str
+    parents: tuple[Token, ...]
+    subtype: bool
+    span: Span
+
+
+@dataclass(slots=True)
+class Syntax:
+    """What a text says, in text order."""
+
+    relations: list[RelationDecl] = field(default_factory=list)
+    rules: list[Rule] = field(default_factory=list)
+    directives: list[Directive] = field(default_factory=list)
+    types: list[TypeSyntax] = field(default_factory=list)
+    pragmas: list[tuple[str, str]] = field(default_factory=list)
+
+
+class Parser(ClauseParser):
+    """Reads a whole program; `found` holds what went wrong, `out` what could be read."""
+
+    def program(self, unreadable: Sequence[Span] = ()) -> Syntax:
+        """Read everything up to the end.
+
+        A clause that holds one of the `unreadable` places was already complained about by the
+        lexer; a syntax error in it would be an echo and is left out.
+        """
+        self.out = Syntax()
+        while self.token.kind != END:
+            before = self.position
+            start = self.token
+            self.depth = 0
+            try:
+                self.item()
+            except SyntaxFault as fault:
+                here = range(start.start, self.token.end + 1)
+                path = start.source.path
+                if not any(span.path == path and span.start in here for span in unreadable):
+                    self.found.append(self.blame(fault.diagnostic))
+                self.recover(fault.diagnostic, start.kind == "directive")
+            if self.position == before:
+                self.take()
+        return self.out
+
+    def blame(self, found: Diagnostic) -> Diagnostic:
+        """A missing dot is blamed on the place where it is missing, not on the next clause."""
+        if _MISSING_DOT in found.message and self.new_line():
+            last = self.tokens[self.position - 1]
+            return Diagnostic(
+                found.code, "expected `.` at the end of this clause",
+                last.source.span(last.end, last.end + 1), "add `.` here",
+            )  # fmt: skip
+        return found
+
+    def new_line(self) -> bool:
+        if self.position == 0:
+            return False
+        here, last = self.token, self.tokens[self.position - 1]
+        lines = here.kind == END or here.span.line > last.span.line
+        return (lines or here.kind == "directive") and here.kind in ("ident", "directive", END)
+
+    def recover(self, fault: Diagnostic, in_directive: bool) -> None:
+        if _MISSING_DOT in fault.message and self.new_line():
+            return
+        while self.token.kind not in (END, "directive"):
+            if in_directive and self.new_line() and self.peek().text == "(":
+                return
+            token = self.take()
+            if token.text == "." and token.kind == "punct":
+                return
+
+    def item(self) -> None:
+        token = self.token
+        if token.kind == "directive":
+            self.take()
+            getattr(self, f"read_{token.text[1:]}")(token)
+        elif token.text == "." and token.kind == "punct":
+            after = self.peek()
+            if after.kind != "ident" or after.start != token.end:
+                self.fail("this `.` ends nothing", help="remove it")
+            close = suggest(after.text, sorted(DIRECTIVES))
+            known = " ".join(f".{name}" for name in sorted(DIRECTIVES))
+            self.take()
+            self.take()
+            span = token.source.span(token.start, after.end)
+            hint = f"did you mean `.{close}`?" if close else f"valid: {known}"
+            raise SyntaxFault(
+                Diagnostic("DF104", f"there is no directive `.{after.text}`", span, hint)
+            )
+        else:
+            self.out.rules.append(self.clause())
+
+    # Declarations -----------------------------------------------------------------------------
+
+    def names(self, what: str) -> list[Token]:
+        """`name, name, …`, dotted names refused."""
+        names = [self.name(what)]
+        while self.accept(","):
+            names.append(self.name(what))
+        return names
+
+    def name(self, what: str) -> Token:
+        token = self.expect_name(what)
+        while self.at(".") and self.peek().kind == "ident" and self.token.start == token.end:
+            self.refuse("component", token)
+            self.take()
+            token = self.take()
+        return token
+
+    def read_decl(self, _: Token) -> None:
+        names = self.names("a relation's name")
+        self.expect("(", f"after `{names[-1].text}`")
+        attributes: list[Attribute] = []
+        while not self.at(")"):
+            column = self.expect_name("a column's name")
+            self.expect(":", f"between the column `{column.text}` and its type")
+            kind = self.name("a type")
+            attributes.append(Attribute(column.text, kind.text, self.since(column)))
+            if not self.accept(",") and not self.at(")"):
+                self.fail(f"expected `,` or `)` after a column, found {self.token.shown}")
+        self.take()
+        qualifiers, uses = self.qualifiers()
+        for name in names:
+            declared = RelationDecl(name.text, tuple(attributes), qualifiers, name.span)
+            self.out.relations.append(declared)
+            for use in uses:
+                self.out.directives.append(Directive(use.text, name.text, span=use.span))
+
+    def qualifiers(self) -> tuple[tuple[str, ...], list[Token]]:
+        """Words behind a declaration, and the old-style `input`/`output` among them."""
+        kept: list[str] = []
+        uses: list[Token] = []
+        while self.token.kind == "ident" and self.peek().text not in ("(", ".", ":-"):
+            token = self.token
+            if token.text == "choice" and self.peek().text == "-":
+                break
+            self.take()
+            if token.text in _IO:
+                uses.append(token)
+            elif token.text == "eqrel":
+                self.refuse("eqrel", token)
+            elif token.text in _HINTS:
+                self.refuse("hint", token)
+                kept.append(token.text)
+            elif token.text in _QUALIFIERS:
+                kept.append(token.text)
+            else:
+                valid = (*_QUALIFIERS, *_HINTS, *_IO, "eqrel", "choice-domain")
+                close = suggest(token.text, valid)
+                self.fail(
+                    f"there is no qualifier `{token.text}`", token,
+                    f"did you mean `{close}`?" if close else f"valid: {' '.join(valid)}",
+                )  # fmt: skip
+        if self.at("choice") and self.peek().text == "-" and self.peek(2).text == "domain":
+            self.refuse("choice", self.token)
+            self.position += 3
+            while True:
+                if self.at("("):
+                    self.skip_group()
+                else:
+                    self.expect_name("a column of the choice domain")
+                if not self.accept(","):
+                    break
+        return tuple(kept), uses
+
+    # Directives -------------------------------------------------------------------------------
+
+    def read_input(self, start: Token) -> None:
+        kind = start.text[1:]
+        while True:
+            names = self.names("a relation's name")
+            parameters: dict[str, str] = {}
+            if self.accept("("):
+                parameters = self.parameters()
+            for name in names:
+                held = MappingProxyType(dict(parameters))
+                self.out.directives.append(Directive(kind, name.text, held, name.span))
+            if not self.accept(","):
+                break
+
+    read_output = read_printsize = read_limitsize = read_input
+
+    def parameters(self) -> dict[str, str]:
+        """`key=value, …)`; a value is a string, a word or a number."""
+        found: dict[str, str] = {}
+        while not self.at(")"):
+            key = self.expect_name("a parameter's name")
+            self.expect("=", f"after the parameter `{key.text}`")
+            value = self.take()
+            if value.kind == "string":
+                text = str(value.value)
+            elif value.kind in ("ident", "number", "unsigned", "float"):
+                text = value.text
+            elif value.text == "-" and self.token.kind == "number":
+                text = f"-{self.take().text}"
+            else:
+                self.fail(f"expected a value for `{key.text}`, found {value.shown}", value)
+            found[key.text] = text
+            if not self.accept(",") and not self.at(")"):
+                self.fail(f"expected `,` or `)` after a parameter, found {self.token.shown}")
+        self.take()
+        return found
+
+    def read_pragma(self, _: Token) -> None:
+        values: list[str] = []
+        while self.token.kind == "string" and len(values) < 2:
+            values.append(str(self.take().value))
+        if not values:
+            self.fail("expected a quoted name", help='write `.pragma "name" "value"`')
+        self.out.pragmas.append((values[0], values[1] if len(values) > 1 else ""))
+
+    # Types ------------------------------------------------------------------------------------
+
+    def read_type(self, start: Token) -> None:
+        name = self.name("a type's name")
+        if self.accept("<:"):
+            parent = self.name("the type it is a subtype of")
+            self.out.types.append(TypeSyntax(name.text, (parent,), True, self.since(start)))
+        elif self.accept("="):
+            self.type_body(start, name)
+        else:
+            self.old_type(name, "symbol")
+
+    def old_type(self, name: Token, base: str) -> None:
+        """`.type t` and `.number_type t` of old programs: a subtype of a base type."""
+        parent = Token("ident", base, name.source, name.start, name.end)
+        self.out.types.append(TypeSyntax(name.text, (parent,), True, name.span))
+
+    def read_number_type(self, _: Token) -> None:
+        self.old_type(self.name("a type's name"), "number")
+
+    def read_symbol_type(self, _: Token) -> None:
+        self.old_type(self.name("a type's name"), "symbol")
+
+    def type_body(self, start: Token, name: Token) -> None:
+        if self.at("["):
+            self.refuse("record", name)
+            self.skip_group()
+            return
+        parents: list[Token] = []
+        branches = False
+        while True:
+            parents.append(self.name("a type"))
+            if self.at("{"):
+                branches = True
+                self.skip_group()
+            if not self.accept("|"):
+                break
+        if branches:
+            self.refuse("adt", name)
+        else:
+            self.out.types.append(TypeSyntax(name.text, tuple(parents), False, self.since(start)))
+
+    # Refused by name --------------------------------------------------------------------------
+
+    def read_comp(self, start: Token) -> None:
+        self.refuse("component", start)
+        while self.token.kind not in (END, "directive") and not self.at("{"):
+            self.take()
+        if self.at("{"):
+            self.skip_group()
+
+    def read_init(self, start: Token) -> None:
+        self.refuse("component", start)
+        self.skip_line(start)
+
+    def read_override(self, start: Token) -> None:
+        self.refuse("component", start)
+        self.skip_line(start)
+
+    def read_functor(self, start: Token) -> None:
+        self.refuse("functor", start)
+        self.skip_line(start)
+
+    def read_lattice(self, start: Token) -> None:
+        self.refuse("lattice", start)
+        while self.token.kind not in (END, "directive") and not self.at("{"):
+            self.take()
+        if self.at("{"):
+            self.skip_group()
+
+    def read_plan(self, start: Token) -> None:
+        self.refuse("plan", start)
+        while self.token.kind == "number" and self.peek().text == ":":
+            self.take()
+            self.take()
+            if self.at("("):
+                self.skip_group()
+            if not self.accept(","):
+                break
+
+    def skip_line(self, start: Token) -> None:
+        """Leave out the rest of the line of a refused directive."""
+        line = start.span.line
+        while self.token.kind not in (END, "directive") and self.token.span.line == line:
+            self.take()

@@ -1,0 +1,272 @@
+"""The part of the C preprocessor that Datalog programs use, on tokens.
+
+`#include "file"`, `#define` with and without parameters, `#undef`, `#ifdef`, `#ifndef`, `#else`,
+`#endif`. Invariant: a token keeps the place a reader would look at: in an included file its own
+line, from a macro the line of the macro's use. Working on tokens means that nothing needs a line
+map. Includes stay inside the program's folder. `#` and `##` operators and `#if` are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from deltafix.datalog.lexer import Token, tokenize
+from deltafix.datalog.source import Source, decode
+from deltafix.diagnostics import Diagnostic, suggest
+
+__all__ = ["Preprocessed", "preprocess"]
+
+MAX_INCLUDES: Final = 64
+"""Nested includes; a file that includes itself without a guard meets this limit."""
+
+MAX_EXPANSION: Final = 1_000_000
+"""Tokens that macros may produce in one program: bounds exponential macro bombs."""
+
+_DIRECTIVE: Final = re.compile(r"#[ \t]*([A-Za-z_]*)")
+_KNOWN: Final = ("include", "define", "undef", "ifdef", "ifndef", "else", "endif")
+
+
+@dataclass(frozen=True, slots=True)
+class _Macro:
+    parameters: tuple[str, ...] | None
+    body: tuple[Token, ...]
+
+
+@dataclass(slots=True)
+class Preprocessed:
+    """Tokens to parse, what went wrong, and every text read (by path, for error carets)."""
+
+    tokens: list[Token] = field(default_factory=list)
+    found: list[Diagnostic] = field(default_factory=list)
+    sources: dict[str | None, str] = field(default_factory=dict)
+
+
+class _Preprocessor:
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self.out = Preprocessed()
+        self.macros: dict[str, _Macro] = {}
+        self.expanded = 0
+        self.including: list[Path] = []
+
+    def report(self, place: Token, message: str, help: str | None = None) -> None:  # noqa: A002  the field's name
+        self.out.found.append(Diagnostic("DF107", message, place.span, help))
+
+    def file(self, source: Source) -> None:
+        self.out.sources[source.path] = source.text
+        tokens, found = tokenize(source)
+        self.out.found.extend(found)
+        conditions: list[tuple[Token, bool, bool]] = []  # opening line, taken now, saw #else
+        position = 0
+        while position < len(tokens):
+            token = tokens[position]
+            active = all(taken for _, taken, _ in conditions)
+            if token.kind == "cpp":
+                self.directive(token, conditions, active)
+                position += 1
+            elif not active:
+                position += 1
+            elif token.kind == "ident" and token.text in self.macros:
+                position = self.expand(tokens, position, token, self.out.tokens, frozenset())
+            else:
+                self.out.tokens.append(token)
+                position += 1
+        for opening, _, _ in conditions:
+            self.report(opening, "this condition is never closed", "close it with #endif")
+
+    def directive(
+        self, token: Token, conditions: list[tuple[Token, bool, bool]], active: bool
+    ) -> None:
+        match = _DIRECTIVE.match(token.text)
+        word = match.group(1) if match else ""
+        rest, found = tokenize(token.source, token.start + (match.end() if match else 1), token.end)
+        if word in ("ifdef", "ifndef"):
+            if len(rest) != 1 or rest[0].kind != "ident":
+                self.report(token, f"#{word} wants one name", f"write `#{word} NAME`")
+            defined = bool(rest) and rest[0].text in self.macros
+            conditions.append((token, defined == (word == "ifdef"), False))
+        elif word == "else":
+            if not conditions or conditions[-1][2]:
+                self.report(token, "#else without an open #ifdef or #ifndef")
+            else:
+                opening, taken, _ = conditions[-1]
+                conditions[-1] = (opening, not taken, True)
+        elif word == "endif":
+            if conditions:
+                conditions.pop()
+            else:
+                self.report(token, "#endif without an open #ifdef or #ifndef")
+        elif active:
+            handlers: dict[str, Callable[[Token, list[Token]], None]] = {
+                "include": self.include,
+                "define": self.define,
+                "undef": self.undefine,
+            }
+            handler = handlers.get(word)
+            if handler is None:
+                close = suggest(word, _KNOWN)
+                known = " ".join(f"#{name}" for name in _KNOWN)
+                self.report(
+                    token,
+                    f"`#{word}` is not a preprocessor line that deltafix reads",
+                    f"did you mean #{close}?" if close else f"valid: {known}",
+                )
+                return
+            self.out.found.extend(found)
+            handler(token, rest)
+
+    def define(self, token: Token, rest: list[Token]) -> None:
+        if not rest or rest[0].kind != "ident":
+            self.report(token, "#define wants a name", "write `#define NAME text`")
+            return
+        name, body, parameters = rest[0], rest[1:], None
+        if body and body[0].text == "(" and body[0].start == name.end:
+            close = next((i for i, part in enumerate(body) if part.text == ")"), None)
+            if close is None:
+                self.report(token, f"the parameters of {name.text} are never closed")
+                return
+            inner = body[1:close]
+            parameters = tuple(part.text for part in inner[::2])
+            commas = all(part.text == "," for part in inner[1::2])
+            names = all(part.kind == "ident" for part in inner[::2])
+            if not (commas and names) or (inner and len(inner) % 2 == 0):
+                self.report(token, f"the parameters of {name.text} are not names with commas")
+                return
+            body = body[close + 1 :]
+        self.macros[name.text] = _Macro(parameters, tuple(body))
+
+    def undefine(self, token: Token, rest: list[Token]) -> None:
+        if len(rest) != 1 or rest[0].kind != "ident":
+            self.report(token, "#undef wants one name", "write `#undef NAME`")
+            return
+        self.macros.pop(rest[0].text, None)
+
+    def include(self, token: Token, rest: list[Token]) -> None:
+        if len(rest) != 1 or rest[0].kind != "string":
+            self.report(token, "#include wants a file name", 'write `#include "file.dl"`')
+            return
+        name = str(rest[0].value)
+        if self.folder is None:
+            self.report(
+                rest[0],
+                f"cannot include {name!r}: the program was not read from a file",
+                "use Program.from_file, or pass path= to Program.parse",
+            )
+            return
+        # Soufflé looks beside the including file; the program's folder is the outer fence.
+        here = Path(token.source.path).parent if token.source.path else self.folder
+        try:
+            target = (here / name).resolve()
+            inside = target.is_relative_to(self.folder.resolve())
+        except (OSError, ValueError, RuntimeError) as error:
+            self.report(rest[0], f"cannot include {name!r}: {error}")
+            return
+        if not inside:
+            self.report(
+                rest[0],
+                f"{name!r} lies outside the program's folder",
+                "a program includes files of its own folder and the folders in it",
+            )
+            return
+        if len(self.including) >= MAX_INCLUDES:
+            self.report(rest[0], f"includes are nested more than {MAX_INCLUDES} deep")
+            return
+        try:
+            data = target.read_bytes()
+        except OSError as error:
+            siblings = sorted(p.name for p in here.glob("*.dl"))
+            close = suggest(name, siblings)
+            reason = error.strerror or str(error)
+            self.report(
+                rest[0],
+                f"cannot include {name!r}: {reason}",
+                f"did you mean {close!r}?" if close else None,
+            )
+            return
+        source, found = decode(data, str(here / name))
+        self.out.found.extend(found)
+        self.including.append(target)
+        self.file(source)
+        self.including.pop()
+
+    def expand(
+        self,
+        tokens: list[Token],
+        position: int,
+        place: Token,
+        into: list[Token],
+        hidden: frozenset[str],
+    ) -> int:
+        """Write the expansion of the macro at `position`; give the position after its use."""
+        name = tokens[position].text
+        macro = self.macros[name]
+        after = position + 1
+        arguments: list[list[Token]] = []
+        if macro.parameters is not None:
+            if after >= len(tokens) or tokens[after].text != "(":
+                into.append(tokens[position].moved_to(place))
+                return after
+            closed = _arguments(tokens, after, arguments)
+            wanted = len(macro.parameters)
+            if wanted == 0 and arguments == [[]]:
+                arguments = []
+            if closed is None or len(arguments) != wanted:
+                given = "no closing parenthesis" if closed is None else f"{len(arguments)} given"
+                self.report(place, f"macro {name} wants {wanted} arguments, {given}")
+                return len(tokens) if closed is None else closed
+            after = closed
+        parameters = macro.parameters or ()
+        replaced: list[Token] = []
+        for token in macro.body:
+            if token.kind == "ident" and token.text in parameters:
+                replaced.extend(arguments[parameters.index(token.text)])
+            else:
+                replaced.append(token)
+        self.expanded += len(replaced) + 1
+        if self.expanded > MAX_EXPANSION:
+            if self.expanded < 2 * MAX_EXPANSION:
+                self.report(place, f"macros expand to more than {MAX_EXPANSION:,} tokens")
+                self.expanded = 2 * MAX_EXPANSION
+            return after
+        self.rescan(replaced, place, into, hidden | {name})
+        return after
+
+    def rescan(
+        self, tokens: list[Token], place: Token, into: list[Token], hidden: frozenset[str]
+    ) -> None:
+        # A macro hidden by its own expansion is left alone, as C has it: no macro loops.
+        position = 0
+        while position < len(tokens):
+            token = tokens[position]
+            usable = token.kind == "ident" and token.text in self.macros
+            if usable and token.text not in hidden and len(hidden) <= MAX_INCLUDES:
+                position = self.expand(tokens, position, place, into, hidden)
+            else:
+                into.append(token.moved_to(place))
+                position += 1
+
+
+def _arguments(tokens: list[Token], opening: int, into: list[list[Token]]) -> int | None:
+    depth = 0
+    into.append([])
+    for position in range(opening, len(tokens)):
+        text = tokens[position].text if tokens[position].kind == "punct" else ""
+        depth += (text in ("(", "[", "{")) - (text in (")", "]", "}"))
+        if depth == 0:
+            return position + 1
+        if text == "," and depth == 1:
+            into.append([])
+        elif position != opening and tokens[position].kind != "cpp":
+            into[-1].append(tokens[position])
+    return None
+
+
+def preprocess(source: Source, folder: Path | None = None) -> Preprocessed:
+    """The tokens of `source` after `#` lines are obeyed. `folder` fences `#include`."""
+    preprocessor = _Preprocessor(folder)
+    preprocessor.file(source)
+    return preprocessor.out

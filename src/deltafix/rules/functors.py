@@ -1,0 +1,98 @@
+"""The intrinsic functors: their spelling, arity and typing. Data only; executors give the meaning.
+
+Invariant: a functor in `SIGNATURES` type-checks; whether an executor can run it is its business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = [
+    "CONSTRAINTS",
+    "GENERATORS",
+    "INFIX",
+    "PREFIX",
+    "PREFIX_POWER",
+    "SIGNATURES",
+    "Signature",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Argument and result types of a functor.
+
+    A type is a base type, `any` (each argument on its own), or a class whose members must all be
+    equal: `numeric` (number, unsigned, float), `integral` (number, unsigned), `same` (any one
+    type). A result that names a class has the arguments' type.
+    """
+
+    arguments: tuple[str, ...]
+    result: str
+    variadic: bool = False
+
+    def argument(self, position: int) -> str:
+        """The type wanted at a position (the last one repeats when variadic)."""
+        return self.arguments[min(position, len(self.arguments) - 1)]
+
+    def accepts(self, count: int) -> bool:
+        """Whether that many arguments are fine."""
+        if self.variadic:
+            return count >= len(self.arguments)
+        return count == len(self.arguments)
+
+
+_ARITHMETIC: Final = Signature(("numeric", "numeric"), "numeric")
+_BITWISE: Final = Signature(("integral", "integral"), "integral")
+
+SIGNATURES: Final[dict[str, Signature]] = {
+    **dict.fromkeys(("+", "-", "*", "/", "^"), _ARITHMETIC),
+    "%": _BITWISE,
+    **dict.fromkeys(("band", "bor", "bxor", "bshl", "bshr", "bshru"), _BITWISE),
+    **dict.fromkeys(("land", "lor", "lxor"), _BITWISE),
+    "neg": Signature(("numeric",), "numeric"),
+    "bnot": Signature(("integral",), "integral"),
+    "lnot": Signature(("integral",), "integral"),
+    "min": Signature(("same", "same"), "same", variadic=True),
+    "max": Signature(("same", "same"), "same", variadic=True),
+    "cat": Signature(("symbol", "symbol"), "symbol", variadic=True),
+    "strlen": Signature(("symbol",), "number"),
+    "substr": Signature(("symbol", "number", "number"), "symbol"),
+    "ord": Signature(("symbol",), "number"),
+    "to_number": Signature(("any",), "number"),
+    "to_unsigned": Signature(("any",), "unsigned"),
+    "to_float": Signature(("any",), "float"),
+    "to_string": Signature(("any",), "symbol"),
+}
+"""Every functor but `as`, whose second argument names a type."""
+
+GENERATORS: Final = ("range", "autoinc")
+"""Functors with many or changing values; named here so that they are refused by name."""
+
+CONSTRAINTS: Final = ("match", "contains")
+"""Comparisons spelt like functors: `match(pattern, text)`, `contains(part, text)`."""
+
+INFIX: Final[dict[str, tuple[int, int]]] = {
+    "lor": (1, 2),
+    "lxor": (3, 4),
+    "land": (5, 6),
+    "bor": (7, 8),
+    "bxor": (9, 10),
+    "band": (11, 12),
+    "bshl": (13, 14),
+    "bshr": (13, 14),
+    "bshru": (13, 14),
+    "+": (15, 16),
+    "-": (15, 16),
+    "*": (17, 18),
+    "/": (17, 18),
+    "%": (17, 18),
+    "^": (22, 21),
+}
+"""Binding power to the left and to the right, Soufflé's; the larger side binds first."""
+
+PREFIX: Final[dict[str, str]] = {"-": "neg", "bnot": "bnot", "lnot": "lnot"}
+"""Prefix spelling -> functor; all bind tighter than `*` and looser than `^`."""
+
+PREFIX_POWER: Final = 20
