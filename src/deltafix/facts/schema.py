@@ -174,7 +174,8 @@ class Schema:
         # that fails it is walked value by value, to normalise or to name the offender.
         kinds = set(map(type, values))
         if column.type == "symbol":
-            if kinds == {str} and all(map(str.isascii, cast("tuple[str, ...]", values))):
+            texts = cast("tuple[str, ...]", values)
+            if kinds == {str} and (all(map(str.isascii, texts)) or _encodable("".join(texts))):
                 return values
         elif column.type == "float":
             if kinds == {float}:

@@ -1,0 +1,124 @@
+"""Where output rows go: the files a program's `.output` directives name, or standard output.
+
+Invariant: a file appears whole or not at all (written beside its place, then renamed), and a
+program's text chooses files only below the output folder its user names. Printing rows is
+`codec`'s work; nothing here keeps rows or knows the engine.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from deltafix.errors import SinkError
+from deltafix.facts.codec import FactFormat, write_facts
+from deltafix.facts.schema import Row, Schema
+from deltafix.facts.source import inside
+
+__all__ = ["output_path", "print_relation", "print_size", "write_output"]
+
+
+def write_output(
+    schema: Schema,
+    parameters: Mapping[str, str],
+    rows: Iterable[Row],
+    folder: Path | None,
+    stdout: TextIO,
+) -> Path | None:
+    """Write one `.output` directive's relation.
+
+    Parameters, as in Soufflé: `IO` (`file`, the default, or `stdout`), `filename` (below
+    `folder`; `<relation>.csv` unless given, `.gz` for gzip), `delimiter`, `headers`, `rfc4180`.
+
+    Args:
+        schema: the relation's schema.
+        parameters: the directive's parameters.
+        rows: what to write, in this order.
+        folder: where files go, made if missing; None prints every relation (`-D -`).
+        stdout: where printed relations go.
+
+    Returns:
+        The file written, or None if the relation was printed.
+
+    Raises:
+        SinkError: a file that cannot be written; another `IO`.
+        SourceError: a file name outside `folder`.
+        FactError: a parameter not understood, or a symbol that could not be read back.
+    """
+    form = FactFormat.from_parameters(schema.relation, parameters)
+    kind = parameters.get("IO", "file")
+    if kind not in ("file", "stdout"):
+        message = f"{schema.relation}: IO={kind} is not supported for output; valid: file, stdout"
+        raise SinkError(message, relation=schema.relation, value=kind)
+    if kind == "stdout" or folder is None:
+        print_relation(schema, rows, form, stdout)
+        return None
+    path = output_path(schema.relation, parameters, folder)
+    with _whole_file(path) as stream:
+        write_facts(rows, schema, form, stream, str(path))
+    return path
+
+
+def output_path(relation: str, parameters: Mapping[str, str], folder: Path) -> Path:
+    """The file an `.output` directive names."""
+    return inside(folder, parameters.get("filename", f"{relation}.csv"), relation)
+
+
+def print_relation(schema: Schema, rows: Iterable[Row], form: FactFormat, stdout: TextIO) -> None:
+    """Print a relation the way Soufflé does under `-D -`: name and rows between rules."""
+    text = io.StringIO()
+    write_facts(rows, schema, FactFormat(form.delimiter, False, form.rfc4180), text, "<stdout>")
+    stdout.write(f"---------------\n{schema.relation}\n")
+    if form.headers:
+        stdout.write(form.delimiter.join(schema.names) + "\n")
+    stdout.write(f"===============\n{text.getvalue()}===============\n")
+
+
+def print_size(relation: str, count: int, stdout: TextIO) -> None:
+    """Print what `.printsize` asks for: name, tab, number of rows."""
+    stdout.write(f"{relation}\t{count}\n")
+
+
+@contextmanager
+def _whole_file(path: Path) -> Iterator[TextIO]:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise _refused(path, error) from None
+    unfinished = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as raw:
+            if path.suffix == ".gz":
+                # No name, no time: equal rows make equal files.
+                with (
+                    gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed,
+                    io.TextIOWrapper(packed, encoding="utf-8", newline="") as stream,
+                ):
+                    yield stream
+            else:
+                with io.TextIOWrapper(raw, encoding="utf-8", newline="") as stream:
+                    yield stream
+        unfinished.chmod(0o666 & ~_umask())
+        unfinished.replace(path)
+    except OSError as error:
+        raise _refused(path, error) from None
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _refused(path: Path, error: OSError) -> SinkError:
+    return SinkError(f"{path}: cannot be written: {error.strerror or error}", path=str(path))
+
+
+def _umask() -> int:
+    # mkstemp makes private files; an output file has the rights any new file would have.
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

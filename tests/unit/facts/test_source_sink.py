@@ -1,0 +1,117 @@
+"""Where fact files lie: names stay inside their folder, files appear whole, .gz both ways."""
+
+from __future__ import annotations
+
+import gzip
+from io import StringIO
+
+import pytest
+
+from deltafix.errors import FactError, SinkError, SourceError
+from deltafix.facts.schema import Schema
+from deltafix.facts.sink import print_size, write_output
+from deltafix.facts.source import read_input
+
+FLAGGED = Schema.of("edge", ["x", "y"], ["number", "number"])
+NAME = Schema.of("name", ["x"], ["symbol"])
+
+
+def rows(found):
+    return found if isinstance(found, list) else [tuple(row.values()) for row in found.to_pylist()]
+
+
+def test_the_default_name_is_the_relation_with_facts(tmp_path):
+    (tmp_path / "edge.facts").write_text("1\t2\n")
+    assert rows(read_input(FLAGGED, {}, tmp_path)) == [(1, 2)]
+
+
+def test_a_packed_file_serves_when_the_plain_one_is_missing(tmp_path):
+    (tmp_path / "edge.facts.gz").write_bytes(gzip.compress(b"1\t2\n"))
+    assert rows(read_input(FLAGGED, {}, tmp_path)) == [(1, 2)]
+    (tmp_path / "edge.facts").write_text("3\t4\n")
+    assert rows(read_input(FLAGGED, {}, tmp_path)) == [(3, 4)]
+
+
+def test_a_file_name_and_format_of_the_directive(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "e.csv").write_text("x,y\n1,2\n")
+    parameters = {"filename": "in/e.csv", "delimiter": ",", "headers": "true"}
+    assert rows(read_input(FLAGGED, parameters, tmp_path)) == [(1, 2)]
+
+
+def test_standard_input(tmp_path, monkeypatch):
+    class Stdin:
+        buffer = __import__("io").BytesIO(b"1\t2\n")
+
+    monkeypatch.setattr("sys.stdin", Stdin)
+    assert rows(read_input(FLAGGED, {"IO": "stdin"}, tmp_path)) == [(1, 2)]
+
+
+@pytest.mark.parametrize("name", ["../e.facts", "/etc/passwd", "a/../../e", "", "a\0b"])
+def test_a_name_that_leaves_the_folder_is_refused(tmp_path, name):
+    for act in (
+        lambda: read_input(FLAGGED, {"filename": name}, tmp_path),
+        lambda: write_output(FLAGGED, {"filename": name}, [], tmp_path, StringIO()),
+    ):
+        with pytest.raises(SourceError, match="leaves the folder"):
+            act()
+
+
+def test_missing_unreadable_and_damaged_files_are_source_errors(tmp_path):
+    with pytest.raises(SourceError, match=r"edge.facts: no such fact file for edge\(x: number"):
+        read_input(FLAGGED, {}, tmp_path)
+    (tmp_path / "d").mkdir()
+    with pytest.raises(SourceError, match="cannot be read: Is a directory"):
+        read_input(FLAGGED, {"filename": "d"}, tmp_path)
+    (tmp_path / "e.gz").write_bytes(b"not packed")
+    with pytest.raises(SourceError, match="cannot be read"):
+        read_input(FLAGGED, {"filename": "e.gz"}, tmp_path)
+
+
+def test_kinds_of_input_and_output_that_are_not_supported_say_which_are(tmp_path):
+    with pytest.raises(SourceError, match=r"IO=sqlite is not supported .* valid: file, stdin"):
+        read_input(FLAGGED, {"IO": "sqlite"}, tmp_path)
+    with pytest.raises(SinkError, match=r"IO=sqlite is not supported .* valid: file, stdout"):
+        write_output(FLAGGED, {"IO": "sqlite"}, [], tmp_path, StringIO())
+
+
+def test_output_makes_its_folder_and_leaves_nothing_else(tmp_path):
+    out = tmp_path / "deep" / "out"
+    assert write_output(FLAGGED, {}, [(1, 2)], out, StringIO()) == out / "edge.csv"
+    assert [path.name for path in out.iterdir()] == ["edge.csv"]
+    assert (out / "edge.csv").read_text() == "1\t2\n"
+
+
+def test_output_by_extension_is_packed_and_reproducible(tmp_path):
+    for folder in ("a", "b"):
+        write_output(FLAGGED, {"filename": "e.gz"}, [(1, 2)], tmp_path / folder, StringIO())
+    packed = (tmp_path / "a" / "e.gz").read_bytes()
+    assert packed == (tmp_path / "b" / "e.gz").read_bytes()
+    assert gzip.decompress(packed) == b"1\t2\n"
+
+
+def test_a_file_that_fails_half_way_leaves_the_old_one(tmp_path):
+    write_output(NAME, {}, [("old",)], tmp_path, StringIO())
+    with pytest.raises(FactError, match="line break"):
+        write_output(NAME, {}, [("new",)] * 20_000 + [("a\nb",)], tmp_path, StringIO())
+    assert (tmp_path / "name.csv").read_text() == "old\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["name.csv"]
+
+
+def test_a_place_that_cannot_be_written_is_a_sink_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SinkError, match="cannot be written"):
+        write_output(FLAGGED, {}, [], tmp_path / "file", StringIO())
+
+
+def test_printing_follows_souffles_form(tmp_path):
+    stdout = StringIO()
+    write_output(FLAGGED, {}, [(1, 2)], None, stdout)
+    write_output(FLAGGED, {"IO": "stdout", "headers": "true"}, [(3, 4)], tmp_path, stdout)
+    print_size("edge", 2, stdout)
+    assert stdout.getvalue() == (
+        "---------------\nedge\n===============\n1\t2\n===============\n"
+        "---------------\nedge\nx\ty\n===============\n3\t4\n===============\n"
+        "edge\t2\n"
+    )
+    assert list(tmp_path.iterdir()) == []
