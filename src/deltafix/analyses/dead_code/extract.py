@@ -1,0 +1,322 @@
+"""From one file's bytes to its fragment: the function that Spark maps and `--local` calls.
+
+    bytes -> ast -> definitions (here) + references (references.py) -> Fragment
+
+Invariant: `extract` is a pure function of (path, bytes, prefix); it parses and never imports or
+runs what it reads. A file that cannot be read yields a fragment with `error` set instead of an
+exception: one broken file must not stop the other thousand.
+What a name means in *other* files is left to `program.dl`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+
+from deltafix.analyses.dead_code import policy
+from deltafix.analyses.dead_code.entry_points import is_project_file, project_fragment
+from deltafix.analyses.dead_code.exports import all_entries
+from deltafix.analyses.dead_code.facts import Fragment, Place
+from deltafix.analyses.dead_code.modules import ModuleName, module_facts, module_of
+from deltafix.analyses.dead_code.references import References, dotted_name
+from deltafix.analyses.dead_code.scopes import Scope, annotate_imports, collect
+
+__all__ = ["extract"]
+
+_KEEP = re.compile(r"#.*(?:deltafix:\s*keep\b|noqa:[\w\s,]*\bdead\b)")
+_KEEP_IMPORT = re.compile(r"#.*(?:deltafix:\s*keep\b|noqa(?!:)|noqa:[\w\s,]*\b(?:dead|F401)\b)")
+_TEST_HOOKS = frozenset(
+    "setup_module teardown_module setup_function teardown_function setup_class teardown_class "
+    "setup_method teardown_method setUp tearDown setUpClass tearDownClass setUpModule "
+    "tearDownModule load_tests".split()
+)
+_INERT = (
+    ast.Name, ast.Attribute, ast.Constant, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Starred,
+    ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Subscript, ast.Slice,
+    ast.JoinedStr, ast.FormattedValue,
+)  # fmt: skip
+
+
+def extract(path: str, data: bytes, prefix: str = "") -> Fragment:
+    """The facts of one file. `path` is relative to the analysed folder, which is package `prefix`.
+
+    Never raises for bad content: syntax errors, undecodable bytes, null bytes and nesting beyond
+    Python's own limit come back as `Fragment.error`. O(size of the file).
+    """
+    try:
+        if is_project_file(path):
+            return project_fragment(path, data)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the analysed code's SyntaxWarnings are not ours
+            tree = ast.parse(data, filename=path)
+            return _Definitions(path, data, module_of(path, prefix)).run(tree)
+    except SyntaxError as error:
+        where = f"line {error.lineno}: " if error.lineno else ""
+        return Fragment(path, error=f"{where}{error.msg}")
+    except RecursionError:
+        return Fragment(path, error="nested too deeply for Python's own parser limits")
+    except (ValueError, MemoryError) as error:
+        return Fragment(path, error=str(error) or type(error).__name__)
+
+
+class _Definitions(References):
+    """Adds definitions to `References`: symbols, scopes, decorators, bases, exports, roots."""
+
+    def __init__(self, path: str, data: bytes, module: ModuleName) -> None:
+        super().__init__(module)
+        self.path = path
+        self.places: list[Place] = []
+        self.is_test = policy.is_test_file(path)
+        marked = b"deltafix:" in data or b"noqa" in data
+        self.lines = data.decode("utf-8", "replace").splitlines() if marked else []
+
+    def run(self, tree: ast.Module) -> Fragment:
+        module = self.module.canonical
+        self.facts.extend(module_facts(self.module))
+        self.places.append(Place(module, "module", 1))
+        name = self.path.rsplit("/", 1)[-1]
+        if self.is_test:
+            self.emit("test", module)
+        if name in {"__main__.py", "setup.py"}:
+            self.emit("given_root", module, f"entry point {name}")
+        for relation, value in all_entries(tree, self.module):
+            self.emit(relation, module, value)
+        collect(self.scope, tree.body, self.module)
+        for statement in tree.body:
+            self.visit(statement)
+        return Fragment.of(self.path, self.facts, self.places)
+
+    # -- symbols -------------------------------------------------------------------------------
+
+    def symbol(self, kind: str, name: str, lines: Sequence[int]) -> tuple[str, Scope]:
+        """Declare a symbol of the current block; returns its id and the scope it goes to."""
+        scope = self.scope.home(name)
+        identity = scope.child(name)
+        self.places.append(Place(identity, kind, lines[-1]))
+        self.emit("symbol", identity, kind)
+        self.emit("scope", identity, scope.owner)
+        if scope.kind != "function":
+            self.emit("named", identity, scope.owner, name)
+            if not name.startswith("_"):
+                self.emit("open_name", scope.owner, name)
+            parts = name.split("_")
+            for stop in range(1, len(parts)):
+                start = "_".join(parts[:stop]) + "_"
+                if start.strip("_"):
+                    self.emit("name_prefix", name, start)
+        if policy.is_dunder(name):
+            self.emit("kept", identity, scope.owner, "called by Python itself")
+        if scope.kind == "class" and not (name.startswith("__") and not policy.is_dunder(name)):
+            self.emit("overridable", identity, scope.owner)
+        if any(self._marked(line, _KEEP) for line in lines):
+            self.emit("given_root", identity, "marked in the source")
+        return identity, scope
+
+    def _marked(self, line: int, pattern: re.Pattern[str]) -> bool:
+        return line <= len(self.lines) and bool(pattern.search(self.lines[line - 1]))
+
+    def _test_root(self, identity: str, name: str, kind: str, scope: Scope) -> None:
+        if not self.is_test:
+            return
+        hook = name.startswith(("test", "pytest_")) or name in _TEST_HOOKS
+        if scope.kind == "module" and (hook or (kind == "class" and name.startswith("Test"))):
+            self.emit("test", identity)
+        elif scope.kind == "class" and hook:
+            self.emit("kept", identity, scope.owner, "called by the test runner")
+
+    def _decorators(self, nodes: list[ast.expr], identity: str, owner: str) -> None:
+        for node in nodes:
+            name = self._full_name(node.func if isinstance(node, ast.Call) else node)
+            self.emit("decorated", identity, owner, name)
+
+    def _full_name(self, node: ast.expr) -> str:
+        """A decorator's or base's dotted name with imports resolved; `*.setter` for methods."""
+        if isinstance(node, ast.Subscript):
+            node = node.value
+        written = dotted_name(node)
+        if not written:
+            return "<computed>"
+        first, _, rest = written.partition(".")
+        found = self.scope.lookup(first)
+        if found and found[1].imports:
+            written = ".".join([found[1].imports[0].dotted, *([rest] if rest else [])])
+        elif found and rest in {"setter", "getter", "deleter"}:
+            written = f"*.{rest}"
+        elif found and found[0].kind == "module":
+            written = f"{self.module.canonical}.{written}"
+        return written
+
+    # -- functions and classes -----------------------------------------------------------------
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        """A function or method: its body, defaults and annotations belong to it."""
+        kind = "method" if self.scope.home(node.name).kind == "class" else "function"
+        lines = [d.lineno for d in node.decorator_list] + [node.lineno]
+        identity, scope = self.symbol(kind, node.name, lines)
+        self._test_root(identity, node.name, kind, scope)
+        self._decorators(node.decorator_list, identity, scope.owner)
+        arguments = node.args
+        self.under(identity, node.decorator_list)
+        self.under(identity, [*arguments.defaults, *arguments.kw_defaults])
+        every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        every += [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
+        # Annotations see the enclosing class; the body does not. Type parameters are seen by both.
+        outside = self.scope
+        self.scope = Scope("function", outside.owner, outside)
+        parameters = self._type_parameters(node)
+        self.under(identity, [*every, *parameters])
+        self.under(identity, [node.returns], types=True)
+        self.scope = Scope("function", identity, self.scope)
+        collect(self.scope, [*every, *node.body], self.module)
+        self.under(identity, node.body)
+        self.scope = outside
+
+    def _type_parameters(self, node: ast.AST) -> list[ast.AST]:
+        """Bind the `[T]` of Python 3.12 in the current scope and return their nodes."""
+        parameters: list[ast.AST] = list(getattr(node, "type_params", []))
+        for parameter in parameters:
+            self.scope.bind(parameter.name).assigned = True  # type: ignore[attr-defined]
+        return parameters
+
+    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815  the name is ast's
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        """A class: its body runs when it is defined, and goes when it goes."""
+        lines = [d.lineno for d in node.decorator_list] + [node.lineno]
+        identity, scope = self.symbol("class", node.name, lines)
+        self._test_root(identity, node.name, "class", scope)
+        self._decorators(node.decorator_list, identity, scope.owner)
+        outside = self.scope
+        self.under(identity, node.decorator_list)
+        self.scope = Scope("function", outside.owner, outside)
+        self.under(identity, self._type_parameters(node))
+        bases = [self._base(identity, base) for base in node.bases]
+        if self.is_test and scope.kind == "module" and any("TestCase" in b for b in bases):
+            self.emit("test", identity)
+        self.under(identity, [*node.bases, *(k.value for k in node.keywords)])
+        for keyword in node.keywords:
+            if keyword.arg == "metaclass" and self._full_name(keyword.value) != "abc.ABCMeta":
+                self.emit("enlists", identity)
+        self.scope = Scope("class", identity, self.scope)
+        collect(self.scope, node.body, self.module)
+        if "__init_subclass__" in self.scope.names:
+            self.emit("enlists", identity)
+        self.under(identity, node.body)
+        self.scope = outside
+
+    def _base(self, identity: str, node: ast.expr) -> str:
+        call = isinstance(node, ast.Call)
+        written = self._full_name(node.func if isinstance(node, ast.Call) else node)
+        if call and written not in policy.INERT_BASES:  # what a call returns is not known
+            written = "<computed>"
+        path, _, name = written.rpartition(".")
+        self.emit("base", identity, path, name, written)
+        return written
+
+    # -- assignments ---------------------------------------------------------------------------
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        """`NAME = value` in a module or class defines a symbol."""
+        self._assignment(node, node.value, None)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        """`NAME: type = value`, as `visit_Assign`."""
+        self._assignment(node, node.value, node.annotation)
+
+    def _assignment(
+        self, node: ast.Assign | ast.AnnAssign, value: ast.expr | None, annotation: ast.expr | None
+    ) -> None:
+        names = list(_targets(node)) if self.scope.kind in {"module", "class"} else []
+        owners = [self.symbol("name", n.id, [n.lineno])[0] for n in names if n.id != "_"]
+        users = owners or [self.user]
+        for user in users:
+            self.under(user, [annotation], types=True)
+        # A value that only mentions things goes with its name; one that may *do* something when
+        # the module runs (a call, a comprehension) is needed as long as the module is.
+        inert = value is None or all(
+            isinstance(n, (*_INERT, ast.expr_context, ast.operator, ast.unaryop, ast.boolop,
+                           ast.cmpop, ast.Lambda, ast.arguments, ast.arg))
+            for n in ast.walk(value)
+        )  # fmt: skip
+        for user in users if inert else [self.user]:
+            self.under(user, [value])
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        for target in targets:
+            self.visit(target)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        """`x += y` reads x."""
+        self.generic_visit(node)
+        if isinstance(node.target, ast.Name):
+            self.name(node.target.id)
+
+    def visit_TypeAlias(self, node: ast.AST) -> None:
+        """`type X = …` (Python 3.12): a name whose value is an annotation."""
+        name, value = node.name, node.value  # type: ignore[attr-defined]
+        if self.scope.kind == "function":
+            self.generic_visit(node)
+        else:
+            self.under(self.symbol("name", name.id, [name.lineno])[0], [value], types=True)
+
+    # -- module-level statements ---------------------------------------------------------------
+
+    def visit_If(self, node: ast.If) -> None:
+        """`if __name__ == "__main__":` makes the module an entry point."""
+        if self.scope.kind == "module" and _is_main_guard(node.test):
+            self.emit("given_root", self.module.canonical, 'if __name__ == "__main__"')
+        self.generic_visit(node)
+
+    def visit_Import(self, node: ast.Import) -> None:
+        """An import at module level also gives the module a name that others can reach."""
+        super().visit_Import(node)
+        self._bound_imports(node)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        """As `visit_Import`; `from m import *` binds all that m has."""
+        super().visit_ImportFrom(node)
+        if any(alias.name == "*" for alias in node.names):
+            path = self.module.resolve(node.level, node.module)
+            self.emit("stars", self.module.canonical, path)
+        self._bound_imports(node)
+
+    def _bound_imports(self, node: ast.Import | ast.ImportFrom) -> None:
+        span = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        wanted = any(self._marked(line, _KEEP_IMPORT) for line in span)
+        for name, imported in annotate_imports(node, self.module):
+            if wanted and imported.name is not None:
+                self.emit("uses", self.user, imported.path, imported.name, imported.top)
+            if self.scope.kind != "module":
+                continue
+            self.emit("binds", self.scope.owner, name, imported.dotted)
+            if imported.name is not None:
+                self.emit("reexports", self.scope.owner, name, imported.path, imported.name)
+                if self.module.is_package and not name.startswith("_"):
+                    self.emit("open_name", self.scope.owner, name)
+
+
+def _targets(node: ast.stmt) -> Iterator[ast.Name]:
+    """The plain names that an assignment statement binds."""
+    if isinstance(node, ast.Assign):
+        stack: list[ast.expr] = list(node.targets)
+    elif isinstance(node, ast.AnnAssign):
+        stack = [node.target]
+    else:
+        return
+    while stack:
+        target = stack.pop()
+        if isinstance(target, ast.Name):
+            yield target
+        elif isinstance(target, ast.Tuple | ast.List):
+            stack.extend(target.elts)
+        elif isinstance(target, ast.Starred):
+            stack.append(target.value)
+
+
+def _is_main_guard(test: ast.expr) -> bool:
+    if not isinstance(test, ast.Compare) or len(test.comparators) != 1:
+        return False
+    sides = [test.left, test.comparators[0]]
+    named = any(isinstance(s, ast.Name) and s.id == "__name__" for s in sides)
+    return named and any(isinstance(s, ast.Constant) and s.value == "__main__" for s in sides)

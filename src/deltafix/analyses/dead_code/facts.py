@@ -1,0 +1,155 @@
+"""Fragments: what one file says about symbols, as rows of the program's input relations.
+
+A fragment is born in `extract` (in this process or in a Spark worker), travels as Arrow, and is
+counted into the database by the job. Invariant: every fact is a tuple of strings whose width is
+that of its relation in `INPUTS`, and a fragment holds each fact once, sorted, so equal sources
+give equal fragments. Where a symbol stands (path and line) is a `Place` and never a fact:
+otherwise a blank line at the top of a file would change every row below it.
+This module does not read files and does not know Python's syntax.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TypeAlias
+
+import pyarrow as pa
+
+__all__ = ["FRAGMENT_SCHEMA", "INPUTS", "Fact", "Fragment", "Place", "from_arrow", "to_arrow"]
+
+Fact: TypeAlias = tuple[str, tuple[str, ...]]
+"""A relation name and one row of it."""
+
+INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "symbol": ("id", "kind"),
+        "scope": ("id", "owner"),
+        "named": ("id", "owner", "name"),
+        "open_name": ("owner", "name"),
+        "submodule": ("id", "package", "name"),
+        "canonical": ("path", "module"),
+        "suffix": ("path", "module", "above"),
+        "around": ("path", "above"),
+        "package": ("folder",),
+        "public_module": ("module",),
+        "refers": ("user", "id"),
+        "names": ("user", "module", "name"),
+        "uses": ("user", "path", "name", "top"),
+        "imports": ("user", "path"),
+        "attribute": ("user", "name"),
+        "prefix": ("user", "start"),
+        "name_prefix": ("name", "start"),
+        "dynamic": ("user", "module"),
+        "reexports": ("module", "name", "path", "original"),
+        "binds": ("module", "name", "path"),
+        "stars": ("module", "path"),
+        "all_name": ("module", "name"),
+        "all_from": ("module", "path"),
+        "decorated": ("id", "owner", "decorator"),
+        "kept": ("id", "owner", "why"),
+        "base": ("id", "path", "name", "written"),
+        "overridable": ("id", "owner"),
+        "enlists": ("id",),
+        "given_root": ("id", "why"),
+        "test": ("id",),
+        "pure": ("decorator",),
+        "inert": ("written",),
+        "data_maker": ("written",),
+        "policy": ("name",),
+    }
+)
+"""Input relations of `program.dl` and their columns, all of type symbol."""
+
+FRAGMENT_SCHEMA = pa.schema(
+    [("path", pa.string()), ("relation", pa.string()), ("row", pa.list_(pa.string()))]
+)
+"""One Arrow row per fact. Places and errors travel as relations of their own, see below."""
+
+_PLACE = "<place>"  # row: symbol, kind, line
+_ERROR = "<error>"  # row: message
+_EMPTY = "<read>"  # row: (); a file that says nothing is still a file that was read
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Where a symbol is defined: its id, its kind, and the line of its definition (from 1)."""
+
+    symbol: str
+    kind: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """All that one file contributes. `error` says why a file could not be read, else None."""
+
+    path: str
+    facts: tuple[Fact, ...] = ()
+    places: tuple[Place, ...] = ()
+    error: str | None = None
+
+    @classmethod
+    def of(cls, path: str, facts: Iterable[Fact], places: Iterable[Place]) -> Fragment:
+        """A fragment from facts in any order, possibly repeated."""
+        return cls(path, tuple(sorted(set(facts))), tuple(sorted(set(places))))
+
+    def show(self) -> str:
+        """The facts as Datalog text, one a line."""
+        lines = [
+            f"{relation}({', '.join(chr(34) + value + chr(34) for value in row)})."
+            for relation, row in self.facts
+        ]
+        return "\n".join([*lines, *([f"// error: {self.error}"] if self.error else [])])
+
+
+def to_arrow(fragments: Iterable[Fragment]) -> pa.RecordBatch:
+    """Fragments as one record batch of `FRAGMENT_SCHEMA`. O(facts)."""
+    paths: list[str] = []
+    relations: list[str] = []
+    rows: list[tuple[str, ...]] = []
+
+    def put(path: str, relation: str, row: tuple[str, ...]) -> None:
+        paths.append(path)
+        relations.append(relation)
+        rows.append(row)
+
+    for fragment in fragments:
+        put(fragment.path, _EMPTY, ())
+        if fragment.error is not None:
+            put(fragment.path, _ERROR, (fragment.error,))
+        for relation, row in fragment.facts:
+            put(fragment.path, relation, row)
+        for place in fragment.places:
+            put(fragment.path, _PLACE, (place.symbol, place.kind, str(place.line)))
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(paths, pa.string()),
+            pa.array(relations, pa.string()),
+            pa.array(rows, pa.list_(pa.string())),
+        ],
+        schema=FRAGMENT_SCHEMA,
+    )
+
+
+def from_arrow(table: pa.Table) -> list[Fragment]:
+    """The inverse of `to_arrow`, for rows in any order; fragments come sorted by path."""
+    facts: dict[str, list[Fact]] = {}
+    places: dict[str, list[Place]] = {}
+    errors: dict[str, str] = {}
+    columns = (table.column(name).to_pylist() for name in ("path", "relation", "row"))
+    for path, relation, row in zip(*columns, strict=True):
+        here = facts.setdefault(path, [])
+        if relation == _PLACE:
+            places.setdefault(path, []).append(Place(row[0], row[1], int(row[2])))
+        elif relation == _ERROR:
+            errors[path] = row[0]
+        elif relation != _EMPTY:
+            here.append((relation, tuple(row)))
+    return [
+        Fragment(path, (), (), errors[path])
+        if path in errors
+        else Fragment.of(path, facts[path], places.get(path, ()))
+        for path in sorted(facts)
+    ]

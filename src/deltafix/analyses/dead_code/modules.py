@@ -1,0 +1,73 @@
+"""What a file is called: its module, and every dotted name under which it may be imported.
+
+A module has one *canonical* name (its path below the analysed folder, dots for slashes, a leading
+`src` left out) and possibly several *importable* ones: any folder that is not itself a package may
+be on `sys.path`. Which folders are packages is known only to the other files, so this module says
+`suffix(name, module, above)` ("importable as `name` if the folder `above` is not a package") and
+leaves the decision to the rules. Invariant: all names here depend on the path alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from deltafix.analyses.dead_code.facts import Fact
+
+__all__ = ["ModuleName", "module_facts", "module_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleName:
+    """A module's canonical dotted name, its folders below the root, and whether it is a package."""
+
+    canonical: str
+    parts: tuple[str, ...]
+    is_package: bool
+
+    def resolve(self, level: int, target: str | None) -> str:
+        """The absolute name of `from <level dots><target> import …` written in this module."""
+        if level == 0:
+            return target or ""
+        here = self.canonical.split(".")
+        keep = len(here) - level + (1 if self.is_package else 0)
+        return ".".join([*here[: max(keep, 0)], *([target] if target else [])])
+
+
+def module_of(path: str, prefix: str = "") -> ModuleName:
+    """The module in file `path` (relative, forward slashes) of a folder that is package `prefix`.
+
+    >>> module_of("src/shop/cart.py").canonical
+    'shop.cart'
+    >>> module_of("sql/__init__.py", prefix="pyspark").canonical
+    'pyspark.sql'
+    """
+    parts = path.removesuffix(".py").split("/")
+    is_package = parts[-1] == "__init__"
+    if is_package:
+        parts.pop()
+    named = parts[1:] if not prefix and parts[:1] == ["src"] and len(parts) > 1 else parts
+    canonical = ".".join([*([prefix] if prefix else []), *named]) or "__init__"
+    return ModuleName(canonical, tuple(parts), is_package)
+
+
+def module_facts(module: ModuleName) -> Iterator[Fact]:
+    """Facts about a module's own names: canonical, importable, package, parent, public."""
+    name, parts = module.canonical, module.parts
+    yield "symbol", (name, "module")
+    yield "canonical", (name, name)
+    if module.is_package:
+        yield "package", ("/".join(parts),)
+    parent, _, last = name.rpartition(".")
+    if parent:
+        yield "submodule", (name, parent, last)
+    while parent:
+        yield "around", (parent, "<none>")
+        parent = parent.rpartition(".")[0]
+    for start in range(len(parts)):
+        above = "/".join(parts[:start])
+        yield "suffix", (".".join(parts[start:]), name, above)
+        for stop in range(start + 1, len(parts)):
+            yield "around", (".".join(parts[start:stop]), above)
+    if not any(part.startswith("_") for part in name.split(".")):
+        yield "public_module", (name,)

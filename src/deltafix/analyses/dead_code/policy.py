@@ -1,0 +1,101 @@
+"""What everybody knows about Python, as tables: the only place where names are listed.
+
+Each table is a claim that can be argued with; `policy_facts` turns them into rows, the rules do
+the rest. Invariant: a name missing from `PURE_DECORATORS` or `INERT_BASES` makes the analysis
+keep more alive, never less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from deltafix.analyses.dead_code.facts import Fact
+
+__all__ = [
+    "DATA_MAKERS",
+    "INERT_BASES",
+    "NAMED_POLICIES",
+    "PURE_DECORATORS",
+    "is_dunder",
+    "is_test_file",
+    "policy_facts",
+]
+
+PURE_DECORATORS = frozenset(
+    """
+    staticmethod classmethod property abc.abstractmethod abc.abstractproperty
+    functools.cached_property functools.wraps functools.lru_cache functools.cache
+    functools.total_ordering functools.singledispatch functools.singledispatchmethod
+    contextlib.contextmanager contextlib.asynccontextmanager
+    dataclasses.dataclass attr.s attr.attrs attr.define attr.frozen attrs.define attrs.frozen
+    attrs.mutable enum.unique enum.member enum.nonmember enum.verify
+    typing.overload typing.final typing.override typing.no_type_check typing.runtime_checkable
+    typing.type_check_only typing.dataclass_transform
+    typing_extensions.overload typing_extensions.final typing_extensions.override
+    typing_extensions.runtime_checkable typing_extensions.deprecated
+    typing_extensions.dataclass_transform warnings.deprecated
+    types.coroutine numba.njit numba.jit
+    unittest.skip unittest.skipIf unittest.skipUnless unittest.expectedFailure
+    unittest.mock.patch unittest.mock.patch.object unittest.mock.patch.dict
+    *.setter *.getter *.deleter
+    """.split()
+)
+"""Decorators that hand a function or class on without telling anybody about it.
+
+Any other decorator may register what it decorates, so it makes it a root.
+"""
+
+INERT_BASES = frozenset(
+    """
+    object type BaseException Exception ArithmeticError AssertionError AttributeError BufferError
+    EOFError ImportError IndexError KeyError KeyboardInterrupt LookupError ModuleNotFoundError
+    NameError NotImplementedError OSError IOError OverflowError PermissionError RecursionError
+    RuntimeError StopIteration SyntaxError SystemExit TimeoutError TypeError UnicodeError
+    ValueError Warning UserWarning DeprecationWarning FutureWarning RuntimeWarning
+    int float complex bool str bytes bytearray tuple list dict set frozenset
+    abc.ABC typing.Generic typing.Protocol typing.NamedTuple typing.TypedDict
+    typing_extensions.Protocol typing_extensions.TypedDict typing_extensions.NamedTuple
+    enum.Enum enum.IntEnum enum.StrEnum enum.Flag enum.IntFlag
+    collections.OrderedDict collections.defaultdict collections.Counter
+    collections.namedtuple
+    """.split()
+)
+"""Classes outside the tree that never call a subclass's method by a plain name."""
+
+DATA_MAKERS = frozenset(
+    """
+    enum.Enum enum.IntEnum enum.StrEnum enum.Flag enum.IntFlag typing.NamedTuple typing.TypedDict
+    typing_extensions.TypedDict typing_extensions.NamedTuple
+    dataclasses.dataclass attr.s attr.attrs attr.define attr.frozen attrs.define attrs.frozen
+    attrs.mutable
+    """.split()
+)
+"""Bases and decorators that read a class's assigned names as its fields or members."""
+
+NAMED_POLICIES = frozenset({"public", "tests"})
+"""Words that `--roots` understands beside patterns; `tests` is on unless switched off."""
+
+
+def is_dunder(name: str) -> bool:
+    """Whether Python or a protocol calls it: `__init__`, and enum's `_missing_`."""
+    return len(name) > 2 and name.startswith("_") and name.endswith("_")
+
+
+def is_test_file(path: str) -> bool:
+    """Whether pytest or unittest would collect this file by name."""
+    name = path.rsplit("/", 1)[-1]
+    return name == "conftest.py" or (
+        name.endswith(".py") and (name.startswith("test_") or name.endswith("_test.py"))
+    )
+
+
+def policy_facts(policies: Iterable[str], pure_decorators: Iterable[str] = ()) -> Iterator[Fact]:
+    """The tables as facts, with the policies in force and the user's own pure decorators."""
+    for name in sorted(policies):
+        yield "policy", (name,)
+    for name in sorted(PURE_DECORATORS.union(pure_decorators)):
+        yield "pure", (name,)
+    for name in sorted(INERT_BASES):
+        yield "inert", (name,)
+    for name in sorted(DATA_MAKERS):
+        yield "data_maker", (name,)

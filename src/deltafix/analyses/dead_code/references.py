@@ -1,0 +1,259 @@
+"""References: what an expression mentions, as facts about the symbol it is written in.
+
+A `References` visitor walks expressions and simple statements with a current `Scope` (where names
+are looked up) and a current user (the symbol that would need what is mentioned). Invariant: each
+mention yields at least one fact, and when several meanings are possible it yields all of them.
+Definitions are not handled here: `extract` cuts the tree at them.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+
+from deltafix.analyses.dead_code.facts import Fact
+from deltafix.analyses.dead_code.modules import ModuleName
+from deltafix.analyses.dead_code.scopes import Imported, Scope, collect
+
+__all__ = ["References", "dotted_name"]
+
+_DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+_ENTRY = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)")
+_BY_NAME = frozenset({"getattr", "hasattr", "setattr", "delattr", "methodcaller", "attrgetter"})
+_NAMESPACE = frozenset({"globals", "eval", "exec"})
+_LOCAL_NAMESPACE = frozenset({"locals", "vars", "dir"})  # the module's own when called there
+_MEMBERS = frozenset({"getattr", "vars", "dir", "getmembers"})  # of their first argument
+_TYPE_TEXT = frozenset({"cast", "TypeVar", "NewType", "ForwardRef"})
+
+
+class References(ast.NodeVisitor):
+    """Collects into `facts`; `user`, `scope` and `in_type` say where the walk stands."""
+
+    def __init__(self, module: ModuleName) -> None:
+        self.module = module
+        self.facts: list[Fact] = []
+        self.scope = Scope("module", module.canonical)
+        self.user = module.canonical
+        self.in_type = False
+
+    def emit(self, relation: str, *row: str) -> None:
+        """Add one fact."""
+        self.facts.append((relation, row))
+
+    def under(self, user: str, nodes: Iterable[ast.AST | None], *, types: bool = False) -> None:
+        """Visit `nodes` with everything in them belonging to `user`; `types`: annotations."""
+        before, self.user = self.user, user
+        outside, self.in_type = self.in_type, types or self.in_type
+        for node in nodes:
+            if node is not None:
+                self.visit(node)
+        self.user, self.in_type = before, outside
+
+    # -- names ---------------------------------------------------------------------------------
+
+    def name(self, name: str) -> tuple[list[Imported], bool]:
+        """Emit what the plain name `name` refers to; returns its imports, and if they are all."""
+        found = self.scope.lookup(name)
+        if found is None:  # a builtin, or something a star import brings
+            self.emit("names", self.user, self.module.canonical, name)
+            return [], True
+        scope, binding = found
+        for imported in binding.imports:
+            if imported.name is None:
+                self.emit("imports", self.user, imported.path)
+            else:
+                self.emit("uses", self.user, imported.path, imported.name, imported.top)
+                self.emit("imports", self.user, imported.dotted)
+        if binding.defined or binding.assigned:
+            if scope.kind == "module":
+                self.emit("names", self.user, self.module.canonical, name)
+            elif scope.kind == "class" or binding.defined:
+                self.emit("refers", self.user, scope.child(name))
+        return binding.imports, not (binding.defined or binding.assigned)
+
+    def visit_Name(self, node: ast.Name) -> None:
+        """A name read is a reference; a name written is not."""
+        if isinstance(node.ctx, ast.Load):
+            self.name(node.id)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        """`a.b.c`: exact along imports, by attribute name otherwise."""
+        names: list[str] = []
+        base: ast.expr = node
+        while isinstance(base, ast.Attribute):
+            names.append(base.attr)
+            base = base.value
+        names.reverse()
+        imports, exact = [], False
+        if isinstance(base, ast.Name):
+            imports, exact = self.name(base.id)
+        else:
+            self.visit(base)
+        for imported in imports:
+            path = imported.dotted
+            for name in names:
+                self.emit("uses", self.user, path, name, imported.top)
+                path = f"{path}.{name}"
+                self.emit("imports", self.user, path)
+        if not (imports and exact):
+            for name in names:
+                self.emit("attribute", self.user, name)
+
+    def visit_MatchClass(self, node: ast.MatchClass) -> None:
+        """`case Point(x=0)` reads the attribute `x`."""
+        for name in node.kwd_attrs:
+            self.emit("attribute", self.user, name)
+        self.generic_visit(node)
+
+    # -- strings -------------------------------------------------------------------------------
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        """A string that is a dotted path names it; inside an annotation it is an expression."""
+        if not isinstance(node.value, str):
+            return
+        if self.in_type:
+            self._type_text(node.value)
+        else:
+            self._dotted_text(node.value)
+
+    def _type_text(self, text: str) -> None:
+        try:
+            tree = ast.parse(text.strip(), mode="eval")
+        except (SyntaxError, ValueError):
+            return  # Literal["not code"]
+        self.visit(tree.body)
+
+    def _dotted_text(self, text: str) -> None:
+        entry = _ENTRY.fullmatch(text)
+        if entry:
+            self.mention_path(entry[1], entry[2].split("."))
+        elif _DOTTED.fullmatch(text):
+            first, *names = text.split(".")
+            self.mention_path(first, names)
+
+    def mention_path(self, module: str, names: list[str]) -> None:
+        """A reference to `names` below `module`, as an import of it would give."""
+        self.emit("imports", self.user, module)
+        path = module
+        for name in names:
+            self.emit("uses", self.user, path, name, module)
+            path = f"{path}.{name}"
+            self.emit("imports", self.user, path)
+
+    # -- calls that reach symbols by their names -----------------------------------------------
+
+    def visit_Call(self, node: ast.Call) -> None:
+        """`getattr(x, "n")` mentions `n`; `globals()` reaches everything in the module; …"""
+        called = node.func
+        last = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", None)
+        if last in _BY_NAME or (last == "object" and _is_patch(called)):
+            for argument in node.args:
+                self._attribute_text(argument)
+        elif last in _NAMESPACE or (
+            last in _LOCAL_NAMESPACE and not node.args and self.scope.kind == "module"
+        ):
+            self.emit("dynamic", self.user, self.module.canonical)
+        elif last in {"import_module", "__import__"} and node.args:
+            target = node.args[0]
+            if isinstance(target, ast.Constant) and isinstance(target.value, str):
+                text = target.value
+                level = len(text) - len(text.lstrip("."))
+                self.emit("imports", self.user, self.module.resolve(level, text.lstrip(".")))
+        if last in _MEMBERS and node.args and not _is_text(node.args[1:2]):
+            everything = ast.Attribute(node.args[0], "__dict__", ast.Load())
+            self.visit(everything)
+        if last in _TYPE_TEXT:
+            bounds = [k.value for k in node.keywords if k.arg == "bound"]
+            self.under(self.user, [*node.args, *bounds], types=True)
+        self.generic_visit(node)
+
+    def _attribute_text(self, node: ast.expr) -> None:
+        """An attribute name given as text: whole, or the constant start of a computed one."""
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            for name in node.value.split("."):
+                if name.isidentifier():
+                    self.emit("attribute", self.user, name)
+            return
+        start: ast.expr | None = None
+        if isinstance(node, ast.JoinedStr) and node.values:
+            start = node.values[0]
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Mod):
+            start = node.left
+        if isinstance(start, ast.Constant) and isinstance(start.value, str):
+            known = start.value.partition("%")[0]
+            if known.endswith("_") and known.isidentifier():
+                self.emit("prefix", self.user, known)
+
+    # -- inner scopes of expressions -----------------------------------------------------------
+
+    def visit_Lambda(self, node: ast.Lambda) -> None:
+        """A lambda belongs to the symbol it is written in, with its own parameters."""
+        arguments = node.args
+        for default in (*arguments.defaults, *arguments.kw_defaults):
+            if default is not None:
+                self.visit(default)
+        self._inside([arguments], [node.body])
+
+    def _comprehension(self, node: ast.expr) -> None:
+        generators: list[ast.comprehension] = getattr(node, "generators", [])
+        self._inside([g.target for g in generators], ast.iter_child_nodes(node))
+
+    visit_ListComp = _comprehension  # noqa: N815  the names are ast's
+    visit_SetComp = _comprehension  # noqa: N815
+    visit_DictComp = _comprehension  # noqa: N815
+    visit_GeneratorExp = _comprehension  # noqa: N815
+
+    def _inside(self, bound: Iterable[ast.AST], nodes: Iterable[ast.AST]) -> None:
+        outside = self.scope
+        self.scope = Scope("function", outside.owner, outside)
+        collect(self.scope, bound, self.module)
+        for node in nodes:
+            self.visit(node)
+        self.scope = outside
+
+    # -- annotations ---------------------------------------------------------------------------
+
+    def visit_arg(self, node: ast.arg) -> None:
+        """A parameter's annotation."""
+        self.under(self.user, [node.annotation], types=True)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        """`x: "T" = value` inside a function."""
+        self.under(self.user, [node.annotation], types=True)
+        self.under(self.user, [node.target, node.value])
+
+    def visit_Import(self, node: ast.Import) -> None:
+        """Running an import runs the modules it names."""
+        for alias in node.names:
+            self.emit("imports", self.user, alias.name)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        """`from m import x` runs `m`, and `m.x` where that is a module; x itself is not used."""
+        path = self.module.resolve(node.level, node.module)
+        self.emit("imports", self.user, path)
+        for alias in node.names:
+            if alias.name == "*":
+                continue
+            self.emit("imports", self.user, f"{path}.{alias.name}")
+            if alias.asname == alias.name:  # PEP 484: "import x as x" is a re-export on purpose
+                self.emit("uses", self.user, path, alias.name, path)
+
+
+def _is_text(nodes: list[ast.expr]) -> bool:
+    return any(isinstance(n, ast.Constant) and isinstance(n.value, str) for n in nodes)
+
+
+def _is_patch(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and dotted_name(node.value).endswith("patch")
+
+
+def dotted_name(node: ast.expr) -> str:
+    """`a.b.c` as text; "" for anything that is not a chain of names."""
+    names: list[str] = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return ""
+    return ".".join([node.id, *reversed(names)])

@@ -1,0 +1,160 @@
+"""Which binding a name means: Python's scopes, as far as one file can tell.
+
+Three stages: `collect` gathers what a block binds, a `Scope` holds it, `Scope.lookup` walks
+outwards as Python does (a class body is seen from itself only, `global` jumps to the module).
+Invariant: lookup is conservative, a name bound in several ways keeps every meaning.
+What a binding *refers to in other files* is not decided here: an import keeps its dotted target.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from deltafix.analyses.dead_code.modules import ModuleName
+
+__all__ = ["Binding", "Imported", "Scope", "annotate_imports", "collect"]
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """An imported name: `path` is the module it names, or `path` + `name` what it takes from it.
+
+    `import a.b` binds `a`: Imported("a", None, "a.b"). `import a.b as m`: Imported("a.b", None,
+    "a.b"). `from a import f`: Imported("a", "f", "a"). `top` is the module the statement names.
+    """
+
+    path: str
+    name: str | None
+    top: str
+
+    @property
+    def dotted(self) -> str:
+        """The full dotted name, whether or not the last part is a module."""
+        return f"{self.path}.{self.name}" if self.name else self.path
+
+
+@dataclass(slots=True)
+class Binding:
+    """Everything one name may mean in one scope."""
+
+    defined: bool = False  # by def or class
+    assigned: bool = False  # or a parameter, a loop variable, …
+    imports: list[Imported] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Scope:
+    """A block of code. `owner` is the symbol that everything written in it belongs to."""
+
+    kind: str  # "module", "class", "function" (also lambdas and comprehensions)
+    owner: str  # a symbol id: `pkg.mod`, `pkg.mod:f`, `pkg.mod:C.m`, `pkg.mod:f.<locals>.g`
+    parent: Scope | None = None
+    names: dict[str, Binding] = field(default_factory=dict)
+    outer: dict[str, str] = field(default_factory=dict)  # name -> "global" | "nonlocal"
+
+    def bind(self, name: str) -> Binding:
+        """The binding of `name` here, made if needed."""
+        return self.names.setdefault(name, Binding())
+
+    def child(self, name: str) -> str:
+        """The id of the symbol `name` defined here (Python's own qualified names)."""
+        joint = {"module": ":", "class": ".", "function": ".<locals>."}[self.kind]
+        return f"{self.owner}{joint}{name}"
+
+    def home(self, name: str) -> Scope:
+        """Where a definition of `name` in this block goes: here, or the module if `global`."""
+        return self.module() if self.outer.get(name) == "global" else self
+
+    def module(self) -> Scope:
+        """The module's own scope."""
+        scope = self
+        while scope.parent is not None:
+            scope = scope.parent
+        return scope
+
+    def lookup(self, name: str) -> tuple[Scope, Binding] | None:
+        """The scope that binds `name` and the binding; None for a builtin or a star import.
+
+        O(depth). A comprehension inside a class body sees the class (its first iterable does).
+        """
+        scope: Scope | None = self
+        start = True
+        while scope is not None:
+            if scope.outer.get(name) == "global":
+                scope, start = scope.module(), False
+            visible = scope.kind != "class" or start
+            if visible and name in scope.names and name not in scope.outer:
+                return scope, scope.names[name]
+            # A comprehension is transparent: what encloses it counts as "the scope itself".
+            start = start and scope.kind == "function" and scope.owner == _owner(scope.parent)
+            scope = scope.parent
+        return None
+
+
+def _owner(scope: Scope | None) -> str | None:
+    return scope.owner if scope is not None else None
+
+
+def annotate_imports(
+    node: ast.Import | ast.ImportFrom, module: ModuleName
+) -> Iterator[tuple[str, Imported]]:
+    """(bound name, what it is) for each alias but the star."""
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            if alias.asname:
+                yield alias.asname, Imported(alias.name, None, alias.name)
+            else:
+                top = alias.name.partition(".")[0]
+                yield top, Imported(top, None, alias.name)
+    else:
+        path = module.resolve(node.level, node.module)
+        for alias in node.names:
+            if alias.name != "*":
+                yield alias.asname or alias.name, Imported(path, alias.name, path)
+
+
+def collect(scope: Scope, body: Iterable[ast.AST], module: ModuleName) -> None:
+    """Put every name that `body` binds into `scope`, blocks included, inner scopes excluded.
+
+    Definitions and assignments in a module or class become symbols when the extractor meets them;
+    here they are only known to be bound.
+    """
+    stack: list[ast.AST] = list(body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+            scope.home(node.name).bind(node.name).defined = True
+            continue
+        if isinstance(node, ast.Lambda):
+            continue
+        if isinstance(node, _COMPREHENSIONS):
+            stack.extend(n for n in ast.walk(node) if isinstance(n, ast.NamedExpr))
+            continue
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            for name, imported in annotate_imports(node, module):
+                scope.bind(name).imports.append(imported)
+        elif isinstance(node, ast.Global | ast.Nonlocal):
+            word = "global" if isinstance(node, ast.Global) else "nonlocal"
+            scope.outer.update(dict.fromkeys(node.names, word))
+        else:
+            name = _bound_name(node)
+            if name is not None:
+                scope.bind(name).assigned = True
+        stack.extend(ast.iter_child_nodes(node))
+
+
+def _bound_name(node: ast.AST) -> str | None:
+    if isinstance(node, ast.Name):
+        return node.id if isinstance(node.ctx, ast.Store) else None
+    if isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar):
+        return node.name
+    if isinstance(node, ast.MatchMapping):
+        return node.rest
+    if isinstance(node, ast.arg):
+        return node.arg
+    return None
