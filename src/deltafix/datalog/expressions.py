@@ -141,7 +141,7 @@ class ExpressionParser(Cursor):
             self.refuse("generator", token)
         elif token.text not in _FUNCTORS:
             close = suggest(token.text, _FUNCTORS)
-            known = " ".join(_FUNCTORS[:-2])
+            known = " ".join(_NAMED)
             self.found.append(
                 Diagnostic(
                     "DF115",

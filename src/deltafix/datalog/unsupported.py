@@ -55,7 +55,7 @@ UNSUPPORTED: Final[dict[str, Unsupported]] = {
     ),
     "generator": Unsupported(
         "DF158",
-        "the generators `range` and `autoinc` are not supported yet",
+        "the functors `range`, `autoinc` and `ord` are not supported yet",
         "give the values as rows of an input relation",
     ),
     "plan": Unsupported(

@@ -59,7 +59,6 @@ SIGNATURES: Final[dict[str, Signature]] = {
     "cat": Signature(("symbol", "symbol"), "symbol", variadic=True),
     "strlen": Signature(("symbol",), "number"),
     "substr": Signature(("symbol", "number", "number"), "symbol"),
-    "ord": Signature(("symbol",), "number"),
     "to_number": Signature(("any",), "number"),
     "to_unsigned": Signature(("any",), "unsigned"),
     "to_float": Signature(("any",), "float"),
@@ -67,8 +66,8 @@ SIGNATURES: Final[dict[str, Signature]] = {
 }
 """Every functor but `as`, whose second argument names a type."""
 
-GENERATORS: Final = ("range", "autoinc")
-"""Functors with many or changing values; named here so that they are refused by name."""
+GENERATORS: Final = ("range", "autoinc", "ord")
+"""Functors with many, changing or internal values; named here so that they are refused by name."""
 
 CONSTRAINTS: Final = ("match", "contains")
 """Comparisons spelt like functors: `match(pattern, text)`, `contains(part, text)`."""

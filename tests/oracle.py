@@ -1,0 +1,504 @@
+"""The judge of everything: a naive evaluator in plain Python, slow and readable.
+
+`evaluate(program, inputs)` recomputes all relations from nothing. It shares with deltafix the
+program as data and nothing else: its own strata, its own typing, its own meaning of functors.
+
+Meaning: a body is a set of bindings. `!` and aggregates look at completed relations only; the
+variables that occur nowhere else in the rule are theirs (existential under `!`, ranged over in an
+aggregate, `_` included). Integers wrap at 64 bits; what has no value (division by zero, the
+minimum of nothing, a number read from "abc") makes the binding not hold.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections import Counter
+from collections.abc import Iterator
+
+from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Or, Program, Rule
+from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
+
+__all__ = ["Undefined", "evaluate"]
+
+Facts = dict[str, set[tuple]]
+Bindings = dict[str, object]
+
+
+class Undefined(Exception):
+    """A term without a value: the binding does not hold."""
+
+
+def evaluate(program: Program, inputs: Facts, max_rounds: int = 10_000) -> Facts:
+    """All relations of `program` over the given facts, recomputed from scratch."""
+    facts: Facts = {r.name: set(map(tuple, inputs.get(r.name, ()))) for r in program.relations}
+    level = _levels(program)
+    cases = [Case(program, rule, parts) for rule in program.rules for parts in cases_of(rule.body)]
+    for stratum in sorted(set(level.values())):
+        here = [c for c in cases if any(level[h.relation] == stratum for h in c.rule.heads)]
+        for _ in range(max_rounds):
+            derived = [(h.relation, row) for c in here for h, row in c.derive(facts)]
+            if all(row in facts[name] for name, row in derived):
+                break
+            for name, row in derived:
+                facts[name].add(row)
+        else:
+            raise RuntimeError(f"no fixpoint after {max_rounds} rounds")
+    return facts
+
+
+def _levels(program: Program) -> dict[str, int]:
+    """The stratum of each relation: at least its positive, above its negative dependencies."""
+    edges = [
+        (head.relation, name, negative)
+        for rule in program.rules
+        for head in rule.heads
+        for name, negative in (*_uses(rule.body), *_uses_in(rule.heads))
+    ]
+    # Heads of one rule are computed together.
+    edges += [
+        (a.relation, b.relation, False) for r in program.rules for a in r.heads for b in r.heads
+    ]
+    level = {relation.name: 0 for relation in program.relations}
+    for _ in range(len(level) + 1):
+        before = dict(level)
+        for head, used, negative in edges:
+            level[head] = max(level[head], level[used] + negative)
+        if level == before:
+            return level
+    raise ValueError("negation or aggregation inside recursion")
+
+
+def _uses(formula: Formula, negative: bool = False) -> Iterator[tuple[str, bool]]:
+    match formula:
+        case Atom(relation, args):
+            yield relation, negative
+            yield from _uses_in(args)
+        case Comparison(_, left, right):
+            yield from _uses_in((left, right))
+        case And(parts) | Or(parts):
+            for part in parts:
+                yield from _uses(part, negative)
+        case Not(body):
+            yield from _uses(body, True)
+
+
+def _uses_in(terms: tuple) -> Iterator[tuple[str, bool]]:
+    for term in terms:
+        if isinstance(term, Aggregate):
+            yield from _uses(term.body, True)
+            if term.target is not None:
+                yield from _uses_in((term.target,))
+        elif isinstance(term, Call | Atom):
+            yield from _uses_in(term.args)
+
+
+def cases_of(formula: Formula) -> list[tuple[Formula, ...]]:
+    """The alternatives of a body, each a conjunction of literals."""
+    match formula:
+        case And(parts):
+            found: list[tuple[Formula, ...]] = [()]
+            for part in parts:
+                found = [left + right for left in found for right in cases_of(part)]
+            return found
+        case Or(parts):
+            return [case for part in parts for case in cases_of(part)]
+    return [(formula,)]
+
+
+def names_in(node: object) -> Counter[str]:
+    """How often each variable occurs in a term or formula."""
+    match node:
+        case Var(name):
+            return Counter([name])
+        case Call(_, args) | Atom(_, args) | And(args) | Or(args):
+            return sum(map(names_in, args), Counter())
+        case Comparison(_, left, right):
+            return names_in(left) + names_in(right)
+        case Not(body):
+            return names_in(body)
+        case Aggregate(_, target, body):
+            return names_in(target) + names_in(body)
+        case tuple():
+            return sum(map(names_in, node), Counter())
+    return Counter()
+
+
+class Case:
+    """One alternative of one rule."""
+
+    def __init__(self, program: Program, rule: Rule, parts: tuple[Formula, ...]) -> None:
+        self.program, self.rule, self.parts = program, rule, parts
+        self.total = names_in(rule.heads) + names_in(parts)
+        self.kinds = Kinds(program, (*rule.heads, *parts))
+
+    def derive(self, facts: Facts) -> Iterator[tuple[Atom, tuple]]:
+        self.facts = facts
+        for env in self.solve(self.parts, {}):
+            for head in self.rule.heads:
+                try:
+                    yield head, tuple(self.value(term, env) for term in head.args)
+                except Undefined:
+                    continue
+
+    def shared(self, node: object) -> set[str]:
+        """Variables of a negation or aggregate that the rest of the rule knows too."""
+        inside = names_in(node)
+        return {name for name, count in inside.items() if self.total[name] > count}
+
+    def needs(self, term: Term) -> set[str]:
+        match term:
+            case Var(name):
+                return {name}
+            case Call(_, args):
+                return set().union(*map(self.needs, args))
+            case Aggregate():
+                return self.shared(term)
+        return set()
+
+    def ready(self, part: Formula, env: Bindings) -> bool:
+        known = set(env)
+        match part:
+            case Atom(_, args):
+                known |= {arg.name for arg in args if isinstance(arg, Var)}
+                return all(self.needs(arg) <= known for arg in args)
+            case Comparison("=", left, right):
+                one, two = self.needs(left) <= known, self.needs(right) <= known
+                free = (isinstance(left, Var) and two) or (isinstance(right, Var) and one)
+                return (one and two) or free
+            case Comparison(_, left, right):
+                return self.needs(left) | self.needs(right) <= known
+            case Not(body):
+                return self.shared(body) <= known
+        return True
+
+    def solve(self, parts: tuple[Formula, ...], env: Bindings) -> Iterator[Bindings]:
+        """Every extension of `env` under which all parts hold; tests before atoms."""
+        if not parts:
+            yield env
+            return
+        order = sorted(range(len(parts)), key=lambda i: isinstance(parts[i], Atom))
+        chosen = next((i for i in order if self.ready(parts[i], env)), None)
+        if chosen is None:
+            raise ValueError(f"ungrounded: {parts}")
+        for extended in self.holds(parts[chosen], env):
+            yield from self.solve(parts[:chosen] + parts[chosen + 1 :], extended)
+
+    def holds(self, part: Formula, env: Bindings) -> Iterator[Bindings]:
+        try:
+            match part:
+                case Atom(relation, args):
+                    for row in list(self.facts[relation]):
+                        extended = self.match(args, row, env)
+                        if extended is not None:
+                            yield extended
+                case Comparison("=", Var(name), right) if name not in env:
+                    yield {**env, name: self.value(right, env)}
+                case Comparison("=", left, Var(name)) if name not in env:
+                    yield {**env, name: self.value(left, env)}
+                case Comparison(op, left, right):
+                    if compare(op, self.value(left, env), self.value(right, env)):
+                        yield env
+                case Not(body):
+                    if not any(True for case in cases_of(body) for _ in self.solve(case, env)):
+                        yield env
+        except Undefined:
+            return
+
+    def match(self, args: tuple[Term, ...], row: tuple, env: Bindings) -> Bindings | None:
+        # Variables first: in r(x, x + 1) the first column gives x its value.
+        order = sorted(range(len(args)), key=lambda i: not isinstance(args[i], Var))
+        try:
+            for i in order:
+                arg = args[i]
+                if isinstance(arg, Var) and arg.name not in env:
+                    env = {**env, arg.name: row[i]}
+                elif not isinstance(arg, Wildcard) and self.value(arg, env) != row[i]:
+                    return None
+        except Undefined:
+            return None
+        return env
+
+    def value(self, term: Term, env: Bindings) -> object:
+        match term:
+            case Var(name):
+                return env[name]
+            case Const(value):
+                return value
+            case Call("as", (inner, Const(name))):
+                to = self.program.base_type(name)
+                return reinterpret(self.value(inner, env), self.kinds.of(inner) or to, to)
+            case Call(functor, args):
+                kind = self.kinds.of(term) or "number"
+                of = self.kinds.of(args[0]) or "number"
+                return apply(functor, [self.value(arg, env) for arg in args], kind, of)
+            case Aggregate():
+                return self.aggregate(term, env)
+        raise ValueError(f"no value for {term}")
+
+    def aggregate(self, term: Aggregate, env: Bindings) -> object:
+        # Wildcards range like variables: each row counts, not each projection of it.
+        body = _named(term.body)
+        outer = {name: env[name] for name in self.shared(term)}
+        ranged = {}
+        for case in cases_of(body):
+            for found in self.solve(case, outer):
+                ranged[frozenset(found.items())] = found
+        if term.op == "count":
+            return len(ranged)
+        kind = self.kinds.of(term.target) or "number"
+        values = []
+        for found in ranged.values():
+            try:
+                values.append(self.value(term.target, found))
+            except Undefined:
+                continue
+        if term.op == "sum":
+            return wrap(math.fsum(values) if kind == "float" else sum(values), kind)
+        if not values:
+            raise Undefined
+        if term.op == "mean":
+            return math.fsum(values) / len(values)
+        return min(values) if term.op == "min" else max(values)
+
+
+def _named(formula: Formula, path: str = "_") -> Formula:
+    """A body with its wildcards (outside negations) turned into variables of their own."""
+    match formula:
+        case Atom(relation, args):
+            named = (
+                Var(f"{path}.{i}") if isinstance(a, Wildcard) else a for i, a in enumerate(args)
+            )
+            return Atom(relation, tuple(named))
+        case And(parts):
+            return And(tuple(_named(part, f"{path}.{i}") for i, part in enumerate(parts)))
+        case Or(parts):
+            return Or(tuple(_named(part, f"{path}.{i}") for i, part in enumerate(parts)))
+    return formula
+
+
+RESULT = {
+    "strlen": "number",
+    "to_number": "number",
+    "to_unsigned": "unsigned",
+    "to_float": "float",
+    "to_string": "symbol",
+    "cat": "symbol",
+    "substr": "symbol",
+}
+
+
+class Kinds:
+    """Base types of a rule's variables: from columns, then along equalities and operators."""
+
+    def __init__(self, program: Program, parts: tuple[Formula, ...]) -> None:
+        self.program = program
+        self.types: dict[str, str] = {}
+        while True:
+            before = dict(self.types)
+            for part in parts:
+                self.visit(part)
+            if self.types == before:
+                return
+
+    def visit(self, node: object) -> None:
+        match node:
+            case Atom(relation, args):
+                for arg, kind in zip(args, self.program.column_types(relation), strict=True):
+                    self.push(arg, kind)
+            case Comparison(op, left, right):
+                text = op in ("match", "contains")
+                kind = "symbol" if text else self.of(left) or self.of(right)
+                self.push(left, kind)
+                self.push(right, kind)
+            case And(parts) | Or(parts):
+                for part in parts:
+                    self.visit(part)
+            case Not(body):
+                self.visit(body)
+
+    def push(self, term: Term, kind: str | None) -> None:
+        match term:
+            case Var(name) if kind:
+                self.types.setdefault(name, kind)
+            case Call(functor, args):
+                inner = None if functor == "as" or functor in RESULT else kind or self.of(term)
+                for arg in args:
+                    self.push(arg, inner)
+            case Aggregate(op, target, body):
+                self.visit(body)
+                if target is not None:
+                    self.push(target, kind if op != "mean" else None)
+
+    def of(self, term: Term | None) -> str | None:
+        match term:
+            case Var(name):
+                return self.types.get(name)
+            case Const(_, kind):
+                return kind
+            case Call("as", (_, Const(name))):
+                return self.program.base_type(name)
+            case Call(functor, _) if functor in RESULT:
+                return RESULT[functor]
+            case Call(_, args):
+                return next((kind for kind in map(self.of, args) if kind), None)
+            case Aggregate("count"):
+                return "number"
+            case Aggregate("mean"):
+                return "float"
+            case Aggregate(_, target):
+                return self.of(target)
+        return None
+
+
+def wrap(value: object, kind: str) -> object:
+    """An arithmetic result as its type holds it: modulo 2^64; NaN is no value."""
+    if kind == "number":
+        return (value + 2**63) % 2**64 - 2**63
+    if kind == "unsigned":
+        return value % 2**64
+    if isinstance(value, complex) or math.isnan(value):
+        raise Undefined
+    return float(value)
+
+
+def compare(op: str, left: object, right: object) -> bool:
+    match op:
+        case "=":
+            return left == right
+        case "!=":
+            return left != right
+        case "<":
+            return left < right
+        case "<=":
+            return left <= right
+        case ">":
+            return left > right
+        case ">=":
+            return left >= right
+        case "contains":
+            return left in right
+        case "match":
+            try:
+                return re.fullmatch(left, right) is not None
+            except re.error:
+                return False
+    raise ValueError(op)
+
+
+def divide(a: int, b: int) -> int:
+    """Division that truncates toward zero, as C has it."""
+    if b == 0:
+        raise Undefined
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def power(a: object, b: object, kind: str) -> object:
+    if kind == "float":
+        try:
+            return float(a) ** float(b)
+        except ZeroDivisionError:
+            raise Undefined from None
+        except OverflowError:
+            return -math.inf if a < 0 and b % 2 == 1 else math.inf
+    if b < 0:
+        return divide(1, a) if abs(a) != 1 else a ** (-b % 2)
+    return pow(a, b, 2**64)
+
+
+def apply(functor: str, args: list, kind: str, of: str) -> object:
+    """The value of an intrinsic functor; `kind` is its result type, `of` its first argument's."""
+    a, b = args[0], args[1] if len(args) > 1 else None
+    mask = 2**64 - 1
+    match functor:
+        case "+":
+            return wrap(a + b, kind)
+        case "-":
+            return wrap(a - b, kind)
+        case "*":
+            return wrap(a * b, kind)
+        case "/" if kind == "float":
+            if b == 0:
+                raise Undefined
+            return wrap(a / b, kind)
+        case "/":
+            return wrap(divide(a, b), kind)
+        case "%":
+            return wrap(a - b * divide(a, b), kind)
+        case "^":
+            return wrap(power(a, b, kind), kind)
+        case "neg":
+            return wrap(-a, kind)
+        case "band":
+            return wrap(a & b, kind)
+        case "bor":
+            return wrap(a | b, kind)
+        case "bxor":
+            return wrap(a ^ b, kind)
+        case "bnot":
+            return wrap(~a, kind)
+        case "bshl":
+            return wrap(a << (b & 63), kind)
+        case "bshr":
+            return wrap(a >> (b & 63), kind)
+        case "bshru":
+            return wrap((a & mask) >> (b & 63), kind)
+        case "land":
+            return int(a != 0 and b != 0)
+        case "lor":
+            return int(a != 0 or b != 0)
+        case "lxor":
+            return int((a != 0) != (b != 0))
+        case "lnot":
+            return int(a == 0)
+        case "min":
+            return min(args)
+        case "max":
+            return max(args)
+        case "cat":
+            return "".join(args)
+        case "strlen":
+            return len(a)
+        case "substr":
+            start, count = b, args[2]
+            return a[start : start + count] if start >= 0 and count >= 0 else ""
+        case "to_string":
+            return a if of == "symbol" else repr(float(a)) if of == "float" else str(a)
+        case "to_float":
+            return convert_text(a, "float") if of == "symbol" else float(a)
+        case "to_number" | "to_unsigned":
+            if of == "symbol":
+                return convert_text(a, kind)
+            if of == "float":
+                low = -(2**63) if kind == "number" else 0
+                if not low <= a < low + 2**64 or math.isinf(a):
+                    raise Undefined
+                return int(a)
+            return wrap(a, kind)
+    raise ValueError(functor)
+
+
+def convert_text(text: str, kind: str) -> object:
+    """A number written in full in a symbol; anything else has no value."""
+    if kind == "float":
+        if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text, re.ASCII) is None:
+            raise Undefined
+        return float(text)
+    if re.fullmatch(r"[+-]?\d+", text, re.ASCII) is None:
+        raise Undefined
+    value = int(text)
+    if wrap(value, kind) != value:
+        raise Undefined
+    return value
+
+
+def reinterpret(value: object, kind: str, to: str) -> object:
+    """`as`: the same 64 bits read as another type."""
+    if "symbol" in (kind, to) or kind == to:
+        return value
+    if "float" not in (kind, to):
+        return wrap(value, to)
+    code = {"number": "q", "unsigned": "Q", "float": "d"}
+    result = struct.unpack(code[to], struct.pack(code[kind], value))[0]
+    return wrap(result, to)
