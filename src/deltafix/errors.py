@@ -17,26 +17,34 @@ __all__ = [
     "ChangeError",
     "CycleError",
     "DeltafixError",
+    "EvaluationError",
     "FactError",
     "IncompleteActionError",
     "InternalError",
+    "JavaNotFoundError",
     "LawError",
     "LimitError",
     "MissingDependencyError",
     "MissingRowError",
     "OperatorError",
     "ProgramError",
+    "PrologError",
+    "PrologSyntaxError",
     "ReactiveError",
     "ReducerError",
+    "RefusedPredicateError",
     "SinkError",
     "SourceError",
+    "SparkMissingError",
     "StateError",
     "StateInUseError",
     "StepContractError",
     "SubscriberError",
     "TransactionError",
     "TypeMismatchError",
+    "UnknownPredicateError",
     "UnknownRelationError",
+    "UnsafeNegationError",
 ]
 
 
@@ -143,7 +151,7 @@ class StateInUseError(StateError):
 class MissingDependencyError(DeltafixError, ImportError):
     """An optional package is not installed; the message says which extra brings it."""
 
-    code = "DF600"
+    code = "DF010"
 
 
 class ReactiveError(DeltafixError, RuntimeError):
@@ -225,6 +233,54 @@ class CycleError(DeltafixError, ValueError):
     """Counting derivations met a cycle, where a count cannot tell support from itself."""
 
     code = "DF622"
+
+
+class SparkMissingError(DeltafixError, ImportError):
+    """Spark is asked for and not installed; the message names the extra."""
+
+    code = "DF600"
+
+
+class JavaNotFoundError(DeltafixError, RuntimeError):
+    """No Java of version 17 or newer; the message lists where it was looked for."""
+
+    code = "DF601"
+
+
+class PrologError(ProgramError):
+    """A tabled logic program cannot be accepted or run; `diagnostics` name clause and literal."""
+
+    code = "DF700"
+
+
+class PrologSyntaxError(PrologError):
+    """The text is no Prolog of the accepted subset."""
+
+    code = "DF710"
+
+
+class RefusedPredicateError(PrologError):
+    """A predicate that has no place in a pure tabled program: cut, assert, findall, write, …"""
+
+    code = "DF711"
+
+
+class UnknownPredicateError(PrologError, LookupError):
+    """A goal whose predicate has no clause and no declaration."""
+
+    code = "DF712"
+
+
+class UnsafeNegationError(PrologError):
+    """A negated goal with an unbound variable when its turn comes."""
+
+    code = "DF713"
+
+
+class EvaluationError(PrologError, ArithmeticError):
+    """A built-in cannot work on its arguments: unbound variable, wrong type, division by zero."""
+
+    code = "DF714"
 
 
 class InternalError(DeltafixError, AssertionError):
