@@ -238,13 +238,13 @@ class CycleError(DeltafixError, ValueError):
 class SparkMissingError(DeltafixError, ImportError):
     """Spark is asked for and not installed; the message names the extra."""
 
-    code = "DF600"
+    code = "DF650"
 
 
 class JavaNotFoundError(DeltafixError, RuntimeError):
     """No Java of version 17 or newer; the message lists where it was looked for."""
 
-    code = "DF601"
+    code = "DF651"
 
 
 class PrologError(ProgramError):
