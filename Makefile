@@ -1,0 +1,61 @@
+# `make` alone lists the targets. Everything runs in .venv, which is set up once.
+
+SHELL := bash
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help
+help:  ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+
+$(READY): pyproject.toml constraints.txt scripts/venv.sh
+	@scripts/venv.sh $(VENV)
+	@touch $@
+
+.PHONY: demo
+demo: $(READY)  ## dead code of a real package, live: extract with Spark, edit, see what changed
+	@$(BIN)/python examples/dead-code/demo.py
+
+.PHONY: test
+test: $(READY)  ## all tests, the fast ones first
+	$(PYTEST)
+
+.PHONY: lint
+lint: $(READY)  ## ruff, mypy --strict, and the layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: cover
+cover: $(READY)  ## tests with coverage, lines missed listed
+	$(PYTEST) -m "not spark" --cov --cov-report=term-missing:skip-covered
+
+.PHONY: fuzz
+fuzz: $(READY)  ## the property tests with many more random examples (EXAMPLES=2000)
+	DELTAFIX_EXAMPLES=$(or $(EXAMPLES),2000) $(PYTEST) -m "not spark" -k "law or agree or oracle"
+
+.PHONY: bench
+bench: $(READY)  ## workloads and peers; writes bench/RESULTS.md
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group bench
+	$(BIN)/python -m bench
+
+.PHONY: docs
+docs: $(READY)  ## the documentation as a site, in site/
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group docs
+	$(BIN)/mkdocs build --strict
+
+.PHONY: lock
+lock: $(READY)  ## write the installed versions to constraints.txt
+	$(BIN)/python scripts/lock.py
+
+.PHONY: clean
+clean:  ## remove what was built, except .venv
+	rm -rf build dist site .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+		.import_linter_cache spark-warehouse metastore_db
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

@@ -1,0 +1,72 @@
+"""`deltafix check`: every error and warning of a program, without running it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from deltafix.datalog.load import Analysis
+    from deltafix.diagnostics import Diagnostic
+
+__all__ = ["check"]
+
+
+def check(
+    programs: Annotated[list[Path], typer.Argument(help="Program files (.dl).", metavar="FILE…")],
+    form: Annotated[
+        Literal["text", "json"], typer.Option("--format", help="How findings are printed.")
+    ] = "text",
+) -> None:
+    """Check programs: errors and warnings with line, column, caret, and what would be valid.
+
+    Exit code 0 if there is no error, 2 otherwise.
+    """
+    from deltafix.datalog.load import analyse, read_bytes  # noqa: PLC0415  quick --help
+
+    found = {path: analyse(read_bytes(path), str(path)) for path in programs}
+    if form == "json":
+        report = [item for path, one in found.items() for item in _as_data(path, one)]
+        sys.stdout.write(json.dumps(report, indent=2) + "\n")
+    else:
+        for path, one in found.items():
+            if one.diagnostics:
+                sys.stdout.write(one.render() + "\n")
+            sys.stdout.write(f"{path}: {_summary(one)}\n")
+    if any(one.errors for one in found.values()):
+        raise typer.Exit(2)
+
+
+def _summary(found: Analysis) -> str:
+    if found.errors:
+        return f"{_count(len(found.errors), 'error')}, {_count(len(found.warnings), 'warning')}"
+    program = found.program
+    size = f"{_count(len(program.relations), 'relation')}, {_count(len(program.rules), 'rule')}"
+    warnings = f", {_count(len(found.warnings), 'warning')}" if found.warnings else ""
+    return f"ok: {size}{warnings}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _as_data(path: Path, found: Analysis) -> list[dict[str, object]]:
+    return [_finding(path, item) for item in found.diagnostics]
+
+
+def _finding(path: Path, item: Diagnostic) -> dict[str, object]:
+    span = item.span
+    return {
+        "path": str(path) if span is None or span.path is None else span.path,
+        "line": None if span is None else span.line,
+        "column": None if span is None else span.column,
+        "length": None if span is None else span.end - span.start,
+        "severity": item.severity,
+        "code": item.code,
+        "message": item.message,
+        "help": item.help,
+    }

@@ -1,0 +1,40 @@
+"""What a command says beside its result: notes and progress, on standard error.
+
+Invariant: nothing here writes to standard output. Progress appears only on a terminal, colours
+only there and not under NO_COLOR; `quiet` silences both.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["announce_kernel", "note", "progress"]
+
+
+def note(text: str, *, quiet: bool = False) -> None:
+    """Write one line to standard error."""
+    if not quiet:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+
+
+@contextmanager
+def progress(what: str, *, quiet: bool = False) -> Iterator[None]:
+    """Show that something is going on, on a terminal only, until the block ends."""
+    if quiet or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console  # noqa: PLC0415  130 ms, for terminals only
+
+    with Console(stderr=True).status(what):
+        yield
+
+
+def announce_kernel(*, quiet: bool = False) -> None:
+    """Say that the kernel is about to be compiled, if no compiled one lies on disk."""
+    from deltafix.kernel.jit import is_warm  # noqa: PLC0415  numba takes a second to import
+
+    if not is_warm():
+        note("deltafix: compiling the kernel, once per installation (about 20 s) …", quiet=quiet)

@@ -1,0 +1,119 @@
+"""Facts and queries as the shell reads them: the program language's own atoms.
+
+Invariant: text goes through the program parser, so what a program accepts as a fact the shell
+accepts too, with the same errors and carets. Nothing here evaluates rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from deltafix.datalog.clauses import ClauseParser
+from deltafix.datalog.cursor import SyntaxFault
+from deltafix.datalog.preprocess import preprocess
+from deltafix.datalog.source import Source
+from deltafix.diagnostics import Diagnostic, render, suggest
+from deltafix.errors import ProgramError, UnknownRelationError
+from deltafix.facts.schema import Row, Schema, Value
+from deltafix.rules.ast import Atom, Rule
+from deltafix.rules.terms import Call, Const, Term, Var, Wildcard
+
+__all__ = ["Query", "read_facts", "read_query", "schema_named"]
+
+
+class Query:
+    """An atom with constants, variables and `_`: the rows of its relation that match it."""
+
+    def __init__(self, relation: str, fixed: dict[int, Value], equal: list[list[int]]) -> None:
+        self.relation = relation
+        self.fixed = fixed
+        self.equal = equal
+
+    def matches(self, rows: Iterable[Row]) -> list[Row]:
+        """The rows that have every constant in its place and equal values for equal variables."""
+        return [
+            row
+            for row in rows
+            if all(row[position] == value for position, value in self.fixed.items())
+            and all(row[same[0]] == row[other] for same in self.equal for other in same[1:])
+        ]
+
+
+def read_facts(text: str, schemas: dict[str, Schema]) -> list[tuple[str, Row]]:
+    """Ground atoms separated by commas: `edge("a", "b"), edge("b", "c")`.
+
+    Raises:
+        ProgramError: text that is no list of ground atoms; drawn with a caret.
+        UnknownRelationError, FactError: an atom that does not fit the program.
+    """
+    facts: list[tuple[str, Row]] = []
+    for atom in _atoms(text):
+        schema = schema_named(atom.relation, schemas)
+        row = tuple(_constant(term, text) for term in atom.args)
+        facts.extend((atom.relation, checked) for checked in schema.check_rows([row]))
+    return facts
+
+
+def read_query(text: str, schemas: dict[str, Schema]) -> Query:
+    """One atom: `path("a", X)`. Raises as `read_facts` does."""
+    atoms = _atoms(text)
+    if len(atoms) > 1:
+        raise _wrong(text, atoms[1], "a query is one atom", "name the join in a rule and ask that")
+    (atom,) = atoms
+    schema = schema_named(atom.relation, schemas)
+    if len(atom.args) != schema.arity:
+        message = f"`{atom.relation}` has {schema.arity} column(s), {len(atom.args)} given"
+        raise _wrong(text, atom, message, schema.show())
+    fixed: dict[int, Value] = {}
+    variables: dict[str, list[int]] = {}
+    for position, term in enumerate(atom.args):
+        if isinstance(term, Var):
+            variables.setdefault(term.name, []).append(position)
+        elif not isinstance(term, Wildcard):
+            value = _constant(term, text)
+            fixed[position] = schema.check_value(schema.columns[position], 0, value)
+    return Query(atom.relation, fixed, [same for same in variables.values() if len(same) > 1])
+
+
+def schema_named(name: str, schemas: dict[str, Schema]) -> Schema:
+    """The schema of a relation. Raises UnknownRelationError with a suggestion."""
+    if name in schemas:
+        return schemas[name]
+    close = suggest(name, list(schemas))
+    hint = f"did you mean {close!r}?" if close else f"there is {', '.join(schemas) or 'none'}"
+    raise UnknownRelationError(f"no relation {name!r}; {hint}", relation=name)
+
+
+def _atoms(text: str) -> tuple[Atom, ...]:
+    ended = text if text.rstrip().endswith(".") else f"{text}."
+    source = Source(ended)
+    tokens = preprocess(source, None)
+    parser = ClauseParser(tokens.tokens, source)
+    found: list[Diagnostic] = list(tokens.found)
+    rule: Rule | None = None
+    if not found:
+        try:
+            rule = parser.clause()
+            if parser.peek(0).text or not rule.is_fact:
+                span = rule.span if rule.is_fact else getattr(rule.body, "span", None)
+                found.append(Diagnostic("DF103", "expected facts only", span))
+        except SyntaxFault as fault:
+            found.append(fault.diagnostic)
+    if rule is None or found:
+        raise ProgramError("\n".join(render(item, text) for item in found), found)
+    return rule.heads
+
+
+def _constant(term: Term, text: str) -> Value:
+    if isinstance(term, Const):
+        return term.value
+    if isinstance(term, Call) and term.functor == "neg" and isinstance(term.args[0], Const):
+        value = term.args[0].value
+        if not isinstance(value, str):
+            return -value
+    raise _wrong(text, term, "expected a constant", 'a fact is like edge("a", 1)')
+
+
+def _wrong(text: str, place: Term | Atom, message: str, hint: str) -> ProgramError:
+    found = Diagnostic("DF103", message, place.span, hint)
+    return ProgramError(render(found, text), [found])

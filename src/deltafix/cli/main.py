@@ -1,0 +1,113 @@
+"""`deltafix`: find the command, run it, turn what it raises into one message and an exit code.
+
+Invariant: only the module of the command asked for is imported, and none of them imports pyarrow,
+numba or pyspark at its top, so `deltafix --version` answers in the time Python takes to start.
+Every DeltafixError ends as one message without a traceback; `--debug` shows the traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Final, NamedTuple
+
+from deltafix.errors import DeltafixError, InternalError
+
+__all__ = ["COMMANDS", "main"]
+
+BAD_INPUT: Final = 2
+BUG: Final = 70  # EX_SOFTWARE of sysexits.h
+INTERRUPTED: Final = 130  # 128 + SIGINT
+BROKEN_PIPE: Final = 141  # 128 + SIGPIPE
+
+
+class Command(NamedTuple):
+    """A sub-command: where its function lives. Its help is the function's docstring."""
+
+    name: str
+    module: str
+    function: str
+
+
+COMMANDS: Final = (
+    Command("run", "deltafix.cli.run", "run"),
+    Command("check", "deltafix.cli.check", "check"),
+    Command("shell", "deltafix.cli.shell", "shell"),
+    Command("dead-code", "deltafix.cli.dead_code", "dead_code"),
+    Command("show-versions", "deltafix.cli.versions", "show_versions"),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit the process with its code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    options = given[: given.index("--")] if "--" in given else given
+    debug = "--debug" in options
+    if debug:
+        given.remove("--debug")
+    raise SystemExit(_run(given, debug))
+
+
+def _run(arguments: list[str], debug: bool) -> int:
+    try:
+        _dispatch(arguments)
+    except SystemExit as exit_:
+        return exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader went away (`| head`). Python would complain again when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except DeltafixError as error:
+        if debug:
+            raise
+        sys.stderr.write(f"{_message(error)}\n")
+        return BUG if isinstance(error, InternalError) else BAD_INPUT
+    except Exception as error:
+        if debug:
+            raise
+        sys.stderr.write(
+            f"error: deltafix failed: {type(error).__name__}: {error}\n"
+            "This is a bug in deltafix. Run the same command with --debug to see where.\n"
+        )
+        return BUG
+    return 0
+
+
+def _message(error: DeltafixError) -> str:
+    from deltafix.errors import ProgramError  # noqa: PLC0415  only on the error path
+
+    # A ProgramError's text is its diagnostics, each with its own head.
+    if isinstance(error, ProgramError) and error.diagnostics:
+        return str(error)
+    return f"error[{error.code}]: {error}"
+
+
+def _dispatch(arguments: list[str]) -> None:
+    if arguments and arguments[0] == "--version":
+        from importlib.metadata import version  # noqa: PLC0415  30 ms that only this needs
+
+        sys.stdout.write(f"deltafix {version('deltafix')}\n")
+        return
+    import typer  # noqa: PLC0415  170 ms that --version does not need
+
+    app = typer.Typer(
+        name="deltafix", add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False
+    )
+    app.callback()(_options)
+    wanted = [command for command in COMMANDS if command.name in arguments[:1]]
+    for command in wanted or COMMANDS:
+        function: Callable[..., object] = getattr(import_module(command.module), command.function)
+        app.command(command.name)(function)
+    app(args=arguments, prog_name="deltafix")
+
+
+def _options() -> None:
+    """Rules in, changes in, exactly what changed in every derived view out.
+
+    Every command takes --debug, which shows the traceback of an error. `deltafix --version`
+    prints the version.
+    """

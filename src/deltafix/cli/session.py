@@ -1,0 +1,154 @@
+"""What one line of the shell does.
+
+Three nouns: a line, the open transaction (made by the first edit, ended by `commit` or
+`rollback`), the answer (text for standard output). Invariant: a line that raises has changed
+nothing that `rollback` would not undo; queries see committed rows only. Reading lines and
+printing answers is the business of `shell`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from deltafix.cli.literals import read_facts, read_query, schema_named
+from deltafix.diagnostics import suggest
+from deltafix.errors import FactError
+from deltafix.facts.schema import Row, Schema, show_row
+
+if TYPE_CHECKING:
+    from deltafix.engine.database import Database
+    from deltafix.engine.transaction import Transaction
+
+__all__ = ["HELP", "Session"]
+
+HELP: Final = """\
++edge("a", "b")        insert facts (several with commas)
+-edge("a", "b")        delete facts
+commit                 end the transaction and show what changed
+rollback               drop the transaction
+? path("a", X)         rows that match; _ matches anything, equal variables equal values
+.load edge FILE        insert the rows of a tab-separated fact file
+.rows path             every row of a relation
+.relations             the relations, with their sizes
+.strata                the order of evaluation
+.help                  this text
+.quit                  leave (an open transaction is dropped)"""
+
+
+class Session:
+    """A database, its open transaction, and the lines that work on them."""
+
+    def __init__(
+        self, db: Database, schemas: dict[str, Schema], strata: Callable[[], list[str]]
+    ) -> None:
+        self.db = db
+        self.schemas = schemas
+        self.done = False
+        self.pending = 0
+        self._strata = strata
+        self._transaction: Transaction | None = None
+        self._commands: dict[str, Callable[[str], str]] = {
+            "commit": lambda _: self.commit(),
+            "rollback": lambda _: self.rollback(),
+            ".load": self._load,
+            ".rows": self._rows,
+            ".relations": lambda _: self._relations(),
+            ".strata": lambda _: "\n".join(self._strata()),
+            ".help": lambda _: HELP,
+            ".quit": lambda _: self._quit(),
+        }
+
+    def execute(self, line: str) -> str:
+        """Do what a line says and return the answer, possibly empty.
+
+        Raises:
+            DeltafixError: the line could not be carried out.
+        """
+        text = line.strip()
+        if not text or text.startswith(("//", "#")):
+            return ""
+        if text[0] == "+":
+            return self._edit(read_facts(text[1:], self.schemas), insert=True)
+        if text[0] == "-":
+            return self._edit(read_facts(text[1:], self.schemas), insert=False)
+        if text[0] == "?":
+            return self._ask(text[1:])
+        word, _, rest = text.partition(" ")
+        command = self._commands.get(word.rstrip(".") or word)
+        if command is None:
+            close = suggest(word, list(self._commands))
+            hint = f"did you mean {close!r}?" if close else ".help lists what there is"
+            raise FactError(f"unknown command {word!r}; {hint}", value=word)
+        return command(rest.strip())
+
+    def commit(self) -> str:
+        """End the transaction; one line per changed row, then how many there are."""
+        transaction, self._transaction, self.pending = self._transaction, None, 0
+        if transaction is None:
+            return "nothing to commit"
+        delta = transaction.commit()
+        changed = sum(map(len, delta.values()))
+        shown = delta.show()
+        return f"{shown}\n{_count(changed)} changed" if shown else "no row changed"
+
+    def rollback(self) -> str:
+        """Drop the transaction."""
+        transaction, self._transaction = self._transaction, None
+        dropped, self.pending = self.pending, 0
+        if transaction is None:
+            return "nothing to roll back"
+        transaction.rollback()
+        return f"{dropped} edit(s) dropped"
+
+    def _begin(self) -> Transaction:
+        if self._transaction is None:
+            self._transaction = self.db.transaction()
+        return self._transaction
+
+    def _edit(self, facts: list[tuple[str, Row]], *, insert: bool) -> str:
+        transaction = self._begin()
+        act = transaction.insert if insert else transaction.delete
+        for relation, row in facts:
+            act(relation, [row])
+            self.pending += 1
+        return ""
+
+    def _ask(self, text: str) -> str:
+        query = read_query(text.strip(), self.schemas)
+        return _listed(query.relation, query.matches(self.db.rows(query.relation)))
+
+    def _rows(self, name: str) -> str:
+        schema_named(name, self.schemas)
+        return _listed(name, self.db.rows(name))
+
+    def _relations(self) -> str:
+        return "\n".join(
+            f"{schema.show()}: {_count(self.db.count(name))}"
+            for name, schema in self.schemas.items()
+        )
+
+    def _load(self, text: str) -> str:
+        name, _, file = text.partition(" ")
+        if not file.strip():
+            raise FactError("use: .load RELATION FILE", value=text)
+        from deltafix.facts.codec import FactFormat  # noqa: PLC0415  quick start
+        from deltafix.facts.source import read_file  # noqa: PLC0415
+
+        rows = read_file(Path(file.strip()), schema_named(name, self.schemas), FactFormat())
+        self._begin().insert(name, rows)
+        self.pending += len(rows)
+        return f"{_count(len(rows))} read, not committed yet"
+
+    def _quit(self) -> str:
+        self.done = True
+        return ""
+
+
+def _listed(relation: str, rows: list[Row]) -> str:
+    return "\n".join([*(show_row(relation, row) for row in rows), _count(len(rows))])
+
+
+def _count(rows: int) -> str:
+    return f"{rows} row{'' if rows == 1 else 's'}"

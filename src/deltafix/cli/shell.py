@@ -1,0 +1,90 @@
+"""`deltafix shell`: edit facts, commit, see what changed, ask.
+
+Invariant: an error never ends a session that a person types; in a script (input that is no
+terminal) `--strict` makes the first error end it with exit code 2. What a line means is
+`session`'s business.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deltafix.cli.console import announce_kernel, note
+from deltafix.cli.schemas import schemas_of
+from deltafix.cli.session import Session
+from deltafix.errors import DeltafixError, ProgramError
+
+__all__ = ["shell"]
+
+
+def shell(
+    program_file: Annotated[Path, typer.Argument(help="The program (.dl).", metavar="PROGRAM")],
+    *,
+    facts: Annotated[
+        Path | None,
+        typer.Option("-F", "--fact-dir", help="Load the .input relations from this folder first."),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Piped input: stop at the first error, exit code 2.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No greeting, no notes.")] = False,
+) -> None:
+    """Work on a program's facts line by line; `.help` inside says how."""
+    import deltafix  # noqa: PLC0415  quick --help
+    from deltafix.datalog.program import Program  # noqa: PLC0415
+    from deltafix.facts.source import read_input  # noqa: PLC0415
+
+    program = Program.from_file(program_file)
+    schemas = schemas_of(program)
+    announce_kernel(quiet=quiet)
+    with deltafix.connect(program) as db:
+        if facts is not None:
+            with db.transaction() as tx:
+                for directive in program.directives:
+                    if directive.kind == "input":
+                        schema = schemas[directive.relation]
+                        rows = read_input(schema, directive.parameters, facts)
+                        tx.insert(directive.relation, rows)
+        session = Session(db, schemas, lambda: strata_lines(program))
+        interactive = sys.stdin.isatty()
+        if interactive:
+            note(f"{program_file}: {len(schemas)} relations; .help lists commands", quiet=quiet)
+        _loop(session, interactive, strict)
+        if session.pending:
+            note(f"{session.pending} uncommitted edit(s) dropped", quiet=quiet)
+            session.rollback()
+
+
+def _loop(session: Session, interactive: bool, strict: bool) -> None:
+    for line in _typed(session) if interactive else sys.stdin:
+        try:
+            answer = session.execute(line)
+        except DeltafixError as error:
+            if strict and not interactive:
+                raise
+            shown = str(error) if isinstance(error, ProgramError) else f"error: {error}"
+            sys.stderr.write(f"{shown}\n")
+            continue
+        if answer:
+            sys.stdout.write(f"{answer}\n")
+            sys.stdout.flush()
+        if session.done:
+            return
+
+
+def _typed(session: Session) -> Iterator[str]:
+    import readline  # noqa: F401, PLC0415  importing it gives input() editing and history
+
+    while True:
+        try:
+            yield input("deltafix*> " if session.pending else "deltafix> ")
+        except EOFError:
+            sys.stdout.write("\n")
+            return
+        except KeyboardInterrupt:
+            sys.stdout.write("\n")

@@ -1,0 +1,39 @@
+"""What every test gets: Hypothesis profiles, fast tests first, plain terminal output."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import settings
+
+# CI must not fail by chance on code it did not see change: it runs the same examples every time.
+settings.register_profile("default", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run slow tests after fast ones and Spark tests last; `make fuzz` raises example counts."""
+    items.sort(
+        key=lambda item: (
+            item.get_closest_marker("spark") is not None,
+            item.get_closest_marker("slow") is not None,
+        )
+    )
+    examples = os.environ.get("DELTAFIX_EXAMPLES")
+    if examples is None:
+        return
+    for item in items:
+        test = getattr(item, "function", None)
+        # An explicit @settings beats a profile, so the count is raised on the test itself.
+        chosen = getattr(test, "_hypothesis_internal_use_settings", None)
+        if chosen is not None:
+            raised = settings(chosen, max_examples=int(examples), derandomize=False)
+            test._hypothesis_internal_use_settings = raised
+
+
+@pytest.fixture(autouse=True)
+def _plain_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
