@@ -1,0 +1,54 @@
+"""Reactive collections: key -> multiset of values, kept up to date in time O(change).
+
+Start at `collection` (what a user holds), then `graph` (the pass of an epoch), then `reducer` (the
+law). Layer 1 of the two: layer 2, recursive views, sits in the same graph as `fixpoint` nodes.
+
+Does not know about rules, files or Spark.
+"""
+
+from __future__ import annotations
+
+from deltafix.reactive.bag import Bag
+from deltafix.reactive.collection import Collection
+from deltafix.reactive.delta import CollectionDelta, Subscription
+from deltafix.reactive.extremes import First, Last, Max, Median, Min, Quantile, TopK
+from deltafix.reactive.graph import EpochPass
+from deltafix.reactive.inputs import CollectionTransaction, InputCollection
+from deltafix.reactive.lazy import KeyWatch, LazyCollection
+from deltafix.reactive.numeric import Count, Histogram, Mean, Sum, Variance
+from deltafix.reactive.reduce import Drift, ReducerDriftWarning
+from deltafix.reactive.reducer import Partial, Reducer, WellFormed, reducer
+from deltafix.reactive.sets import ApproxDistinct, Distinct, Union
+
+__all__ = [
+    "ApproxDistinct",
+    "Bag",
+    "Collection",
+    "CollectionDelta",
+    "CollectionTransaction",
+    "Count",
+    "Distinct",
+    "Drift",
+    "EpochPass",
+    "First",
+    "Histogram",
+    "InputCollection",
+    "KeyWatch",
+    "Last",
+    "LazyCollection",
+    "Max",
+    "Mean",
+    "Median",
+    "Min",
+    "Partial",
+    "Quantile",
+    "Reducer",
+    "ReducerDriftWarning",
+    "Subscription",
+    "Sum",
+    "TopK",
+    "Union",
+    "Variance",
+    "WellFormed",
+    "reducer",
+]

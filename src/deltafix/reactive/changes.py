@@ -1,0 +1,173 @@
+"""Signed multisets per key: the state of a collection, and what changes in it.
+
+Two nouns. `Changes` maps a key to {value: count}, counts signed and never zero, keys never empty:
+that is the only thing that runs along an edge of the graph. `State` is the same with positive
+counts: what a collection holds. `State.apply(changes)` is Definition 10 of the Skip reduce paper,
+with its side condition checked: only what is there can be removed.
+
+Invariant: both are net. A `State` takes over whole tables lazily: keys of a loaded `Segment` are
+turned into dictionaries when they are first touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from deltafix.errors import MissingRowError
+
+if TYPE_CHECKING:
+    from deltafix.reactive.columns import Segment
+
+__all__ = ["Changes", "Counts", "State", "add_change", "negated", "summed"]
+
+Counts: TypeAlias = dict[Any, int]
+Changes: TypeAlias = "dict[Any, Counts] | Segment"
+
+_NONE: Mapping[Any, int] = {}
+
+
+def add_change(changes: dict[Any, Counts], key: Any, value: Any, count: int) -> None:
+    """Count `value` at `key` by `count` more, keeping the changes net."""
+    counts = changes.get(key)
+    if counts is None:
+        changes[key] = {value: count}
+        return
+    total = counts.get(value, 0) + count
+    if total:
+        counts[value] = total
+        return
+    del counts[value]
+    if not counts:
+        del changes[key]
+
+
+def summed(rows: Iterable[tuple[Any, Any, int]]) -> dict[Any, Counts]:
+    """Rows (key, value, positive count) as key -> {value: count}."""
+    sums: dict[Any, Counts] = {}
+    for key, value, count in rows:
+        counts = sums.setdefault(key, {})
+        counts[value] = counts.get(value, 0) + count
+    return sums
+
+
+def negated(changes: Mapping[Any, Mapping[Any, int]]) -> dict[Any, Counts]:
+    """The changes that undo these."""
+    return {
+        key: {value: -count for value, count in counts.items()} for key, counts in changes.items()
+    }
+
+
+class State:
+    """key -> multiset of values, with O(1) updates per changed value."""
+
+    __slots__ = ("_live", "_loaded", "_segment")
+
+    def __init__(self) -> None:
+        self._live: dict[Any, Counts] = {}
+        self._segment: Segment | None = None
+        self._loaded: dict[Any, int] = {}  # keys of the segment that nobody has touched yet
+
+    def at(self, key: Any) -> Mapping[Any, int]:
+        """The counts at a key, empty if it has none. A view: do not keep it over an epoch."""
+        counts = self._live.get(key)
+        if counts is None:
+            return self._thaw(key) if self._loaded else _NONE
+        return counts
+
+    def _thaw(self, key: Any) -> Mapping[Any, int]:
+        code = self._loaded.pop(key, None)
+        if code is None or self._segment is None:
+            return _NONE
+        counts = self._live[key] = self._segment.counts(code)
+        return counts
+
+    def apply(self, changes: dict[Any, Counts]) -> None:
+        """Apply net changes.
+
+        Raises MissingRowError, with the state as before, if one removes what is not there.
+        """
+        live = self._live
+        for key, change in changes.items():
+            counts = live.get(key)
+            if counts is None:
+                if self._loaded:
+                    self._thaw(key)
+                counts = live.get(key)
+                if counts is None:
+                    counts = live[key] = {}
+            for value, count in change.items():
+                total = counts.get(value, 0) + count
+                if total > 0:
+                    counts[value] = total
+                elif total == 0:
+                    del counts[value]
+                else:
+                    held = counts.get(value, 0)
+                    self._revert_up_to(changes, key, value)
+                    raise MissingRowError(_missing(key, value, held, -count))
+            if not counts:
+                del live[key]
+
+    def _revert_up_to(self, changes: dict[Any, Counts], last: Any, value: Any) -> None:
+        """Undo what `apply` has done before it met `value` at key `last`."""
+        undo: dict[Any, Counts] = {}
+        for key, change in changes.items():
+            done: Counts = {}
+            for item, count in change.items():
+                if key is last and item is value:
+                    break
+                done[item] = -count
+            if done:
+                undo[key] = done
+            if key is last:
+                break
+        if not self._live[last]:
+            del self._live[last]
+        self.apply(undo)
+
+    def adopt(self, segment: Segment) -> None:
+        """Take over a loaded table; the state must be empty."""
+        self._segment = segment
+        self._loaded = segment.codes.copy()
+
+    def disown(self) -> None:
+        """Undo `adopt`: empty again."""
+        self._segment = None
+        self._loaded = {}
+        self._live = {}
+
+    def rows(self) -> Iterator[tuple[Any, Any, int]]:
+        """(key, value, count) of everything held."""
+        for key, counts in self._live.items():
+            for value, count in counts.items():
+                yield key, value, count
+        if self._segment is not None:
+            for key, code in self._loaded.items():
+                for value, count in self._segment.counts(code).items():
+                    yield key, value, count
+
+    def keys(self) -> Iterator[Any]:
+        """Keys that hold a value."""
+        return chain(self._live, self._loaded)
+
+    def __len__(self) -> int:
+        return len(self._live) + len(self._loaded)
+
+    def __contains__(self, key: Any) -> bool:
+        return key in self._live or key in self._loaded
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError if a count is not positive or a key is kept without values."""
+        for key, counts in self._live.items():
+            if not counts or any(count <= 0 for count in counts.values()):
+                raise AssertionError(f"key {key!r} holds {counts}")
+            if key in self._loaded:
+                raise AssertionError(f"key {key!r} is held twice")
+
+
+def _missing(key: Any, value: Any, held: int, wanted: int) -> str:
+    there = "it is not there" if not held else f"it is there {held} time{'s' * (held > 1)}"
+    times = "" if wanted - held == 1 and not held else f" {wanted} times"
+    return f"cannot delete {value!r} at key {key!r}{times}: {there}"

@@ -1,0 +1,282 @@
+"""Where changes enter: input collections and their transactions.
+
+Invariant: an epoch is all or nothing. A transaction gathers net changes and checks each against
+the state plus what it has gathered, so a bad call fails where it is made; nothing is applied
+before the commit. The single-row calls (`insert`, `delete`, `set`, `update`) are epochs of their
+own and take the short way: no transaction object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from deltafix.errors import FactError, MissingRowError, TransactionError, TypeMismatchError
+from deltafix.reactive.changes import Changes, Counts, add_change
+from deltafix.reactive.collection import Collection
+from deltafix.reactive.operators import InputNode
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["CollectionTransaction", "InputCollection"]
+
+_NONE: Mapping[Any, int] = {}
+
+
+class InputCollection(Collection):
+    """A collection that is filled from outside; made by `Collection.input`."""
+
+    def __init__(
+        self,
+        node: InputNode,
+        key: type | tuple[type, ...] | None = None,
+        value: type | tuple[type, ...] | None = None,
+    ) -> None:
+        super().__init__(node)
+        self._input = node
+        self._key_type = key
+        self._value_type = value
+
+    def _check(self, key: Any, value: Any) -> None:
+        """Raise TypeMismatchError for a key or value of the wrong type or not hashable."""
+        for what, item, wanted in (
+            ("key", key, self._key_type),
+            ("value", value, self._value_type),
+        ):
+            if wanted is not None and not isinstance(item, wanted):
+                kinds = wanted if isinstance(wanted, tuple) else (wanted,)
+                raise TypeMismatchError(
+                    f"{self._node.label}: the {what} {item!r} is {type(item).__name__}, "
+                    f"not {' or '.join(kind.__name__ for kind in kinds)}"
+                )
+            try:
+                hash(item)
+            except TypeError:
+                raise TypeMismatchError(
+                    f"{self._node.label}: the {what} {item!r} at key {key!r} cannot be hashed; "
+                    "use tuples, named tuples or frozen dataclasses"
+                ) from None
+
+    def transaction(self) -> CollectionTransaction:
+        """Gather changes and commit them as one epoch; use in a with-statement.
+
+        Leaving the block commits; an exception in it drops everything.
+        """
+        return CollectionTransaction(self)
+
+    def insert(self, key: Any, value: Any) -> None:
+        """Add one value, as an epoch of its own."""
+        self._check(key, value)
+        self._run({key: {value: 1}})
+
+    def delete(self, key: Any, *value: Any) -> None:
+        """Take one value away, or with only a key everything at it; an epoch of its own.
+
+        Raises MissingRowError if it is not there.
+        """
+        if len(value) != 1:
+            with self.transaction() as tx:
+                tx.delete(key, *value)
+            return
+        self._check(key, value[0])
+        self._run({key: {value[0]: -1}})
+
+    def update(self, key: Any, old: Any, new: Any) -> None:
+        """Replace one value by another, as an epoch of its own. MissingRowError if absent."""
+        self._check(key, old)
+        self._check(key, new)
+        if old != new:
+            self._run({key: {old: -1, new: 1}})
+        elif not self._input.kept.at(key).get(old, 0):
+            raise MissingRowError(f"cannot update {old!r} at key {key!r}: it is not there")
+
+    def set(self, key: Any, *values: Any) -> None:
+        """Replace everything at a key by these values, as an epoch of its own."""
+        with self.transaction() as tx:
+            tx.set(key, *values)
+
+    def _run(self, changes: Changes) -> None:
+        graph = self._node.graph
+        if graph.open is not None:
+            graph.check_idle()
+        graph.run(((self._input, changes),))
+
+    def load(
+        self, table: pa.Table, *, key: str, values: str | tuple[str, ...] | None = None
+    ) -> int:
+        """Add every row of an Arrow table, as an epoch of its own; returns how many.
+
+        Args:
+            table: a `pyarrow.Table` or `RecordBatch`.
+            key: the column of keys.
+            values: the column or columns of values; all others by default. One column gives its
+                scalars, several give named tuples `Row(column=…)`.
+
+        Into an empty collection rows stay columnar until touched, and built-in reducers over int64
+        and float64 columns take their results in numpy (5 million rows a second and more);
+        otherwise rows go one by one.
+        """
+        import pyarrow as pa  # noqa: PLC0415  not loaded before it is asked for
+
+        from deltafix.reactive.columns import Segment  # noqa: PLC0415  loads numpy and pyarrow
+
+        graph = self._node.graph
+        graph.check_idle()
+        if isinstance(table, pa.RecordBatch):
+            table = pa.Table.from_batches([table])
+        if not isinstance(table, pa.Table):
+            raise FactError(
+                f"load takes a pyarrow Table or RecordBatch, not {type(table).__name__}"
+            )
+        if values is None:
+            values = tuple(name for name in table.column_names if name != key)
+        names = (values,) if isinstance(values, str) else tuple(values)
+        segment = Segment.load(table, key, names)
+        if self._key_type is not None:
+            for found in segment.codes:
+                if not isinstance(found, self._key_type):
+                    self._check(found, None)
+        if len(segment):
+            empty = not len(self._input.kept) and self._value_type is None
+            changes: Changes = segment if empty else self._checked_rows(segment)
+            graph.run(((self._input, changes),))
+        return len(segment)
+
+    def _checked_rows(self, segment: Any) -> dict[Any, Counts]:
+        changes: dict[Any, Counts] = segment.as_changes()
+        if self._value_type is not None:
+            for key, counts in changes.items():
+                for value in counts:
+                    self._check(key, value)
+        return changes
+
+
+class CollectionTransaction:
+    """Net changes on their way into one epoch. Methods may be called in any order.
+
+    `tx.on(other)` gives the same methods for another input of the same graph; all of it is one
+    epoch.
+    """
+
+    def __init__(self, collection: InputCollection) -> None:
+        self._collection = collection
+        self._graph = collection._node.graph
+        self._parts: dict[int, tuple[InputNode, dict[Any, Counts]]] = {}
+        self._changes = self._part(collection)
+        self._root = self
+        self._done = False
+        self._graph.check_idle()
+        self._graph.open = self
+
+    def _part(self, collection: InputCollection) -> dict[Any, Counts]:
+        node = collection._input
+        return self._parts.setdefault(node.id, (node, {}))[1]
+
+    def on(self, collection: InputCollection) -> CollectionTransaction:
+        """This transaction, aimed at another input."""
+        if not isinstance(collection, InputCollection):
+            raise TransactionError(f"{collection!r} is not an input; it follows from its inputs")
+        if collection._node.graph is not self._graph:
+            raise TransactionError(
+                f"{collection!r} shares no collection with {self._collection!r}: "
+                "their epochs are separate"
+            )
+        aimed = object.__new__(CollectionTransaction)
+        aimed._collection, aimed._graph, aimed._root = collection, self._graph, self._root
+        aimed._parts = self._parts
+        aimed._changes = aimed._part(collection)
+        return aimed
+
+    def _check_open(self) -> None:
+        if self._root._done:
+            raise TransactionError("this transaction is finished; start another one")
+
+    def _held(self, key: Any) -> Mapping[Any, int]:
+        return self._collection._input.kept.at(key)
+
+    def insert(self, key: Any, value: Any, count: int = 1) -> None:
+        """Add `value` at `key`, `count` times."""
+        self._check_open()
+        self._collection._check(key, value)
+        if count < 1:
+            raise FactError(f"count must be at least 1, not {count!r}; delete takes values away")
+        add_change(self._changes, key, value, count)
+
+    def delete(self, key: Any, *value: Any) -> None:
+        """Take one `value` away at `key`; with only a key, everything at it.
+
+        Raises MissingRowError if it is not there.
+        """
+        self._check_open()
+        if len(value) > 1:
+            raise FactError(f"delete takes a key and at most one value, not {len(value)}")
+        changed = self._changes.get(key, _NONE)
+        held = self._held(key)
+        if value:
+            self._collection._check(key, value[0])
+            if held.get(value[0], 0) + changed.get(value[0], 0) < 1:
+                raise MissingRowError(f"cannot delete {value[0]!r} at key {key!r}: it is not there")
+            add_change(self._changes, key, value[0], -1)
+            return
+        self._collection._check(key, None) if self._collection._value_type is None else None
+        if not any(held.get(item, 0) + changed.get(item, 0) for item in {**held, **changed}):
+            raise MissingRowError(f"cannot delete key {key!r}: it has no values")
+        self._replace(key, {})
+
+    def set(self, key: Any, *values: Any) -> None:
+        """Replace everything at `key` by `values` (none: as delete, but absent is no error)."""
+        self._check_open()
+        wanted: Counts = {}
+        for value in values:
+            self._collection._check(key, value)
+            wanted[value] = wanted.get(value, 0) + 1
+        self._replace(key, wanted)
+
+    def _replace(self, key: Any, wanted: Counts) -> None:
+        """New less old and old less new, so that what stays is no change (paper, Remark 2)."""
+        held = self._held(key)
+        change = {
+            item: wanted.get(item, 0) - held.get(item, 0)
+            for item in {**held, **wanted}
+            if wanted.get(item, 0) != held.get(item, 0)
+        }
+        if change:
+            self._changes[key] = change
+        else:
+            self._changes.pop(key, None)
+
+    def commit(self) -> int:
+        """Commit what was gathered as one epoch; returns the graph's epoch number.
+
+        Without net changes no epoch passes. On an error the state is as before.
+        """
+        self._check_open()
+        root = self._root
+        root._done = True
+        self._graph.open = None
+        seeds = [(node, changes) for node, changes in self._parts.values() if changes]
+        if seeds:
+            self._graph.run(seeds)
+        return self._graph.epoch
+
+    def rollback(self) -> None:
+        """Drop what was gathered. Does nothing to a finished transaction."""
+        if not self._root._done:
+            self._root._done = True
+            self._graph.open = None
+
+    def __enter__(self) -> CollectionTransaction:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            self.rollback()
+        elif not self._root._done:
+            self.commit()

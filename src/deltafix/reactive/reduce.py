@@ -1,0 +1,244 @@
+"""The reduce operator: one accumulator per key, brought up to date by net changes.
+
+Invariant: a key has an entry `(size, accumulator, result)` exactly while it has values, and the
+result is `finish(accumulator)`. Work per epoch is O(changed values), plus O(values of the key) for
+each recomputation a partial reducer asks for (counted in `recomputed`). Old entries of the epoch
+are kept by reference until it commits: accumulators are values, so rolling back is putting them
+back.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from deltafix.errors import ReducerError
+from deltafix.reactive.changes import Changes, Counts
+from deltafix.reactive.graph import Graph, Node, contents, guarded
+from deltafix.reactive.reducer import Partial, Reducer
+
+__all__ = ["Drift", "Reduce", "ReducerDriftWarning"]
+
+_NONE: Mapping[Any, int] = {}
+_NO_ENTRY: tuple[int, Any, Any] = (0, None, None)
+
+
+class ReducerDriftWarning(RuntimeWarning):
+    """A sampled key's accumulator differs from its recomputation: the reducer breaks its law."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """One key where the kept accumulator and its recomputation differ."""
+
+    operator: str
+    key: Any
+    kept: Any
+    recomputed: Any
+
+    def __str__(self) -> str:
+        return (
+            f"{self.operator} drifted at key {self.key!r}: it keeps {self.kept!r}, "
+            f"recomputing gives {self.recomputed!r}"
+        )
+
+
+class Reduce(Node):
+    """One result per key that has values. `at` and `rows` answer from the entries."""
+
+    operator = "reduce"
+    takes_segments = True
+
+    def __init__(
+        self,
+        graph: Graph,
+        source: Node,
+        reducer: Reducer[Any, Any, Any],
+        label: str,
+        *,
+        verify: Literal["sample", "all"] | None = None,
+        sample: float = 0.01,
+    ) -> None:
+        super().__init__(graph, (source,), label)
+        self.reducer = reducer
+        self._finishes = type(reducer).finish is not Reducer.finish
+        self._entries: dict[Any, tuple[int, Any, Any]] = {}
+        self._undo: list[tuple[Any, tuple[int, Any, Any] | None]] = []
+        self._untouched: dict[Any, int] = {}  # keys of a loaded segment, and their place in it
+        self._results: list[Any] = []
+        self._segment: Any = None
+        self._adopted = False
+        # verify="sample" looks at every stride-th touched key: no random state, same each run.
+        self._stride = 0 if verify is None else 1 if verify == "all" else max(round(1 / sample), 1)
+        self._touched = 0
+        self.drifts: list[Drift] = []
+        if isinstance(reducer, Partial) or verify is not None:
+            source.keep()
+        self._start(source)
+
+    def _start(self, source: Node) -> None:
+        """Fold what the source already holds."""
+        for key, counts in contents(source).items():
+            self._entries[key] = self._folded(key, counts)
+
+    def _folded(self, key: Any, counts: Mapping[Any, int]) -> tuple[int, Any, Any]:
+        try:
+            acc = self.reducer.fold(counts)
+            result = self.reducer.finish(acc)
+            hash(result)
+        except Exception as error:
+            raise self._blame(error, key, self.reducer.initial, counts) from error
+        return (sum(counts.values()), acc, result)
+
+    def visit(self) -> Changes:
+        changes: Changes = self.inbox[0]
+        if not isinstance(changes, dict):
+            if not self._entries and self._adopt(changes):
+                return self._all_added()
+            changes = changes.as_changes()
+        entries, reducer, undo = self._entries, self.reducer, self._undo
+        out: dict[Any, Counts] = {}
+        for key, change in changes.items():
+            old = entries.get(key)
+            if old is None and self._untouched:
+                old = self._thaw(key)
+            size, acc, before = _NO_ENTRY if old is None else old
+            for count in change.values():
+                size += count
+            if size < 0 or (size == 0 and old is None):
+                raise self._never_given(key, change)
+            undo.append((key, old))
+            if size == 0:
+                del entries[key]
+                out[key] = {before: -1}
+                continue
+            try:
+                acc = reducer.apply(reducer.initial if old is None else acc, change)
+                if acc is None:
+                    acc = self._again(key)
+                result = reducer.finish(acc) if self._finishes else acc
+                if old is None:
+                    out[key] = {result: 1}
+                elif result is not before and _differ(result, before):
+                    out[key] = {before: -1, result: 1}
+            except Exception as error:
+                raise self._blame(error, key, old[1] if old else reducer.initial, change) from error
+            entries[key] = (size, acc, result)
+            if self._stride:
+                self._verify(key, acc)
+        return out
+
+    def _never_given(self, key: Any, change: Mapping[Any, int]) -> Exception:
+        value = min(change, key=lambda item: change[item])
+        error = ReducerError(
+            "it leaves but never came; the operators before must give the same for the same "
+            "key and value every time"
+        )
+        return guarded(self, error, key, value)
+
+    def _again(self, key: Any) -> Any:
+        """Fold a key's values from scratch, as a partial reducer asked for."""
+        if not isinstance(self.reducer, Partial):
+            raise ReducerError(
+                f"{self.reducer.name} is declared well-formed, but remove returned None; "
+                "declare it Partial"
+            )
+        self.recomputed += 1
+        return self.reducer.fold(self.sources[0].at(key))
+
+    def _verify(self, key: Any, acc: Any) -> None:
+        self._touched += 1
+        if self._touched % self._stride:
+            return
+        fresh = self.reducer.fold(self.sources[0].at(key))
+        if not self.reducer.same(acc, fresh):
+            self.drifted += 1
+            drift = Drift(self.label, key, acc, fresh)
+            self.drifts.append(drift)
+            warnings.warn(str(drift), ReducerDriftWarning, stacklevel=2)
+
+    def _adopt(self, segment: Any) -> bool:
+        """Take a loaded table over by its columns; False if the reducer has no columnar way."""
+        results = self.reducer.segment_results(segment) if not self._stride else None
+        if results is None:
+            return False
+        self._segment, self._results = segment, results
+        self._untouched = segment.codes.copy()
+        self._adopted = True
+        return True
+
+    def _thaw(self, key: Any) -> tuple[int, Any, Any] | None:
+        """The entry of a loaded key, made on first touch; the values behind it are unchanged."""
+        place = self._untouched.pop(key, None)
+        if place is None:
+            return None
+        entry = self._entries[key] = self._folded(key, self._segment.counts(place))
+        return entry
+
+    def _all_added(self) -> Changes:
+        if not self.dependents and not self.subscribers and self.kept is None:
+            return {}
+        return {key: {self._results[place]: 1} for key, place in self._untouched.items()}
+
+    def rollback(self) -> None:
+        for key, old in reversed(self._undo):
+            if old is None:
+                self._entries.pop(key, None)
+            else:
+                self._entries[key] = old
+        self._undo.clear()
+        if self._adopted:
+            self._segment, self._results, self._untouched = None, [], {}
+            self._adopted = False
+
+    def commit(self) -> None:
+        self._undo.clear()
+        self._adopted = False
+
+    def keep(self) -> None:
+        """The entries are the state."""
+
+    def at(self, key: Any) -> Mapping[Any, int]:
+        entry = self._entries.get(key)
+        if entry is not None:
+            return {entry[2]: 1}
+        place = self._untouched.get(key)
+        return _NONE if place is None else {self._results[place]: 1}
+
+    def rows(self) -> Iterator[tuple[Any, Any, int]]:
+        for key, entry in self._entries.items():
+            yield key, entry[2], 1
+        for key, place in self._untouched.items():
+            yield key, self._results[place], 1
+
+    def compute(self) -> Iterator[tuple[Any, Any, int]]:
+        for key, counts in contents(self.sources[0]).items():
+            yield key, self._folded(key, counts)[2], 1
+
+    def check_invariants(self) -> None:
+        held = {key: value for key, value, _ in self.rows()}
+        fresh = {key: value for key, value, _ in self.compute()}
+        if held != fresh:
+            raise AssertionError(f"{self.label} holds {held}, recomputing gives {fresh}")
+        if self._undo:
+            raise AssertionError(f"{self.label} kept its undo log over a commit")
+
+    def _blame(self, error: Exception, key: Any, acc: Any, change: Mapping[Any, int]) -> Exception:
+        """Find the value that makes the reducer fail, by repeating the changes one at a time."""
+        for value, count in sorted(change.items(), key=lambda pair: pair[1]):
+            try:
+                acc = self.reducer.apply(acc, {value: count})
+                if acc is None:
+                    break
+                self.reducer.finish(acc)
+            except Exception as again:
+                return guarded(self, again, key, value)
+        return guarded(self, error, key, next(iter(change), None))
+
+
+def _differ(left: Any, right: Any) -> bool:
+    """Whether two results differ; NaN equals NaN here, or every change would send it again."""
+    both_nan = left != left and right != right  # noqa: PLR0124  the test for NaN
+    return not both_nan and bool(left != right)
