@@ -1,0 +1,82 @@
+"""deltafix itself, through its public interface, with each maintenance strategy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.outcome import Changes, Outcome, drive
+from bench.peers.base import Peer, installed
+from bench.workload import Workload, answer
+
+__all__ = ["make"]
+
+
+class _Session:
+    def __init__(self, workload: Workload, strategy: str) -> None:
+        import deltafix
+
+        self._workload = workload
+        program = deltafix.Program.parse(workload.ruleset.datalog())
+        self._db = deltafix.connect(program, strategy=strategy)
+        # Compiled code is loaded before the clock starts; the `cold` workload measures that.
+        warm = deltafix.connect(program, strategy=strategy)
+        for name, rows in workload.inputs.items():
+            for change in ("insert", "delete"):
+                if len(rows):
+                    with warm.transaction() as tx:
+                        getattr(tx, change)(name, rows[:1])
+        warm.close()
+
+    def load(self) -> None:
+        with self._db.transaction() as tx:
+            for name, rows in self._workload.inputs.items():
+                tx.insert(name, rows)
+
+    def apply(self, changes: Changes, evaluate: bool) -> None:
+        with self._db.transaction() as tx:
+            for name, (deleted, inserted) in changes.items():
+                if len(deleted):
+                    tx.delete(name, deleted)
+                if len(inserted):
+                    tx.insert(name, inserted)
+
+    def answers(self) -> dict[str, list[Any]]:
+        found = {}
+        for name in self._workload.outputs:
+            arity = self._workload.ruleset.arity[name]
+            rows = np.array(self._db.rows(name), np.int64).reshape(-1, arity)
+            found[name] = list(answer(rows))
+        return found
+
+    def counters(self) -> tuple[int, int] | None:
+        report = self._db.last_epoch
+        return report.touched, report.changed
+
+
+class _Deltafix(Peer):
+    def __init__(self, strategy: str) -> None:
+        self._strategy = strategy
+
+    def missing(self) -> str | None:
+        try:
+            from deltafix import Program, connect  # noqa: F401  is the engine there?
+        except ImportError as error:
+            return f"deltafix: {error}"
+        return None
+
+    def version(self) -> str:
+        return installed("deltafix") or "unknown"
+
+    def cannot(self, workload: Workload) -> str | None:
+        return None
+
+    def run(self, workload: Workload, folder: Path, outcome: Outcome, deadline: float) -> Outcome:
+        return drive(_Session(workload, self._strategy), workload, outcome, deadline)
+
+
+def make(variant: str) -> Peer:
+    """The adapter; `variant` is the maintenance strategy."""
+    return _Deltafix(variant)
