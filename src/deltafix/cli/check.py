@@ -44,14 +44,19 @@ def check(
 def _summary(found: Analysis) -> str:
     if found.errors:
         return f"{_count(len(found.errors), 'error')}, {_count(len(found.warnings), 'warning')}"
+    from deltafix.rules.strata import strata  # noqa: PLC0415  quick --help
+
     program = found.program
-    size = f"{_count(len(program.relations), 'relation')}, {_count(len(program.rules), 'rule')}"
+    sizes = ((program.relations, "relation"), (program.rules, "rule"))
+    size = ", ".join(_count(len(parts), noun) for parts, noun in sizes)
+    recursive = sum(one.recursive for one in strata(program))
+    size += f", {_count(recursive, 'recursive stratum', 'recursive strata')}"
     warnings = f", {_count(len(found.warnings), 'warning')}" if found.warnings else ""
     return f"ok: {size}{warnings}"
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str, plural: str | None = None) -> str:
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
 def _as_data(path: Path, found: Analysis) -> list[dict[str, object]]:

@@ -13,13 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from deltafix.cli.literals import read_facts, read_query, schema_named
+from deltafix.cli.schemas import schemas_of
 from deltafix.diagnostics import suggest
 from deltafix.errors import FactError
-from deltafix.facts.schema import Row, Schema, show_row
+from deltafix.facts.schema import Row, show_row
+from deltafix.rules.strata import strata
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
     from deltafix.engine.transaction import Transaction
+    from deltafix.rules.ast import Program
 
 __all__ = ["HELP", "Session"]
 
@@ -40,14 +43,12 @@ rollback               drop the transaction
 class Session:
     """A database, its open transaction, and the lines that work on them."""
 
-    def __init__(
-        self, db: Database, schemas: dict[str, Schema], strata: Callable[[], list[str]]
-    ) -> None:
+    def __init__(self, db: Database, program: Program) -> None:
         self.db = db
-        self.schemas = schemas
+        self.program = program
+        self.schemas = schemas_of(program)
         self.done = False
         self.pending = 0
-        self._strata = strata
         self._transaction: Transaction | None = None
         self._commands: dict[str, Callable[[str], str]] = {
             "commit": lambda _: self.commit(),
@@ -55,7 +56,7 @@ class Session:
             ".load": self._load,
             ".rows": self._rows,
             ".relations": lambda _: self._relations(),
-            ".strata": lambda _: "\n".join(self._strata()),
+            ".strata": lambda _: self._strata(),
             ".help": lambda _: HELP,
             ".quit": lambda _: self._quit(),
         }
@@ -127,6 +128,12 @@ class Session:
         return "\n".join(
             f"{schema.show()}: {_count(self.db.count(name))}"
             for name, schema in self.schemas.items()
+        )
+
+    def _strata(self) -> str:
+        return "\n".join(
+            f"{number}: {', '.join(one.relations)}{' (recursive)' if one.recursive else ''}"
+            for number, one in enumerate(strata(self.program))
         )
 
     def _load(self, text: str) -> str:

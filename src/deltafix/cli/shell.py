@@ -50,7 +50,7 @@ def shell(
                         schema = schemas[directive.relation]
                         rows = read_input(schema, directive.parameters, facts)
                         tx.insert(directive.relation, rows)
-        session = Session(db, schemas, lambda: strata_lines(program))
+        session = Session(db, program)
         interactive = sys.stdin.isatty()
         if interactive:
             note(f"{program_file}: {len(schemas)} relations; .help lists commands", quiet=quiet)

@@ -1,0 +1,61 @@
+"""`deltafix check`: findings with their place, as text and as data."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+GOOD = """\
+.decl edge(x: symbol, y: symbol)
+.input edge
+.decl path(x: symbol, y: symbol)
+.output path
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), edge(y, z).
+"""
+BAD = ".decl edge(x: symbol, y: symbol)\nedge(x y).\n"
+
+
+@pytest.fixture
+def programs(tmp_path):
+    (tmp_path / "good.dl").write_text(GOOD)
+    (tmp_path / "bad.dl").write_text(BAD)
+    return tmp_path
+
+
+def test_a_good_program_is_summed_up(deltafix, programs):
+    shown = deltafix("check", programs / "good.dl")
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out.endswith("good.dl: ok: 2 relations, 2 rules, 1 recursive stratum\n")
+
+
+def test_a_bad_program_shows_line_column_and_caret(deltafix, programs):
+    shown = deltafix("check", programs / "bad.dl")
+    assert shown.code == 2
+    first, text, caret = shown.out.splitlines()[:3]
+    assert "bad.dl:2:8: error[DF103]: " in first
+    assert text == "2 | edge(x y)."
+    assert caret.index("^") == text.index("y")
+
+
+def test_several_programs_are_all_checked(deltafix, programs):
+    shown = deltafix("check", programs / "bad.dl", programs / "good.dl")
+    assert shown.code == 2
+    assert "1 error" in shown.out
+    assert "good.dl: ok" in shown.out
+
+
+def test_findings_as_json(deltafix, programs):
+    shown = deltafix("check", "--format", "json", programs / "bad.dl", programs / "good.dl")
+    assert shown.code == 2
+    (found,) = json.loads(shown.out)
+    place = (found["line"], found["column"], found["severity"], found["code"])
+    assert place == (2, 8, "error", "DF103")
+    assert json.loads(deltafix("check", "--format", "json", programs / "good.dl").out) == []
+
+
+def test_a_program_that_cannot_be_read_is_an_error_of_the_user(deltafix, tmp_path):
+    ended = deltafix("check", tmp_path / "none.dl")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("error[DF300]: cannot read program")

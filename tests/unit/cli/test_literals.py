@@ -1,0 +1,87 @@
+"""The shell's facts and queries: the language's own atoms, checked against the program."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltafix.cli.literals import read_facts, read_query
+from deltafix.errors import FactError, ProgramError, TypeMismatchError, UnknownRelationError
+from deltafix.facts.schema import Schema
+
+SCHEMAS = {
+    schema.relation: schema
+    for schema in (
+        Schema.of("edge", ["x", "y"], ["symbol", "symbol"]),
+        Schema.of("at", ["x", "n"], ["symbol", "number"]),
+        Schema.of("size", ["u", "f"], ["unsigned", "float"]),
+        Schema("flag"),
+    )
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        ('edge("a", "b")', [("edge", ("a", "b"))]),
+        ('edge("a", "b"), edge("b", "c").', [("edge", ("a", "b")), ("edge", ("b", "c"))]),
+        ('at("say \\"hi\\"", -3)', [("at", ('say "hi"', -3))]),
+        ("size(3, 2)", [("size", (3, 2.0))]),
+        ("size(3, -0.5)", [("size", (3, -0.5))]),
+        ("flag()", [("flag", ())]),
+    ],
+)
+def test_facts(text, facts):
+    assert read_facts(text, SCHEMAS) == facts
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "wanted"),
+    [
+        ('edge("a" "b")', ProgramError, "1:10: error"),
+        ('edge("a", X)', ProgramError, "expected a constant"),
+        ('edge("a", "b") :- edge("b", "a")', ProgramError, "expected facts only"),
+        ('edge("a", "b"). at("a", 1)', ProgramError, "expected facts only"),
+        ('edgy("a", "b")', UnknownRelationError, "did you mean 'edge'"),
+        ('edge("a")', FactError, "2 column"),
+        ('edge("a", 1)', TypeMismatchError, "column 'y'"),
+        ("size(-1, 1)", TypeMismatchError, "column 'u'"),
+        ("", ProgramError, "expected"),
+    ],
+)
+def test_facts_that_do_not_fit_are_refused(text, kind, wanted):
+    with pytest.raises(kind, match=wanted):
+        read_facts(text, SCHEMAS)
+
+
+ROWS = [("a", "a"), ("a", "b"), ("b", "a")]
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ('edge("a", X)', [("a", "a"), ("a", "b")]),
+        ("edge(X, X)", [("a", "a")]),
+        ("edge(_, _)", ROWS),
+        ('edge(_, "b").', [("a", "b")]),
+        ('edge("c", _)', []),
+    ],
+)
+def test_queries_match_constants_and_equal_variables(text, rows):
+    query = read_query(text, SCHEMAS)
+    assert query.relation == "edge"
+    assert query.matches(ROWS) == rows
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "wanted"),
+    [
+        ('edge("a")', ProgramError, r"has 2 column\(s\), 1 given"),
+        ('edge("a", 1)', TypeMismatchError, "column 'y'"),
+        ("edge(X, Y), edge(Y, Z)", ProgramError, "a query is one atom"),
+        ("at(X, Y + 1)", ProgramError, "expected a constant"),
+        ("edgy(X, Y)", UnknownRelationError, "did you mean 'edge'"),
+    ],
+)
+def test_queries_that_do_not_fit_are_refused(text, kind, wanted):
+    with pytest.raises(kind, match=wanted):
+        read_query(text, SCHEMAS)

@@ -1,0 +1,81 @@
+"""Dispatch and exit codes: one message for what a user can mend, another for a bug of ours."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version
+
+import pytest
+
+from deltafix.cli import main as cli
+from deltafix.errors import BudgetError, InternalError
+
+
+def raising(monkeypatch, error):
+    def command() -> None:
+        """Fail."""
+        raise error
+
+    monkeypatch.setattr("deltafix.cli.versions.show_versions", command)
+
+
+def test_every_command_exists_and_says_what_it_does():
+    for command in cli.COMMANDS:
+        function = getattr(import_module(command.module), command.function)
+        assert function.__doc__, command.name
+
+
+def test_version(deltafix):
+    assert deltafix("--version") == (0, f"deltafix {version('deltafix')}\n", "")
+
+
+def test_no_arguments_and_help_list_the_commands(deltafix):
+    for arguments in ([], ["--help"]):
+        shown = deltafix(*arguments)
+        assert all(command.name in shown.out + shown.err for command in cli.COMMANDS)
+
+
+def test_an_unknown_command_or_option_is_an_error_of_the_user(deltafix):
+    assert deltafix("runn").code == 2
+    assert deltafix("run", "--nope").code == 2
+
+
+def test_show_versions_names_what_a_bug_report_needs(deltafix):
+    shown = deltafix("show-versions")
+    assert shown.code == 0
+    names = [line.split()[0] for line in shown.out.splitlines()]
+    assert {"python", "platform", "deltafix", "numba", "pyarrow", "pyspark"} <= set(names)
+
+
+def test_an_error_raised_on_purpose_is_one_message_and_code_2(deltafix, monkeypatch):
+    raising(monkeypatch, BudgetError("over max_rows=10"))
+    assert deltafix("show-versions") == (2, "", "error[DF410]: over max_rows=10\n")
+
+
+def test_a_broken_invariant_of_ours_is_code_70(deltafix, monkeypatch):
+    raising(monkeypatch, InternalError("stage plan: no index"))
+    assert deltafix("show-versions") == (70, "", "error[DF900]: stage plan: no index\n")
+
+
+def test_an_unexpected_exception_is_short_and_says_how_to_see_more(deltafix, monkeypatch):
+    raising(monkeypatch, ZeroDivisionError("oops"))
+    ended = deltafix("show-versions")
+    assert (ended.code, ended.out) == (70, "")
+    assert ended.err.splitlines()[0] == "error: deltafix failed: ZeroDivisionError: oops"
+    assert "--debug" in ended.err
+    assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("oops"), BudgetError("over")])
+def test_debug_lets_the_exception_through_wherever_it_stands(monkeypatch, error):
+    raising(monkeypatch, error)
+    for arguments in (["--debug", "show-versions"], ["show-versions", "--debug"]):
+        with pytest.raises(type(error)):
+            cli.main(arguments)
+
+
+def test_an_interrupt_is_code_130_without_a_traceback(deltafix, monkeypatch):
+    raising(monkeypatch, KeyboardInterrupt())
+    ended = deltafix("show-versions")
+    assert ended.code in (1, 130)
+    assert "Traceback" not in ended.err

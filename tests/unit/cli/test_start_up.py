@@ -1,0 +1,46 @@
+"""What is imported when: the difference between 0.2 s and 2 s before the first answer."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+HEAVY = ("numba", "numpy", "pyarrow", "pyspark", "pandas", "rich")
+
+
+def loaded_after(statement: str, *names: str) -> list[str]:
+    code = f"{statement}\nimport sys\nimport json\nprint(json.dumps([n for n in {names!r} if n in sys.modules]))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return json.loads(ran.stdout.splitlines()[-1])
+
+
+def test_import_deltafix_loads_no_heavy_package():
+    assert loaded_after("import deltafix", *HEAVY, "typer") == []
+
+
+def test_a_program_can_be_parsed_and_its_errors_named_without_a_heavy_package():
+    statement = (
+        'import deltafix; deltafix.Program.parse(".decl a(x: number) a(1)."); deltafix.Delta'
+    )
+    assert loaded_after(statement, *HEAVY) == []
+
+
+def test_check_runs_without_numba_and_pyarrow(tmp_path):
+    (tmp_path / "p.dl").write_text(".decl a(x: number)\na(1).\n")
+    statement = (
+        "from deltafix.cli.main import main\n"
+        f"try: main(['check', {str(tmp_path / 'p.dl')!r}])\n"
+        "except SystemExit as ended: assert ended.code == 0"
+    )
+    assert loaded_after(statement, "numba", "numpy", "pyarrow", "pyspark", "pandas") == []
+
+
+def test_public_names_resolve_and_unknown_ones_do_not():
+    import deltafix
+
+    assert deltafix.Delta.__module__ == "deltafix.facts.delta"
+    assert set(deltafix.__all__) <= set(dir(deltafix))
+    assert all(hasattr(deltafix, name) for name in deltafix.__all__)
+    assert deltafix.__version__.count(".") == 2
+    assert not hasattr(deltafix, "nonsense")
