@@ -26,7 +26,7 @@ Facts = dict[str, set[tuple]]
 Bindings = dict[str, object]
 
 
-class Undefined(Exception):
+class Undefined(Exception):  # noqa: N818  an outcome, not a fault
     """A term without a value: the binding does not hold."""
 
 
@@ -38,7 +38,8 @@ def evaluate(program: Program, inputs: Facts, max_rounds: int = 10_000) -> Facts
     for stratum in sorted(set(level.values())):
         here = [c for c in cases if any(level[h.relation] == stratum for h in c.rule.heads)]
         for _ in range(max_rounds):
-            derived = [(h.relation, row) for c in here for h, row in c.derive(facts)]
+            derived = [(name, row) for c in here for name, row in c.derive(facts)]
+            derived = [(name, row) for name, row in derived if level[name] == stratum]
             if all(row in facts[name] for name, row in derived):
                 break
             for name, row in derived:
@@ -55,10 +56,6 @@ def _levels(program: Program) -> dict[str, int]:
         for rule in program.rules
         for head in rule.heads
         for name, negative in (*_uses(rule.body), *_uses_in(rule.heads))
-    ]
-    # Heads of one rule are computed together.
-    edges += [
-        (a.relation, b.relation, False) for r in program.rules for a in r.heads for b in r.heads
     ]
     level = {relation.name: 0 for relation in program.relations}
     for _ in range(len(level) + 1):
@@ -133,12 +130,12 @@ class Case:
         self.total = names_in(rule.heads) + names_in(parts)
         self.kinds = Kinds(program, (*rule.heads, *parts))
 
-    def derive(self, facts: Facts) -> Iterator[tuple[Atom, tuple]]:
+    def derive(self, facts: Facts) -> Iterator[tuple[str, tuple]]:
         self.facts = facts
         for env in self.solve(self.parts, {}):
             for head in self.rule.heads:
                 try:
-                    yield head, tuple(self.value(term, env) for term in head.args)
+                    yield head.relation, tuple(self.value(term, env) for term in head.args)
                 except Undefined:
                     continue
 

@@ -33,8 +33,19 @@ Edit = tuple[str, str, tuple]
 Script = list[list[Edit]]
 
 FEATURES = frozenset(
-    "aggregates arithmetic comparisons constants disjunction facts groups heads negation "
-    "symbols wildcards".split()
+    [
+        "aggregates",
+        "arithmetic",
+        "comparisons",
+        "constants",
+        "disjunction",
+        "facts",
+        "groups",
+        "heads",
+        "negation",
+        "symbols",
+        "wildcards",
+    ]
 )
 """What a random program may contain besides positive rules over number columns."""
 
@@ -150,11 +161,14 @@ class _Generator:
         inner = _Body(bound={kind: list(names) for kind, names in body.bound.items()})
         inner.fresh = body.fresh + 50
         literals = [self.arguments(inner, self.rng.choice(lower), True)]
+        # Two literals at least: the variables of a lone negated atom must be bound outside.
         extra = self.test(inner)
-        if extra is not None and self.rng.random() < 0.7:
+        if extra is not None and self.rng.random() < 0.5:
             literals.append(extra)
         elif "negation" in self.features and self.rng.random() < 0.5:
             literals.append(f"!{self.arguments(inner, self.rng.choice(lower), False)}")
+        else:
+            literals.append(self.arguments(inner, self.rng.choice(lower), True))
         return f"!({', '.join(literals)})"
 
     def aggregate(self, body: _Body, lower: list[_Relation]) -> str | None:
@@ -290,9 +304,7 @@ def random_script(rng: Random, program: Program, epochs: int = 6, edits: int = 6
                 put(epoch, "+", name, row)
                 if rng.random() < 0.4:
                     put(epoch, "-", name, row)
-            elif style == "clear" and gone:
-                put(epoch, "-", name, rng.choice(gone))
-            elif gone and style != "load" and rng.random() < 0.5:
+            elif (style == "clear" and gone) or (gone and style != "load" and rng.random() < 0.5):
                 put(epoch, "-", name, rng.choice(gone))
             else:
                 put(epoch, "+", name, random_row(rng, program, name))

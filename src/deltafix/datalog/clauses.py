@@ -26,7 +26,7 @@ __all__ = ["ClauseParser"]
 
 
 class ClauseParser(ExpressionParser):
-    """Reads `heads.` and `heads :- body.`"""
+    """Reads facts (`heads.`) and rules (`heads :- body.`), each with its dot."""
 
     def clause(self) -> Rule:
         """A fact or a rule, with its final dot."""
@@ -49,6 +49,7 @@ class ClauseParser(ExpressionParser):
         return Rule(tuple(heads), body, self.since(start))
 
     def end_of_clause(self) -> None:
+        """Take the final dot; what stands instead is blamed."""
         if not self.at("."):
             self.fail(f"expected `,`, `;` or `.` after this literal, found {self.token.shown}")
         self.take()
@@ -62,6 +63,7 @@ class ClauseParser(ExpressionParser):
         return disjunction(parts, self.since(start))
 
     def conjunction(self) -> Formula:
+        """`literal, literal, …`."""
         start = self.token
         parts = [self.literal()]
         while self.accept(","):
@@ -102,6 +104,8 @@ class ClauseParser(ExpressionParser):
             if len(arguments) != 2:
                 self.fail(f"`{token.text}` wants 2 arguments, {len(arguments)} given", token)
             return Comparison(token.text, arguments[0], arguments[1], self.since(token))
+        if after.text == "(" and after.kind == "punct" and self.operator_behind(self.position + 1):
+            return self.comparison()
         dotted = after.text == "." and after.start == token.end and self.peek(2).start == after.end
         if after.text == "(" or (dotted and self.peek(2).kind == "ident"):
             return self.atom("a relation")
@@ -115,28 +119,33 @@ class ClauseParser(ExpressionParser):
 
     def opens_group(self) -> bool:
         """Whether the `(` at hand holds literals rather than a term."""
-        closing = self.closing.get(self.position)
+        return not self.operator_behind(self.position)
+
+    def operator_behind(self, opening: int) -> bool:
+        """Whether what the bracket at `opening` begins is one side of a comparison."""
+        closing = self.closing.get(opening)
         if closing is None:
-            return True
+            return False
         after = self.tokens[closing + 1]
-        return not (
-            after.kind in ("punct", "ident") and (after.text in RELATIONAL or after.text in INFIX)
-        )
+        operator = after.text in RELATIONAL or after.text in INFIX
+        return operator and after.kind in ("punct", "ident")
 
     def comparison(self) -> Formula:
+        """`term operator term`."""
         start = self.token
         left = self.term()
         if not self.at(*RELATIONAL):
             if isinstance(left, Var):
+                hint = f"a relation is written `{left.name}(...)`, a test `{left.name} = ...`"
+                misspelt = self.token.text in ("==", "=<", "=>", "<>", "!==")
                 self.fail(
                     f"`{left.name}` is neither an atom nor a comparison",
-                    start if self.at(",", ".", ";", ")", "}") else None,
-                    None
-                    if self.token.text in ("==", "=<", "=>", "<>", "!==")
-                    else f"write `{left.name}(...)` for a relation, or compare it: `{left.name} = ...`",
+                    None if misspelt else start,
+                    None if misspelt else hint,
                 )
-            self.fail(f"expected one of {' '.join(RELATIONAL)} after this term, found "
-                      f"{self.token.shown}")  # fmt: skip
+            self.fail(
+                f"expected one of {' '.join(RELATIONAL)} after this term, found {self.token.shown}"
+            )
         operator = self.take()
         right = self.term()
         if self.at(*RELATIONAL):

@@ -83,15 +83,15 @@ class Cursor:
 
     def expect(self, text: str, where: str) -> Token:
         """Take exactly this token, or fail saying where it was wanted."""
-        if self.at(text):
-            return self.take()
-        self.fail(f"expected `{text}` {where}, found {self.token.shown}")
+        if not self.at(text):
+            self.fail(f"expected `{text}` {where}, found {self.token.shown}")
+        return self.take()
 
     def expect_name(self, what: str) -> Token:
         """Take an identifier, or fail saying what it should name."""
-        if self.token.kind == "ident" and self.token.text != "_":
-            return self.take()
-        self.fail(f"expected {what}, found {self.token.shown}")
+        if self.token.kind != "ident" or self.token.text == "_":
+            self.fail(f"expected {what}, found {self.token.shown}")
+        return self.take()
 
     def fail(self, message: str, token: Token | None = None, help: str | None = None) -> NoReturn:  # noqa: A002  the field's name
         """Give this clause up."""

@@ -11,7 +11,6 @@ from typing import Final
 
 from deltafix.datalog.cursor import Cursor
 from deltafix.datalog.lexer import Token
-from deltafix.diagnostics import Diagnostic, suggest
 from deltafix.rules.ast import Formula
 from deltafix.rules.functors import (
     CONSTRAINTS,
@@ -85,6 +84,7 @@ class ExpressionParser(Cursor):
         return left
 
     def prefix(self) -> Term:
+        """A term without infix operators: signs, literals, names, parentheses."""
         token = self.token
         self.height = 0
         if token.text in PREFIX and token.kind in ("punct", "ident"):
@@ -139,19 +139,6 @@ class ExpressionParser(Cursor):
             return Var(self.take().text, token.span)
         if token.text in GENERATORS:
             self.refuse("generator", token)
-        elif token.text not in _FUNCTORS:
-            close = suggest(token.text, _FUNCTORS)
-            known = " ".join(_NAMED)
-            self.found.append(
-                Diagnostic(
-                    "DF115",
-                    f"there is no functor `{token.text}`",
-                    token.span,
-                    f"did you mean `{close}`?"
-                    if close
-                    else f"an atom cannot stand inside a term; functors: {known}",
-                )
-            )
         self.take()
         if token.text == "as":
             return self.cast(token)
@@ -179,6 +166,7 @@ class ExpressionParser(Cursor):
         return after.text == ":" or (after.text in INFIX and self.colon_before_end(closing))
 
     def colon_before_end(self, position: int) -> bool:
+        """Whether a colon comes before anything that ends a term."""
         for token in self.tokens[position:]:
             if token.kind == "punct" and token.text in (":", ",", ".", ";", ")", ":-", "}"):
                 if token.text == ")" and token is self.tokens[position]:
@@ -187,6 +175,7 @@ class ExpressionParser(Cursor):
         return False
 
     def aggregate(self) -> Term:
+        """`count : body`, or `sum/min/max/mean term : body`."""
         token = self.take()
         self.nest()
         target: Term | None = None

@@ -19,8 +19,23 @@ from deltafix.rules.terms import Value
 __all__ = ["DIRECTIVES", "END", "Token", "tokenize"]
 
 DIRECTIVES: Final = frozenset(
-    "decl input output printsize limitsize type number_type symbol_type pragma "
-    "comp init override plan functor lattice".split()
+    [
+        "decl",
+        "input",
+        "output",
+        "printsize",
+        "limitsize",
+        "type",
+        "number_type",
+        "symbol_type",
+        "pragma",
+        "comp",
+        "init",
+        "override",
+        "plan",
+        "functor",
+        "lattice",
+    ]
 )
 """Words that make one token with the dot before them; `.x` of any other word is dot and name."""
 
@@ -57,7 +72,7 @@ _CPP: Final = re.compile(r"#(?:\\\r?\n|[^\n])*")
 class Token:
     """One token: its kind, its spelling, its value (literals), and its place.
 
-    `kind` is `ident`, `number`, `unsigned`, `float`, `string`, `punct`, `directive`, `cpp` or `end`.
+    `kind` is `ident`, `number`, `unsigned`, `float`, `string`, `punct`, `directive`, `cpp`, `end`.
     """
 
     kind: str

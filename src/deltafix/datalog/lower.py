@@ -74,7 +74,7 @@ def lower_types(syntax: Syntax) -> tuple[tuple[TypeDecl, ...], tuple[Diagnostic,
                         f"type `{name}` mixes base types: {listed}",
                         item.span,
                         "a union has one base type",
-                    )  # fmt: skip
+                    )
                 )
         for child in children.get(name, ()):
             missing[child] -= 1

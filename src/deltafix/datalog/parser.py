@@ -78,12 +78,15 @@ class Parser(ClauseParser):
         if _MISSING_DOT in found.message and self.new_line():
             last = self.tokens[self.position - 1]
             return Diagnostic(
-                found.code, "expected `.` at the end of this clause",
-                last.source.span(last.end, last.end + 1), "add `.` here",
-            )  # fmt: skip
+                found.code,
+                "expected `.` at the end of this clause",
+                last.source.span(last.end, last.end + 1),
+                "add `.` here",
+            )
         return found
 
     def new_line(self) -> bool:
+        """Whether a new clause or directive seems to start here."""
         if self.position == 0:
             return False
         here, last = self.token, self.tokens[self.position - 1]
@@ -91,6 +94,7 @@ class Parser(ClauseParser):
         return (lines or here.kind == "directive") and here.kind in ("ident", "directive", END)
 
     def recover(self, fault: Diagnostic, in_directive: bool) -> None:
+        """Move to where reading can go on."""
         if _MISSING_DOT in fault.message and self.new_line():
             return
         while self.token.kind not in (END, "directive"):
@@ -101,10 +105,11 @@ class Parser(ClauseParser):
                 return
 
     def item(self) -> None:
+        """One clause or directive."""
         token = self.token
         if token.kind == "directive":
             self.take()
-            getattr(self, f"read_{token.text[1:]}")(token)
+            getattr(self, f"_read_{token.text[1:]}")(token)
         elif token.text == "." and token.kind == "punct":
             after = self.peek()
             if after.kind != "ident" or after.start != token.end:
@@ -131,6 +136,7 @@ class Parser(ClauseParser):
         return names
 
     def name(self, what: str) -> Token:
+        """A name; a dotted one is refused and its last part taken."""
         token = self.expect_name(what)
         while self.at(".") and self.peek().kind == "ident" and self.token.start == token.end:
             self.refuse("component", token)
@@ -138,7 +144,7 @@ class Parser(ClauseParser):
             token = self.take()
         return token
 
-    def read_decl(self, _: Token) -> None:
+    def _read_decl(self, _: Token) -> None:
         names = self.names("a relation's name")
         self.expect("(", f"after `{names[-1].text}`")
         attributes: list[Attribute] = []
@@ -179,9 +185,10 @@ class Parser(ClauseParser):
                 valid = (*_QUALIFIERS, *_HINTS, *_IO, "eqrel", "choice-domain")
                 close = suggest(token.text, valid)
                 self.fail(
-                    f"there is no qualifier `{token.text}`", token,
+                    f"there is no qualifier `{token.text}`",
+                    token,
                     f"did you mean `{close}`?" if close else f"valid: {' '.join(valid)}",
-                )  # fmt: skip
+                )
         if self.at("choice") and self.peek().text == "-" and self.peek(2).text == "domain":
             self.refuse("choice", self.token)
             self.position += 3
@@ -196,7 +203,7 @@ class Parser(ClauseParser):
 
     # Directives -------------------------------------------------------------------------------
 
-    def read_input(self, start: Token) -> None:
+    def _read_input(self, start: Token) -> None:
         kind = start.text[1:]
         while True:
             names = self.names("a relation's name")
@@ -209,7 +216,7 @@ class Parser(ClauseParser):
             if not self.accept(","):
                 break
 
-    read_output = read_printsize = read_limitsize = read_input
+    _read_output = _read_printsize = _read_limitsize = _read_input
 
     def parameters(self) -> dict[str, str]:
         """`key=value, …)`; a value is a string, a word or a number."""
@@ -232,7 +239,7 @@ class Parser(ClauseParser):
         self.take()
         return found
 
-    def read_pragma(self, _: Token) -> None:
+    def _read_pragma(self, _: Token) -> None:
         values: list[str] = []
         while self.token.kind == "string" and len(values) < 2:
             values.append(str(self.take().value))
@@ -242,28 +249,28 @@ class Parser(ClauseParser):
 
     # Types ------------------------------------------------------------------------------------
 
-    def read_type(self, start: Token) -> None:
+    def _read_type(self, start: Token) -> None:
         name = self.name("a type's name")
         if self.accept("<:"):
             parent = self.name("the type it is a subtype of")
             self.out.types.append(TypeSyntax(name.text, (parent,), True, self.since(start)))
         elif self.accept("="):
-            self.type_body(start, name)
+            self._type_body(start, name)
         else:
-            self.old_type(name, "symbol")
+            self._old_type(name, "symbol")
 
-    def old_type(self, name: Token, base: str) -> None:
+    def _old_type(self, name: Token, base: str) -> None:
         """`.type t` and `.number_type t` of old programs: a subtype of a base type."""
         parent = Token("ident", base, name.source, name.start, name.end)
         self.out.types.append(TypeSyntax(name.text, (parent,), True, name.span))
 
-    def read_number_type(self, _: Token) -> None:
-        self.old_type(self.name("a type's name"), "number")
+    def _read_number_type(self, _: Token) -> None:
+        self._old_type(self.name("a type's name"), "number")
 
-    def read_symbol_type(self, _: Token) -> None:
-        self.old_type(self.name("a type's name"), "symbol")
+    def _read_symbol_type(self, _: Token) -> None:
+        self._old_type(self.name("a type's name"), "symbol")
 
-    def type_body(self, start: Token, name: Token) -> None:
+    def _type_body(self, start: Token, name: Token) -> None:
         if self.at("["):
             self.refuse("record", name)
             self.skip_group()
@@ -284,33 +291,33 @@ class Parser(ClauseParser):
 
     # Refused by name --------------------------------------------------------------------------
 
-    def read_comp(self, start: Token) -> None:
+    def _read_comp(self, start: Token) -> None:
         self.refuse("component", start)
         while self.token.kind not in (END, "directive") and not self.at("{"):
             self.take()
         if self.at("{"):
             self.skip_group()
 
-    def read_init(self, start: Token) -> None:
+    def _read_init(self, start: Token) -> None:
         self.refuse("component", start)
-        self.skip_line(start)
+        self._skip_line(start)
 
-    def read_override(self, start: Token) -> None:
+    def _read_override(self, start: Token) -> None:
         self.refuse("component", start)
-        self.skip_line(start)
+        self._skip_line(start)
 
-    def read_functor(self, start: Token) -> None:
+    def _read_functor(self, start: Token) -> None:
         self.refuse("functor", start)
-        self.skip_line(start)
+        self._skip_line(start)
 
-    def read_lattice(self, start: Token) -> None:
+    def _read_lattice(self, start: Token) -> None:
         self.refuse("lattice", start)
         while self.token.kind not in (END, "directive") and not self.at("{"):
             self.take()
         if self.at("{"):
             self.skip_group()
 
-    def read_plan(self, start: Token) -> None:
+    def _read_plan(self, start: Token) -> None:
         self.refuse("plan", start)
         while self.token.kind == "number" and self.peek().text == ":":
             self.take()
@@ -320,7 +327,7 @@ class Parser(ClauseParser):
             if not self.accept(","):
                 break
 
-    def skip_line(self, start: Token) -> None:
+    def _skip_line(self, start: Token) -> None:
         """Leave out the rest of the line of a refused directive."""
         line = start.span.line
         while self.token.kind not in (END, "directive") and self.token.span.line == line:

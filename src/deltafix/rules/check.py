@@ -1,13 +1,185 @@
-"""Checks of a whole program (names, types, groundedness, strata): they arrive with the next commit."""
+"""Everything that must hold of a program before it is planned, as a pipeline of checks.
+
+Invariant: `check` never raises and always gives the same diagnostics in the same order; `typed`
+gives a `CheckedProgram` only when there is no error. Checks that need sound names run after the
+names were found sound. Severity `warning` refuses nothing.
+
+Codes: DF110 undeclared, DF111 declared twice, DF112 arity, DF113 type name, DF114 directive,
+DF115 functor, DF120 types, DF121 range, DF130 ungrounded, DF131 `_`, DF132 fact with variable,
+DF133 too many alternatives, DF140 strata, DF160 (warning) variable used once.
+"""
 
 from __future__ import annotations
 
-from deltafix.diagnostics import Diagnostic
-from deltafix.rules.ast import Program
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-__all__ = ["check"]
+from deltafix.diagnostics import Diagnostic, render_all, suggest
+from deltafix.errors import ProgramError
+from deltafix.rules.ast import Atom, Program, Rule
+from deltafix.rules.infer import Typed, infer
+from deltafix.rules.scope import check_scope
+from deltafix.rules.strata import Stratum, dependencies, strata, unstratified
+from deltafix.rules.terms import Aggregate, Var
+from deltafix.rules.walk import (
+    MAX_ALTERNATIVES,
+    body_of,
+    count_alternatives,
+    occurrences,
+    subterms,
+    terms_of,
+    uses,
+)
+
+__all__ = ["CheckedProgram", "check", "typed"]
+
+_BASES = ("number", "unsigned", "float", "symbol")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedProgram:
+    """A program without errors, with what the checks found out, for the planner.
+
+    `rules[i]` is `program.rules[i]` with a type on every constant, and the base type of each of
+    its variables. `strata` are dependencies first; every relation is in exactly one.
+    """
+
+    program: Program
+    rules: tuple[Typed, ...]
+    strata: tuple[Stratum, ...]
 
 
 def check(program: Program) -> tuple[Diagnostic, ...]:
-    """What is wrong with a program."""
-    return ()
+    """Every error and warning of a program, in text order."""
+    return _run(program)[0]
+
+
+def typed(program: Program) -> CheckedProgram:
+    """The program with its types and strata. Raises ProgramError with every error found."""
+    diagnostics, rules, order = _run(program)
+    errors = [found for found in diagnostics if found.severity == "error"]
+    if errors:
+        sources = {} if program.source is None else {program.path: program.source}
+        raise ProgramError(render_all(errors, sources), errors)
+    return CheckedProgram(program, rules, order)
+
+
+def _run(
+    program: Program,
+) -> tuple[tuple[Diagnostic, ...], tuple[Typed, ...], tuple[Stratum, ...]]:
+    found = [*_declarations(program), *_directives(program)]
+    arity = {relation.name: relation.arity for relation in program.relations}
+    sound = not any(item.code == "DF113" for item in found)
+    types: list[Typed] = []
+    named = True
+    for rule in program.rules:
+        wrong = [*_names(rule, arity), *_sizes(rule)]
+        found.extend(wrong)
+        if wrong:
+            named = named and not any(item.code == "DF110" for item in wrong)
+            continue
+        found.extend(check_scope(rule))
+        found.extend(_unused(rule))
+        if sound:
+            one, mismatches = infer(program, rule)
+            types.append(one)
+            found.extend(mismatches)
+    order: tuple[Stratum, ...] = ()
+    if named:
+        edges = dependencies(program)
+        found.extend(unstratified(program, edges))
+        order = strata(program, edges)
+    refused = {item.span for item in found if item.severity == "error"}
+    found = [item for item in found if item.severity == "error" or item.span not in refused]
+    found.sort(key=lambda item: item.span.start if item.span else -1)
+    return tuple(dict.fromkeys(found)), tuple(types), order
+
+
+def _declarations(program: Program) -> Iterator[Diagnostic]:
+    types = [*_BASES, *(declared.name for declared in program.types)]
+    known = set(types)
+    lines: dict[str, str] = {}
+    for relation in program.relations:
+        if relation.name in lines:
+            yield Diagnostic(
+                "DF111",
+                f"relation `{relation.name}` is declared twice",
+                relation.span,
+                f"first declared {lines[relation.name]}",
+            )
+        where = f"on line {relation.span.line}" if relation.span else "above"
+        lines.setdefault(relation.name, where)
+        columns: set[str] = set()
+        for column in relation.attributes:
+            if column.name in columns:
+                message = f"`{relation.name}` has two columns called `{column.name}`"
+                yield Diagnostic("DF111", message, column.span, "rename one of them")
+            columns.add(column.name)
+            if column.type not in known:
+                close = suggest(column.type, types)
+                hint = f"did you mean `{close}`?" if close else f"valid: {' '.join(types)}"
+                yield Diagnostic("DF113", f"there is no type `{column.type}`", column.span, hint)
+
+
+def _directives(program: Program) -> Iterator[Diagnostic]:
+    names = [relation.name for relation in program.relations]
+    known = set(names)
+    for directive in program.directives:
+        if directive.relation not in known:
+            message = f".{directive.kind} names the undeclared relation `{directive.relation}`"
+            yield Diagnostic("DF114", message, directive.span, _declare(directive.relation, names))
+
+
+def _declare(name: str, names: list[str]) -> str:
+    close = suggest(name, names)
+    return f"did you mean `{close}`?" if close else f"declare it: `.decl {name}(...)`"
+
+
+def _names(rule: Rule, arity: dict[str, int]) -> Iterator[Diagnostic]:
+    atoms: list[Atom] = [atom for head in rule.heads for atom, _ in uses(head)]
+    atoms.extend(atom for atom, _ in uses(rule.body))
+    for atom in atoms:
+        wanted = arity.get(atom.relation)
+        if wanted is None:
+            yield Diagnostic(
+                "DF110",
+                f"relation `{atom.relation}` is not declared",
+                atom.span,
+                _declare(atom.relation, list(arity)),
+            )
+        elif wanted != len(atom.args):
+            plural = "" if wanted == 1 else "s"
+            yield Diagnostic(
+                "DF112",
+                f"`{atom.relation}` has {wanted} column{plural}, {len(atom.args)} given",
+                atom.span,
+                f"write `{atom.relation}({', '.join('_' * wanted)})` with your arguments",
+            )
+
+
+def _sizes(rule: Rule) -> Iterator[Diagnostic]:
+    bodies = [rule.body]
+    for formula in (*rule.heads, rule.body):
+        for term in terms_of(formula):
+            bodies.extend(body_of(part) for part in subterms(term) if isinstance(part, Aggregate))
+    if any(count_alternatives(body) > MAX_ALTERNATIVES for body in bodies):
+        message = f"a body has more than {MAX_ALTERNATIVES:,} alternatives"
+        yield Diagnostic(
+            "DF133", message, rule.span, "name a disjunction with a relation of its own"
+        )
+
+
+def _unused(rule: Rule) -> Iterator[Diagnostic]:
+    if rule.is_fact:
+        return
+    total = occurrences((*rule.heads, rule.body))
+    for term in terms_of(rule.body):
+        for part in subterms(term):
+            if isinstance(part, Var) and total[part.name] == 1 and not part.name.startswith("_"):
+                yield Diagnostic(
+                    "DF160",
+                    f"variable `{part.name}` occurs only once",
+                    part.span,
+                    f"write `_`, or `_{part.name}` to keep the name",
+                    "warning",
+                )

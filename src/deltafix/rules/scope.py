@@ -1,0 +1,221 @@
+"""Groundedness: does every variable of a rule get its values from somewhere?
+
+A variable is grounded by a positive atom, or by `x = term` over grounded variables. Under `!` and
+inside aggregates the variables that occur nowhere else in the alternative are local: they must be
+grounded inside; all others must be grounded outside. Invariant: what passes here can be evaluated
+in some order, in each alternative of the body on its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from deltafix.diagnostics import Diagnostic, Span
+from deltafix.rules.ast import Atom, Comparison, Formula, Not, Rule
+from deltafix.rules.terms import Aggregate, Call, Term, Var, Wildcard
+from deltafix.rules.walk import alternatives, body_of, occurrences, subterms, terms_of
+
+__all__ = ["check_scope", "shared"]
+
+
+def shared(node: Formula | Aggregate, total: Counter[str]) -> frozenset[str]:
+    """The variables of a negation or aggregate that the rest of its alternative uses too.
+
+    `total` is `occurrences` of the alternative, heads included.
+    """
+    inside = occurrences(node)
+    return frozenset(name for name, count in inside.items() if total[name] > count)
+
+
+class _Scope:
+    """One alternative of one rule."""
+
+    def __init__(self, total: Counter[str]) -> None:
+        self.total = total
+        self.found: dict[str, Diagnostic] = {}
+
+    def needs(self, term: Term) -> frozenset[str]:
+        """Variables whose values the term wants from outside."""
+        if isinstance(term, Var):
+            return frozenset((term.name,))
+        if isinstance(term, Call):
+            return frozenset().union(*map(self.needs, term.args))
+        if isinstance(term, Aggregate):
+            return shared(term, self.total)
+        return frozenset()
+
+    def grounded(self, parts: Iterable[Formula], known: frozenset[str]) -> frozenset[str]:
+        """Everything the positive parts of a conjunction ground, starting from `known`."""
+        bound = set(known)
+        for part in parts:
+            if isinstance(part, Atom):
+                bound.update(arg.name for arg in part.args if isinstance(arg, Var))
+        equations = [p for p in parts if isinstance(p, Comparison) and p.op == "="]
+        while True:
+            before = len(bound)
+            for part in equations:
+                for to, source in ((part.left, part.right), (part.right, part.left)):
+                    if isinstance(to, Var) and self.needs(source) <= bound:
+                        bound.add(to.name)
+            if len(bound) == before:
+                return frozenset(bound)
+
+    def conjunction(self, parts: tuple[Formula, ...], known: frozenset[str]) -> frozenset[str]:
+        bound = self.grounded(parts, known)
+        for part in parts:
+            if isinstance(part, Not):
+                self.negation(part, bound)
+                continue
+            for term in terms_of(part):
+                self.wanted(term, bound)
+        return bound
+
+    def negation(self, formula: Not, bound: frozenset[str]) -> None:
+        body = formula.body
+        if isinstance(body, Atom | Comparison):
+            for term in terms_of(body):
+                self.wanted(term, bound, negated=isinstance(body, Atom))
+            return
+        for name in sorted(shared(body, self.total) - bound):
+            self.report(name, _first(body, name), "it is only tested here, under `!`")
+        inner = bound | shared(body, self.total)
+        for parts in alternatives(body):
+            self.conjunction(parts, inner)
+
+    def wanted(self, term: Term, bound: frozenset[str], negated: bool = False) -> None:
+        """Report the variables of a term that are not bound; look into its aggregates."""
+        if isinstance(term, Var):
+            if term.name not in bound:
+                alone = negated and self.total[term.name] == 1
+                hint = f"write `_` for any value: no row may match, whatever `{term.name}` is"
+                self.report(
+                    term.name, term.span, "no positive atom binds it", hint if alone else None
+                )
+        elif isinstance(term, Call):
+            for arg in term.args:
+                self.wanted(arg, bound, negated)
+        elif isinstance(term, Aggregate):
+            body = body_of(term)
+            outer = shared(term, self.total)
+            for name in sorted(outer - bound):
+                self.report(
+                    name,
+                    _first(body, name) or term.span,
+                    f"`{term.op}` cannot give it a value from inside its body",
+                    f"join the body's atom once more beside the aggregate, where it binds `{name}`",
+                )
+            for parts in alternatives(body):
+                inner = self.conjunction(parts, bound | outer)
+                if term.target is not None:
+                    self.wanted(term.target, inner)
+
+    def causes(self, parts: tuple[Formula, ...]) -> dict[str, Diagnostic]:
+        """What was reported, without variables that only wait for another reported one."""
+        waiting: set[str] = set()
+        for part in parts:
+            if isinstance(part, Comparison) and part.op == "=":
+                for to, source in ((part.left, part.right), (part.right, part.left)):
+                    if isinstance(to, Var) and self.needs(source) & self.found.keys() - {to.name}:
+                        waiting.add(to.name)
+        first = {name: found for name, found in self.found.items() if name not in waiting}
+        return first or self.found
+
+    def report(self, name: str, span: Span | None, why: str, hint: str | None = None) -> None:
+        if name not in self.found:
+            self.found[name] = Diagnostic(
+                "DF130",
+                f"variable `{name}` is not grounded: {why}",
+                span,
+                hint or f"use `{name}` in an atom of the body, or give it a value: `{name} = ...`",
+            )
+
+
+def _first(formula: Formula, name: str) -> Span | None:
+    for term in terms_of(formula):
+        for part in subterms(term):
+            if isinstance(part, Var) and part.name == name:
+                return part.span
+    return None
+
+
+def check_scope(rule: Rule) -> Iterator[Diagnostic]:
+    """Variables without values (DF130, DF132) and wildcards without meaning (DF131)."""
+    yield from _wildcards(rule)
+    if rule.is_fact:
+        for head in rule.heads:
+            for arg in head.args:
+                for part in subterms(arg):
+                    if isinstance(part, Var):
+                        yield Diagnostic(
+                            "DF132",
+                            f"fact `{head.relation}` contains the variable `{part.name}`",
+                            part.span,
+                            f'a fact has constants only; a symbol is written "{part.name}"',
+                        )
+        return
+    reported: set[str] = set()
+    for parts in alternatives(rule.body):
+        scope = _Scope(occurrences((*rule.heads, *parts)))
+        bound = scope.conjunction(parts, frozenset())
+        for head in rule.heads:
+            for arg in head.args:
+                scope.wanted(arg, bound)
+        for name, found in scope.causes(parts).items():
+            if name not in reported:
+                reported.add(name)
+                yield found
+
+
+def _wildcards(rule: Rule) -> Iterator[Diagnostic]:
+    for head in rule.heads:
+        for arg in head.args:
+            for part in subterms(arg):
+                if isinstance(part, Wildcard) and part is arg:
+                    yield Diagnostic(
+                        "DF131",
+                        f"`_` in the head `{head.relation}` has no value",
+                        part.span,
+                        "use a variable that the body binds",
+                    )
+            yield from _misplaced(arg)
+    yield from _misplaced_in(rule.body)
+
+
+def _misplaced_in(formula: Formula) -> Iterator[Diagnostic]:
+    if isinstance(formula, Comparison):
+        for term in (formula.left, formula.right):
+            if isinstance(term, Wildcard):
+                yield Diagnostic(
+                    "DF131", "`_` cannot be compared", term.span, "name the value with a variable"
+                )
+            yield from _misplaced(term)
+    elif isinstance(formula, Atom):
+        for term in formula.args:
+            yield from _misplaced(term)
+    elif isinstance(formula, Not):
+        yield from _misplaced_in(formula.body)
+    else:
+        for part in formula.parts:
+            yield from _misplaced_in(part)
+
+
+def _misplaced(term: Term) -> Iterator[Diagnostic]:
+    """Wildcards inside functor calls and as targets of aggregates."""
+    if isinstance(term, Call):
+        inner: tuple[Term, ...] = term.args
+    elif isinstance(term, Aggregate):
+        inner = () if term.target is None else (term.target,)
+        yield from _misplaced_in(body_of(term))
+    else:
+        return
+    for arg in inner:
+        if isinstance(arg, Wildcard):
+            what = term.op if isinstance(term, Aggregate) else term.functor
+            yield Diagnostic(
+                "DF131",
+                f"`_` has no value for `{what}`",
+                arg.span,
+                "name the value with a variable",
+            )
+        yield from _misplaced(arg)

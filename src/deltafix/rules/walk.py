@@ -1,0 +1,169 @@
+"""Walking terms and formulae: variables, atoms, alternatives, leaf-by-leaf rebuilding.
+
+Invariant: every walk visits left to right, as the text reads, so what depends on order (messages,
+plans) does not vary. The type name inside `as(term, type)` is not a leaf.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Or, Rule
+from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
+
+__all__ = [
+    "MAX_ALTERNATIVES",
+    "alternatives",
+    "body_of",
+    "count_alternatives",
+    "map_formula",
+    "map_rule",
+    "map_term",
+    "occurrences",
+    "subterms",
+    "terms_of",
+    "uses",
+]
+
+MAX_ALTERNATIVES: Final = 4096
+"""Alternatives of one body; `(a ; b), (c ; d), …` doubles with every group."""
+
+Leaf: TypeAlias = Var | Wildcard | Const
+
+
+def body_of(aggregate: Aggregate) -> Formula:
+    """The body of an aggregate, as the formula it is."""
+    body = aggregate.body
+    assert isinstance(body, Atom | Comparison | And | Or | Not)  # noqa: S101  terms lie below formulae
+    return body
+
+
+def terms_of(formula: Formula) -> Iterator[Term]:
+    """The outermost terms of a formula, negated ones included."""
+    if isinstance(formula, Atom):
+        yield from formula.args
+    elif isinstance(formula, Comparison):
+        yield formula.left
+        yield formula.right
+    elif isinstance(formula, Not):
+        yield from terms_of(formula.body)
+    else:
+        for part in formula.parts:
+            yield from terms_of(part)
+
+
+def subterms(term: Term) -> Iterator[Term]:
+    """A term and everything in it, bodies of aggregates included."""
+    yield term
+    if isinstance(term, Call):
+        for arg in term.args:
+            yield from subterms(arg)
+    elif isinstance(term, Aggregate):
+        if term.target is not None:
+            yield from subterms(term.target)
+        for inner in terms_of(body_of(term)):
+            yield from subterms(inner)
+
+
+def occurrences(node: Formula | Term | Iterable[Formula]) -> Counter[str]:
+    """How often each variable occurs."""
+    found: Counter[str] = Counter()
+    if isinstance(node, Var | Wildcard | Const | Call | Aggregate):
+        found.update(part.name for part in subterms(node) if isinstance(part, Var))
+    elif isinstance(node, Atom | Comparison | And | Or | Not):
+        for term in terms_of(node):
+            found.update(part.name for part in subterms(term) if isinstance(part, Var))
+    else:
+        for formula in node:
+            found.update(occurrences(formula))
+    return found
+
+
+def uses(formula: Formula, negation: str = "") -> Iterator[tuple[Atom, str]]:
+    """Every atom of a body with what stands between: `""`, `"!"`, or an aggregate's name.
+
+    An atom under several of them is named by the innermost.
+    """
+    if isinstance(formula, Atom):
+        yield formula, negation
+        yield from _uses_in(formula.args, negation)
+    elif isinstance(formula, Comparison):
+        yield from _uses_in((formula.left, formula.right), negation)
+    elif isinstance(formula, Not):
+        yield from uses(formula.body, "!")
+    else:
+        for part in formula.parts:
+            yield from uses(part, negation)
+
+
+def _uses_in(terms: Iterable[Term], negation: str) -> Iterator[tuple[Atom, str]]:
+    for term in terms:
+        if isinstance(term, Call):
+            yield from _uses_in(term.args, negation)
+        elif isinstance(term, Aggregate):
+            if term.target is not None:
+                yield from _uses_in((term.target,), negation)
+            yield from uses(body_of(term), term.op)
+
+
+def count_alternatives(formula: Formula) -> int:
+    """How many alternatives `alternatives` gives, without making them."""
+    if isinstance(formula, And):
+        count = 1
+        for part in formula.parts:
+            count = min(count * count_alternatives(part), MAX_ALTERNATIVES + 1)
+        return count
+    if isinstance(formula, Or):
+        return min(sum(map(count_alternatives, formula.parts)), MAX_ALTERNATIVES + 1)
+    return 1
+
+
+def alternatives(formula: Formula) -> tuple[tuple[Formula, ...], ...]:
+    """A body as a choice of conjunctions of atoms, comparisons and negations, in text order.
+
+    Disjunctions inside negations and aggregates stay there. `true` is one empty alternative,
+    `false` none. At most MAX_ALTERNATIVES in a checked program.
+    """
+    if isinstance(formula, And):
+        found: tuple[tuple[Formula, ...], ...] = ((),)
+        for part in formula.parts:
+            found = tuple(left + right for left in found for right in alternatives(part))
+        return found
+    if isinstance(formula, Or):
+        return tuple(case for part in formula.parts for case in alternatives(part))
+    return ((formula,),)
+
+
+def map_term(term: Term, leaf: Callable[[Leaf], Term]) -> Term:
+    """The same term with every variable, wildcard and constant replaced."""
+    if isinstance(term, Call):
+        if term.functor == "as":
+            return replace(term, args=(map_term(term.args[0], leaf), *term.args[1:]))
+        return replace(term, args=tuple(map_term(arg, leaf) for arg in term.args))
+    if isinstance(term, Aggregate):
+        target = None if term.target is None else map_term(term.target, leaf)
+        return replace(term, target=target, body=map_formula(body_of(term), leaf))
+    return leaf(term)
+
+
+def map_formula(formula: Formula, leaf: Callable[[Leaf], Term]) -> Formula:
+    """The same formula with every variable, wildcard and constant replaced."""
+    if isinstance(formula, Atom):
+        return replace(formula, args=tuple(map_term(arg, leaf) for arg in formula.args))
+    if isinstance(formula, Comparison):
+        left = map_term(formula.left, leaf)
+        return replace(formula, left=left, right=map_term(formula.right, leaf))
+    if isinstance(formula, Not):
+        return replace(formula, body=map_formula(formula.body, leaf))
+    return replace(formula, parts=tuple(map_formula(part, leaf) for part in formula.parts))
+
+
+def map_rule(rule: Rule, leaf: Callable[[Leaf], Term]) -> Rule:
+    """The same rule with every variable, wildcard and constant replaced."""
+    heads = []
+    for head in rule.heads:
+        heads.append(replace(head, args=tuple(map_term(arg, leaf) for arg in head.args)))
+    return replace(rule, heads=tuple(heads), body=map_formula(rule.body, leaf))
