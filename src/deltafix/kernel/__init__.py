@@ -1,0 +1,11 @@
+"""The maintenance kernel: one flat arena, numba functions over it, nothing else.
+
+Reading order: `layout` (what lies where), `arena` (reserved memory), `memory` (blocks and
+vectors inside it), `index` (hash tables), `values` (column codes), `join` (one delta rule for
+one row), `emit` (what a derivation does to its head), `wave` (retract and revive), `maintain`
+(one epoch as a resumable machine), `edit` (given rows in, commit, rollback).
+
+Invariant: every function here takes plain integers and the arena's views; programs are data
+(`layout`, "Program"), so nothing is compiled per program. It does not know symbols, names,
+types of columns beyond a type code, or Python objects.
+"""

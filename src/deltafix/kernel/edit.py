@@ -1,0 +1,218 @@
+"""The ends of an epoch: given rows in, commit, rollback, point queries.
+
+Invariant: an edit changes only flags of rows and the journal; nothing derived moves before
+`maintain`. After `commit` or `rollback` NOW == WAS for every row, journal and queue are empty,
+and rows that hold no more are out of every index and on the free list (their columns stay
+readable until the next epoch allocates, which is how a Delta reads them).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from deltafix.kernel.emit import touch
+from deltafix.kernel.index import (
+    hash_words,
+    index_row,
+    key_find,
+    key_insert,
+    key_remove,
+    key_reserve,
+    unindex_row,
+)
+from deltafix.kernel.jit import kernel, prefetch
+from deltafix.kernel.layout import (
+    CLOCK,
+    COLS,
+    DELTA,
+    EPOCH_BASE,
+    FLAGS,
+    GAP,
+    GIVEN,
+    HASH_BITS,
+    HEAP,
+    INDEXED,
+    J,
+    KEY,
+    LIMBO,
+    NOW,
+    PENDING,
+    Q,
+    R_ARITY,
+    R_CHANGED,
+    R_NOW,
+    R_PK,
+    R_PKCAP,
+    R_ROWS,
+    R_RULES,
+    R_STRIDE,
+    R_WAS,
+    RANK_SHIFT,
+    RELS,
+    RSZ,
+    SUPPORT,
+    TOUCHED,
+    USED,
+    WAS,
+)
+from deltafix.kernel.memory import free_row, new_row, push, room, row_room
+
+__all__ = ["commit", "delete_rows", "insert_rows", "lookup", "rollback"]
+
+
+@kernel("i:APiii")
+def _load_key(A, rows, i, arity, o):  # type: ignore[no-untyped-def]
+    """Copy row `i` of a flat table to word `o`; returns its hash."""
+    for k in range(arity):
+        A[o + k] = rows[i * arity + k]
+    return hash_words(A, o, arity)
+
+
+@kernel("i:ALPii", door=True)
+def insert_rows(A, L, rows, r, n):  # type: ignore[no-untyped-def]
+    """Give `n` rows (flat codes) to relation `r`. Returns how many were not given before."""
+    rb = L[RELS] + r * RSZ
+    arity = L[rb + R_ARITY]
+    derived = L[rb + R_RULES]
+    key_reserve(L, r, n)
+    row_room(A, L, r, n)
+    room(L, Q, n)
+    room(L, rb + R_CHANGED, n)
+    fresh = np.int64(0)
+    for i in range(n):
+        if i + 16 < n:  # by then the slot's cache line has arrived
+            h = _load_key(A, rows, i + 16, arity, KEY)
+            prefetch(L, L[rb + R_PK] + ((h * L[rb + R_PKCAP]) >> HASH_BITS))
+        h = _load_key(A, rows, i, arity, KEY)
+        row = key_find(A, L, r, KEY, h)
+        if row < 0:
+            row = new_row(A, L, r, KEY)
+            key_insert(L, r, row, h)
+            L[CLOCK] += GAP
+            cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
+            L[cell] = (L[CLOCK] << RANK_SHIFT) | USED | TOUCHED | GIVEN
+            push(L, Q, (r << 32) | row)
+        else:
+            cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
+            if L[cell] & GIVEN:
+                continue
+            touch(A, L, r, row)
+            L[cell] |= GIVEN
+        fresh += 1
+        if not derived and not (L[cell] & NOW):
+            L[cell] |= NOW
+            L[rb + R_NOW] += 1
+            index_row(A, L, r, row)
+        push(L, rb + R_CHANGED, row)
+    return fresh
+
+
+@kernel("i:ALPii", door=True)
+def delete_rows(A, L, rows, r, n):  # type: ignore[no-untyped-def]
+    """Take `n` given rows from relation `r`: how many were given; see `missing_row` first."""
+    rb = L[RELS] + r * RSZ
+    arity = L[rb + R_ARITY]
+    gone = np.int64(0)
+    for i in range(n):
+        h = _load_key(A, rows, i, arity, KEY)
+        row = key_find(A, L, r, KEY, h)
+        if row < 0:
+            continue
+        cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
+        if not (L[cell] & GIVEN):
+            continue
+        touch(A, L, r, row)
+        L[cell] &= ~GIVEN
+        gone += 1
+        if not L[rb + R_RULES]:
+            L[cell] &= ~NOW
+            L[rb + R_NOW] -= 1
+        push(L, rb + R_CHANGED, row)
+    return gone
+
+
+@kernel("i:ALPiii", door=True)
+def lookup(A, L, rows, r, i, mask):  # type: ignore[no-untyped-def]
+    """Row number of row `i` of a flat table if its flags include `mask`, else -1."""
+    rb = L[RELS] + r * RSZ
+    h = _load_key(A, rows, i, L[rb + R_ARITY], KEY)
+    row = key_find(A, L, r, KEY, h)
+    if row >= 0 and (L[(L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1] & mask) == mask:
+        return row
+    return np.int64(-1)
+
+
+@kernel("v:ALii")
+def _drop(A, L, r, row):  # type: ignore[no-untyped-def]
+    """Take a row out of every table and free it."""
+    rb = L[RELS] + r * RSZ
+    unindex_row(A, L, r, row)
+    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE] + COLS
+    key_remove(L, r, row, hash_words(A, at, L[rb + R_ARITY]))
+    free_row(A, L, r, row)
+
+
+@kernel("v:ALi")
+def _commit_row(A, L, value):  # type: ignore[no-untyped-def]
+    """Settle one touched row: NOW becomes WAS, a row that holds no more is dropped."""
+    r = value >> 32
+    row = value & 0xFFFFFFFF
+    rb = L[RELS] + r * RSZ
+    cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
+    word = L[cell]
+    if not (word & TOUCHED):
+        return
+    L[cell] = word & ~(TOUCHED | PENDING | LIMBO)
+    now = (word & NOW) != 0
+    was = (word & WAS) != 0
+    if now != was:
+        push(L, DELTA, (r << 33) | (row << 1) | (1 if now else 0))
+    if now:
+        if not was:
+            L[cell] |= WAS
+            L[rb + R_WAS] += 1
+        return
+    if was:
+        L[rb + R_WAS] -= 1
+    _drop(A, L, r, row)
+
+
+@kernel("v:AL", door=True)
+def commit(A, L):  # type: ignore[no-untyped-def]
+    """Make the working state the committed one; DELTA lists the net changes. O(touched)."""
+    L[DELTA + 1] = 0
+    for e in range(0, L[J + 1], 3):
+        _commit_row(A, L, L[L[J] + e])
+    for e in range(L[Q + 1]):
+        _commit_row(A, L, L[L[Q] + e])
+
+
+@kernel("v:AL", door=True)
+def rollback(A, L):  # type: ignore[no-untyped-def]
+    """Put back every journaled row and drop every created one. O(touched)."""
+    for e in range(0, L[J + 1], 3):
+        value = L[L[J] + e]
+        r = value >> 32
+        row = value & 0xFFFFFFFF
+        rb = L[RELS] + r * RSZ
+        at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
+        word = L[at >> 1]
+        old = L[L[J] + e + 1]
+        if not (old & WAS) and not (word & NOW) and not (word & USED):
+            continue
+        L[rb + R_NOW] += (1 if old & NOW else 0) - (1 if word & NOW else 0)
+        L[at >> 1] = old | (word & INDEXED)
+        A[at + SUPPORT] = L[L[J] + e + 2]
+    for e in range(L[Q + 1]):
+        value = L[L[Q] + e]
+        r = value >> 32
+        row = value & 0xFFFFFFFF
+        rb = L[RELS] + r * RSZ
+        cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
+        word = L[cell]
+        if (word & TOUCHED) and not (word & WAS):
+            if word & NOW:
+                L[rb + R_NOW] -= 1
+            L[cell] = word & ~TOUCHED
+            _drop(A, L, r, row)
+    L[CLOCK] = L[EPOCH_BASE]

@@ -1,0 +1,179 @@
+"""What a derivation does to its head: count it, create it, or make it a suspect.
+
+Invariant (the contract's point 2): a head's support is the number of its derivations that hold,
+of those with a body rank below its own where the stratum is recursive. Every row is journaled
+before its first change in an epoch (`touch`), every created row is queued, so an epoch can be
+undone. Nothing here searches for derivations.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from deltafix.kernel.heap import heap_push
+from deltafix.kernel.index import key_find, key_insert, key_reserve
+from deltafix.kernel.jit import kernel
+from deltafix.kernel.layout import (
+    C_CREATED,
+    C_DERIVATIONS,
+    CLOCK,
+    DRED,
+    EMIT,
+    EMIT_CELLS,
+    EMITTED,
+    ERR_ROWS,
+    ERR_SUPPORT,
+    ERROR,
+    FLAGS,
+    GAP,
+    GIVEN,
+    J,
+    LIMBO,
+    MAX_ROWS,
+    MODE_CREATE,
+    MODE_DESTROY,
+    MODE_REST,
+    MODE_RETRACT,
+    MODE_REVIVE,
+    MODE_SAVE,
+    MODE_TAKE,
+    NOW,
+    PENDING,
+    R_ARITY,
+    R_ROWS,
+    R_STRIDE,
+    RANK_SHIFT,
+    RECURSIVE,
+    RELS,
+    RSZ,
+    RULE_COUNTS,
+    STRATEGY,
+    SUPPORT,
+    TOUCHED,
+    USED,
+    Q,
+)
+from deltafix.kernel.memory import new_row, push, room, row_room
+
+__all__ = ["flush", "touch"]
+
+_REVIVE_LATE = 1 << 61  # added to a revival's key where all suspects go first
+
+
+@kernel("v:ALii")
+def touch(A, L, r, row):  # type: ignore[no-untyped-def]
+    """Journal a row's flags, rank and support before its first change in the epoch."""
+    rb = L[RELS] + r * RSZ
+    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
+    word = L[at >> 1]
+    if word & TOUCHED:
+        return
+    room(L, J, 3)
+    j = L[J] + L[J + 1]
+    L[j] = (r << 32) | row
+    L[j + 1] = word
+    L[j + 2] = A[at + SUPPORT]
+    L[J + 1] += 3
+    L[at >> 1] = word | TOUCHED
+
+
+@kernel("v:ALii")
+def _lose(A, L, e, r):  # type: ignore[no-untyped-def]
+    """Entry `e`: a derivation of its head has gone. At support 0 the head is a suspect."""
+    row = key_find(A, L, r, EMIT + e * L[L[RELS] + r * RSZ + R_ARITY], L[EMIT_CELLS + 2 * e])
+    if row < 0:
+        return
+    rb = L[RELS] + r * RSZ
+    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
+    word = L[at >> 1]
+    if not (word & NOW):
+        return
+    rank = word >> RANK_SHIFT
+    counted = (not L[RECURSIVE]) or L[EMIT_CELLS + 2 * e + 1] < rank
+    if counted:
+        touch(A, L, r, row)
+        A[at + SUPPORT] -= 1
+    if (
+        L[RECURSIVE]
+        and not (word & GIVEN)
+        and ((counted and A[at + SUPPORT] == 0) or L[STRATEGY] == DRED)
+    ):
+        heap_push(L, rank * 2, (r << 32) | row)
+
+
+@kernel("v:ALiii")
+def _gain(A, L, e, r, mode):  # type: ignore[no-untyped-def]
+    """Entry `e`: a derivation of its head now holds. An absent head is created and queued."""
+    rb = L[RELS] + r * RSZ
+    o = EMIT + e * L[rb + R_ARITY]
+    h = L[EMIT_CELLS + 2 * e]
+    row = key_find(A, L, r, o, h)
+    if row >= 0:
+        at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
+        word = L[at >> 1]
+        if word & (NOW | PENDING):
+            if mode == MODE_REST and (word & NOW):
+                return
+            if (not L[RECURSIVE]) or L[EMIT_CELLS + 2 * e + 1] < (word >> RANK_SHIFT):
+                if A[at + SUPPORT] == 0x7FFFFFFF:
+                    L[ERROR] = ERR_SUPPORT
+                    return
+                touch(A, L, r, row)
+                A[at + SUPPORT] += 1
+            return
+        if mode == MODE_SAVE:
+            return
+        touch(A, L, r, row)
+    else:
+        if mode == MODE_SAVE:
+            return
+        key_reserve(L, r, 1)
+        row_room(A, L, r, 1)
+        room(L, Q, 1)
+        row = new_row(A, L, r, o)
+        key_insert(L, r, row, h)
+        L[C_CREATED] += 1
+        if 0 < L[MAX_ROWS] < L[C_CREATED]:
+            L[ERROR] = ERR_ROWS
+        at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
+        word = np.int64(USED)
+    L[CLOCK] += GAP
+    L[at >> 1] = (L[CLOCK] << RANK_SHIFT) | (word & FLAGS & ~LIMBO) | PENDING | TOUCHED
+    A[at + SUPPORT] = 1
+    push(L, Q, (r << 32) | row)
+
+
+@kernel("v:ALii")
+def _offer(A, L, e, r):  # type: ignore[no-untyped-def]
+    """Entry `e`: its body holds again. A head that holds gains; one in limbo gets a try."""
+    rb = L[RELS] + r * RSZ
+    row = key_find(A, L, r, EMIT + e * L[rb + R_ARITY], L[EMIT_CELLS + 2 * e])
+    if row < 0:
+        return
+    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
+    word = L[at >> 1]
+    m = L[EMIT_CELLS + 2 * e + 1]
+    if word & NOW:
+        if m < (word >> RANK_SHIFT):
+            touch(A, L, r, row)
+            A[at + SUPPORT] += 1
+    elif word & LIMBO and m < (word >> RANK_SHIFT):
+        L[at >> 1] = (m << RANK_SHIFT) | (word & FLAGS)
+        late = _REVIVE_LATE if L[STRATEGY] != 0 else 0
+        heap_push(L, late + m * 2 + 1, (r << 32) | row)
+
+
+@kernel("v:ALiii")
+def flush(A, L, r, rule, mode):  # type: ignore[no-untyped-def]
+    """Apply the block of emitted heads of relation `r`, all derived by `rule`, and empty it."""
+    n = L[EMITTED]
+    L[C_DERIVATIONS] += n
+    L[L[RULE_COUNTS] + rule] += n
+    for e in range(n):
+        if mode == MODE_DESTROY or mode == MODE_RETRACT:
+            _lose(A, L, e, r)
+        elif mode == MODE_REVIVE:
+            _offer(A, L, e, r)
+        else:
+            _gain(A, L, e, r, mode)
+    L[EMITTED] = 0

@@ -1,0 +1,396 @@
+"""Hash tables over rows: one by the whole key, any number by some columns.
+
+By key: open addressing, a slot is one cell `hash << 32 | row + 1`; the hash in the slot places
+it again when the table grows and spares touching a row on a mismatch. By columns: a slot names
+the bucket of a key, `hash << 32 | ref + 1` and `class << 32 | count`; class 0 holds its one row
+inline, class c a run of 2 << c rows in the bucket heap. A bucket is contiguous, so a scan of it
+has independent loads (a linked chain does not: docs/kernel.md, "Buckets").
+
+Invariant: rows enter when they first become true and leave at commit, never in between; which
+state they belong to is in their flags. Deletion shifts back, so no tombstones pile up.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from deltafix.kernel.jit import kernel
+from deltafix.kernel.layout import (
+    BUCKET_CAP,
+    BUCKET_FREE,
+    BUCKET_TOP,
+    BUCKETS,
+    COLS,
+    HASH_BITS,
+    IDXS,
+    INDEXED,
+    KEY2,
+    R_ARITY,
+    R_IDX,
+    R_NIDX,
+    R_PK,
+    R_PKCAP,
+    R_PKUSED,
+    R_ROWS,
+    R_STRIDE,
+    RELS,
+    RSZ,
+    X_CAP,
+    X_COLS,
+    X_NKEY,
+    X_POS,
+    X_REL,
+    X_SLOTS,
+    X_USED,
+    XSZ,
+)
+from deltafix.kernel.memory import block, discard
+
+__all__ = [
+    "bucket_start",
+    "hash_words",
+    "idx_add",
+    "idx_find",
+    "index_row",
+    "key_find",
+    "key_insert",
+    "key_remove",
+    "key_reserve",
+    "unindex_row",
+]
+
+
+@kernel("i:Aii")
+def hash_words(A, o, n):  # type: ignore[no-untyped-def]
+    """31-bit hash of `n` words at `o`. Products stay below 2**63: plain Python agrees."""
+    h = np.int64(n) + 1
+    for k in range(n):
+        h = (h ^ (np.int64(A[o + k]) & 0xFFFFFFFF)) * 1640531527
+        h = (h ^ (h >> 31)) & 0xFFFFFFFF
+    h = (h ^ (h >> 15)) * 1540483477
+    h = (h ^ (h >> 29)) & 0x7FFFFFFF
+    return h
+
+
+@kernel("i:ALiii")
+def key_find(A, L, r, o, h):  # type: ignore[no-untyped-def]
+    """The row of `r` whose columns equal the words at `o` (hash `h`), or -1."""
+    rb = L[RELS] + r * RSZ
+    base = L[rb + R_PK]
+    cap = L[rb + R_PKCAP]
+    arity = L[rb + R_ARITY]
+    s = (h * cap) >> HASH_BITS
+    while True:
+        v = L[base + s]
+        if v == 0:
+            return np.int64(-1)
+        if (v >> 32) == h:
+            row = (v & 0xFFFFFFFF) - 1
+            at = L[rb + R_ROWS] + row * L[rb + R_STRIDE] + COLS
+            same = True
+            for k in range(arity):
+                if A[at + k] != A[o + k]:
+                    same = False
+                    break
+            if same:
+                return row
+        s += 1
+        if s == cap:
+            s = 0
+
+
+@kernel("v:Lii")
+def key_reserve(L, r, n):  # type: ignore[no-untyped-def]
+    """Make the key table of `r` large enough for `n` more rows at a load of at most 0.8."""
+    rb = L[RELS] + r * RSZ
+    cap = L[rb + R_PKCAP]
+    if (L[rb + R_PKUSED] + n) * 5 <= cap * 4:
+        return
+    base = L[rb + R_PK]
+    new_cap = max(cap + cap // 2 + 16, (L[rb + R_PKUSED] + n) * 3 // 2)
+    new = block(L, new_cap * 2) // 2
+    for k in range(new_cap):
+        L[new + k] = 0
+    # Slots lie in the order of their hashes (up to wrap-around), so both tables are walked once.
+    for k in range(cap):
+        v = L[base + k]
+        if v != 0:
+            s = ((v >> 32) * new_cap) >> HASH_BITS
+            while L[new + s] != 0:
+                s += 1
+                if s == new_cap:
+                    s = 0
+            L[new + s] = v
+    discard(L, base * 2, cap * 2)
+    L[rb + R_PK] = new
+    L[rb + R_PKCAP] = new_cap
+
+
+@kernel("v:Liii")
+def key_insert(L, r, row, h):  # type: ignore[no-untyped-def]
+    """Enter a row that is known to be absent; room was made by `key_reserve`."""
+    rb = L[RELS] + r * RSZ
+    base = L[rb + R_PK]
+    cap = L[rb + R_PKCAP]
+    s = (h * cap) >> HASH_BITS
+    while L[base + s] != 0:
+        s += 1
+        if s == cap:
+            s = 0
+    L[base + s] = (h << 32) | (row + 1)
+    L[rb + R_PKUSED] += 1
+
+
+@kernel("v:Liii")
+def key_remove(L, r, row, h):  # type: ignore[no-untyped-def]
+    """Take a row out of the key table and shift its followers back."""
+    rb = L[RELS] + r * RSZ
+    base = L[rb + R_PK]
+    cap = L[rb + R_PKCAP]
+    target = (h << 32) | (row + 1)
+    hole = (h * cap) >> HASH_BITS
+    while L[base + hole] != target:
+        hole += 1
+        if hole == cap:
+            hole = 0
+    s = hole
+    while True:
+        s += 1
+        if s == cap:
+            s = 0
+        v = L[base + s]
+        if v == 0:
+            break
+        home = ((v >> 32) * cap) >> HASH_BITS
+        if (s - home) % cap >= (s - hole) % cap:
+            L[base + hole] = v
+            hole = s
+    L[base + hole] = 0
+    L[rb + R_PKUSED] -= 1
+
+
+@kernel("i:Li")
+def bucket_start(L, ref):  # type: ignore[no-untyped-def]
+    """First word of a bucket, from its reference (units of four words)."""
+    return L[BUCKETS] + ref * 4
+
+
+@kernel("i:ALi")
+def bucket_take(A, L, c):  # type: ignore[no-untyped-def]
+    """A free bucket of class `c` (2 << c rows), as a reference."""
+    ref = L[BUCKET_FREE + c] - 1
+    if ref >= 0:
+        L[BUCKET_FREE + c] = np.int64(A[bucket_start(L, ref)])
+        return ref
+    units = (2 << c) // 4
+    if L[BUCKET_TOP] + units > L[BUCKET_CAP]:
+        old = L[BUCKETS]
+        cap = L[BUCKET_CAP]
+        new_cap = max(cap * 4, L[BUCKET_TOP] + units)
+        new = block(L, new_cap * 4)
+        for k in range(L[BUCKET_TOP] * 2):
+            L[new // 2 + k] = L[old // 2 + k]
+        discard(L, old, cap * 4)
+        L[BUCKETS] = new
+        L[BUCKET_CAP] = new_cap
+    ref = L[BUCKET_TOP]
+    L[BUCKET_TOP] = ref + units
+    return ref
+
+
+@kernel("v:ALii")
+def bucket_give(A, L, ref, c):  # type: ignore[no-untyped-def]
+    """Put a bucket back on the free list of its class."""
+    A[bucket_start(L, ref)] = L[BUCKET_FREE + c]
+    L[BUCKET_FREE + c] = ref + 1
+
+
+@kernel("i:ALiii")
+def idx_find(A, L, x, o, h):  # type: ignore[no-untyped-def]
+    """Cell of the slot of index `x` whose key equals the words at `o` (hash `h`), or -1."""
+    xb = L[IDXS] + x * XSZ
+    base = L[xb + X_SLOTS]
+    cap = L[xb + X_CAP]
+    s = (h * cap) >> HASH_BITS
+    while True:
+        v = L[base + 2 * s]
+        if v == 0:
+            return np.int64(-1)
+        if (v >> 32) == h:
+            first = (v & 0xFFFFFFFF) - 1
+            if (L[base + 2 * s + 1] >> 32) != 0:
+                first = np.int64(A[bucket_start(L, first)])
+            rb = L[RELS] + L[xb + X_REL] * RSZ
+            at = L[rb + R_ROWS] + first * L[rb + R_STRIDE] + COLS
+            cols = L[xb + X_COLS]
+            same = True
+            for k in range(L[xb + X_NKEY]):
+                if A[at + L[cols + k]] != A[o + k]:
+                    same = False
+                    break
+            if same:
+                return base + 2 * s
+        s += 1
+        if s == cap:
+            s = 0
+
+
+@kernel("v:Li")
+def idx_reserve(L, x):  # type: ignore[no-untyped-def]
+    """Make room for one more key in index `x` at a load of at most 0.75."""
+    xb = L[IDXS] + x * XSZ
+    cap = L[xb + X_CAP]
+    if (L[xb + X_USED] + 1) * 4 <= cap * 3:
+        return
+    base = L[xb + X_SLOTS]
+    new_cap = cap * 2
+    new = block(L, new_cap * 4) // 2
+    for k in range(new_cap * 2):
+        L[new + k] = 0
+    for k in range(cap):
+        v = L[base + 2 * k]
+        if v != 0:
+            s = ((v >> 32) * new_cap) >> HASH_BITS
+            while L[new + 2 * s] != 0:
+                s += 1
+                if s == new_cap:
+                    s = 0
+            L[new + 2 * s] = v
+            L[new + 2 * s + 1] = L[base + 2 * k + 1]
+    discard(L, base * 2, cap * 4)
+    L[xb + X_SLOTS] = new
+    L[xb + X_CAP] = new_cap
+
+
+@kernel("i:ALii")
+def idx_key(A, L, x, at):  # type: ignore[no-untyped-def]
+    """Gather the key columns of the row at word `at` into KEY2; returns their hash."""
+    xb = L[IDXS] + x * XSZ
+    n = L[xb + X_NKEY]
+    cols = L[xb + X_COLS]
+    for k in range(n):
+        A[KEY2 + k] = A[at + COLS + L[cols + k]]
+    return hash_words(A, KEY2, n)
+
+
+@kernel("v:ALii")
+def idx_add(A, L, x, row):  # type: ignore[no-untyped-def]
+    """Enter a row into index `x`. Amortised O(1)."""
+    xb = L[IDXS] + x * XSZ
+    rb = L[RELS] + L[xb + X_REL] * RSZ
+    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
+    h = idx_key(A, L, x, at)
+    idx_reserve(L, x)
+    slot = idx_find(A, L, x, KEY2, h)
+    pos = np.int64(0)
+    if slot < 0:
+        base = L[xb + X_SLOTS]
+        cap = L[xb + X_CAP]
+        s = (h * cap) >> HASH_BITS
+        while L[base + 2 * s] != 0:
+            s += 1
+            if s == cap:
+                s = 0
+        L[base + 2 * s] = (h << 32) | (row + 1)
+        L[base + 2 * s + 1] = 1
+        L[xb + X_USED] += 1
+    else:
+        ref = (L[slot] & 0xFFFFFFFF) - 1
+        c = L[slot + 1] >> 32
+        count = L[slot + 1] & 0xFFFFFFFF
+        pos = count
+        if c == 0:
+            new = bucket_take(A, L, 1)
+            A[bucket_start(L, new)] = ref
+            ref = new
+            c = np.int64(1)
+        elif count == (2 << c):
+            new = bucket_take(A, L, c + 1)
+            source = bucket_start(L, ref)
+            target = bucket_start(L, new)
+            for k in range(count):
+                A[target + k] = A[source + k]
+            bucket_give(A, L, ref, c)
+            ref = new
+            c += 1
+        A[bucket_start(L, ref) + pos] = row
+        L[slot] = (h << 32) | (ref + 1)
+        L[slot + 1] = (c << 32) | (count + 1)
+    A[at + L[xb + X_POS]] = pos
+
+
+@kernel("v:ALii")
+def idx_remove(A, L, x, row):  # type: ignore[no-untyped-def]
+    """Take a row out of index `x`: the last row of its bucket moves into its place. O(1)."""
+    xb = L[IDXS] + x * XSZ
+    rb = L[RELS] + L[xb + X_REL] * RSZ
+    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
+    h = idx_key(A, L, x, at)
+    slot = idx_find(A, L, x, KEY2, h)
+    ref = (L[slot] & 0xFFFFFFFF) - 1
+    c = L[slot + 1] >> 32
+    count = (L[slot + 1] & 0xFFFFFFFF) - 1
+    if count > 0:
+        start = bucket_start(L, ref)
+        pos = np.int64(A[at + L[xb + X_POS]])
+        last = np.int64(A[start + count])
+        A[start + pos] = last
+        A[L[rb + R_ROWS] + last * L[rb + R_STRIDE] + L[xb + X_POS]] = pos
+        if c > 1 and count * 8 <= (2 << c):
+            # Shrink at an eighth, so that growing and shrinking cannot alternate.
+            new = bucket_take(A, L, c - 1)
+            start = bucket_start(L, ref)
+            target = bucket_start(L, new)
+            for k in range(count):
+                A[target + k] = A[start + k]
+            bucket_give(A, L, ref, c)
+            ref = new
+            c -= 1
+            L[slot] = (h << 32) | (ref + 1)
+        L[slot + 1] = (c << 32) | count
+        return
+    if c > 0:
+        bucket_give(A, L, ref, c)
+    base = L[xb + X_SLOTS]
+    cap = L[xb + X_CAP]
+    hole = (slot - base) // 2
+    s = hole
+    while True:
+        s += 1
+        if s == cap:
+            s = 0
+        v = L[base + 2 * s]
+        if v == 0:
+            break
+        home = ((v >> 32) * cap) >> HASH_BITS
+        if (s - home) % cap >= (s - hole) % cap:
+            L[base + 2 * hole] = v
+            L[base + 2 * hole + 1] = L[base + 2 * s + 1]
+            hole = s
+    L[base + 2 * hole] = 0
+    L[base + 2 * hole + 1] = 0
+    L[xb + X_USED] -= 1
+
+
+@kernel("v:ALii")
+def index_row(A, L, r, row):  # type: ignore[no-untyped-def]
+    """Enter a row into every secondary index of its relation, once."""
+    rb = L[RELS] + r * RSZ
+    cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
+    if L[cell] & INDEXED:
+        return
+    for x in range(L[rb + R_IDX], L[rb + R_IDX] + L[rb + R_NIDX]):
+        idx_add(A, L, x, row)
+    L[cell] |= INDEXED
+
+
+@kernel("v:ALii")
+def unindex_row(A, L, r, row):  # type: ignore[no-untyped-def]
+    """Take a row out of every secondary index of its relation, if it is in them."""
+    rb = L[RELS] + r * RSZ
+    cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
+    if not (L[cell] & INDEXED):
+        return
+    for x in range(L[rb + R_IDX], L[rb + R_IDX] + L[rb + R_NIDX]):
+        idx_remove(A, L, x, row)
+    L[cell] &= ~INDEXED

@@ -1,0 +1,239 @@
+"""What lies where: header cells, descriptors, row words, flags, program records.
+
+The arena is one reserved range seen twice: `A` as int32 words, `L` as int64 cells
+(cell c = words 2c and 2c+1). Offsets into it are int64 and relative to its start.
+
+A row is one record of `stride` words, stride even:
+
+    words 0-1   (one cell)  rank << 8 | flags
+    word  2                 support: derivations that hold the row up (all of them in a
+                            non-recursive stratum; those of lower rank in a recursive one)
+    words 3..               columns, one 32-bit code each (`values`)
+    then                    position in its bucket, one word per secondary index
+
+Invariant of flags between epochs: NOW == WAS, and TOUCHED, PENDING, LIMBO are clear.
+This module holds numbers only.
+"""
+
+from __future__ import annotations
+
+# --- header cells -------------------------------------------------------------------------
+BUMP = 0  # first unused word of the arena
+LIMIT = 1  # words reserved
+CLOCK = 2  # last rank given out
+RELS = 3  # cell of relation descriptor 0
+IDXS = 4  # cell of index descriptor 0
+VARS = 5  # word of variable 0
+STACK = 6  # cell of join level 0
+CANCEL = 7  # set to 1 from any thread: the run stops at the next safe point
+MAX_ROWS = 8  # budget of rows created in an epoch (0: none)
+MAX_ROUNDS = 9  # budget of facts taken up in an epoch (0: none)
+STRATEGY = 10
+ERROR = 11  # why a run stopped (ERR_*)
+QUOTA = 12  # rows probed + derivations after which a run yields to its caller
+EPOCH_BASE = 13  # CLOCK at the start of the epoch
+# queue of created rows (rel << 32 | row), journal of touched rows (3 cells each), wave heap
+# (2 cells each), dead blocks (2 cells each): a vector is (first cell, length, capacity)
+Q = 16
+J = 20
+HEAP = 24
+DEAD = 28
+# bucket heap: first word, next free unit, capacity in units, free list per class
+BUCKETS = 32
+BUCKET_TOP = 33
+BUCKET_CAP = 34
+BUCKET_FREE = 36  # 32 cells
+# wide values: vector of int64 patterns and its hash table
+WIDE = 70
+WIDE_SLOTS = 74
+WIDE_CAP = 75
+# symbol bytes, kept only where a program orders symbols: word of vector, offsets vector
+SYM = 78  # vector of cells: packed bytes start word << 24 | length, per symbol id
+# machine state of a resumable run
+S_STRATUM = 84
+S_PHASE = 85
+S_ITEM = 86
+S_ROW = 87
+S_Q0 = 88  # Q length when the stratum began
+S_J0 = 89
+S_HEAD = 90  # next entry of Q to take up
+S_MODE = 91
+S_BEFORE = 92  # state that literals before the trigger see
+S_AFTER = 93
+# query results
+BEST = 94
+BEST_COUNT = 95
+EMITTED = 96
+TRIGGER_REL = 97
+TRIGGER_ROW = 98
+RECURSIVE = 99
+# counters of the epoch
+C_DERIVATIONS = 100
+C_PROBED = 101
+C_RETRACTED = 102
+C_REVIVED = 103
+C_RERANKED = 104
+C_CREATED = 105
+C_STRATA = 106
+C_TAKEN = 107  # facts taken up by the queue
+DELTA = 112  # vector of net changes of the last epoch: rel << 33 | row << 1 | added
+RULE_COUNTS = 111  # cell of per-rule counters (derivations), 2 cells a rule
+HEADER_CELLS = 512
+
+# scratch words right behind the header
+KEY = HEADER_CELLS * 2  # key of a probe (up to MAX_ARITY words)
+KEY2 = KEY + 1024  # key of an index update
+EMIT = KEY2 + 1024  # emitted heads: EMIT_BLOCK entries of MAX_ARITY words
+MAX_ARITY = 1000
+EMIT_BLOCK = 64
+EMIT_WORDS = EMIT_BLOCK * 1024
+EMIT_CELLS = (EMIT + EMIT_WORDS) // 2  # per entry: hash, body rank
+FIRST_WORD = (EMIT_CELLS + EMIT_BLOCK * 2) * 2
+
+# --- relation descriptor --------------------------------------------------------------------
+R_ROWS = 0
+R_STRIDE = 1
+R_ARITY = 2
+R_N = 3  # rows ever allocated (high-water)
+R_CAP = 4
+R_FREE = 5  # first free row, -1: none; the link lies in the support word
+R_NOW = 6
+R_WAS = 7
+R_PK = 8  # cell of slot 0
+R_PKCAP = 9
+R_PKUSED = 10
+R_IDX = 11  # first index descriptor
+R_NIDX = 12
+R_KEEP = 13  # 1: later strata read its changes
+R_CHANGED = 14  # vector of rows whose NOW differs from WAS (first cell, length, capacity)
+R_STRATUM = 17
+R_RULES = 18  # 1: some rule has it as head
+R_GIVEN = 19  # 1: given rows of this relation were edited in this epoch
+RSZ = 20
+
+# --- index descriptor -----------------------------------------------------------------------
+X_REL = 0
+X_NKEY = 1
+X_POS = 2  # word of the row that holds the bucket position
+X_SLOTS = 3  # cell of slot 0; a slot is two cells: tag << 32 | ref + 1, class << 32 | count
+X_CAP = 4
+X_USED = 5
+X_COLS = 6  # cell of the list of key columns
+XSZ = 8
+
+# --- row ------------------------------------------------------------------------------------
+SUPPORT = 2
+COLS = 3
+NOW = 1  # holds in the working state
+WAS = 2  # held when the epoch began: what readers see
+GIVEN = 4  # given as input
+TOUCHED = 8  # in the journal (or the queue) of this epoch
+PENDING = 16  # created, waiting in the queue
+LIMBO = 32  # retracted by the wave, may be revived; its rank field is its next try
+INDEXED = 64  # is in the secondary indexes
+USED = 128  # allocated
+FLAGS = 255
+RANK_SHIFT = 8
+GAP = 1024  # between ranks of new facts, so that a revived fact fits in between
+NEVER = (1 << 54) - 1  # a rank above all ranks
+
+HASH_BITS = 31
+
+# --- program (int32) --------------------------------------------------------------------------
+# header: [0] number of strata, [1] offset of the stratum table (one offset each)
+# stratum: [0] recursive, [1] nrels, [2] rels list, [3] n lower triggers, [4] list of
+#   (rel, variant), [5] n same triggers per rel: list of offsets (count, variants...) aligned
+#   with rels, [6] rederive: likewise, [7] n rules, [8] list of full evaluations
+#   (count, variants...), [9] n const variants, [10] list
+T_RECURSIVE = 0
+T_NRELS = 1
+T_RELS = 2
+T_NLOWER = 3
+T_LOWER = 4
+T_SAME = 5
+T_REDERIVE = 6
+T_NFULL = 7
+T_FULL = 8
+T_NCONST = 9
+T_CONST = 10
+T_FRESH = 11  # 1: evaluate from scratch at the first run (rules changed)
+TSZ = 12
+# variant
+V_TRIGGER = 0  # relation whose row starts it, -1: none
+V_NEGATED = 1
+V_HEAD = 2
+V_NODE = 3
+V_HEADOPS = 4  # offset of arity operand pairs
+V_NMATCH = 5
+V_MATCH = 6  # offset of (column, kind, argument) triples
+V_RULE = 7
+V_SAME = 8  # 1: the trigger is of the same stratum (its rank counts)
+V_NBEFORE = 9
+V_BEFORE = 10  # offset of lower relations that stand before the trigger
+VSZ = 11
+# match kinds
+M_BIND = 0
+M_VAR = 1
+M_CONST = 2
+# operand kinds
+O_VAR = 0
+O_CONST = 1
+# node: [0] n checks, [1] offset of check list (offsets), [2] n candidates, [3] candidate list
+# candidate
+K_REL = 0
+K_METHOD = 1
+K_INDEX = 2
+K_CLASS = 3
+K_CHILD = 4
+K_NKEYS = 5
+K_KEYS = 6
+K_NMATCH = 7
+K_MATCH = 8
+KSZ = 9
+BY_KEY = 0  # whole key bound: one probe
+BY_INDEX = 1
+BY_SCAN = 2
+# literal classes: which state a literal sees
+LOWER_BEFORE = 0
+LOWER_AFTER = 1
+SAME_BEFORE = 2
+SAME_AFTER = 3
+# check: [0] op, then operands
+CHECK_COMPARE = 0  # type, comparison, (kind, value) x 2
+CHECK_CALL = 1  # type, functor, bind?, destination variable, n, (kind, value)...
+CHECK_ABSENT = 2  # relation, class, n, (kind, value)...
+CHECK_MOVE = 3  # destination variable, (kind, value)
+# value types
+T_NUMBER = 0
+T_UNSIGNED = 1
+T_FLOAT = 2
+T_SYMBOL = 3
+# comparisons
+EQ, NE, LT, LE, GT, GE = range(6)
+# functors
+(ADD, SUB, MUL, DIV, MOD, POW, NEG, MINF, MAXF, BAND, BOR, BXOR, BNOT, BSHL, BSHR, BSHRU,
+ LAND, LOR, LXOR, LNOT, ITOU, UTOI, ITOF, FTOI, UTOF, FTOU) = range(26)  # fmt: skip
+
+# --- evaluation modes: what an emitted head gets -----------------------------------------------
+MODE_DESTROY = 0  # a literal below stops holding: the head loses a derivation
+MODE_CREATE = 1  # a literal below begins to hold: the head gains one, an absent head is created
+MODE_SAVE = 2  # as CREATE, but only heads that hold gain
+MODE_REST = 3  # as CREATE, but heads that hold were counted by SAVE
+MODE_TAKE = 4  # a fact of the stratum becomes true
+MODE_RETRACT = 5  # a fact of the stratum becomes false
+MODE_REVIVE = 6  # a retracted fact holds again
+MODE_QUERY = 7  # find the derivations of one head with the lowest body rank
+
+# --- states that literals of lower strata see: as masks of row flags ---------------------------
+STATE_UNION = 0  # rows that held before or hold now
+STATE_NEW = 1  # NOW
+STATE_OLD = 2  # WAS
+STATE_MID = 3  # both: the old state less what was deleted
+
+# strategies
+WAVEFRONT, LOCAL, DELETES_FIRST, INSERTS_FIRST, DRED, RECOMPUTE = range(6)
+
+# errors
+ERR_NONE, ERR_MEMORY, ERR_ROWS, ERR_ROUNDS, ERR_CANCEL, ERR_SUPPORT = range(6)
+# results of a run
+DONE, YIELD, STOPPED = range(3)

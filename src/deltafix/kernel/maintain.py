@@ -1,0 +1,444 @@
+"""One epoch as a resumable machine: strata in order, phases in the order of the strategy.
+
+A stratum's epoch is a list of phases, digits of its script read from the right:
+
+    1 GIVEN_OUT  rows no longer given, without support, become suspects
+    2 DESTROY    changes below that break derivations
+    3 SAVE       changes below that make derivations of heads that hold (only if suspects wait)
+    4 WAVE       retract and revive
+    5 GIVEN_IN   rows newly given that do not hold are queued
+    6 CREATE     changes below that make derivations
+    7 TAKE       the queue: a created fact becomes true, and what follows from it
+    8 WIPE       forget what was derived (recomputation, changed rules)
+    9 FULL       every rule from scratch over the state below
+
+Invariant: all positions live in header cells, so a run can stop at any row (`QUOTA`) and go on.
+Between phases every support is exact for the state the phase leaves. `FINISH` settles NOW for
+non-recursive strata, where support alone decides, and lists the changed rows for later strata.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from deltafix.kernel.emit import touch
+from deltafix.kernel.heap import heap_push
+from deltafix.kernel.index import index_row
+from deltafix.kernel.jit import kernel
+from deltafix.kernel.join import run_variant
+from deltafix.kernel.layout import (
+    C_DERIVATIONS,
+    C_PROBED,
+    C_STRATA,
+    C_TAKEN,
+    CANCEL,
+    CLOCK,
+    DELETES_FIRST,
+    DONE,
+    DRED,
+    ERR_CANCEL,
+    ERR_ROUNDS,
+    ERROR,
+    FLAGS,
+    GAP,
+    GIVEN,
+    HEAP,
+    INSERTS_FIRST,
+    LIMBO,
+    MAX_ROUNDS,
+    MODE_CREATE,
+    MODE_DESTROY,
+    MODE_REST,
+    MODE_SAVE,
+    MODE_TAKE,
+    NOW,
+    PENDING,
+    QUOTA,
+    R_CHANGED,
+    R_KEEP,
+    R_N,
+    R_NOW,
+    R_ROWS,
+    R_RULES,
+    R_STRIDE,
+    R_WAS,
+    RANK_SHIFT,
+    RECOMPUTE,
+    RECURSIVE,
+    RELS,
+    RSZ,
+    S_AFTER,
+    S_BEFORE,
+    S_HEAD,
+    S_ITEM,
+    S_J0,
+    S_MODE,
+    S_PHASE,
+    S_Q0,
+    S_ROW,
+    S_STRATUM,
+    STATE_MID,
+    STATE_NEW,
+    STATE_OLD,
+    STATE_UNION,
+    STOPPED,
+    STRATEGY,
+    SUPPORT,
+    T_CONST,
+    T_FRESH,
+    T_FULL,
+    T_LOWER,
+    T_NCONST,
+    T_NFULL,
+    T_NLOWER,
+    T_NRELS,
+    T_RECURSIVE,
+    T_RELS,
+    T_SAME,
+    TOUCHED,
+    V_BEFORE,
+    V_NBEFORE,
+    V_NEGATED,
+    V_TRIGGER,
+    WAS,
+    YIELD,
+    J,
+    Q,
+)
+from deltafix.kernel.memory import push
+from deltafix.kernel.wave import run_triggers, run_wave
+
+__all__ = ["maintain"]
+
+(GIVEN_OUT, DESTROY, SAVE, WAVE, GIVEN_IN, CREATE, TAKE, WIPE, FULL) = range(1, 10)
+
+
+@kernel("i:AL")
+def _tired(A, L):  # type: ignore[no-untyped-def]
+    """Whether the run must go back to its caller: quota used, budget passed, or cancelled."""
+    if L[CANCEL] != 0 and L[ERROR] == 0:
+        L[ERROR] = ERR_CANCEL
+    if L[ERROR] != 0 or L[C_PROBED] + L[C_DERIVATIONS] > L[QUOTA]:
+        return np.int64(1)
+    return np.int64(0)
+
+
+@kernel("i:LPi")
+def _idle_variant(L, P, v):  # type: ignore[no-untyped-def]
+    """Whether a literal before the trigger has no row in MID, so that nothing can be found."""
+    if L[S_BEFORE] != STATE_MID:
+        return np.int64(0)
+    for k in range(P[v + V_NBEFORE]):
+        if L[L[RELS] + P[P[v + V_BEFORE] + k] * RSZ + R_WAS] == 0:
+            return np.int64(1)
+    return np.int64(0)
+
+
+@kernel("i:ALPiii")
+def _run_lower(A, L, P, t, mode, added):  # type: ignore[no-untyped-def]
+    """Run the variants of changes below: `added` 1 those that make derivations. 1 when done."""
+    n = np.int64(P[t + T_NLOWER])
+    while L[S_ITEM] < n:
+        item = P[t + T_LOWER] + 2 * L[S_ITEM]
+        r = np.int64(P[item])
+        v = np.int64(P[item + 1])
+        rb = L[RELS] + r * RSZ
+        want = (1 - added) if P[v + V_NEGATED] else added
+        if L[rb + R_CHANGED + 1] > 0 and _idle_variant(L, P, v) == 0:
+            while L[S_ROW] < L[rb + R_CHANGED + 1]:
+                if _tired(A, L):
+                    return np.int64(0)
+                row = L[L[rb + R_CHANGED] + L[S_ROW]]
+                L[S_ROW] += 1
+                flags = L[(L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1]
+                if (flags & (NOW | WAS)) == (NOW if want else WAS):
+                    run_variant(A, L, P, v, row, mode)
+        L[S_ROW] = 0
+        L[S_ITEM] += 1
+    return np.int64(1) if L[ERROR] == 0 else np.int64(0)
+
+
+@kernel("v:ALPi")
+def _given_out(A, L, P, t):  # type: ignore[no-untyped-def]
+    """Rows no longer given and without support become suspects (recursive strata)."""
+    for k in range(P[t + T_NRELS]):
+        r = np.int64(P[P[t + T_RELS] + k])
+        rb = L[RELS] + r * RSZ
+        for e in range(L[rb + R_CHANGED + 1]):
+            row = L[L[rb + R_CHANGED] + e]
+            at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
+            word = L[at >> 1]
+            if (word & NOW) and not (word & GIVEN) and A[at + SUPPORT] == 0 and L[RECURSIVE]:
+                heap_push(L, (word >> RANK_SHIFT) * 2, (r << 32) | row)
+
+
+@kernel("v:ALiii")
+def _queue(A, L, r, row, support):  # type: ignore[no-untyped-def]
+    """Queue an allocated row that does not hold yet, with the next rank."""
+    touch(A, L, r, row)
+    rb = L[RELS] + r * RSZ
+    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
+    L[CLOCK] += GAP
+    L[at >> 1] = (L[CLOCK] << RANK_SHIFT) | (L[at >> 1] & FLAGS & ~LIMBO) | PENDING
+    A[at + SUPPORT] = support
+    push(L, Q, (r << 32) | row)
+
+
+@kernel("v:ALPi")
+def _given_in(A, L, P, t):  # type: ignore[no-untyped-def]
+    """Rows newly given that do not hold are queued."""
+    for k in range(P[t + T_NRELS]):
+        r = np.int64(P[P[t + T_RELS] + k])
+        rb = L[RELS] + r * RSZ
+        for e in range(L[rb + R_CHANGED + 1]):
+            row = L[L[rb + R_CHANGED] + e]
+            word = L[(L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1]
+            if (word & GIVEN) and not (word & (NOW | PENDING)):
+                _queue(A, L, r, row, 0)
+
+
+@kernel("i:ALPi")
+def _take(A, L, P, t):  # type: ignore[no-untyped-def]
+    """Empty the queue: each created fact becomes true and its consequences are derived."""
+    while L[S_HEAD] < L[Q + 1]:
+        if _tired(A, L):
+            return np.int64(0)
+        value = L[L[Q] + L[S_HEAD]]
+        L[S_HEAD] += 1
+        r = value >> 32
+        row = value & 0xFFFFFFFF
+        rb = L[RELS] + r * RSZ
+        cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
+        if not (L[cell] & PENDING):
+            continue
+        L[C_TAKEN] += 1
+        if 0 < L[MAX_ROUNDS] < L[C_TAKEN]:
+            L[ERROR] = ERR_ROUNDS
+            return np.int64(0)
+        L[cell] = (L[cell] & ~PENDING) | NOW
+        L[rb + R_NOW] += 1
+        index_row(A, L, r, row)
+        run_triggers(A, L, P, t, T_SAME, r, row, MODE_TAKE)
+    return np.int64(1) if L[ERROR] == 0 else np.int64(0)
+
+
+@kernel("v:ALPi")
+def _wipe(A, L, P, t):  # type: ignore[no-untyped-def]
+    """Forget every derived fact of the stratum; given ones are queued again."""
+    L[HEAP + 1] = 0
+    for k in range(P[t + T_NRELS]):
+        r = np.int64(P[P[t + T_RELS] + k])
+        rb = L[RELS] + r * RSZ
+        for row in range(L[rb + R_N]):
+            at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
+            word = L[at >> 1]
+            if word & (NOW | GIVEN | PENDING):
+                touch(A, L, r, row)
+                A[at + SUPPORT] = 0
+                if word & NOW:
+                    L[rb + R_NOW] -= 1
+                L[at >> 1] &= ~(NOW | PENDING)
+                if word & GIVEN:
+                    _queue(A, L, r, row, 0)
+
+
+@kernel("i:ALPi")
+def _full(A, L, P, t):  # type: ignore[no-untyped-def]
+    """Evaluate every rule from its literal with the fewest rows. 1 when done."""
+    while L[S_ITEM] < P[t + T_NCONST]:
+        run_variant(A, L, P, np.int64(P[P[t + T_CONST] + L[S_ITEM]]), np.int64(-1), MODE_CREATE)
+        L[S_ITEM] += 1
+    first = np.int64(P[t + T_NCONST])
+    while L[S_ITEM] - first < P[t + T_NFULL]:
+        at = np.int64(P[P[t + T_FULL] + L[S_ITEM] - first])
+        best = np.int64(P[at + 1])
+        for k in range(1, P[at]):
+            v = np.int64(P[at + 1 + k])
+            a = L[L[RELS] + P[v + V_TRIGGER] * RSZ + R_NOW]
+            if a < L[L[RELS] + P[best + V_TRIGGER] * RSZ + R_NOW]:
+                best = v
+        rb = L[RELS] + P[best + V_TRIGGER] * RSZ
+        while L[S_ROW] < L[rb + R_N]:
+            if _tired(A, L):
+                return np.int64(0)
+            row = L[S_ROW]
+            L[S_ROW] += 1
+            if L[(L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1] & NOW:
+                run_variant(A, L, P, best, row, MODE_CREATE)
+        L[S_ROW] = 0
+        L[S_ITEM] += 1
+    return np.int64(1) if L[ERROR] == 0 else np.int64(0)
+
+
+@kernel("i:ALPi")
+def _script(A, L, P, t):  # type: ignore[no-untyped-def]
+    """Which phases stratum `t` needs in this epoch; 0: none, it is skipped."""
+    edited = np.int64(0)
+    holds = np.int64(0)
+    for k in range(P[t + T_NRELS]):
+        rb = L[RELS] + P[P[t + T_RELS] + k] * RSZ
+        edited += L[rb + R_CHANGED + 1]
+        holds += L[rb + R_NOW] + L[rb + R_WAS]
+    changed = np.int64(0)
+    below = np.int64(0)
+    seen = np.int64(-1)
+    for k in range(P[t + T_NLOWER]):
+        r = np.int64(P[P[t + T_LOWER] + 2 * k])
+        if r != seen:
+            rb = L[RELS] + r * RSZ
+            changed += L[rb + R_CHANGED + 1]
+            below += L[rb + R_NOW]
+            seen = r
+    if P[t + T_FRESH] == 0 and edited == 0 and changed == 0:
+        return np.int64(0)
+    strategy = L[STRATEGY]
+    if P[t + T_FRESH] or strategy == RECOMPUTE or (holds == 0 and changed * 2 > below):
+        return np.int64(798)  # WIPE, FULL, TAKE
+    if strategy == DELETES_FIRST or strategy == DRED:
+        return np.int64(765421)
+    if strategy == INSERTS_FIRST:
+        return np.int64(421756)
+    return np.int64(7654321)
+
+
+@kernel("v:L")
+def _set_states(L):  # type: ignore[no-untyped-def]
+    """Which states the literals below see in the phase that begins."""
+    phase = L[S_PHASE] % 10
+    strategy = L[STRATEGY]
+    before = np.int64(STATE_NEW)
+    after = np.int64(STATE_NEW)
+    if phase == DESTROY:
+        before = np.int64(STATE_NEW if strategy == INSERTS_FIRST else STATE_MID)
+        after = np.int64(STATE_UNION if strategy == INSERTS_FIRST else STATE_OLD)
+    elif phase == SAVE or phase == CREATE:
+        before = np.int64(STATE_OLD if strategy == INSERTS_FIRST else STATE_MID)
+        after = np.int64(STATE_UNION if strategy == INSERTS_FIRST else STATE_NEW)
+    elif phase == WAVE and (strategy == DELETES_FIRST or strategy == DRED):
+        before = after = np.int64(STATE_MID)
+    elif phase == TAKE and strategy == INSERTS_FIRST and L[S_PHASE] >= 10:
+        before = after = np.int64(STATE_UNION)
+    L[S_BEFORE] = before
+    L[S_AFTER] = after
+    L[S_ITEM] = 0
+    L[S_ROW] = 0
+
+
+@kernel("i:ALPi")
+def _run_phase(A, L, P, t):  # type: ignore[no-untyped-def]
+    """Run, or go on with, the phase at hand. 1 when it is done."""
+    phase = L[S_PHASE] % 10
+    if phase == GIVEN_OUT:
+        _given_out(A, L, P, t)
+    elif phase == DESTROY:
+        return _run_lower(A, L, P, t, MODE_DESTROY, 0)
+    elif phase == SAVE:
+        if L[HEAP + 1] > 0:
+            L[S_MODE] = MODE_REST
+            return _run_lower(A, L, P, t, MODE_SAVE, 1)
+    elif phase == WAVE:
+        return run_wave(A, L, P, t)
+    elif phase == GIVEN_IN:
+        _given_in(A, L, P, t)
+    elif phase == CREATE:
+        return _run_lower(A, L, P, t, L[S_MODE], 1)
+    elif phase == TAKE:
+        if L[RECURSIVE]:
+            return _take(A, L, P, t)
+    elif phase == WIPE:
+        _wipe(A, L, P, t)
+    elif phase == FULL:
+        return _full(A, L, P, t)
+    return np.int64(1)
+
+
+@kernel("v:ALii")
+def _settle(A, L, r, row):  # type: ignore[no-untyped-def]
+    """End of a stratum for one of its rows: clear LIMBO; without recursion, support decides."""
+    rb = L[RELS] + r * RSZ
+    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
+    word = L[at >> 1] & ~LIMBO
+    L[at >> 1] = word
+    if not L[RECURSIVE]:
+        holds = (word & GIVEN) or A[at + SUPPORT] > 0
+        L[at >> 1] = word & ~PENDING
+        if holds and not (word & NOW):
+            L[at >> 1] |= NOW
+            L[rb + R_NOW] += 1
+            index_row(A, L, r, row)
+        elif not holds and (word & NOW):
+            L[at >> 1] &= ~NOW
+            L[rb + R_NOW] -= 1
+
+
+@kernel("v:ALiii")
+def _list_change(A, L, r, row, keep):  # type: ignore[no-untyped-def]
+    """Put a row whose truth changed on its relation's list, once (LIMBO marks it)."""
+    rb = L[RELS] + r * RSZ
+    cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
+    word = L[cell]
+    changed = ((word & NOW) != 0) != ((word & WAS) != 0)
+    if keep and changed and not (word & LIMBO):
+        L[cell] = word | LIMBO
+        push(L, rb + R_CHANGED, row)
+
+
+@kernel("v:ALPi")
+def _finish(A, L, P, t):  # type: ignore[no-untyped-def]
+    """Settle the stratum's rows and list the changed ones for later strata."""
+    for k in range(P[t + T_NRELS]):
+        r = np.int64(P[P[t + T_RELS] + k])
+        rb = L[RELS] + r * RSZ
+        edits = L[rb + R_CHANGED + 1]
+        for e in range(edits):
+            _settle(A, L, r, L[L[rb + R_CHANGED] + e])
+        L[rb + R_CHANGED + 1] = 0
+        for e in range(edits):  # the list is rebuilt in place: it never outruns its reader
+            _list_change(A, L, r, L[L[rb + R_CHANGED] + e], L[rb + R_KEEP])
+    for e in range(L[S_J0], L[J + 1], 3):
+        value = L[L[J] + e]
+        _settle(A, L, value >> 32, value & 0xFFFFFFFF)
+    for e in range(L[S_Q0], L[Q + 1]):
+        value = L[L[Q] + e]
+        _settle(A, L, value >> 32, value & 0xFFFFFFFF)
+    for e in range(L[S_J0], L[J + 1], 3):
+        value = L[L[J] + e]
+        r = value >> 32
+        _list_change(A, L, r, value & 0xFFFFFFFF, L[L[RELS] + r * RSZ + R_KEEP])
+    for e in range(L[S_Q0], L[Q + 1]):
+        value = L[L[Q] + e]
+        r = value >> 32
+        _list_change(A, L, r, value & 0xFFFFFFFF, L[L[RELS] + r * RSZ + R_KEEP])
+
+
+@kernel("i:ALP", door=True)
+def maintain(A, L, P):  # type: ignore[no-untyped-def]
+    """Run the epoch, or go on with it: DONE, YIELD (call again) or STOPPED (see ERROR).
+
+    S_STRATUM must be 0 and S_PHASE -1 at the start. Cost: O(changed rows and the rows of the
+    literals joined with them), times log for suspects.
+    """
+    while L[S_STRATUM] < P[0]:
+        t = np.int64(P[P[1] + L[S_STRATUM]])
+        if L[S_PHASE] == -1:
+            L[S_PHASE] = _script(A, L, P, t)
+            if L[S_PHASE] == 0:
+                L[S_PHASE] = -1
+                L[S_STRATUM] += 1
+                continue
+            L[C_STRATA] += 1
+            L[RECURSIVE] = P[t + T_RECURSIVE]
+            L[S_MODE] = MODE_CREATE
+            L[S_Q0] = L[Q + 1]
+            L[S_J0] = L[J + 1]
+            L[S_HEAD] = L[Q + 1]
+            _set_states(L)
+        while L[S_PHASE] > 0:
+            if _run_phase(A, L, P, t) == 0:
+                return np.int64(STOPPED) if L[ERROR] != 0 else np.int64(YIELD)
+            L[S_PHASE] //= 10
+            _set_states(L)
+        _finish(A, L, P, t)
+        L[S_PHASE] = -1
+        L[S_STRATUM] += 1
+    return np.int64(DONE)

@@ -1,0 +1,68 @@
+"""From a checked program to its plan: the pipeline in one place.
+
+    CheckedProgram -> normalize -> layers -> variants (derive, order) -> Plan
+
+Invariant: deterministic; the same program gives the same plan, text and all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deltafix.plan.clause import Absent, Match
+from deltafix.plan.depend import Layer, layers
+from deltafix.plan.derive import triggers_below, triggers_within
+from deltafix.plan.ir import Plan, Stage, Variant
+from deltafix.plan.normalize import normalize
+from deltafix.plan.order import Indexes, variant
+from deltafix.rules.check import CheckedProgram
+
+__all__ = ["plan"]
+
+
+def plan(checked: CheckedProgram) -> Plan:
+    """The plan of a checked program. Raises ProgramError for constructs no executor runs."""
+    core = normalize(checked)
+    indexes = Indexes({relation.name: [] for relation in core.relations})
+    ordered = layers(core)
+    # Delta rules first: re-derivation makes do with the indexes they need.
+    forward = [_forward(layer, indexes) for layer in ordered]
+    stages = []
+    for layer, (const, lower, same) in zip(ordered, forward, strict=True):
+        rederive = tuple(
+            variant(layer, clause, -1, indexes)
+            for clause in (layer.clauses if layer.recursive else ())
+        )
+        stages.append(
+            Stage(layer.relations, layer.recursive, lower, same, rederive, _full(lower), const)
+        )
+    columns = {name: tuple(found) for name, found in indexes.columns.items()}
+    return Plan(core.relations, tuple(stages), columns, core.facts)
+
+
+def _forward(
+    layer: Layer, indexes: Indexes
+) -> tuple[tuple[Variant, ...], tuple[Variant, ...], tuple[Variant, ...]]:
+    """The variants of a stratum: without positive literal, on changes below, on its own facts."""
+    const, lower, same = [], [], []
+    for clause in layer.clauses:
+        if not any(isinstance(literal, Match) for literal in clause.body):
+            const.append(variant(layer, clause, None, indexes))
+        lower.extend(variant(layer, clause, p, indexes) for p in triggers_below(layer, clause))
+        same.extend(variant(layer, clause, p, indexes) for p in triggers_within(layer, clause))
+    return tuple(const), tuple(lower), tuple(same)
+
+
+def _full(lower: tuple[Variant, ...]) -> tuple[tuple[Variant, ...], ...]:
+    """Per clause, the variants it can be evaluated from on an empty stratum."""
+    return tuple(_by_clause([v for v in lower if not v.negated]))
+
+
+def _by_clause(variants: list[Variant]) -> Iterator[tuple[Variant, ...]]:
+    seen: dict[int, list[Variant]] = {}
+    for found in variants:
+        seen.setdefault(id(found.clause), []).append(found)
+    for group in seen.values():
+        literals = group[0].clause.body
+        assert any(isinstance(literal, Match | Absent) for literal in literals)  # noqa: S101
+        yield tuple(group)

@@ -1,0 +1,148 @@
+"""Plans as data: what the executors run, and how it prints.
+
+Nouns: a `Variant` is a clause seen from one literal (the delta rule of that literal); its `Node`s
+say, for each set of literals already joined, which checks are ready and which literals could be
+next; a `Stage` is a stratum with its variants. Invariant: no kernel, no symbols, no addresses:
+both executors read the same plan, and its text form is stable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from deltafix.plan.clause import Absent, Apply, Argument, Clause, Compare, Match, Relation, Slot
+
+__all__ = ["Candidate", "Node", "Plan", "Sees", "Stage", "Variant"]
+
+
+class Sees(Enum):
+    """Which state a literal sees, relative to the trigger: see `plan.derive`."""
+
+    LOWER_BEFORE = 0
+    LOWER_AFTER = 1
+    SAME_BEFORE = 2
+    SAME_AFTER = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A literal that may be joined next: found by whole key, by an index, or by a scan.
+
+    `index` is the tuple of key columns (all columns: the key table; empty: a scan), `keys` what
+    they must equal, `binds` the remaining columns with what they bind or must equal.
+    """
+
+    literal: int
+    match: Match
+    sees: Sees
+    index: tuple[int, ...]
+    keys: tuple[Argument, ...]
+    binds: tuple[tuple[int, Argument, bool], ...]  # column, argument, does it bind
+    child: int
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A literal that only tests or computes; `binds`: its variable gets its value here."""
+
+    literal: Compare | Apply | Absent
+    sees: Sees
+    binds: Slot | None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """After these literals: run `checks`, then join one of `candidates` (none: emit the head)."""
+
+    checks: tuple[Check, ...]
+    candidates: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A clause evaluated from its literal `trigger` (-1: from its head, None: from nothing)."""
+
+    clause: Clause
+    trigger: int | None
+    binds: tuple[tuple[int, Argument, bool], ...]
+    slots: tuple[Slot, ...]
+    nodes: tuple[Node, ...]
+
+    @property
+    def relation(self) -> str | None:
+        """The relation whose row starts the variant."""
+        if self.trigger is None:
+            return None
+        if self.trigger < 0:
+            return self.clause.head
+        literal = self.clause.body[self.trigger]
+        assert isinstance(literal, Match | Absent)  # noqa: S101  only these trigger
+        return literal.relation
+
+    @property
+    def negated(self) -> bool:
+        """Whether the trigger is a negative literal."""
+        return (
+            self.trigger is not None
+            and self.trigger >= 0
+            and isinstance(self.clause.body[self.trigger], Absent)
+        )
+
+    def show(self) -> str:
+        """The variant as text: the delta rule, then its nodes."""
+        if self.trigger is None:
+            head = f"full  {self.clause}"
+        elif self.trigger < 0:
+            head = f"why   {self.clause}"
+        else:
+            head = f"on {'-' if self.negated else '+'}{self.clause.body[self.trigger]}  {self.clause}"
+        return "\n".join([head, *(f"  {line}" for n, _ in enumerate(self.nodes) for line in self._node(n))])
+
+    def _node(self, number: int) -> list[str]:
+        node = self.nodes[number]
+        lines = [f"{number}: check {check.literal}" for check in node.checks]
+        for option in node.candidates:
+            how = "scan" if not option.index else f"by {list(option.index)}"
+            lines.append(f"{number}: join {option.match} {how} [{option.sees.name.lower()}] -> {option.child}")
+        if not node.candidates:
+            lines.append(f"{number}: emit {self.clause.head}({', '.join(map(str, self.clause.args))})")
+        return lines
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A stratum: variants on changes below, on its own facts, for re-derivation, from scratch."""
+
+    relations: tuple[str, ...]
+    recursive: bool
+    lower: tuple[Variant, ...]
+    same: tuple[Variant, ...]
+    rederive: tuple[Variant, ...]
+    full: tuple[tuple[Variant, ...], ...]
+    const: tuple[Variant, ...]
+
+    def show(self) -> str:
+        """The stage as text."""
+        lines = [f"stratum {', '.join(self.relations)}{' (recursive)' if self.recursive else ''}"]
+        for variant in (*self.const, *self.lower, *self.same, *self.rederive):
+            lines.extend(f"  {line}" for line in variant.show().split("\n"))
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Relations, strata in order, and the indexes (key columns) each relation needs."""
+
+    relations: tuple[Relation, ...]
+    stages: tuple[Stage, ...]
+    indexes: dict[str, tuple[tuple[int, ...], ...]]
+    facts: tuple[tuple[str, tuple[int | float | str, ...]], ...]
+
+    def show(self) -> str:
+        """The plan as text, the same on every run."""
+        lines = []
+        for relation in self.relations:
+            shown = ", ".join(str(list(columns)) for columns in self.indexes[relation.name])
+            lines.append(f"relation {relation.name}/{len(relation.types)} indexes {shown or 'none'}")
+        return "\n".join([*lines, *(stage.show() for stage in self.stages if stage.lower or stage.same or stage.const)])
