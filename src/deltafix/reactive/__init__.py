@@ -8,12 +8,14 @@ Does not know about rules, files or Spark.
 
 from __future__ import annotations
 
+from deltafix.reactive.algebra import contramap, enriched, group_of, product, scaled, where
 from deltafix.reactive.bag import Bag
 from deltafix.reactive.collection import Collection
 from deltafix.reactive.delta import CollectionDelta, Subscription
 from deltafix.reactive.extremes import First, Last, Max, Median, Min, Quantile, TopK
 from deltafix.reactive.graph import EpochPass
 from deltafix.reactive.inputs import CollectionTransaction, InputCollection
+from deltafix.reactive.laws import CounterExample, LawReport, check_reducer
 from deltafix.reactive.lazy import KeyWatch, LazyCollection
 from deltafix.reactive.numeric import Count, Histogram, Mean, Sum, Variance
 from deltafix.reactive.reduce import Drift, ReducerDriftWarning
@@ -27,6 +29,7 @@ __all__ = [
     "CollectionDelta",
     "CollectionTransaction",
     "Count",
+    "CounterExample",
     "Distinct",
     "Drift",
     "EpochPass",
@@ -35,6 +38,7 @@ __all__ = [
     "InputCollection",
     "KeyWatch",
     "Last",
+    "LawReport",
     "LazyCollection",
     "Max",
     "Mean",
@@ -50,5 +54,12 @@ __all__ = [
     "Union",
     "Variance",
     "WellFormed",
+    "check_reducer",
+    "contramap",
+    "enriched",
+    "group_of",
+    "product",
     "reducer",
+    "scaled",
+    "where",
 ]
