@@ -10,7 +10,8 @@ HEAVY = ("numba", "numpy", "pyarrow", "pyspark", "pandas", "rich")
 
 
 def loaded_after(statement: str, *names: str) -> list[str]:
-    code = f"{statement}\nimport sys\nimport json\nprint(json.dumps([n for n in {names!r} if n in sys.modules]))"
+    found = f"[name for name in {names!r} if name in sys.modules]"
+    code = f"{statement}\nimport json, sys\nprint(json.dumps({found}))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return json.loads(ran.stdout.splitlines()[-1])
 
