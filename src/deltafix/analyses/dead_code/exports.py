@@ -9,29 +9,26 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from deltafix.analyses.dead_code.modules import ModuleName
 from deltafix.analyses.dead_code.references import dotted_name
-from deltafix.analyses.dead_code.scopes import annotate_imports
+from deltafix.analyses.dead_code.scopes import Scope
 
 __all__ = ["all_entries"]
 
 
-def all_entries(tree: ast.Module, module: ModuleName) -> Iterator[tuple[str, str]]:
-    """("all_name", name) and ("all_from", module path) for everything `__all__` is made of."""
-    imported = {
-        name: what.dotted
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for name, what in annotate_imports(node, module)
-    }
+def all_entries(tree: ast.Module, scope: Scope) -> Iterator[tuple[str, str]]:
+    """("all_name", name) and ("all_from", module path) for everything `__all__` is made of.
+
+    `scope` is the module's own, its bindings collected.
+    """
     for value in _values(tree.body):
         for node in ast.walk(value):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield "all_name", node.value
             elif isinstance(node, ast.Attribute) and node.attr == "__all__":
                 first, _, rest = dotted_name(node.value).partition(".")
-                if first in imported:
-                    yield "all_from", ".".join([imported[first], *([rest] if rest else [])])
+                found = scope.lookup(first)
+                for imported in found[1].imports if found else ():
+                    yield "all_from", ".".join([imported.dotted, *([rest] if rest else [])])
 
 
 def _values(body: list[ast.stmt]) -> Iterator[ast.expr]:

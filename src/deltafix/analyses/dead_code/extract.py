@@ -8,6 +8,7 @@ exception: one broken file must not stop the other thousand.
 What a name means in *other* files is left to `program.dl`.
 """
 
+# ruff: noqa: N802, N815  a visitor's method names are ast's
 from __future__ import annotations
 
 import ast
@@ -27,11 +28,6 @@ __all__ = ["extract"]
 
 _KEEP = re.compile(r"#.*(?:deltafix:\s*keep\b|noqa:[\w\s,]*\bdead\b)")
 _KEEP_IMPORT = re.compile(r"#.*(?:deltafix:\s*keep\b|noqa(?!:)|noqa:[\w\s,]*\b(?:dead|F401)\b)")
-_TEST_HOOKS = frozenset(
-    "setup_module teardown_module setup_function teardown_function setup_class teardown_class "
-    "setup_method teardown_method setUp tearDown setUpClass tearDownClass setUpModule "
-    "tearDownModule load_tests".split()
-)
 _INERT = (
     ast.Name, ast.Attribute, ast.Constant, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Starred,
     ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Subscript, ast.Slice,
@@ -65,7 +61,7 @@ class _Definitions(References):
     """Adds definitions to `References`: symbols, scopes, decorators, bases, exports, roots."""
 
     def __init__(self, path: str, data: bytes, module: ModuleName) -> None:
-        super().__init__(module)
+        super().__init__(module, walrus=b":=" in data)
         self.path = path
         self.places: list[Place] = []
         self.is_test = policy.is_test_file(path)
@@ -81,9 +77,9 @@ class _Definitions(References):
             self.emit("test", module)
         if name in {"__main__.py", "setup.py"}:
             self.emit("given_root", module, f"entry point {name}")
-        for relation, value in all_entries(tree, self.module):
+        collect(self.scope, tree.body, self.module, walrus=self.walrus)
+        for relation, value in all_entries(tree, self.scope):
             self.emit(relation, module, value)
-        collect(self.scope, tree.body, self.module)
         for statement in tree.body:
             self.visit(statement)
         return Fragment.of(self.path, self.facts, self.places)
@@ -120,7 +116,7 @@ class _Definitions(References):
     def _test_root(self, identity: str, name: str, kind: str, scope: Scope) -> None:
         if not self.is_test:
             return
-        hook = name.startswith(("test", "pytest_")) or name in _TEST_HOOKS
+        hook = name.startswith(("test", "pytest_")) or name in policy.TEST_HOOKS
         if scope.kind == "module" and (hook or (kind == "class" and name.startswith("Test"))):
             self.emit("test", identity)
         elif scope.kind == "class" and hook:
@@ -169,7 +165,7 @@ class _Definitions(References):
         self.under(identity, [*every, *parameters])
         self.under(identity, [node.returns], types=True)
         self.scope = Scope("function", identity, self.scope)
-        collect(self.scope, [*every, *node.body], self.module)
+        collect(self.scope, [*every, *node.body], self.module, walrus=self.walrus)
         self.under(identity, node.body)
         self.scope = outside
 
@@ -180,7 +176,7 @@ class _Definitions(References):
             self.scope.bind(parameter.name).assigned = True  # type: ignore[attr-defined]
         return parameters
 
-    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815  the name is ast's
+    visit_AsyncFunctionDef = visit_FunctionDef
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         """A class: its body runs when it is defined, and goes when it goes."""
@@ -200,7 +196,7 @@ class _Definitions(References):
             if keyword.arg == "metaclass" and self._full_name(keyword.value) != "abc.ABCMeta":
                 self.emit("enlists", identity)
         self.scope = Scope("class", identity, self.scope)
-        collect(self.scope, node.body, self.module)
+        collect(self.scope, node.body, self.module, walrus=self.walrus)
         if "__init_subclass__" in self.scope.names:
             self.emit("enlists", identity)
         self.under(identity, node.body)

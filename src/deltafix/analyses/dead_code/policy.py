@@ -5,6 +5,7 @@ the rest. Invariant: a name missing from `PURE_DECORATORS` or `INERT_BASES` make
 keep more alive, never less.
 """
 
+# ruff: noqa: SIM905  tables of names read better as words
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
@@ -16,6 +17,7 @@ __all__ = [
     "INERT_BASES",
     "NAMED_POLICIES",
     "PURE_DECORATORS",
+    "TEST_HOOKS",
     "is_dunder",
     "is_test_file",
     "policy_facts",
@@ -71,6 +73,15 @@ DATA_MAKERS = frozenset(
     """.split()
 )
 """Bases and decorators that read a class's assigned names as its fields or members."""
+
+TEST_HOOKS = frozenset(
+    """
+    setup_module teardown_module setup_function teardown_function setup_class teardown_class
+    setup_method teardown_method setUp tearDown setUpClass tearDownClass setUpModule
+    tearDownModule load_tests
+    """.split()
+)
+"""Functions and methods of a test file that its runner calls, beside `test*` and `pytest_*`."""
 
 NAMED_POLICIES = frozenset({"public", "tests"})
 """Words that `--roots` understands beside patterns; `tests` is on unless switched off."""

@@ -6,6 +6,7 @@ mention yields at least one fact, and when several meanings are possible it yiel
 Definitions are not handled here: `extract` cuts the tree at them.
 """
 
+# ruff: noqa: N815  a visitor's method names are ast's
 from __future__ import annotations
 
 import ast
@@ -30,8 +31,9 @@ _TYPE_TEXT = frozenset({"cast", "TypeVar", "NewType", "ForwardRef"})
 class References(ast.NodeVisitor):
     """Collects into `facts`; `user`, `scope` and `in_type` say where the walk stands."""
 
-    def __init__(self, module: ModuleName) -> None:
+    def __init__(self, module: ModuleName, *, walrus: bool = True) -> None:
         self.module = module
+        self.walrus = walrus
         self.facts: list[Fact] = []
         self.scope = Scope("module", module.canonical)
         self.user = module.canonical
@@ -85,7 +87,8 @@ class References(ast.NodeVisitor):
             names.append(base.attr)
             base = base.value
         names.reverse()
-        imports, exact = [], False
+        imports: list[Imported] = []
+        exact = False
         if isinstance(base, ast.Name):
             imports, exact = self.name(base.id)
         else:
@@ -144,7 +147,7 @@ class References(ast.NodeVisitor):
     # -- calls that reach symbols by their names -----------------------------------------------
 
     def visit_Call(self, node: ast.Call) -> None:
-        """`getattr(x, "n")` mentions `n`; `globals()` reaches everything in the module; …"""
+        """`getattr(x, "n")` mentions `n`; `globals()` reaches all of the module; and so on."""
         called = node.func
         last = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", None)
         if last in _BY_NAME or (last == "object" and _is_patch(called)):
@@ -199,15 +202,15 @@ class References(ast.NodeVisitor):
         generators: list[ast.comprehension] = getattr(node, "generators", [])
         self._inside([g.target for g in generators], ast.iter_child_nodes(node))
 
-    visit_ListComp = _comprehension  # noqa: N815  the names are ast's
-    visit_SetComp = _comprehension  # noqa: N815
-    visit_DictComp = _comprehension  # noqa: N815
-    visit_GeneratorExp = _comprehension  # noqa: N815
+    visit_ListComp = _comprehension
+    visit_SetComp = _comprehension
+    visit_DictComp = _comprehension
+    visit_GeneratorExp = _comprehension
 
     def _inside(self, bound: Iterable[ast.AST], nodes: Iterable[ast.AST]) -> None:
         outside = self.scope
         self.scope = Scope("function", outside.owner, outside)
-        collect(self.scope, bound, self.module)
+        collect(self.scope, bound, self.module, walrus=self.walrus)
         for node in nodes:
             self.visit(node)
         self.scope = outside

@@ -1,0 +1,72 @@
+"""Baselines: findings that a project has already, so that only new ones are reported.
+
+A baseline is a JSON file, sorted and free of lines and dates, so that it merges well under version
+control. Invariant: an entry is keyed by symbol *and* path: a name that dies again elsewhere is new.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from deltafix.analyses.dead_code.findings import Finding
+from deltafix.errors import SourceError
+
+__all__ = ["Baseline"]
+
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The (path, symbol) pairs that are known to be dead."""
+
+    entries: frozenset[tuple[str, str]] = frozenset()
+
+    @classmethod
+    def of(cls, findings: Iterable[Finding]) -> Baseline:
+        """The baseline that accepts exactly these findings."""
+        return cls(frozenset((finding.path, finding.symbol) for finding in findings))
+
+    @classmethod
+    def read(cls, path: Path) -> Baseline:
+        """Read a baseline file. Raises SourceError saying what is wrong with it."""
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+            if document["version"] != _VERSION:
+                raise SourceError(
+                    f"{path}: baseline version {document['version']!r}; this deltafix reads "
+                    f"version {_VERSION}. Write it anew with --write-baseline"
+                )
+            return cls(frozenset((str(e["path"]), str(e["symbol"])) for e in document["dead"]))
+        except OSError as error:
+            raise SourceError(f"cannot read the baseline {path}: {error.strerror}") from error
+        except (ValueError, LookupError, TypeError) as error:
+            raise SourceError(
+                f"{path} is not a baseline: {type(error).__name__}: {error}. "
+                "Write one with --write-baseline"
+            ) from error
+
+    def write(self, path: Path) -> None:
+        """Write the file, sorted by path and symbol. Raises SourceError."""
+        dead = [{"path": place, "symbol": symbol} for place, symbol in sorted(self.entries)]
+        text = json.dumps({"version": _VERSION, "dead": dead}, indent=1, ensure_ascii=False)
+        try:
+            path.write_text(text + "\n", encoding="utf-8")
+        except OSError as error:
+            raise SourceError(f"cannot write the baseline {path}: {error.strerror}") from error
+
+    def split(self, findings: Iterable[Finding]) -> tuple[list[Finding], list[Finding]]:
+        """(new findings, known ones)."""
+        new: list[Finding] = []
+        known: list[Finding] = []
+        for finding in findings:
+            accepted = (finding.path, finding.symbol) in self.entries
+            (known if accepted else new).append(finding)
+        return new, known
+
+    def stale(self, findings: Iterable[Finding]) -> list[tuple[str, str]]:
+        """Entries that are no longer findings, sorted: time to write the baseline anew."""
+        return sorted(self.entries - Baseline.of(findings).entries)

@@ -1,0 +1,140 @@
+"""The analysed folder: which files belong to it, and which changed since the last look.
+
+A `Tree` is a folder and its package prefix; `scan` lists files with a `Stamp` each; `changes`
+compares two scans. Invariant: paths are relative with forward slashes and sorted, no path leads
+out of the folder (links that do are skipped, with a reason), except the one project file above it.
+Nothing here parses or watches by itself: a loop calls `scan` again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+
+from deltafix.analyses.dead_code.entry_points import is_project_file
+from deltafix.errors import SourceError
+
+__all__ = ["Scan", "Stamp", "Tree", "changes"]
+
+_SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "build", "dist"})
+_LEVELS_ABOVE = 2  # src/pkg stands two folders below its pyproject.toml
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What tells one state of a file from another without reading it."""
+
+    modified_ns: int
+    size: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """One look at the tree: path -> stamp, and what was left out although it looked like source."""
+
+    files: Mapping[str, Stamp]
+    skipped: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A folder (or one file of it) under analysis."""
+
+    root: Path
+    prefix: str = ""
+    only: str | None = None
+    exclude: tuple[str, ...] = ()
+
+    @classmethod
+    def at(cls, path: Path, exclude: Sequence[str] = ()) -> Tree:
+        """The tree of a folder or a single file; raises SourceError if it is neither.
+
+        A folder with an `__init__.py` is a package, and its parents' names come before its own.
+        """
+        if path.is_file():
+            root, only = path.resolve().parent, path.name
+        elif path.is_dir():
+            root, only = path.resolve(), None
+        else:
+            raise SourceError(f"{path} is neither a folder nor a file")
+        names: list[str] = []
+        folder = root
+        while (folder / "__init__.py").is_file() and folder.name.isidentifier():
+            names.append(folder.name)
+            folder = folder.parent
+        return cls(root, ".".join(reversed(names)), only, tuple(exclude))
+
+    def scan(self) -> Scan:
+        """Every Python and project file, by one walk of the folder. O(files), one stat each."""
+        found: dict[str, Stamp] = {}
+        skipped: dict[str, str] = {}
+        if self.only is not None:
+            found[self.only] = _stamp((self.root / self.only).stat())
+        else:
+            for entry, path in self._walk(self.root, ""):
+                try:
+                    if entry.is_symlink() and not self._inside(entry.path):
+                        skipped[path] = "a link out of the folder"
+                    elif entry.is_file():
+                        found[path] = _stamp(entry.stat())
+                except OSError as error:  # gone between the listing and the look
+                    skipped[path] = error.strerror or str(error)
+        project = self._project_above()
+        if project is not None and not any(is_project_file(path) for path in found):
+            found[os.path.relpath(project, self.root).replace(os.sep, "/")] = _stamp(project.stat())
+        return Scan(dict(sorted(found.items())), dict(sorted(skipped.items())))
+
+    def read(self, path: str) -> bytes:
+        """The bytes of a scanned file. Raises OSError."""
+        return (self.root / path).read_bytes()
+
+    def _walk(self, folder: Path, below: str) -> Iterator[tuple[os.DirEntry[str], str]]:
+        stack = [(str(folder), below)]
+        while stack:
+            here, relative = stack.pop()
+            with os.scandir(here) as entries:
+                for entry in entries:
+                    path = f"{relative}{entry.name}"
+                    if self._excluded(entry.name, path):
+                        continue
+                    if entry.is_dir(follow_symlinks=False):
+                        if not os.path.exists(os.path.join(entry.path, "pyvenv.cfg")):
+                            stack.append((entry.path, f"{path}/"))
+                    elif entry.name.endswith(".py") or is_project_file(path):
+                        yield entry, path
+
+    def _excluded(self, name: str, path: str) -> bool:
+        return (
+            name.startswith(".")
+            or name in _SKIPPED
+            or any(fnmatch(path, pattern) or fnmatch(name, pattern) for pattern in self.exclude)
+        )
+
+    def _inside(self, path: str) -> bool:
+        return Path(path).resolve().is_relative_to(self.root)
+
+    def _project_above(self) -> Path | None:
+        folder = self.root
+        for _ in range(_LEVELS_ABOVE):
+            if (folder / ".git").exists() or folder.parent == folder:
+                return None
+            folder = folder.parent
+            for name in ("pyproject.toml", "setup.cfg"):
+                if (folder / name).is_file():
+                    return folder / name
+        return None
+
+
+def changes(before: Scan, after: Scan) -> tuple[list[str], list[str]]:
+    """(paths new or changed, paths gone), sorted."""
+    changed = [path for path, stamp in after.files.items() if before.files.get(path) != stamp]
+    gone = [path for path in before.files if path not in after.files]
+    return changed, gone
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    return Stamp(status.st_mtime_ns, status.st_size, status.st_ino)

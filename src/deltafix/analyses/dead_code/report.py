@@ -1,0 +1,159 @@
+"""Reports as text and as JSON: one shape for a full run, one for a change.
+
+Invariant: output is a function of the report alone, in a fixed order, without colours or times of
+day; JSON carries `"version": 1` and only gains keys within it. The figures that differ from run to
+run are under `work`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from deltafix.analyses.dead_code.findings import Finding
+
+__all__ = ["Change", "Report", "Work", "plural"]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What it took: files read, facts in and out, facts touched in the engine, seconds."""
+
+    files: int
+    facts_added: int
+    facts_removed: int
+    touched: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The state of a tree. `dead` leaves out what the baseline knows."""
+
+    root: str
+    files: int
+    facts: int
+    symbols: int
+    dead: tuple[Finding, ...]
+    work: Work
+    known: int = 0
+    stale: tuple[tuple[str, str], ...] = ()
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        """One line per outermost dead symbol, then a summary."""
+        lines = list(_findings(self.dead))
+        lines += [f"{path}: not read: {why}" for path, why in self.unreadable.items()]
+        lines += [f"note: {note}" for note in self.notes]
+        if self.stale:
+            lines.append(
+                f"note: {plural(len(self.stale), 'baseline entry', 'baseline entries')} no longer "
+                "dead; write the baseline anew"
+            )
+        known = f" and {self.known} known from the baseline" if self.known else ""
+        lines.append(
+            f"{plural(len(self.dead), 'dead symbol')}{known} among {self.symbols:,} "
+            f"in {plural(self.files, 'file')} ({self.facts:,} facts, {self.work.seconds:.2f} s)"
+        )
+        return "\n".join(lines)
+
+    def json(self) -> str:
+        """The report as one JSON document, see docs/guides/dead-code.md."""
+        return _document(
+            "report",
+            root=self.root,
+            files=self.files,
+            facts=self.facts,
+            symbols=self.symbols,
+            dead=[finding.as_data() for finding in self.dead],
+            known=self.known,
+            stale=[{"path": path, "symbol": symbol} for path, symbol in self.stale],
+            unreadable=dict(self.unreadable),
+            notes=list(self.notes),
+            work=asdict(self.work),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one set of saved or deleted files did. `recomputed` is a full evaluation, for scale."""
+
+    changed: tuple[str, ...]
+    deleted: tuple[str, ...]
+    became_dead: tuple[Finding, ...]
+    became_alive: tuple[Finding, ...]
+    gone: tuple[str, ...]
+    work: Work
+    recomputed: float
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+
+    def text(self) -> str:
+        """Became dead, became alive, left the tree while dead; then the work."""
+        files = [*self.changed, *(f"{path} (deleted)" for path in self.deleted)]
+        lines = [f"changed: {', '.join(files)}"]
+        lines += [f"  {path}: not read, its old facts are kept: {why}"
+                  for path, why in self.unreadable.items()]  # fmt: skip
+        lines += [f"  became dead   {line}" for line in _findings(self.became_dead)]
+        lines += [f"  became alive  {line}" for line in _findings(self.became_alive)]
+        lines += [f"  gone          {symbol} (it was dead)" for symbol in self.gone]
+        if not (self.became_dead or self.became_alive or self.gone):
+            lines.append("  no symbol became dead or alive")
+        work = self.work
+        lines.append(
+            f"  {work.facts_removed} facts out, {work.facts_added} in, {work.touched} touched, "
+            f"{work.seconds:.3f} s (from scratch: {self.recomputed:.2f} s)"
+        )
+        return "\n".join(lines)
+
+    def json(self) -> str:
+        """The change as one JSON document on one line (JSON Lines in watch mode)."""
+        return _document(
+            "change",
+            changed=list(self.changed),
+            deleted=list(self.deleted),
+            became_dead=[finding.as_data() for finding in self.became_dead],
+            became_alive=[finding.as_data() for finding in self.became_alive],
+            gone=list(self.gone),
+            unreadable=dict(self.unreadable),
+            work=asdict(self.work),
+            recomputed=self.recomputed,
+        )
+
+
+def plural(number: int, noun: str, many: str | None = None) -> str:
+    """`1 file`, `2 files`."""
+    return f"{number:,} {noun if number == 1 else many or noun + 's'}"
+
+
+def _findings(findings: tuple[Finding, ...]) -> Iterator[str]:
+    """Outermost findings; what is inside a dead symbol is counted beside it."""
+    shown = {finding.symbol for finding in findings}
+    total = _totals(findings)
+    for finding in findings:
+        if finding.inside in shown:
+            continue
+        more = total.get(finding.symbol, 0)
+        tail = f", with {more} inside" if more else ""
+        yield (
+            f"{finding.path}:{finding.line}: dead {finding.kind} {finding.symbol} "
+            f"({finding.confidence}%{tail})"
+        )
+
+
+def _totals(findings: tuple[Finding, ...]) -> dict[str, int]:
+    """How many of the findings are inside each symbol, at any depth."""
+    parent = {finding.symbol: finding.inside for finding in findings}
+    total: dict[str, int] = {}
+    for finding in findings:
+        owner = finding.inside
+        while owner is not None:
+            total[owner] = total.get(owner, 0) + 1
+            owner = parent.get(owner)
+    return total
+
+
+def _document(event: str, **content: Any) -> str:
+    return json.dumps({"version": 1, "event": event, **content}, ensure_ascii=False)

@@ -1,0 +1,146 @@
+"""Why a symbol is alive: the shortest chain from a root, and why it is not if it is dead.
+
+Aliveness has two kinds of steps (see `program.dl`, part 5): a `link` needs one living symbol; a
+name that living code mentions also needs the owner of the symbol to be alive. So the chain is found
+by breadth-first search that enters such a symbol only once its owner was reached.
+Invariant: the symbols reached are exactly the view `alive`; a test compares them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from deltafix.analyses.dead_code.findings import short_name
+from deltafix.diagnostics import suggest
+from deltafix.errors import FactError
+
+__all__ = ["Explainer", "Step", "UnknownSymbolError"]
+
+Row = tuple[str, ...]
+"""One row of a relation, all symbols."""
+
+
+class UnknownSymbolError(FactError, LookupError):
+    """The symbol asked about does not exist, or the name given fits several."""
+
+    code = "DF652"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One line of a chain: `symbol` is alive because `how` (and through `by`, if not a root)."""
+
+    symbol: str
+    how: str
+    by: str | None = None
+
+
+class Explainer:
+    """Chains over one state of the analysis. `rows` gives the rows of a relation by name.
+
+    Building reads four relations; O(links). Each question is O(1) afterwards but for the answer.
+    """
+
+    def __init__(self, rows: Callable[[str], Iterable[Row]]) -> None:
+        self.kinds = {row[0]: row[1] for row in rows("symbol")}
+        links: dict[str, list[Row]] = defaultdict(list)
+        for user, symbol, how in rows("link"):
+            links[user].append((symbol, how))
+        mentions: dict[str, list[str]] = defaultdict(list)
+        for user, name in rows("mentions"):
+            mentions[user].append(name)
+        named: dict[str, list[Row]] = defaultdict(list)
+        for symbol, owner, name in rows("named"):
+            named[name].append((symbol, owner))
+        self._links = links
+        self.steps = _search(rows("root"), links, mentions, named)
+
+    def find(self, text: str) -> str:
+        """The symbol that `text` means: an id, or the end of exactly one.
+
+        Raises UnknownSymbolError naming the candidates, or the closest name.
+        """
+        if text in self.kinds:
+            return text
+        ends = (f":{text}", f".{text}")
+        fits = sorted(symbol for symbol in self.kinds if symbol.endswith(ends))
+        if len(fits) == 1:
+            return fits[0]
+        if fits:
+            some = ", ".join(fits[:5]) + (", …" if len(fits) > 5 else "")
+            raise UnknownSymbolError(f"{text!r} fits {len(fits)} symbols: {some}")
+        wanted = short_name(text)
+        close = suggest(wanted, sorted({short_name(s) for s in self.kinds}))
+        help_ = f"; did you mean {close!r}?" if close else ""
+        raise UnknownSymbolError(f"there is no symbol {text!r}{help_}")
+
+    def chain(self, symbol: str) -> list[Step]:
+        """Steps from a root to `symbol`, the root first; empty if the symbol is dead."""
+        steps: list[Step] = []
+        at: str | None = symbol if symbol in self.steps else None
+        while at is not None:
+            step = self.steps[at]
+            steps.append(step)
+            at = step.by
+        return steps[::-1]
+
+    def users(self, symbol: str) -> list[str]:
+        """Symbols that refer to `symbol` directly, sorted; all of them dead if it is."""
+        return sorted(
+            user
+            for user, targets in self._links.items()
+            if user != symbol and any(t == symbol and how == "refers to" for t, how in targets)
+        )
+
+    def explain(self, symbol: str) -> str:
+        """The chain as text, one step a line, or who refers to a dead symbol."""
+        chain = self.chain(symbol)
+        if not chain:
+            users = self.users(symbol)
+            if not users:
+                return f"{symbol} is dead: nothing refers to it"
+            lines = [f"{symbol} is dead: only dead code refers to it"]
+            return "\n".join([*lines, *(f"  {user}" for user in users)])
+        lines = [f"{symbol} is alive:", f"  {chain[0].symbol} is a root ({chain[0].how})"]
+        for step in chain[1:]:
+            lines.append(f"  {step.by} {step.how} {step.symbol}")
+        return "\n".join(lines)
+
+
+def _search(
+    roots: Iterable[Row],
+    links: dict[str, list[Row]],
+    mentions: dict[str, list[str]],
+    named: dict[str, list[Row]],
+) -> dict[str, Step]:
+    steps: dict[str, Step] = {}
+    waiting: dict[str, list[Step]] = defaultdict(list)  # owner -> steps it would allow
+    wanted: set[str] = set()
+    queue: deque[str] = deque()
+
+    def reach(step: Step) -> None:
+        if step.symbol not in steps:
+            steps[step.symbol] = step
+            queue.append(step.symbol)
+
+    for symbol, why in sorted(roots):
+        reach(Step(symbol, why))
+    while queue:
+        at = queue.popleft()
+        for step in waiting.pop(at, ()):
+            reach(step)
+        for symbol, how in sorted(links.get(at, ())):
+            reach(Step(symbol, how, at))
+        for name in sorted(mentions.get(at, ())):
+            if name in wanted:
+                continue
+            wanted.add(name)
+            for symbol, owner in sorted(named.get(name, ())):
+                step = Step(symbol, f"mentions .{name}, which may be", at)
+                if owner in steps:
+                    reach(step)
+                else:
+                    waiting[owner].append(step)
+    return steps

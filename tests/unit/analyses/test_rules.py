@@ -1,0 +1,376 @@
+"""The rules of the dead-code program on small trees whose dead symbols were found by hand."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+from dead_code_oracle import PROGRAM, dead, evaluate
+
+from deltafix.analyses.dead_code.facts import INPUTS
+from deltafix.analyses.dead_code.why import Explainer
+
+MAIN = 'if __name__ == "__main__": '
+
+
+def test_the_program_declares_the_inputs_that_the_extractor_fills() -> None:
+    assert PROGRAM.warnings == ()
+    assert set(PROGRAM.names("input")) == set(INPUTS)
+    for name, columns in INPUTS.items():
+        assert tuple(a.name for a in PROGRAM.relation(name).attributes) == columns
+
+
+def check(expected: list[str], tree: dict[str, str], *policies: str) -> None:
+    tree = {path: dedent(text) for path, text in tree.items()}
+    assert dead(tree, policies or ("tests",)) == sorted(expected)
+
+
+def test_symbols_used_only_by_dead_code_are_dead() -> None:
+    check(
+        ["m:_table", "m:dead", "m:helper"],
+        {
+            "m.py": f"""
+            def alive(): return 1
+            def dead(): return helper()
+            def helper(): return _table
+            _table = {{"k": helper}}
+            {MAIN}alive()
+            """
+        },
+    )
+
+
+def test_a_cycle_of_dead_functions_does_not_keep_itself_alive() -> None:
+    check(["m:a", "m:b"], {"m.py": "def a(): b()\ndef b(): a()\n" + MAIN + "pass"})
+    check([], {"m.py": "def a(): b()\ndef b(): a()\n" + MAIN + "a()"})
+
+
+def test_a_method_needs_its_class_and_its_name() -> None:
+    check(
+        ["m:A.unnamed", "m:B", "m:B.__len__", "m:B.used"],
+        {
+            "m.py": f"""
+            class A:
+                def used(self): ...
+                def unnamed(self): ...
+                def __len__(self): return 0
+            class B:
+                def used(self): ...
+                def __len__(self): return 0
+            {MAIN}A().used()
+            """
+        },
+    )
+
+
+def test_attribute_names_reach_living_modules_only() -> None:
+    check(
+        ["orphan", "orphan:run", "lib:other"],
+        {
+            "lib.py": "def run(): ...\ndef other(): ...",
+            "orphan.py": "def run(): ...",
+            "main.py": "import lib\nx = [lib]\n" + MAIN + "x[0].run()",
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "from pkg import f; f()",
+        "import pkg; pkg.f()",
+        "import pkg.impl as i; i.f()",
+        "import pkg.impl; pkg.impl.f()",
+        "from pkg import impl; impl.f()",
+        "from pkg.star import f as g; g()",
+        "from pkg import star; star.f()",
+        'import importlib; importlib.import_module("pkg.impl").f()',
+        'load("pkg.impl:f")',
+        'load("pkg.impl.f")',
+    ],
+)
+def test_every_way_to_name_a_function_of_another_module(use: str) -> None:
+    tree = {
+        "pkg/__init__.py": "from .impl import f",
+        "pkg/impl.py": "def f(): g()\ndef g(): ...\ndef h(): ...",
+        "pkg/star.py": "from .impl import *",
+        "main.py": MAIN + use,
+    }
+    found = dead(tree)
+    assert "pkg.impl:h" in found
+    assert not {"pkg.impl:f", "pkg.impl:g", "pkg.impl", "pkg"}.intersection(found)
+
+
+def test_attributes_of_other_distributions_are_not_ours() -> None:
+    check(
+        ["m:array"],
+        {"m.py": f"import numpy as np\ndef array(): ...\n{MAIN}np.array([1])"},
+    )
+    check([], {"m.py": f"import numpy as np\ndef array(): ...\n{MAIN}np.x().array([1])"})
+
+
+def test_the_name_of_a_namespace_folder_is_in_the_tree() -> None:
+    check(
+        ["ns.a:C.g"],
+        {
+            "ns/a.py": "class C:\n    def f(self): ...\n    def g(self): ...",
+            "main.py": f"from ns import a\n{MAIN}a.C.f(1)",
+        },
+    )
+
+
+def test_a_script_folder_is_on_the_path_of_its_scripts() -> None:
+    check(
+        ["tools.helper:g"],
+        {
+            "tools/helper.py": "def f(): ...\ndef g(): ...",
+            "tools/run.py": f"import helper\n{MAIN}helper.f()",
+        },
+    )
+
+
+def test_in_a_package_the_short_name_is_somebody_else() -> None:
+    check(
+        ["p.json:dumps", "p.json"],
+        {
+            "p/__init__.py": "",
+            "p/json.py": "def dumps(): ...",
+            "p/main.py": f"import json\n{MAIN}json.dumps(1)",
+        },
+    )
+
+
+def test_decorators_register_unless_they_are_known_not_to() -> None:
+    check(
+        ["m:C.lazy", "m:cached", "m:outer.<locals>.inner_pure"],
+        {
+            "m.py": f"""
+            import functools, flask
+            app = flask.Flask("x")
+            @app.route("/")
+            def page(): used()
+            def used(): ...
+            @functools.lru_cache
+            def cached(): ...
+            class C:
+                @property
+                def lazy(self): ...
+                @app.before
+                def hook(self): ...
+            def outer():
+                @app.route("/2")
+                def inner(): ...
+                @functools.wraps(outer)
+                def inner_pure(): ...
+            {MAIN}print(C, outer)
+            """
+        },
+    )
+
+
+def test_all_makes_roots_also_along_star_and_plus() -> None:
+    check(
+        ["p.a:hidden", "p.b"],
+        {
+            "p/__init__.py": "from . import a\nfrom .a import *\n__all__ = a.__all__ + []",
+            "p/a.py": '__all__ = ["shown"]\ndef shown(): ...\ndef hidden(): ...',
+            "p/b.py": "",
+        },
+    )
+
+
+def test_members_that_an_ancestor_outside_the_tree_may_call_are_kept() -> None:
+    check(
+        ["m:Err.extra", "m:Thread.__secret", "m:Plain.run", "m:_make"],
+        {
+            "m.py": f"""
+            import threading
+            class Thread(threading.Thread):
+                def run(self): ...
+                def __secret(self): ...
+            class Child(Thread):
+                def also(self): ...
+            class Plain:
+                def run(self): ...
+            class Err(ValueError):
+                def extra(self): ...
+            def _make(): ...
+            {MAIN}Child().start(); Plain(); raise Err
+            """
+        },
+    )
+
+
+def test_data_classes_keep_their_fields_and_not_their_methods() -> None:
+    check(
+        ["m:Color.shout", "m:Point.norm", "m:Plain.x"],
+        {
+            "m.py": f"""
+            import dataclasses, enum
+            @dataclasses.dataclass
+            class Point:
+                x: int
+                y: int = 0
+                def norm(self): ...
+            class Base(enum.Enum):
+                pass
+            class Color(Base):
+                RED = 1
+                def shout(self): ...
+            class Plain:
+                x = 1
+            {MAIN}print(Point, Color, Plain)
+            """
+        },
+    )
+
+
+def test_subclasses_enlisted_by_an_ancestor_live_with_their_module() -> None:
+    check(
+        ["m:Other"],
+        {
+            "m.py": f"""
+            class Plugin:
+                def __init_subclass__(cls): ...
+            class A(Plugin): ...
+            class B(A): ...
+            class Other: ...
+            {MAIN}print(Plugin)
+            """
+        },
+    )
+
+
+def test_computed_access() -> None:
+    source = """
+        class V:
+            def visit_a(self): ...
+            def visit_b_c(self): ...
+            def other(self): ...
+        {use}
+        """
+    tree = {"m.py": dedent(source).format(use=MAIN + 'getattr(V(), f"visit_{n}")()')}
+    check(["m:V.other"], tree)
+    check([], {"m.py": "def f(): ...\ndef g(): ...\n" + MAIN + "globals()[n]()"})
+    check([], {"a.py": "def f(): ...", "m.py": f"import a\n{MAIN}getattr(a, n)()"})
+
+
+def test_tests_are_roots_unless_switched_off() -> None:
+    tree = {
+        "lib.py": "def only_tested(): ...",
+        "test_lib.py": "import lib\ndef test_it(): lib.only_tested()\ndef helper(): ...",
+    }
+    check(["test_lib:helper"], tree)
+    assert dead(tree, ["public-is-not-on"]) == [
+        "lib",
+        "lib:only_tested",
+        "test_lib",
+        "test_lib:helper",
+        "test_lib:test_it",
+    ]
+
+
+def test_console_scripts_are_roots() -> None:
+    check(
+        ["shop.cli:other"],
+        {
+            "pyproject.toml": '[project.scripts]\nshop = "shop.cli:main"\n',
+            "src/shop/__init__.py": "",
+            "src/shop/cli.py": "def main(): ...\ndef other(): ...",
+        },
+    )
+
+
+def test_public_names_of_a_library_are_roots_on_request() -> None:
+    tree = {
+        "p/__init__.py": "from ._impl import api, helper as _helper",
+        "p/_impl.py": "def api(): ...\ndef helper(): ...\ndef unused(): ...",
+        "p/listed.py": '__all__ = ["a"]\ndef a(): ...\ndef b(): ...',
+        "p/shapes.py": """
+            import json
+            class _Base:
+                def inherited(self): ...
+                def _internal(self): ...
+            class Shape(_Base):
+                def area(self): return self._area()
+                def _area(self): ...
+                def _unused(self): ...
+            def _private(): ...
+            """,
+    }
+    check(
+        [
+            "p._impl:helper",
+            "p._impl:unused",
+            "p.listed:b",
+            "p.shapes:Shape._unused",
+            "p.shapes:_Base._internal",
+            "p.shapes:_private",
+        ],
+        tree,
+        "public",
+        "tests",
+    )
+
+
+def test_a_property_and_its_setter_are_one_symbol() -> None:
+    source = """
+        class C:
+            @property
+            def p(self): ...
+            @p.setter
+            def p(self, v): used()
+        def used(): ...
+        """
+    check([], {"m.py": dedent(source) + MAIN + "C().p = 1"})
+    check(["m:C.p", "m:used"], {"m.py": dedent(source) + MAIN + "C()"})
+
+
+def test_a_global_definition_in_a_function_belongs_to_the_module() -> None:
+    check(
+        [],
+        {"m.py": f"def install():\n    global hook\n    def hook(): ...\n{MAIN}install(); hook()"},
+    )
+
+
+def test_why_reaches_exactly_what_is_alive_and_gives_the_chain() -> None:
+    tree = {
+        "p/__init__.py": "from .a import f",
+        "p/a.py": "def f(): return g()\ndef g(): ...\nclass K:\n    def run(self): ...\n"
+        "def lost(): return lost2()\ndef lost2(): ...",
+        "main.py": f"import p.a\n{MAIN}p.f(); p.a.K().run()",
+    }
+    views = evaluate(tree)
+    explainer = Explainer(lambda name: views[name])
+    assert {(symbol,) for symbol in explainer.steps} == views["alive"]
+    assert explainer.explain("p.a:g") == (
+        "p.a:g is alive:\n"
+        '  main is a root (if __name__ == "__main__")\n'
+        "  main refers to p.a:f\n"
+        "  p.a:f refers to p.a:g"
+    )
+    assert explainer.explain("p.a:K.run").splitlines()[-1] == (
+        "  main mentions .run, which may be p.a:K.run"
+    )
+    assert explainer.explain("p.a:lost2") == (
+        "p.a:lost2 is dead: only dead code refers to it\n  p.a:lost"
+    )
+    assert explainer.explain("p.a:lost") == "p.a:lost is dead: nothing refers to it"
+
+
+def test_why_does_not_use_a_member_before_its_owner() -> None:
+    # `run` is mentioned at once, but Late is alive only through a long way round.
+    tree = {
+        "m.py": dedent(
+            f"""
+            class Late:
+                def run(self): ...
+            def one(): two()
+            def two(): return Late
+            {MAIN}x.run(one())
+            """
+        )
+    }
+    explainer = Explainer(lambda name: evaluate(tree)[name])
+    assert [step.symbol for step in explainer.chain("m:Late.run")] == ["m", "m:Late.run"]
+    assert [step.symbol for step in explainer.chain("m:Late")] == ["m", "m:one", "m:two", "m:Late"]
