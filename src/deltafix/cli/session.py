@@ -70,12 +70,11 @@ class Session:
         text = line.strip()
         if not text or text.startswith(("//", "#")):
             return ""
-        if text[0] == "+":
-            return self._edit(read_facts(text[1:], self.schemas), insert=True)
-        if text[0] == "-":
-            return self._edit(read_facts(text[1:], self.schemas), insert=False)
+        # A blank in place of the sign keeps the carets of errors under what was typed.
+        if text[0] in "+-":
+            return self._edit(read_facts(" " + text[1:], self.schemas), insert=text[0] == "+")
         if text[0] == "?":
-            return self._ask(text[1:])
+            return self._ask(" " + text[1:])
         word, _, rest = text.partition(" ")
         command = self._commands.get(word.rstrip(".") or word)
         if command is None:
@@ -117,7 +116,7 @@ class Session:
         return ""
 
     def _ask(self, text: str) -> str:
-        query = read_query(text.strip(), self.schemas)
+        query = read_query(text, self.schemas)
         return _listed(query.relation, query.matches(self.db.rows(query.relation)))
 
     def _rows(self, name: str) -> str:

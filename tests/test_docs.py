@@ -1,0 +1,119 @@
+"""What the documentation shows is what happens: its files, commands and Python run here.
+
+In a page, a fenced block with a `title` is a file; `console` blocks are `deltafix` commands with
+their output; `python` blocks are doctests that share names down the page. All of them run in one
+folder: a scratch one for pages, the example's own for an example's README.
+"""
+
+from __future__ import annotations
+
+import doctest
+import re
+import shlex
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from deltafix.cli.main import main
+
+ROOT = Path(__file__).resolve().parent.parent
+FENCE = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+class Block(NamedTuple):
+    kind: str
+    title: str
+    text: str
+    line: int
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text()
+    return [
+        Block(found[1], found[2] or "", found[3], text.count("\n", 0, found.start()) + 2)
+        for found in FENCE.finditer(text)
+    ]
+
+
+def commands(block: Block) -> Iterator[tuple[str, str]]:
+    for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        command, _, expected = part.partition("\n")
+        yield command, expected
+
+
+def run_command(command, monkeypatch, capsys):
+    words = shlex.split(command)
+    assert words[0] == "deltafix", command
+    if "<" in words:
+        at = words.index("<")
+        monkeypatch.setattr("sys.stdin", StringIO(Path(words[at + 1]).read_text()))
+        del words[at : at + 2]
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        main(words[1:])
+    captured = capsys.readouterr()
+    return captured.out + captured.err
+
+
+def run_python(block: Block, names: dict, page: Path) -> None:
+    test = doctest.DocTestParser().get_doctest(block.text, names, page.name, str(page), block.line)
+    report: list[str] = []
+    runner = doctest.DocTestRunner(verbose=False)
+    result = runner.run(test, out=report.append, clear_globs=False)
+    names.update(test.globs)
+    assert result.failed == 0, "".join(report)
+
+
+PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md"]
+EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/README.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_shows_what_happens(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for block in blocks(page):
+        if block.title:
+            Path(block.title).parent.mkdir(parents=True, exist_ok=True)
+            Path(block.title).write_text(block.text)
+    names: dict = {}
+    ran = 0
+    for block in blocks(page):
+        if block.kind == "python":
+            run_python(block, names, page)
+            ran += 1
+        elif block.kind == "console":
+            for command, expected in commands(block):
+                assert run_command(command, monkeypatch, capsys) == expected, command
+                ran += 1
+    assert ran > 0
+
+
+@pytest.mark.parametrize("folder", EXAMPLES, ids=lambda folder: folder.name)
+def test_an_example_prints_what_its_readme_says(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    for block in blocks(folder / "README.md"):
+        if block.kind == "console":
+            for command, expected in commands(block):
+                assert run_command(command, monkeypatch, capsys) == expected, command
+
+
+def test_there_are_examples_and_each_has_a_program():
+    assert {"access-rights", "reachability"} <= {folder.name for folder in EXAMPLES}
+    for folder in EXAMPLES:
+        assert list(folder.glob("*.dl")) or list(folder.glob("*.py")), folder
+
+
+LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*/README.md")],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_links_between_pages_lead_somewhere(page):
+    for target in LINK.findall(page.read_text()):
+        assert (page.parent / target).exists(), target
