@@ -27,7 +27,7 @@ def _anything(_: object) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # no slots: `ChangeAction[…](…)` fails with both on 3.11
 class ChangeAction(Generic[A, D]):
     """The triple (A, ΔA, ⊕): values of type `A`, changes of type `D`.
 

@@ -3,7 +3,7 @@
 For a conjunction the formula derivative says *which tuples* change; whoever counts derivations
 needs more: one term per body position, disjoint from the others. One noun, `DeltaTerm`: the
 position that reads the change, and for every other position whether it reads the old or the new
-state. Invariant (`laws.counted_once`): summed with their signs, the terms are exactly
+state. Invariant (`formula_laws.counted_once`): summed with their signs, the terms are exactly
 new derivations minus old ones. Literals are opaque here, so a planner uses its own.
 
 The ∧ rule of `formula_derivative`, `(↑T ∧ X(U)) ∨ (↑U ∧ X(T))`, is what the terms' union becomes

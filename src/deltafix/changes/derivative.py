@@ -52,7 +52,7 @@ F = TypeVar("F")
 T = TypeVar("T", bound=Hashable)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: `Derivative[…](…)` fails with both on 3.11
 class Derivative(Generic[A, D, B, E]):
     """A function `function: A -> B` and its rule `rule: (a, da) -> db`.
 

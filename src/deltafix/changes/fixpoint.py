@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 
 from deltafix.changes.action import ChangeAction
 from deltafix.changes.derivative import Derivative, evaluation_first
-from deltafix.errors import BudgetError
+from deltafix.errors import BudgetError, ChangeError
 
 __all__ = [
     "Round",
@@ -36,7 +36,7 @@ A = TypeVar("A")
 D = TypeVar("D")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: `Round[…](…)` fails with both on 3.11
 class Round(Generic[A, D]):
     """One step of a run: the value accumulated so far and the increment found at it."""
 
@@ -45,7 +45,7 @@ class Round(Generic[A, D]):
     change: D
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: `Run[…](…)` fails with both on 3.11
 class Run(Generic[A, D]):
     """A finished iteration: its result and every round, the last of which found nothing new."""
 
@@ -149,10 +149,11 @@ def lfp_change(
 
     - `start` = the least change of the change order (for sets: remove everything): the theorem,
       right for every monotone function, and no cheaper than recomputing.
-    - `start` = None, the zero change: what the source's worked example prints, and cheap. It ends
-      at *a* fixpoint of the new function, the least one if the facts that lost support do not
-      support each other; a cycle that is cut off stays (a test keeps the counter-example). That
-      gap is what ranks close, in the engine and at level 1.
+    - `start` = None, the zero change: what the source's worked example prints, and cheap. Where it
+      ends, it ends at *a* fixpoint of the new function, the least one if the facts that lost
+      support do not support each other. A cycle that is cut off stays, or makes the iteration
+      swing between two values for ever (tests keep both counter-examples; the second is refused).
+      That gap is what ranks close, in the engine and at level 1.
 
     Args:
         of_changed: The new function with a derivative that is monotone in its change.
@@ -166,17 +167,26 @@ def lfp_change(
 
     Raises:
         BudgetError: `max_rounds` was reached before a fixpoint.
+        ChangeError: The iteration came back to an earlier value and will never end.
     """
     changes: ChangeAction[D, D] = of_changed.target.changes_action()
     step = adjust(of_changed, old, function_change)
-    value = changes.zero if start is None else start
+    value = landmark = changes.zero if start is None else start
     rounds: list[Round[D, D]] = []
     while True:
         after = step(value)
         rounds.append(Round(len(rounds), value, after))
         if changes.equal(after, value):
             return Run(value, tuple(rounds))
+        if changes.equal(after, landmark):
+            raise ChangeError(
+                f"adjusting comes back to the change of an earlier round after {len(rounds)} "
+                "rounds and never ends; start from the least change of the change order, which "
+                "is right for every monotone function"
+            )
         _bound(len(rounds), max_rounds)
+        if len(rounds).bit_count() == 1:  # Brent: a landmark at each power of two finds any cycle
+            landmark = after
         value = after
 
 

@@ -33,7 +33,7 @@ __all__ = [
 T = TypeVar("T", bound=Hashable)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: `SetChange[…](…)` fails with both on 3.11
 class SetChange(Generic[T]):
     """A change to a set: `(a ∪ added) - removed`, with `added ∩ removed = ∅`.
 
