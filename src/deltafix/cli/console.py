@@ -7,10 +7,10 @@ only there and not under NO_COLOR; `quiet` silences both.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["announce_kernel", "note", "progress"]
+__all__ = ["announce_kernel", "bar", "note", "progress"]
 
 
 def note(text: str, *, quiet: bool = False) -> None:
@@ -30,6 +30,20 @@ def progress(what: str, *, quiet: bool = False) -> Iterator[None]:
 
     with Console(stderr=True).status(what):
         yield
+
+
+@contextmanager
+def bar(what: str, *, quiet: bool = False) -> Iterator[Callable[[int, int], None] | None]:
+    """A progress bar, on a terminal only: yields `step(done, total)`, or None where it is not."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console  # noqa: PLC0415  130 ms, for terminals only
+    from rich.progress import Progress  # noqa: PLC0415
+
+    with Progress(console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task(what, total=None)
+        yield lambda done, total: shown.update(task, completed=done, total=total or None)
 
 
 def announce_kernel(*, quiet: bool = False) -> None:

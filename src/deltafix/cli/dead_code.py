@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -17,8 +19,7 @@ if TYPE_CHECKING:
     from deltafix.analyses.dead_code.baseline import Baseline
     from deltafix.analyses.dead_code.facts import Fragment
     from deltafix.analyses.dead_code.files import Tree
-    from deltafix.analyses.dead_code.job import DeadCode
-    from deltafix.analyses.dead_code.report import Change
+    from deltafix.analyses.dead_code.report import Change, Report
     from deltafix.analyses.dead_code.watch import Watcher
 
 __all__ = ["dead_code", "extract_with_spark"]
@@ -80,14 +81,13 @@ def dead_code(
     from deltafix.analyses.dead_code.job import DeadCode  # noqa: PLC0415
     from deltafix.analyses.dead_code.watch import Watcher  # noqa: PLC0415
 
+    if watch and (why is not None or write_baseline is not None):
+        raise typer.BadParameter("--watch cannot be combined with --why or --write-baseline")
     known = Baseline.read(baseline) if baseline is not None else Baseline()
     tree = Tree.at(path, exclude or ())
     announce_kernel(quiet=quiet)
-    with DeadCode(
-        roots=roots or (), tests=tests, pure_decorators=pure_decorator or ()
-    ) as job:
-        extract = partial(_extract, tree, local=local, quiet=quiet)
-        watcher = Watcher(tree, job, extract)
+    with DeadCode(roots=roots or (), tests=tests, pure_decorators=pure_decorator or ()) as job:
+        watcher = Watcher(tree, job, partial(_extract, tree, local=local, quiet=quiet))
         watcher.poll()
         for skipped, reason in watcher.seen.skipped.items():
             note(f"note: {skipped} skipped: {reason}", quiet=quiet)
@@ -99,9 +99,91 @@ def dead_code(
             Baseline.of(job.dead(minimum)).write(write_baseline)
             note(f"wrote {write_baseline}", quiet=quiet)
             return
-        found = _report(watcher, known, minimum, form)
+        print_ = partial(_print, form=form)
+        print_(_report(watcher, known, minimum))
         if watch:
-            _watch(watcher, known, minimum, form, quiet)
-            found = bool(known.split(job.dead(minimum))[0])
+            note(f"watching {path}, Ctrl-C ends", quiet=quiet)
+            _follow(watcher, lambda change: print_(_new(change, known, minimum)))
+        found = known.split(job.dead(minimum))[0]
     if found:
         raise typer.Exit(_FOUND)
+
+
+def extract_with_spark(tree: Tree, paths: Sequence[str], *, quiet: bool = False) -> list[Fragment]:
+    """The fragments of many files, extracted by Spark's workers: the job's front end.
+
+    Starts a session if none is active (5 to 20 s) and stops it again.
+    """
+    from deltafix.analyses.dead_code import batch, facts  # noqa: PLC0415  quick --help
+    from deltafix.spark.ingest import map_batches  # noqa: PLC0415
+    from deltafix.spark.session import spark_session  # noqa: PLC0415
+
+    with contextlib.ExitStack() as stack:
+        with progress("starting Spark", quiet=quiet):
+            session = stack.enter_context(spark_session())
+        with bar(f"extracting {len(paths):,} files with Spark", quiet=quiet) as step:
+            table = map_batches(
+                session,
+                batch.paths_table(paths),
+                partial(batch.extract_batch, tree),
+                facts.FRAGMENT_SCHEMA,
+                progress=step,
+            )
+    return facts.from_arrow(table)
+
+
+def _extract(tree: Tree, paths: Sequence[str], *, local: bool, quiet: bool) -> list[Fragment]:
+    from deltafix.analyses.dead_code.batch import read_fragments  # noqa: PLC0415  quick --help
+
+    if not local:
+        return extract_with_spark(tree, paths, quiet=quiet)
+    with bar(f"extracting {len(paths):,} files", quiet=quiet) as step:
+        return list(read_fragments(tree, paths, step))
+
+
+def _report(watcher: Watcher, known: Baseline, minimum: int) -> Report:
+    """The state of the tree, less what the baseline knows."""
+    from deltafix.analyses.dead_code.report import Report  # noqa: PLC0415  quick --help
+
+    job = watcher.job
+    everything = job.dead()
+    new, accepted = known.split(one for one in everything if one.confidence >= minimum)
+    return Report(
+        root=str(watcher.tree.root),
+        files=len(watcher.seen.files),
+        facts=job.fact_count,
+        symbols=job.symbol_count,
+        dead=tuple(new),
+        work=job.last_work,
+        known=len(accepted),
+        stale=tuple(known.stale(everything)),
+        unreadable=job.errors,
+        notes=job.notes(),
+    )
+
+
+def _new(change: Change, known: Baseline, minimum: int) -> Change:
+    """The change without what the baseline knows or what is not sure enough."""
+    died = known.split(one for one in change.became_dead if one.confidence >= minimum)[0]
+    return replace(change, became_dead=tuple(died))
+
+
+def _follow(watcher: Watcher, tell: Callable[[Change], None]) -> None:
+    from deltafix.analyses.dead_code.watch import watch  # noqa: PLC0415  quick --help
+
+    def wait() -> bool:
+        time.sleep(_LOOK_SECONDS)
+        return True
+
+    # Ctrl-C is how watching ends; the exit code still says whether anything is dead.
+    with contextlib.suppress(KeyboardInterrupt):
+        watch(watcher, wait, tell)
+
+
+def _print(report: Report | Change, *, form: str) -> None:
+    _say(report.json() if form == "json" else report.text())
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()

@@ -6,7 +6,7 @@ a property and its setter) is one finding per file, at its first line.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -64,26 +64,23 @@ def confidence_of(symbol: str, kind: str, foreign: bool) -> int:
 
 
 def findings_of(
-    dead: Iterable[str],
-    places: Mapping[str, Iterable[tuple[str, Place]]],
+    symbols: Iterable[str],
+    places: Mapping[str, Mapping[str, Place]],
     *,
-    all_dead: frozenset[str],
-    foreign: frozenset[str] = frozenset(),
+    dead: Collection[str],
+    foreign: Collection[str] = (),
 ) -> list[Finding]:
-    """Findings for `dead` symbols; `places` gives (path, place) of each, `all_dead` the view.
+    """Findings for `symbols`, one per file that defines it; `places` is symbol -> path -> place.
 
-    O(symbols log symbols).
+    `dead` and `foreign` are the views. O(symbols log symbols).
     """
-    found: dict[tuple[str, str], Finding] = {}
-    for symbol in dead:
-        inside = next((owner for owner in _owners(symbol) if owner in all_dead), None)
-        for path, place in places.get(symbol, ()):
+    found: list[Finding] = []
+    for symbol in symbols:
+        inside = next((owner for owner in _owners(symbol) if owner in dead), None)
+        for path, place in places.get(symbol, {}).items():
             sure = confidence_of(symbol, place.kind, symbol in foreign)
-            finding = Finding(path, place.line, symbol, place.kind, sure, inside)
-            key = (path, symbol)
-            if key not in found or finding < found[key]:
-                found[key] = finding
-    return sorted(found.values())
+            found.append(Finding(path, place.line, symbol, place.kind, sure, inside))
+    return sorted(found)
 
 
 def _owners(symbol: str) -> list[str]:

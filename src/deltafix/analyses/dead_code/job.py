@@ -1,0 +1,254 @@
+"""The dead-code job: collections, rules and views, from fragments to what became dead.
+
+    files: path -> fragment        a collection; saving a file replaces its fragment
+      | flat_map                   relation -> row, once per file that says it
+      | distinct                   the counted union: a row is there while some file says it
+    database over program.dl       views dead, live, foreign
+
+Invariant: after every `update` the database holds exactly the facts of the readable files; a file
+that could not be read keeps the facts it had. An update that fails leaves everything as it was.
+This module reads no files and prints nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from importlib.resources import files as resources
+from types import TracebackType
+from typing import Self
+
+from deltafix.analyses.dead_code.facts import INPUTS, Fact, Fragment, Place
+from deltafix.analyses.dead_code.findings import Finding, findings_of
+from deltafix.analyses.dead_code.policy import NAMED_POLICIES, policy_facts
+from deltafix.analyses.dead_code.report import Change, Work
+from deltafix.analyses.dead_code.why import Explainer
+from deltafix.datalog.program import Program
+from deltafix.engine.database import connect
+from deltafix.facts.delta import Delta
+from deltafix.facts.schema import Row
+from deltafix.reactive.collection import Collection
+from deltafix.reactive.delta import CollectionDelta
+
+__all__ = ["DeadCode", "load_program"]
+
+_POLICY = "<policy>"  # the key of the tables among the files; no path looks like this
+
+
+def load_program() -> Program:
+    """The rules, checked."""
+    text = (resources("deltafix.analyses.dead_code") / "program.dl").read_text(encoding="utf-8")
+    return Program.parse(text, "program.dl")
+
+
+class DeadCode:
+    """A live dead-code view over fragments. Use in a with-statement, or `close` it.
+
+    Args:
+        roots: names of policies (`public`) and patterns on symbol ids, as in fnmatch.
+        tests: whether tests are roots.
+        pure_decorators: dotted names of decorators that do not register anything.
+    """
+
+    def __init__(
+        self,
+        *,
+        roots: Sequence[str] = (),
+        tests: bool = True,
+        pure_decorators: Sequence[str] = (),
+    ) -> None:
+        policies = {root for root in roots if root in NAMED_POLICIES}
+        if tests:
+            policies.add("tests")
+        self._patterns = tuple(root for root in roots if root not in NAMED_POLICIES)
+        self._database = connect(load_program())
+        self._files = Collection.input(key=str, value=Fragment, name="files")
+        said = self._files.flat_map(self._rows, name="facts of a file")
+        self._facts = said.distinct(name="counted union")
+        self._fragments: dict[str, Fragment] = {}
+        self._dead: set[str] = set()
+        self._foreign: set[str] = set()
+        self._places: dict[str, dict[str, Place]] = {}  # symbol -> path -> where
+        self.errors: dict[str, str] = {}
+        self._held = 0
+        self._tables = 0
+        self.load_seconds: float | None = None
+        """Seconds of the first update with files: what evaluating from scratch takes."""
+        self.last_work = Work(0, 0, 0, 0, 0.0)
+        self.update([Fragment.of(_POLICY, policy_facts(policies, pure_decorators), ())])
+        self.load_seconds = None
+        self._tables = self._held
+
+    # -- changes in ----------------------------------------------------------------------------
+
+    def update(self, fragments: Iterable[Fragment], deleted: Iterable[str] = ()) -> Change:
+        """Replace the fragments of some files, drop those of others; one transaction.
+
+        Work is proportional to what changes in the facts and in what follows from them.
+        """
+        start = time.perf_counter()
+        given = {fragment.path: fragment for fragment in fragments}
+        after: dict[str, Fragment | None] = {
+            **dict.fromkeys(path for path in deleted if path not in given),
+            **{path: one for path, one in given.items() if one.error is None},
+        }
+        before = {path: self._fragments.get(path) for path in after}
+        arrived = self._put(after)
+        try:
+            delta = self._commit(arrived)
+        except BaseException:
+            self._put(before)
+            raise
+        self._locate(before, after)
+        buried = _only(delta["dead"].removed)
+        died = _only(delta["dead"].added)
+        risen = buried & _only(delta["live"].added)
+        self._dead = (self._dead - buried) | died
+        self._foreign = (self._foreign - _only(delta["foreign"].removed)) | _only(
+            delta["foreign"].added
+        )
+        unreadable = {path: one.error for path, one in sorted(given.items()) if one.error}
+        self.errors = {p: why for p, why in self.errors.items() if p not in after} | unreadable
+        added = sum(count > 0 for rows in arrived.values() for count in rows.values())
+        removed = sum(len(rows) for rows in arrived.values()) - added
+        self._held += added - removed
+        touched = self._database.last_epoch.touched if arrived else 0
+        seconds = time.perf_counter() - start
+        if self.load_seconds is None:
+            self.load_seconds = seconds
+        self.last_work = Work(len(given), added, removed, touched, seconds)
+        return Change(
+            changed=tuple(sorted(given)),
+            deleted=tuple(sorted(path for path, one in after.items() if one is None)),
+            became_dead=tuple(self._findings(died)),
+            became_alive=tuple(self._findings(risen)),
+            gone=tuple(sorted(buried - risen)),
+            work=self.last_work,
+            recomputed=self.load_seconds,
+            unreadable=unreadable,
+        )
+
+    def _rows(self, path: str, fragment: Fragment) -> Iterator[Fact]:
+        """What a file says, and which of its symbols the user's patterns make roots."""
+        yield from fragment.facts
+        for place in fragment.places:
+            for pattern in self._patterns:
+                if fnmatchcase(place.symbol, pattern):
+                    yield "given_root", (place.symbol, f"--roots {pattern}")
+
+    def _put(self, wanted: Mapping[str, Fragment | None]) -> dict[str, dict[Row, int]]:
+        """Set the files; returns relation -> row -> +1 or -1 as the counted union changed."""
+        arrived: list[CollectionDelta] = []
+        with self._facts.subscribe(arrived.append), self._files.transaction() as tx:
+            for path, fragment in wanted.items():
+                tx.set(path, *([fragment] if fragment is not None else []))
+        changes: dict[str, dict[Row, int]] = {}
+        for delta in arrived:  # none if nothing changed, else one: a transaction is one epoch
+            for relation, row, sign in delta:
+                changes.setdefault(relation, {})[row] = sign
+        return changes
+
+    def _commit(self, arrived: Mapping[str, Mapping[Row, int]]) -> Delta:
+        with self._database.transaction() as tx:
+            for relation, rows in arrived.items():
+                tx.delete(relation, [row for row, sign in rows.items() if sign < 0])
+                tx.insert(relation, [row for row, sign in rows.items() if sign > 0])
+        return tx.delta
+
+    def _locate(
+        self, before: Mapping[str, Fragment | None], after: Mapping[str, Fragment | None]
+    ) -> None:
+        """Bring the index of places and fragments up to date."""
+        for path, old in before.items():
+            for place in old.places if old is not None else ():
+                here = self._places[place.symbol]
+                here.pop(path, None)
+                if not here:
+                    del self._places[place.symbol]
+            self._fragments.pop(path, None)
+        for path, new in after.items():
+            if new is None:
+                continue
+            self._fragments[path] = new
+            for place in new.places:
+                here = self._places.setdefault(place.symbol, {})
+                if path not in here or place.line < here[path].line:
+                    here[path] = place
+
+    # -- views out -----------------------------------------------------------------------------
+
+    def dead(self, minimum: int = 0) -> list[Finding]:
+        """Every dead symbol with at least `minimum` percent confidence, ordered."""
+        return [one for one in self._findings(self._dead) if one.confidence >= minimum]
+
+    def _findings(self, symbols: Iterable[str]) -> list[Finding]:
+        return findings_of(symbols, self._places, dead=self._dead, foreign=self._foreign)
+
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the findings should know about the run as a whole."""
+        notes = []
+        if self.errors:
+            notes.append("what only an unread file uses may be reported dead")
+        if self._places and not any(self._roots()):
+            notes.append(
+                "nothing here is an entry point, a test or listed in __all__, so everything is "
+                "dead; for a library try --roots public, or name what is alive: --roots 'pkg.mod:*'"
+            )
+        return tuple(notes)
+
+    def _roots(self) -> Iterator[Row]:
+        yield from self.rows("root")
+
+    def rows(self, relation: str) -> list[Row]:
+        """The rows of any relation of the program, sorted."""
+        return self._database.rows(relation)
+
+    def explainer(self) -> Explainer:
+        """Chains from roots, for the present state."""
+        return Explainer(self.rows)
+
+    @property
+    def paths(self) -> list[str]:
+        """The files whose facts are in, sorted."""
+        return sorted(path for path in self._fragments if path != _POLICY)
+
+    @property
+    def fact_count(self) -> int:
+        """How many facts the files state, each counted once."""
+        return self._held - self._tables
+
+    @property
+    def symbol_count(self) -> int:
+        """How many symbols the tree defines."""
+        return len(self._places)
+
+    def check_invariants(self) -> None:
+        """Compare collections, database and index with the fragments; for tests. O(facts)."""
+        self._facts.check_invariants()
+        said = {fact for path, one in self._fragments.items() for fact in self._rows(path, one)}
+        held = {(name, row) for name in INPUTS for row in self.rows(name)}
+        if said != held:
+            raise AssertionError(f"facts said and not held, or the other way: {said ^ held}")
+        if len(held) != self._held or self._dead != _only(self.rows("dead")):
+            raise AssertionError("the counted facts or the dead symbols are not those held")
+
+    def close(self) -> None:
+        """Close the database. Closing twice is fine."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _only(rows: Iterable[Row]) -> set[str]:
+    """The symbols of a one-column relation."""
+    return {str(row[0]) for row in rows}
