@@ -110,6 +110,28 @@ class State:
             if not counts:
                 del live[key]
 
+    def bump(self, key: Any, value: Any, count: int) -> None:
+        """As `apply`, for one value and a count of 1 or -1."""
+        counts = self._live.get(key)
+        if counts is None:
+            if self._loaded:
+                self._thaw(key)
+            counts = self._live.get(key)
+            if counts is None:
+                if count < 0:
+                    raise MissingRowError(_missing(key, value, 0, -count))
+                self._live[key] = {value: count}
+                return
+        total = counts.get(value, 0) + count
+        if total > 0:
+            counts[value] = total
+        elif total < 0:
+            raise MissingRowError(_missing(key, value, 0, -count))
+        else:
+            del counts[value]
+            if not counts:
+                del self._live[key]
+
     def _revert_up_to(self, changes: dict[Any, Counts], last: Any, value: Any) -> None:
         """Undo what `apply` has done before it met `value` at key `last`."""
         undo: dict[Any, Counts] = {}

@@ -52,6 +52,9 @@ class _KeptOrder(WellFormed[Any, "Ordered[Any]", R], Generic[R]):
                 acc = acc.add(item)
         return acc
 
+    def fold_values(self, values: list[Any]) -> Ordered[Any]:
+        return Ordered(values if self._sort_key is None else map(self._sort_key, values))
+
     def fold(self, counts: Mapping[Any, int]) -> Ordered[Any]:
         read = self._sort_key
         return Ordered(
@@ -76,8 +79,9 @@ class _Extreme(_KeptOrder[Any]):
         """The extreme; None over no values, which a collection never holds."""
         return acc[-1 if self._last else 0] if len(acc) else None
 
-    def segment_results(self, segment: Segment) -> list[Any] | None:
-        return segment.extremes(self.of, last=self._last)
+    def segment_entries(self, segment: Segment) -> tuple[None, list[Any]] | None:
+        extremes = segment.extremes(self.of, last=self._last)
+        return None if extremes is None else (None, extremes)
 
 
 class _LastExtreme(_Extreme):
@@ -108,8 +112,9 @@ class _PartialExtreme(_OfField, Partial[Any, Any, Any]):
     def finish(self, acc: tuple[Any, ...]) -> Any:
         return acc[0] if acc else None
 
-    def segment_results(self, segment: Segment) -> list[Any] | None:
-        return segment.extremes(self.of, last=self._last)
+    def segment_entries(self, segment: Segment) -> tuple[list[tuple[Any, ...]], list[Any]] | None:
+        extremes = segment.extremes(self.of, last=self._last)
+        return None if extremes is None else ([(value,) for value in extremes], extremes)
 
 
 class _PartialLastExtreme(_PartialExtreme):
@@ -224,8 +229,8 @@ class Quantile(_Extreme):
         above = acc[low + 1]
         return below if above == below else below + (above - below) * float(rest)
 
-    def segment_results(self, segment: Segment) -> list[Any] | None:
-        return None
+    def segment_entries(self, segment: Segment) -> None:
+        """Order statistics are found per key, from the kept order."""
 
 
 class Median(Quantile):

@@ -34,9 +34,12 @@ from deltafix.errors import (
 )
 from deltafix.reactive.changes import Changes, Counts, State, negated, summed
 
-__all__ = ["EpochPass", "Graph", "Node", "contents", "guarded", "rows_of"]
+__all__ = ["ABSENT", "EpochPass", "Graph", "Leaf", "Node", "contents", "guarded", "rows_of"]
 
 _next_id = counter().__next__
+
+ABSENT: Any = object()
+"""Stands for no value where None may be one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +79,15 @@ class Node:
         self.recomputed = 0
         self.drifted = 0
         self.subscribers: list[Callable[[int, Changes], None]] = []
+        self.leaves: tuple[Leaf, ...] | None = None
         graph.nodes.append(self)
 
     def connect(self) -> None:
         """Start receiving changes; called once the node's state is set up without an error."""
         for port, source in enumerate(self.sources):
             source.dependents.append((self, port))
+        for node in self.graph.nodes:
+            node.leaves = None
 
     def visit(self) -> Changes:
         """Net output changes of the inbox. State may change, `rollback` must undo it."""
@@ -135,6 +141,30 @@ class Node:
         )
 
 
+class Leaf(Node):
+    """A node that can also be brought up to date by one added or removed value.
+
+    While nothing depends on it, epochs of a single value take that short way: a third of the time.
+    """
+
+    def row(self, key: Any, gone: Any, come: Any) -> tuple[Any, Any, Any]:
+        """As `visit`, for one value that left and one that came; either may be `ABSENT`.
+
+        Returns `(undo, before, after)`: what `undo_row` needs, and the results at the key, either
+        of them `ABSENT`. If it raises, it has changed nothing.
+        """
+        raise NotImplementedError
+
+    def undo_row(self, key: Any, undo: Any) -> None:
+        """Put back what `row` returned first."""
+        raise NotImplementedError
+
+    @property
+    def takes_rows(self) -> bool:
+        """Whether the short way is open to it now."""
+        return not self.dependents and self.kept is None
+
+
 def contents(node: Node) -> dict[Any, Counts]:
     """Everything a node holds, as key -> {value: count}. O(contents)."""
     return summed(node.rows())
@@ -148,7 +178,7 @@ class Graph:
         self.epoch = 0
         self.open: object | None = None
         self._running = False
-        self._visited: tuple[Node, ...] | list[Node] = ()
+        self._visited: Sequence[Node] = ()
         self._delivering = False
         self._deliveries: deque[tuple[Callable[[int, Changes], None], int, Changes, str]] = deque()
 
@@ -230,10 +260,54 @@ class Graph:
                     inbox[port] = None
                 node.commit()
                 if node.subscribers and told:
-                    for tell in node.subscribers:
-                        self._deliveries.append((tell, self.epoch, told, node.label))
+                    self._queue(node, told)
         if self._deliveries and not self._delivering:
             self._deliver()
+
+    def run_row(self, source: Node, key: Any, gone: Any, come: Any) -> None:
+        """One epoch in which a value leaves an input, another comes, or one takes its place.
+
+        `ABSENT` stands for neither. The same epoch as `run` makes of it, by the short way where
+        every dependent is a leaf.
+        """
+        leaves = source.leaves
+        if leaves is None:
+            leaves = source.leaves = leaves_of(source)
+        kept = source.kept
+        if self._running or kept is None or len(leaves) != len(source.dependents):
+            self.run(((source, {key: _counts(gone, come)}),))
+            return
+        self._running = True
+        done: list[tuple[Leaf, tuple[Any, Any, Any]]] = []
+        try:
+            if gone is not ABSENT:
+                kept.bump(key, gone, -1)
+            if come is not ABSENT:
+                kept.bump(key, come, 1)
+            try:
+                for leaf in leaves:
+                    done.append((leaf, leaf.row(key, gone, come)))
+            except BaseException:
+                for leaf, (undo, _, _) in reversed(done):
+                    leaf.undo_row(key, undo)
+                kept.apply({key: _counts(come, gone)})
+                raise
+        finally:
+            self._running = False
+        self.epoch += 1
+        self._visited = leaves
+        if source.subscribers:
+            self._queue(source, {key: _counts(gone, come)})
+        for leaf, (_, before, after) in done:
+            leaf.visits += 1
+            if leaf.subscribers and before is not after:
+                self._queue(leaf, {key: _counts(before, after)})
+        if self._deliveries and not self._delivering:
+            self._deliver()
+
+    def _queue(self, node: Node, changes: Changes) -> None:
+        for tell in node.subscribers:
+            self._deliveries.append((tell, self.epoch, changes, node.label))
 
     def _deliver(self) -> None:
         """Tell subscribers, in epoch order also when one of them commits another epoch."""
@@ -259,6 +333,19 @@ class Graph:
         """Check every node against recomputation; for tests. O(contents of the graph)."""
         for node in self.nodes:
             node.check_invariants()
+
+
+def _counts(gone: Any, come: Any) -> Counts:
+    counts = {} if gone is ABSENT else {gone: -1}
+    if come is not ABSENT:
+        counts[come] = 1
+    return counts
+
+
+def leaves_of(source: Node) -> tuple[Leaf, ...]:
+    """The dependents that can take single rows."""
+    children = (child for child, _ in source.dependents)
+    return tuple(child for child in children if isinstance(child, Leaf) and child.takes_rows)
 
 
 def _send(node: Node, changes: Changes, heap: list[int], waiting: dict[int, Node]) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from deltafix.errors import FactError, MissingRowError, TransactionError, TypeMismatchError
 from deltafix.reactive.changes import Changes, Counts, add_change
 from deltafix.reactive.collection import Collection
+from deltafix.reactive.graph import ABSENT
 from deltafix.reactive.operators import InputNode
 
 if TYPE_CHECKING:
@@ -41,6 +42,20 @@ class InputCollection(Collection):
 
     def _check(self, key: Any, value: Any) -> None:
         """Raise TypeMismatchError for a key or value of the wrong type or not hashable."""
+        try:
+            hash(key)
+            hash(value)
+            if self._key_type is None and self._value_type is None:
+                return
+            if (self._key_type is None or isinstance(key, self._key_type)) and (
+                self._value_type is None or isinstance(value, self._value_type)
+            ):
+                return
+        except TypeError:
+            pass  # said below, with what cannot be hashed
+        self._refuse(key, value)
+
+    def _refuse(self, key: Any, value: Any) -> None:
         for what, item, wanted in (
             ("key", key, self._key_type),
             ("value", value, self._value_type),
@@ -69,7 +84,10 @@ class InputCollection(Collection):
     def insert(self, key: Any, value: Any) -> None:
         """Add one value, as an epoch of its own."""
         self._check(key, value)
-        self._run({key: {value: 1}})
+        graph = self._node.graph
+        if graph.open is not None:
+            graph.check_idle()
+        graph.run_row(self._input, key, ABSENT, value)
 
     def delete(self, key: Any, *value: Any) -> None:
         """Take one value away, or with only a key everything at it; an epoch of its own.
@@ -81,14 +99,20 @@ class InputCollection(Collection):
                 tx.delete(key, *value)
             return
         self._check(key, value[0])
-        self._run({key: {value[0]: -1}})
+        graph = self._node.graph
+        if graph.open is not None:
+            graph.check_idle()
+        graph.run_row(self._input, key, value[0], ABSENT)
 
     def update(self, key: Any, old: Any, new: Any) -> None:
         """Replace one value by another, as an epoch of its own. MissingRowError if absent."""
         self._check(key, old)
         self._check(key, new)
         if old != new:
-            self._run({key: {old: -1, new: 1}})
+            graph = self._node.graph
+            if graph.open is not None:
+                graph.check_idle()
+            graph.run_row(self._input, key, old, new)
         elif not self._input.kept.at(key).get(old, 0):
             raise MissingRowError(f"cannot update {old!r} at key {key!r}: it is not there")
 
@@ -96,12 +120,6 @@ class InputCollection(Collection):
         """Replace everything at a key by these values, as an epoch of its own."""
         with self.transaction() as tx:
             tx.set(key, *values)
-
-    def _run(self, changes: Changes) -> None:
-        graph = self._node.graph
-        if graph.open is not None:
-            graph.check_idle()
-        graph.run(((self._input, changes),))
 
     def load(
         self, table: pa.Table, *, key: str, values: str | tuple[str, ...] | None = None

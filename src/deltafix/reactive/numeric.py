@@ -47,8 +47,8 @@ class Count(WellFormed[Any, int, int]):
     def apply(self, acc: int, changes: Mapping[Any, int]) -> int:
         return acc + sum(changes.values())
 
-    def segment_results(self, segment: Segment) -> list[int] | None:
-        return segment.sizes()
+    def segment_entries(self, segment: Segment) -> tuple[list[int], list[int]]:
+        return segment.sizes(), segment.sizes()
 
 
 class _OfField:
@@ -74,10 +74,16 @@ class Sum(_OfField, WellFormed[Any, Total, Any]):
     initial = 0
 
     def add(self, acc: Total, value: Any) -> Total:
-        return extend(acc, value if self._get is None else self._get(value), 1)
+        number = value if self._get is None else self._get(value)
+        if type(number) is int and type(acc) is int:
+            return acc + number
+        return extend(acc, number, 1)
 
     def remove(self, acc: Total, value: Any) -> Total:
-        return extend(acc, value if self._get is None else self._get(value), -1)
+        number = value if self._get is None else self._get(value)
+        if type(number) is int and type(acc) is int:
+            return acc - number
+        return extend(acc, number, -1)
 
     def apply(self, acc: Total, changes: Mapping[Any, int]) -> Total:
         get = self._get
@@ -92,9 +98,9 @@ class Sum(_OfField, WellFormed[Any, Total, Any]):
     def finish(self, acc: Total) -> Any:
         return total_value(acc) if type(acc) is tuple else acc
 
-    def segment_results(self, segment: Segment) -> list[Any] | None:
+    def segment_entries(self, segment: Segment) -> tuple[list[Total], list[Any]] | None:
         totals = segment.totals(self.of)
-        return None if totals is None else [total_value(total) for total in totals]
+        return None if totals is None else (totals, [total_value(total) for total in totals])
 
 
 class Mean(_OfField, WellFormed[Any, tuple[Total, int], Any]):
@@ -125,11 +131,12 @@ class Mean(_OfField, WellFormed[Any, tuple[Total, int], Any]):
         """The mean; None over no values (SQL's NULL), which a collection never holds."""
         return divide(*acc) if acc[1] else None
 
-    def segment_results(self, segment: Segment) -> list[Any] | None:
+    def segment_entries(self, segment: Segment) -> tuple[list[tuple[Total, int]], list[Any]] | None:
         totals = segment.totals(self.of)
         if totals is None:
             return None
-        return [divide(total, size) for total, size in zip(totals, segment.sizes(), strict=True)]
+        accs = list(zip(totals, segment.sizes(), strict=True))
+        return accs, [divide(*acc) for acc in accs]
 
 
 _Moments = tuple[int, int, int]

@@ -113,10 +113,10 @@ class Ordered(Generic[V]):
     __slots__ = ("_size", "_tree")
 
     def __init__(self, values: Iterable[V] = ()) -> None:
-        items: list[Any] = list(values)
+        items: list[Any] = sorted(values)
         for value in items:
-            refuse_nan(value)
-        items.sort()
+            if value != value:  # noqa: PLR0124  NaN; inlined, as whole keys pass here
+                refuse_nan(value)
         tree: _Tree = tuple(items)
         if len(items) > _LEAF:
             step = _LEAF // 2
@@ -143,7 +143,8 @@ class Ordered(Generic[V]):
     def add(self, value: V) -> Ordered[V]:
         """This multiset with one more occurrence of `value`."""
         tree = self._tree
-        refuse_nan(value)
+        if value != value:  # noqa: PLR0124  NaN; inlined, as every added value passes here
+            refuse_nan(value)
         if type(tree) is tuple and len(tree) < _LEAF:  # the common case, without recursion
             place = bisect_right(tree, value)
             return self._make((*tree[:place], value, *tree[place:]), self._size + 1)
@@ -152,7 +153,13 @@ class Ordered(Generic[V]):
 
     def discard(self, value: V) -> Ordered[V]:
         """This multiset with one occurrence fewer. Raises KeyError if there is none."""
-        tree = _remove(self._tree, value)
+        tree = self._tree
+        if type(tree) is tuple:  # the common case, without recursion
+            place = bisect_left(tree, value)
+            if place == len(tree) or tree[place] != value:
+                raise KeyError(value)
+            return self._make((*tree[:place], *tree[place + 1 :]), self._size - 1)
+        tree = _remove(tree, value)
         while isinstance(tree, _Branch) and len(tree.children) == 1:
             tree = tree.children[0]
         return self._make(tree, self._size - 1)

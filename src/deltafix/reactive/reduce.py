@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from deltafix.errors import ReducerError
 from deltafix.reactive.changes import Changes, Counts
-from deltafix.reactive.graph import Graph, Node, contents, guarded
+from deltafix.reactive.graph import ABSENT, Graph, Leaf, Node, contents, guarded
 from deltafix.reactive.reducer import Partial, Reducer
 
 __all__ = ["Drift", "Reduce", "ReducerDriftWarning"]
@@ -45,7 +45,7 @@ class Drift:
         )
 
 
-class Reduce(Node):
+class Reduce(Leaf):
     """One result per key that has values. `at` and `rows` answer from the entries."""
 
     operator = "reduce"
@@ -67,6 +67,7 @@ class Reduce(Node):
         self._entries: dict[Any, tuple[int, Any, Any]] = {}
         self._undo: list[tuple[Any, tuple[int, Any, Any] | None]] = []
         self._untouched: dict[Any, int] = {}  # keys of a loaded segment, and their place in it
+        self._accs: list[Any] | None = None
         self._results: list[Any] = []
         self._segment: Any = None
         self._adopted = False
@@ -130,6 +131,51 @@ class Reduce(Node):
                 self._verify(key, acc)
         return out
 
+    @property
+    def takes_rows(self) -> bool:
+        return not self.dependents and not self._stride
+
+    def row(self, key: Any, gone: Any, come: Any) -> tuple[Any, Any, Any]:
+        entries, reducer = self._entries, self.reducer
+        self.recomputed = 0
+        old = entries.get(key)
+        if old is None and self._untouched:
+            old = self._thaw(key)
+        if old is None:
+            size, acc, before = 0, reducer.initial, ABSENT
+        else:
+            size, acc, before = old
+        try:
+            if gone is not ABSENT:
+                size -= 1
+                if not size and come is ABSENT:
+                    del entries[key]
+                    return old, before, ABSENT
+                acc = reducer.remove(acc, gone)
+            if come is not ABSENT:
+                size += 1
+                if acc is not None:
+                    acc = reducer.add(acc, come)
+            if acc is None:
+                acc = self._again(key)
+            result = reducer.finish(acc) if self._finishes else acc
+            if result is not before:
+                hash(result)
+                if before is not ABSENT and not _differ(result, before):
+                    result = before
+        except Exception as error:
+            start = reducer.initial if old is None else old[1]
+            change = {item: n for item, n in ((gone, -1), (come, 1)) if item is not ABSENT}
+            raise self._blame(error, key, start, change) from error
+        entries[key] = (size, acc, result)
+        return old, before, result
+
+    def undo_row(self, key: Any, undo: tuple[int, Any, Any] | None) -> None:
+        if undo is None:
+            del self._entries[key]
+        else:
+            self._entries[key] = undo
+
     def _never_given(self, key: Any, change: Mapping[Any, int]) -> Exception:
         value = min(change, key=lambda item: change[item])
         error = ReducerError(
@@ -161,10 +207,11 @@ class Reduce(Node):
 
     def _adopt(self, segment: Any) -> bool:
         """Take a loaded table over by its columns; False if the reducer has no columnar way."""
-        results = self.reducer.segment_results(segment) if not self._stride else None
-        if results is None:
+        entries = self.reducer.segment_entries(segment) if not self._stride else None
+        if entries is None:
             return False
-        self._segment, self._results = segment, results
+        self._accs, self._results = entries
+        self._segment = segment
         self._untouched = segment.codes.copy()
         self._adopted = True
         return True
@@ -174,7 +221,12 @@ class Reduce(Node):
         place = self._untouched.pop(key, None)
         if place is None:
             return None
-        entry = self._entries[key] = self._folded(key, self._segment.counts(place))
+        segment = self._segment
+        if self._accs is None:
+            acc = self.reducer.fold_values(segment.values(place))
+        else:
+            acc = self._accs[place]
+        entry = self._entries[key] = (segment.size(place), acc, self._results[place])
         return entry
 
     def _all_added(self) -> Changes:
@@ -190,7 +242,7 @@ class Reduce(Node):
                 self._entries[key] = old
         self._undo.clear()
         if self._adopted:
-            self._segment, self._results, self._untouched = None, [], {}
+            self._segment, self._accs, self._results, self._untouched = None, None, [], {}
             self._adopted = False
 
     def commit(self) -> None:

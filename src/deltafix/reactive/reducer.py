@@ -104,11 +104,19 @@ class Reducer(ABC, Generic[V, A, R]):
             raise ReducerError(f"{self.name}.apply returned None without a removal")
         return acc
 
-    def segment_results(self, segment: Segment) -> list[R] | None:
-        """Results for all keys of freshly loaded columns, in the segment's key order.
+    def fold_values(self, values: list[V]) -> A:
+        """As `fold`, of values that repeat as often as they occur. Override only to be faster."""
+        counts: dict[V, int] = {}
+        for value in values:
+            counts[value] = counts.get(value, 0) + 1
+        return self.fold(counts)
+
+    def segment_entries(self, segment: Segment) -> tuple[list[A] | None, list[R]] | None:
+        """Accumulators and results for all keys of freshly loaded columns, in the segment's order.
 
         None, the default, means that this reducer has no columnar way: values are folded one by
-        one. O(rows) in numpy where overridden.
+        one. None for the accumulators alone leaves them to be folded when a key is first touched.
+        O(rows) in numpy where overridden.
         """
         del segment
         return None
