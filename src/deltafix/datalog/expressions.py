@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from deltafix.datalog.cursor import Cursor
-from deltafix.datalog.lexer import Token
+from deltafix.datalog.lexer import END, Token
 from deltafix.rules.ast import Formula
 from deltafix.rules.functors import (
     CONSTRAINTS,
@@ -158,21 +158,13 @@ class ExpressionParser(Cursor):
         return Call("as", (inner, Const(name.text, "symbol", name.span)), self.since(token))
 
     def aggregate_follows(self) -> bool:
-        """Whether the call-like text at hand is `max (term) : body`, not `max(a, b)`."""
-        closing = self.closing.get(self.position + 1)
-        if closing is None:
-            return False
-        after = self.tokens[closing + 1]
-        return after.text == ":" or (after.text in INFIX and self.colon_before_end(closing))
-
-    def colon_before_end(self, position: int) -> bool:
-        """Whether a colon comes before anything that ends a term."""
-        for token in self.tokens[position:]:
-            if token.kind == "punct" and token.text in (":", ",", ".", ";", ")", ":-", "}"):
-                if token.text == ")" and token is self.tokens[position]:
-                    continue
-                return token.text == ":"
-        return False
+        """Whether `max (` begins an aggregate's term: a functor call has a comma inside."""
+        position = self.position + 2
+        while self.tokens[position].kind != END and self.tokens[position].text != ")":
+            if self.tokens[position].text == "," and self.tokens[position].kind == "punct":
+                return False
+            position = self.closing.get(position, position) + 1
+        return True
 
     def aggregate(self) -> Term:
         """`count : body`, or `sum/min/max/mean term : body`."""

@@ -1,19 +1,28 @@
 """`deltafix.Program`: a checked program, from whichever door it came.
 
-Invariant: a `Program` that `parse` or `from_file` returns has no errors; its warnings are kept.
-It is an `rules.ast.Program` and compares by value, so the text door and the Python door can be
-held against each other.
+Invariant: a `Program` that `parse`, `from_file` or a finished `with` block gives has no errors;
+its warnings are kept. It is an `rules.ast.Program` and compares by value, so the text door and the
+Python door can be held against each other. A program changes once in its life: when its `with`
+block ends.
 """
 
 from __future__ import annotations
 
+import linecache
+from collections.abc import Iterable, Sequence
+from contextvars import Token
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
 from typing import Self
 
 from deltafix.datalog.load import Analysis, analyse, read_bytes
 from deltafix.diagnostics import Diagnostic
-from deltafix.rules import ast
+from deltafix.errors import ProgramError
+from deltafix.rules import ast, dsl
+from deltafix.rules.check import check
+from deltafix.rules.show import show
+from deltafix.rules.terms import Value
 
 __all__ = ["Program"]
 
@@ -26,9 +35,28 @@ class Program(ast.Program):
         >>> program = Program.parse(".decl a(x: number) .output a  a(1). a(2).")
         >>> [relation.name for relation in program.relations]
         ['a']
+
+    The same from Python, where `head <= body` is a rule (see `deltafix.rules.dsl`):
+
+        >>> from deltafix.rules.dsl import variables
+        >>> with Program() as p:
+        ...     edge, path = p.relation("edge", x=int, y=int), p.relation("path", x=int, y=int)
+        ...     x, y, z = variables("x y z")
+        ...     _ = path(x, y) <= edge(x, y)
+        ...     _ = path(x, z) <= path(x, y) & edge(y, z)
+        >>> print(p.show())
+        .decl edge(x: number, y: number)
+        .decl path(x: number, y: number)
+        path(x, y) :- edge(x, y).
+        path(x, z) :- path(x, y), edge(y, z).
+        <BLANKLINE>
     """
 
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False, repr=False)
+    _builder: dsl.Builder | None = field(default=None, compare=False, repr=False)
+    _outer: Token[dsl.Builder | None] | None = field(default=None, compare=False, repr=False)
+
+    # The text door ------------------------------------------------------------------------------
 
     @classmethod
     def parse(cls, text: str | bytes, path: str | None = None) -> Self:
@@ -57,3 +85,87 @@ class Program(ast.Program):
             read.pragmas,
             found.warnings,
         )
+
+    def show(self) -> str:
+        """The program as text; `Program.parse` of it gives an equal program."""
+        return show(self)
+
+    # The Python door ----------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        if self.relations or self._builder is not None:
+            raise ProgramError("this program is complete: start another with deltafix.Program()")
+        builder = dsl.Builder()
+        object.__setattr__(self, "_builder", builder)
+        object.__setattr__(self, "_outer", dsl.open_builder(builder))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        builder, outer = self._builder, self._outer
+        if builder is None or outer is None:
+            return
+        dsl.close_builder(outer)
+        object.__setattr__(self, "_builder", None)
+        object.__setattr__(self, "_outer", None)
+        built = builder.build()
+        if kind is not None:
+            return
+        diagnostics = check(built)
+        places = {item.span.path for item in diagnostics if item.span is not None}
+        sources: dict[str | None, str] = {
+            path: "".join(linecache.getlines(path)) for path in places if path
+        }
+        Analysis(built, diagnostics, sources).raise_for_errors()
+        for name in ("relations", "rules", "directives", "types"):
+            object.__setattr__(self, name, getattr(built, name))
+        warnings = tuple(item for item in diagnostics if item.severity != "error")
+        object.__setattr__(self, "warnings", warnings)
+
+    def _writing(self) -> dsl.Builder:
+        return dsl.current_builder(self._builder)
+
+    def relation(self, name: str, /, **columns: dsl.Column) -> dsl.Relation:
+        """Declare a relation, or look one up.
+
+        Inside the `with` block a new name declares (`p.relation("edge", x=int, y=str)`; without
+        columns, a nullary relation). Otherwise the relation of that name: KeyError if there is
+        none.
+        """
+        if self._builder is None:
+            if columns:
+                raise ProgramError("relations are declared inside the program's `with` block")
+            found = ast.Program.relation(self, name)
+            return dsl.Relation(found.name, found.attributes, found.qualifiers, found.span)
+        for declared in self._builder.relations:
+            if declared.name == name and not columns:
+                return declared
+        return self._builder.declare(name, columns)
+
+    def type(self, name: str, base: dsl.Column) -> str:
+        """Declare `.type name <: base`; gives the name for use as a column type."""
+        return self._writing().type(name, base)
+
+    def facts(self, relation: ast.RelationDecl, rows: Iterable[Sequence[Value]]) -> None:
+        """Facts that belong to the program, one per row."""
+        self._writing().facts(relation, rows)
+
+    def input(self, *relations: ast.RelationDecl | str, **parameters: str) -> None:
+        """`.input` for each relation, with the directive's parameters."""
+        self._writing().direct("input", relations, parameters)
+
+    def output(self, *relations: ast.RelationDecl | str, **parameters: str) -> None:
+        """`.output` for each relation, with the directive's parameters."""
+        self._writing().direct("output", relations, parameters)
+
+    def printsize(self, *relations: ast.RelationDecl | str) -> None:
+        """`.printsize` for each relation."""
+        self._writing().direct("printsize", relations, {})
+
+    def limitsize(self, relation: ast.RelationDecl | str, n: int) -> None:
+        """`.limitsize relation(n=...)`."""
+        self._writing().direct("limitsize", (relation,), {"n": str(n)})

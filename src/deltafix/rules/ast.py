@@ -172,7 +172,7 @@ class Program:
     path: str | None = field(default=None, compare=False, repr=False)
     pragmas: tuple[tuple[str, str], ...] = ()
 
-    def relation(self, name: str) -> RelationDecl:
+    def relation(self, name: str, /) -> RelationDecl:
         """The declaration called `name`. Raises KeyError if there is none."""
         for declared in self.relations:
             if declared.name == name:

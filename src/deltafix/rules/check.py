@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from deltafix.diagnostics import Diagnostic, render_all, suggest
 from deltafix.errors import ProgramError
 from deltafix.rules.ast import Atom, Program, Rule
-from deltafix.rules.infer import Typed, infer
+from deltafix.rules.infer import Typed, infer, schemas_of
 from deltafix.rules.scope import check_scope
 from deltafix.rules.strata import Stratum, dependencies, strata, unstratified
 from deltafix.rules.terms import Aggregate, Var
@@ -70,6 +70,7 @@ def _run(
     found = [*_declarations(program), *_directives(program)]
     arity = {relation.name: relation.arity for relation in program.relations}
     sound = not any(item.code == "DF113" for item in found)
+    schemas = schemas_of(program) if sound else {}
     types: list[Typed] = []
     named = True
     for rule in program.rules:
@@ -81,7 +82,7 @@ def _run(
         found.extend(check_scope(rule))
         found.extend(_unused(rule))
         if sound:
-            one, mismatches = infer(program, rule)
+            one, mismatches = infer(program, schemas, rule)
             types.append(one)
             found.extend(mismatches)
     order: tuple[Stratum, ...] = ()
@@ -91,7 +92,7 @@ def _run(
         order = strata(program, edges)
     refused = {item.span for item in found if item.severity == "error"}
     found = [item for item in found if item.severity == "error" or item.span not in refused]
-    found.sort(key=lambda item: item.span.start if item.span else -1)
+    found.sort(key=lambda item: (item.span.line, item.span.column) if item.span else (0, 0))
     return tuple(dict.fromkeys(found)), tuple(types), order
 
 

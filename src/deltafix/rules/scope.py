@@ -31,8 +31,9 @@ def shared(node: Formula | Aggregate, total: Counter[str]) -> frozenset[str]:
 class _Scope:
     """One alternative of one rule."""
 
-    def __init__(self, total: Counter[str]) -> None:
+    def __init__(self, total: Counter[str], place: Span | None) -> None:
         self.total = total
+        self.place = place
         self.found: dict[str, Diagnostic] = {}
 
     def needs(self, term: Term) -> frozenset[str]:
@@ -126,7 +127,7 @@ class _Scope:
             self.found[name] = Diagnostic(
                 "DF130",
                 f"variable `{name}` is not grounded: {why}",
-                span,
+                span or self.place,
                 hint or f"use `{name}` in an atom of the body, or give it a value: `{name} = ...`",
             )
 
@@ -156,7 +157,7 @@ def check_scope(rule: Rule) -> Iterator[Diagnostic]:
         return
     reported: set[str] = set()
     for parts in alternatives(rule.body):
-        scope = _Scope(occurrences((*rule.heads, *parts)))
+        scope = _Scope(occurrences((*rule.heads, *parts)), rule.span)
         bound = scope.conjunction(parts, frozenset())
         for head in rule.heads:
             for arg in head.args:

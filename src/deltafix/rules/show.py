@@ -1,0 +1,144 @@
+"""A program as text that parses to an equal program.
+
+Invariant: `Program.parse(show(p)) == p` for every program a door gives (formulae flat, as
+`rules.ast.conjunction` makes them). Comments and layout are not in a program: `datalog.format`
+keeps those. The same spelling serves plans, errors and golden files.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from deltafix.rules.ast import (
+    And,
+    Atom,
+    Comparison,
+    Directive,
+    Formula,
+    Not,
+    Or,
+    Program,
+    RelationDecl,
+    Rule,
+    TypeDecl,
+)
+from deltafix.rules.functors import CONSTRAINTS, INFIX, PREFIX_POWER
+from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
+from deltafix.rules.walk import body_of
+
+__all__ = ["show", "show_formula", "show_rule", "show_term"]
+
+_PREFIXES: Final = {"neg": "-", "bnot": "bnot ", "lnot": "lnot "}
+_ESCAPES: Final = {
+    ord("\\"): "\\\\",
+    ord('"'): '\\"',
+    ord("\n"): "\\n",
+    ord("\t"): "\\t",
+    ord("\r"): "\\r",
+    ord("\a"): "\\a",
+    ord("\b"): "\\b",
+    ord("\f"): "\\f",
+    ord("\v"): "\\v",
+}
+
+
+def show(program: Program) -> str:
+    """The whole program: pragmas, types, declarations, directives, rules; one per line."""
+    lines = [f".pragma {_quote(key)} {_quote(value)}" for key, value in program.pragmas]
+    lines.extend(_type(declared) for declared in program.types)
+    lines.extend(_relation(declared) for declared in program.relations)
+    lines.extend(_directive(directive) for directive in program.directives)
+    lines.extend(show_rule(rule) for rule in program.rules)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def show_rule(rule: Rule) -> str:
+    """`heads.` or `heads :- body.`."""
+    heads = ", ".join(show_formula(head) for head in rule.heads)
+    return f"{heads}." if rule.is_fact else f"{heads} :- {show_formula(rule.body)}."
+
+
+def show_formula(formula: Formula) -> str:
+    """A body or a literal, with parentheses only where they are needed."""
+    if isinstance(formula, Atom):
+        return f"{formula.relation}({', '.join(map(show_term, formula.args))})"
+    if isinstance(formula, Comparison):
+        left, right = show_term(formula.left), show_term(formula.right)
+        if formula.op in CONSTRAINTS:
+            return f"{formula.op}({left}, {right})"
+        return f"{left} {formula.op} {right}"
+    if isinstance(formula, Not):
+        inner = show_formula(formula.body)
+        bare = isinstance(formula.body, Atom | Not) or inner in ("true", "false")
+        return f"!{inner}" if bare else f"!({inner})"
+    if isinstance(formula, And):
+        return ", ".join(map(_grouped, formula.parts)) or "true"
+    return " ; ".join(map(show_formula, formula.parts)) or "false"
+
+
+def _grouped(part: Formula) -> str:
+    shown = show_formula(part)
+    return f"({shown})" if isinstance(part, Or) and len(part.parts) > 1 else shown
+
+
+def show_term(term: Term, power: int = 0) -> str:
+    """A term; `power` is how tightly the place around it binds."""
+    if isinstance(term, Var):
+        return term.name
+    if isinstance(term, Const):
+        shown = _constant(term)
+        return f"({shown})" if shown.startswith("-") and power > PREFIX_POWER else shown
+    if isinstance(term, Aggregate):
+        target = "" if term.target is None else f"{show_term(term.target)} "
+        return f"{term.op} {target}: {{ {show_formula(body_of(term))} }}"
+    if isinstance(term, Call):
+        return _call(term, power)
+    return "_"
+
+
+def _call(term: Call, power: int) -> str:
+    if term.functor in INFIX and len(term.args) == 2:
+        left, right = INFIX[term.functor]
+        one = show_term(term.args[0], max(left, right) if left > right else left)
+        two = show_term(term.args[1], right)
+        shown = f"{one} {term.functor} {two}"
+        return f"({shown})" if min(left, right) < power else shown
+    if term.functor in _PREFIXES and len(term.args) == 1:
+        inner = term.args[0]
+        shown = show_term(inner, PREFIX_POWER)
+        # `-1` would be read as a constant: the sign stands outside a parenthesis.
+        literal = isinstance(inner, Const) and inner.type in (None, "number", "float")
+        shown = f"{_PREFIXES[term.functor]}{f'({shown})' if literal else shown}"
+        return f"({shown})" if power > PREFIX_POWER else shown
+    if term.functor == "as":
+        named = term.args[1]
+        name = named.value if isinstance(named, Const) else ""
+        return f"as({show_term(term.args[0])}, {name})"
+    return f"{term.functor}({', '.join(map(show_term, term.args))})"
+
+
+def _constant(term: Const) -> str:
+    if isinstance(term.value, str):
+        return _quote(term.value)
+    return f"{term.value!r}u" if term.type == "unsigned" else repr(term.value)
+
+
+def _quote(text: str) -> str:
+    return f'"{text.translate(_ESCAPES)}"'
+
+
+def _type(declared: TypeDecl) -> str:
+    if len(declared.parents) == 1:
+        return f".type {declared.name} <: {declared.parents[0]}"
+    return f".type {declared.name} = {' | '.join(declared.parents)}"
+
+
+def _relation(declared: RelationDecl) -> str:
+    columns = ", ".join(f"{column.name}: {column.type}" for column in declared.attributes)
+    qualifiers = "".join(f" {word}" for word in declared.qualifiers)
+    return f".decl {declared.name}({columns}){qualifiers}"
+
+
+def _directive(directive: Directive) -> str:
+    pairs = ", ".join(f"{key}={_quote(value)}" for key, value in directive.parameters.items())
+    return f".{directive.kind} {directive.relation}{f'({pairs})' if pairs else ''}"
