@@ -13,6 +13,7 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -71,7 +72,7 @@ class Workload:
         """Per epoch: relation to (deleted rows, inserted rows), each int64 (n, arity)."""
         names = tuple(self.inputs)
         bounds = np.searchsorted(self.edits[:, 0], np.arange(1, self.epochs + 2))
-        for start, stop in zip(bounds[:-1], bounds[1:], strict=True):
+        for start, stop in pairwise(bounds.tolist()):
             block = self.edits[start:stop]
             changed: dict[str, tuple[Ints, Ints]] = {}
             for number in np.unique(block[:, 2]).tolist():

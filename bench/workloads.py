@@ -141,17 +141,18 @@ def _galen(name: str, quick: bool) -> Workload:
     # Half deletes of given p, q, c, u rows, half of them brought back, the rest held out.
     names = tuple(inputs)
     choices = [names.index(n) for n in rng.choice(["p", "q", "c", "u"], edits)]
-    rows, gone = [], []
+    edited: list[list[int]] = []
+    gone: list[tuple[int, list[int]]] = []
     for epoch, number in enumerate(choices, 1):
         if epoch % 2:
             row = inputs[names[number]][rng.integers(len(inputs[names[number]]))].tolist()
             while (number, row) in gone:
                 row = inputs[names[number]][rng.integers(len(inputs[names[number]]))].tolist()
             gone.append((number, row))
-            rows.append([epoch, -1, number, *row, *[0] * (3 - len(row))])
+            edited.append([epoch, -1, number, *row, *[0] * (3 - len(row))])
         else:
-            number, row = gone.pop(int(rng.integers(len(gone))))
-            rows.append([epoch, 1, number, *row, *[0] * (3 - len(row))])
+            back, row = gone.pop(int(rng.integers(len(gone))))
+            edited.append([epoch, 1, back, *row, *[0] * (3 - len(row))])
     return Workload(
         name=name,
         what=f"the GALEN ontology: six mutually recursive rules, {edits} single-row edits",
@@ -159,7 +160,7 @@ def _galen(name: str, quick: bool) -> Workload:
         rules=GALEN,
         inputs=inputs,
         outputs=("p", "q"),
-        edits=np.array(rows, np.int64),
+        edits=np.array(edited, np.int64),
         samples=(edits,),
         facts={"rows": f"{sum(map(len, inputs.values())):,}"},
     )

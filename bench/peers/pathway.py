@@ -25,31 +25,30 @@ _EDGE, _ROOT, _MARK = 0, 1, 2
 
 def _program(pw: Any, kind: str, stream: Any) -> Any:
     """The output table: columns kind, a, b; derived rows have kind 0."""
-    edge = stream.filter(stream.kind == _EDGE).select(a=stream.a, b=stream.b)
+    this, left, right = pw.this, pw.left, pw.right
+    edge = stream.filter(this.kind == _EDGE).select(this.a, this.b)
     if kind == "reach":
-        start = stream.filter(stream.kind == _ROOT).select(a=stream.a)
-        start = start.groupby(start.a).reduce(start.a)
+        start = stream.filter(this.kind == _ROOT).groupby(this.a).reduce(this.a)
 
-        def step(found: Any, edge: Any) -> dict[str, Any]:
+        def step(found: Any, start: Any, edge: Any) -> dict[str, Any]:
             # reach(y) :- reach(x), edge(x, y).
-            new = found.join(edge, found.a == edge.a).select(a=edge.b)
-            both = pw.Table.concat_reindex(found, new)
-            return {"found": both.groupby(both.a).reduce(both.a)}
+            new = found.join(edge, left.a == right.a).select(a=right.b)
+            return {"found": start.concat_reindex(new).groupby(this.a).reduce(this.a)}
 
     else:
-        start = edge.groupby(edge.a, edge.b).reduce(edge.a, edge.b)
+        start = edge.groupby(this.a, this.b).reduce(this.a, this.b)
 
-        def step(found: Any, edge: Any) -> dict[str, Any]:
+        def step(found: Any, start: Any, edge: Any) -> dict[str, Any]:
             # path(x, z) :- path(x, y), edge(y, z).
-            new = found.join(edge, found.b == edge.a).select(a=found.a, b=edge.b)
-            both = pw.Table.concat_reindex(found, new)
-            return {"found": both.groupby(both.a, both.b).reduce(both.a, both.b)}
+            new = found.join(edge, left.b == right.a).select(a=left.a, b=right.b)
+            both = start.concat_reindex(new)
+            return {"found": both.groupby(this.a, this.b).reduce(this.a, this.b)}
 
-    result = pw.iterate(step, found=pw.iterate_universe(start), edge=edge).found
-    b = result.b if kind == "tc" else 0
-    rows = result.select(kind=0, a=result.a, b=b)
-    marks = stream.filter(stream.kind == _MARK).select(kind=_MARK, a=stream.a, b=stream.b)
-    return pw.Table.concat_reindex(rows, marks)
+    start_from = pw.iterate_universe(start)
+    found = pw.iterate(step, found=start_from, start=start, edge=edge)["found"]
+    rows = found.select(kind=0, a=this.a, b=this.b if kind == "tc" else 0)
+    marks = stream.filter(this.kind == _MARK).select(this.kind, this.a, this.b)
+    return rows.concat_reindex(marks)
 
 
 class _Pathway(Peer):
@@ -87,12 +86,12 @@ class _Pathway(Peer):
             rows = np.array(sorted(found), np.int64).reshape(-1, width)
             return {workload.outputs[0]: list(answer(rows))}
 
-        class Rows(pw.Schema):
+        class Rows(pw.Schema):  # type: ignore[misc]  # pathway is not in this environment
             kind: int = pw.column_definition(primary_key=True)
             a: int = pw.column_definition(primary_key=True)
             b: int = pw.column_definition(primary_key=True)
 
-        class Feed(pw.io.python.ConnectorSubject):
+        class Feed(pw.io.python.ConnectorSubject):  # type: ignore[misc]  # as above
             def _epoch(self, number: int) -> None:
                 closed.clear()
                 self.next(kind=_MARK, a=number, b=0)

@@ -58,9 +58,7 @@ class _Session:
         heap, lost = [(rank[suspect], suspect)], set()
         while heap:
             level, v = heapq.heappop(heap)
-            if rank.get(v) != level or any(
-                rank.get(u) == level - 1 for u in parents.get(v, ())
-            ):
+            if rank.get(v) != level or any(rank.get(u) == level - 1 for u in parents.get(v, ())):
                 continue
             del rank[v]
             lost.add(v)

@@ -1,0 +1,197 @@
+"""`python -m bench`: prepare workloads, run every peer in its own process, write RESULTS.md.
+
+    python -m bench --quick                       small sizes, every code path
+    python -m bench --only tc-edit --peers deltafix souffle-compiled
+    python -m bench --only galen --merge          keep the other figures of the last run
+    python -m bench --setup                       get what the peers need into the cache
+
+Exit code 0: all answers agree; 1: some differ; 2: a wrong command line. Invariant: one process at
+a time, stopped with everything it started when its time limit is over.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bench import cold
+from bench.machine import describe
+from bench.outcome import Outcome
+from bench.peers import PEERS
+from bench.peers.base import installed
+from bench.report import seconds, write
+from bench.results import Measured, Results
+from bench.workload import cache_folder, load
+from bench.workloads import GALEN_ANSWER, WORKLOADS, SetupError, prepare
+
+__all__ = ["default_peers", "main", "run_peer"]
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+RESULTS = Path(__file__).parent / "RESULTS.md"
+LIMITS = {"galen": 1200.0, "tc-bulk-100m": 1200.0, "reach-edit": 900.0, "growth-10m": 900.0}
+"""Seconds a peer may take, where it is not the default of 600 (60 in a quick run)."""
+
+_STRATEGIES = tuple(p for p in PEERS if p.startswith("deltafix-"))
+_CUT = ("deltafix-auto", "deltafix-recompute")
+_NOT_TRIED = "not tried at this size: too much memory a row"
+_TOO_BIG = {
+    "tc-bulk-10m": ("clingo", "swipl-incremental", "swipl-monotonic", "pathway"),
+    "tc-bulk-100m": (
+        *("clingo", "swipl-incremental", "swipl-monotonic", "pathway"),
+        *("differential", "flowlog", "duckdb"),
+    ),
+    "galen": ("clingo", "swipl-incremental", "swipl-monotonic", "flowlog"),
+    "growth-10m": ("clingo", "pathway"),
+}
+
+
+def default_peers(workload: str) -> list[str]:
+    """All peers, with the other strategies of deltafix only where they are compared."""
+    wanted = {"tc-edit": _STRATEGIES, "reach-edit-small": _STRATEGIES}
+    mine = wanted.get(workload, _CUT if workload in ("batch", "points-to", "reach-edit") else ())
+    return [p for p in PEERS if p not in _STRATEGIES or p in mine]
+
+
+def _interpreter(peer: str) -> str:
+    """This Python, or the one of `peers-venv` for a peer that this one lacks."""
+    own = cache_folder() / "peers-venv" / "bin" / "python"
+    if peer == "pathway" and installed("pathway") is None and own.is_file():
+        return str(own)
+    return sys.executable
+
+
+def run_peer(folder: Path, peer: str, limit: float) -> Outcome:
+    """One peer on one prepared workload, in a process group of its own.
+
+    The outcome's `peak_bytes` is the largest resident set among the worker and its children.
+    """
+    command = [_interpreter(peer), "-m", "bench.worker", str(folder), peer, str(limit)]
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        worker = subprocess.Popen(
+            command, cwd=REPOSITORY, stdout=out, stderr=err, start_new_session=True
+        )
+        # Should memory run out, the kernel takes the worker and not a bystander.
+        with contextlib.suppress(OSError):
+            Path(f"/proc/{worker.pid}/oom_score_adj").write_text("900")
+        stop = time.monotonic() + limit * 1.2 + 30
+        if peer in ("differential", "flowlog"):
+            stop += 900  # the first run builds the program, which is not measured
+        timed_out = False
+        while True:
+            pid, status, usage = os.wait4(worker.pid, os.WNOHANG)
+            if pid:
+                break
+            if time.monotonic() > stop or timed_out:
+                timed_out = True
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(worker.pid, signal.SIGKILL)
+            time.sleep(0.05)
+        worker.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        lines = out.read().splitlines()
+        err.seek(0)
+        last_words = err.read().strip().splitlines()[-1:]
+    if timed_out:
+        return Outcome(skipped=f"went over the time limit of {limit:.0f} s")
+    if worker.returncode != 0 or not lines:
+        reason = "was stopped (out of memory?)" if worker.returncode < 0 else " ".join(last_words)
+        return Outcome(skipped=f"ended with {worker.returncode}: {reason[:200]}")
+    outcome = Outcome(**json.loads(lines[-1]))
+    outcome.peak_bytes = usage.ru_maxrss * 1024
+    return outcome
+
+
+def _setup() -> None:
+    """Create `peers-venv` with Pathway, and say what only an administrator can install."""
+    home = cache_folder() / "peers-venv"
+    subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
+    subprocess.run([str(home / "bin" / "pip"), "install", "-q", "pathway"], check=True)
+    print("ready: pathway. Others, where wanted: apt-get install swi-prolog-nox; souffle; cargo.")
+
+
+def _measure(name: str, args: argparse.Namespace, results: Results) -> None:
+    print(f"{name}: preparing", flush=True)
+    measured = results.workloads.setdefault(name, Measured(name))
+    try:
+        folder = prepare(name, args.quick)
+    except SetupError as reason:
+        measured.skipped = str(reason)
+        print(f"  skipped: {reason}")
+        return
+    workload = load(folder)
+    assert workload is not None
+    measured.skipped = None
+    measured.what, measured.facts, measured.labels = workload.what, workload.facts, workload.labels
+    measured.given_rows = sum(map(len, workload.inputs.values()))
+    limit = args.seconds or (60.0 if args.quick else LIMITS.get(name, 600.0))
+    for peer in args.peers or default_peers(name):
+        if not args.quick and peer in _TOO_BIG.get(name, ()):
+            outcome = Outcome(skipped=_NOT_TRIED)
+        else:
+            outcome = run_peer(folder, peer, limit)
+        measured.peers[peer] = outcome
+        measured.earlier.discard(peer)
+        figures = [("load", outcome.load_seconds)]
+        figures += [(f"p{q * 100:g}", measured.at(peer, q)) for q in (0.5, 0.99, 1)]
+        line = ", ".join(f"{k} {seconds(v)}" for k, v in figures if v is not None)
+        print(f"  {peer}: {outcome.skipped or line}", flush=True)
+
+
+def _check(results: Results) -> list[str]:
+    """Every disagreement between peers, and with answers known from elsewhere."""
+    wrong = [sentence for measured in results for sentence in measured.disagreements()]
+    galen = results.workloads.get("galen")
+    if galen is not None and not results.quick:
+        for peer, outcome in galen.peers.items():
+            for relation, (count, _) in outcome.answers.get("0", {}).items():
+                if count != GALEN_ANSWER[relation]:
+                    wrong.append(f"galen: {peer} has {count:,} rows of {relation}")
+    return wrong
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the bench as the command line says; give the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.split("\n")[0])
+    names = [*WORKLOADS, "cold"]
+    parser.add_argument("--only", nargs="+", metavar="WORKLOAD", choices=names, default=names)
+    parser.add_argument("--peers", nargs="+", metavar="PEER", choices=list(PEERS))
+    parser.add_argument("--quick", action="store_true", help="small sizes")
+    parser.add_argument("--seconds", type=float, help="time limit of each peer")
+    parser.add_argument("--merge", action="store_true", help="keep other figures of the last run")
+    parser.add_argument("--output", type=Path, help="default: bench/RESULTS.md (not if --quick)")
+    parser.add_argument("--setup", action="store_true", help="install what peers need, then stop")
+    parser.add_argument("--list", action="store_true", help="print workloads and peers, then stop")
+    args = parser.parse_args(arguments)
+    if args.list:
+        print("workloads:", *names, "\npeers:", *PEERS)
+        return 0
+    if args.setup:
+        _setup()
+        return 0
+    kept = cache_folder() / ("results-quick.json" if args.quick else "results.json")
+    results = Results.load(kept) if args.merge and kept.is_file() else Results(args.quick)
+    results.machine = describe()
+    for name in args.only:
+        if name == "cold":
+            results.cold = cold.measure()
+            print("cold:", results.cold)
+        else:
+            _measure(name, args, results)
+        results.save(kept)
+    # Sections stand in the order of the table of contents, however they were measured.
+    results.workloads = {n: results.workloads[n] for n in WORKLOADS if n in results.workloads}
+    output = args.output or (cache_folder() / "RESULTS-quick.md" if args.quick else RESULTS)
+    write(results, output)
+    print(f"written: {output}")
+    wrong = _check(results)
+    for sentence in wrong:
+        print(f"ANSWERS DIFFER: {sentence}", file=sys.stderr)
+    return 1 if wrong else 0
