@@ -135,6 +135,9 @@ class Bag(Mapping[V, int], Generic[V]):
     def __len__(self) -> int:
         return self._distinct
 
+    def __deepcopy__(self, _: object) -> Bag[V]:
+        return self
+
     def __hash__(self) -> int:
         return hash((self._hash, self.total))
 

@@ -18,7 +18,7 @@ from fractions import Fraction
 from math import inf, isfinite, nan
 from typing import Any, TypeAlias
 
-__all__ = ["Total", "divide", "extend", "total_value", "units"]
+__all__ = ["SHIFT", "Total", "divide", "extend", "ratio", "total_value", "units"]
 
 Total: TypeAlias = Any
 """`int`, `Fraction`, `Decimal`, or `(units, floats, nans, rises, falls)`; see the module."""
@@ -92,7 +92,7 @@ def _special(total: tuple[int, int, int, int, int]) -> float | None:
     return -inf if falls else None
 
 
-def _ratio(numerator: int, denominator: int) -> float:
+def ratio(numerator: int, denominator: int) -> float:
     """The quotient of two integers, correctly rounded; ±inf beyond the largest double."""
     try:
         return numerator / denominator
@@ -104,7 +104,7 @@ def total_value(total: Total) -> Any:
     """The total as a number: exact for int, Fraction and Decimal, correctly rounded for floats."""
     if isinstance(total, tuple):
         special = _special(total)
-        return _ratio(total[0], _UNIT) if special is None else special
+        return ratio(total[0], _UNIT) if special is None else special
     return total
 
 
@@ -115,5 +115,5 @@ def divide(total: Total, count: int) -> Any:
     """
     if isinstance(total, tuple):
         special = _special(total)
-        return _ratio(total[0], count * _UNIT) if special is None else special
-    return _ratio(total, count) if isinstance(total, int) else total / count
+        return ratio(total[0], count * _UNIT) if special is None else special
+    return ratio(total, count) if isinstance(total, int) else total / count

@@ -350,7 +350,7 @@ def _multisets(pool: list[Any], least: int, cases: int, seed: int) -> Iterator[_
 def _plainest(pool: list[Any]) -> list[Any]:
     """Distinct values, those that are shortest to print first: counter-examples use them."""
     distinct: list[Any] = []
-    for value in sorted(pool, key=lambda item: len(repr(item))):
+    for value in sorted(pool, key=lambda item: (len(repr(item)), repr(item))):
         if not any(value is other or value == other for other in distinct):
             distinct.append(value)
     return distinct

@@ -13,7 +13,7 @@ from math import isfinite, sqrt
 from typing import TYPE_CHECKING, Any
 
 from deltafix.errors import ReducerError
-from deltafix.reactive.exact import SHIFT, Total, divide, extend, total_value, units
+from deltafix.reactive.exact import SHIFT, Total, divide, extend, ratio, total_value, units
 from deltafix.reactive.ordered import refuse_nan
 from deltafix.reactive.reducer import Field, WellFormed, getter
 
@@ -189,7 +189,7 @@ class Variance(_OfField, WellFormed[Any, _Moments, float | None]):
             return None
         # var = (n Σx² - (Σx)²) / (n (n - ddof)), all of it in integers up to this division.
         spread = count * second - first * first
-        variance = spread / ((count * (count - self.ddof)) << (2 * SHIFT))
+        variance = ratio(spread, (count * (count - self.ddof)) << (2 * SHIFT))
         return sqrt(variance) if self.root else variance
 
 

@@ -200,6 +200,9 @@ class Ordered(Generic[V]):
     def __len__(self) -> int:
         return self._size
 
+    def __deepcopy__(self, _: object) -> Ordered[V]:
+        return self
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Ordered):
             return NotImplemented

@@ -74,9 +74,11 @@ def test_a_failing_function_rolls_everything_back_and_is_named_with_key_and_valu
     inverted = source.map_values(invert)
     told = []
     total.subscribe(told.append)
-    with pytest.raises(OperatorError) as caught, source.transaction() as tx:
-        tx.insert("a", 7)
-        tx.insert("b", 0)
+    tx = source.transaction()
+    tx.insert("a", 7)
+    tx.insert("b", 0)
+    with pytest.raises(OperatorError) as caught:
+        tx.commit()
     assert (caught.value.operator, caught.value.key, caught.value.value) == (
         "map_values(invert)",
         "b",
@@ -96,10 +98,12 @@ def test_a_failing_function_rolls_everything_back_and_is_named_with_key_and_valu
 def test_a_failing_reducer_names_the_value_that_fails_among_good_ones():
     source = Collection.input()
     total = source.reduce(Sum())
-    with pytest.raises(OperatorError) as caught, source.transaction() as tx:
-        tx.insert("k", 1)
-        tx.insert("k", "two")
-        tx.insert("k", 3)
+    tx = source.transaction()
+    tx.insert("k", 1)
+    tx.insert("k", "two")
+    tx.insert("k", 3)
+    with pytest.raises(OperatorError) as caught:
+        tx.commit()
     assert (caught.value.key, caught.value.value) == ("k", "two")
     assert total.to_dict() == {}
     source.check_invariants()
@@ -120,10 +124,12 @@ def test_deleting_what_is_not_there_names_it_and_changes_nothing():
         source.delete("k", 9)
     with pytest.raises(MissingRowError, match="key 'z'"):
         source.delete("z")
-    with pytest.raises(MissingRowError), source.transaction() as tx:
-        tx.insert("k", 2)
+    tx = source.transaction()
+    tx.insert("k", 2)
+    tx.delete("k", 1)
+    with pytest.raises(MissingRowError):
         tx.delete("k", 1)
-        tx.delete("k", 1)
+    tx.rollback()
     with pytest.raises(MissingRowError):
         source.update("k", 8, 8)
     assert source.to_dict() == {"k": [1]}
@@ -164,9 +170,15 @@ def test_types_are_checked_at_the_door():
 
 def test_a_transaction_is_all_or_nothing_and_ends_once():
     source = Collection.input()
-    with pytest.raises(KeyError), source.transaction() as tx:
-        tx.insert("k", 1)
-        raise KeyError
+    tx = source.transaction()
+
+    def fail():
+        with tx:
+            tx.insert("k", 1)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
     assert source.to_dict() == {}
     with pytest.raises(TransactionError):
         tx.insert("k", 1)
@@ -220,9 +232,8 @@ def test_a_failing_subscriber_does_not_undo_the_epoch_nor_silence_others():
         raise ValueError("no disk")
 
     source.subscribe(broken)
-    with source.subscribe(heard.append):
-        with pytest.raises(SubscriberError, match="no disk"):
-            source.insert("k", 1)
+    with source.subscribe(heard.append), pytest.raises(SubscriberError, match="no disk"):
+        source.insert("k", 1)
     assert len(heard) == 1
     assert source.to_dict() == {"k": [1]}
 
