@@ -25,7 +25,9 @@ from deltafix.kernel.layout import (
     CLOCK,
     COLS,
     DELTA,
+    EMITTED,
     EPOCH_BASE,
+    ERROR,
     FLAGS,
     GAP,
     GIVEN,
@@ -33,8 +35,8 @@ from deltafix.kernel.layout import (
     HEAP,
     INDEXED,
     J,
-    KEY,
     LIMBO,
+    N_RELS,
     NOW,
     PENDING,
     Q,
@@ -51,21 +53,25 @@ from deltafix.kernel.layout import (
     RELS,
     RSZ,
     SUPPORT,
+    SYM,
+    T_SYMBOL,
     TOUCHED,
     USED,
     WAS,
 )
 from deltafix.kernel.memory import free_row, new_row, push, room, row_room
+from deltafix.kernel.values import encode
 
-__all__ = ["commit", "delete_rows", "insert_rows", "lookup", "rollback"]
+__all__ = ["commit", "delete_rows", "insert_rows", "intern", "lookup", "rollback"]
 
 
-@kernel("i:APiii")
-def _load_key(A, rows, i, arity, o):  # type: ignore[no-untyped-def]
-    """Copy row `i` of a flat table to word `o`; returns its hash."""
-    for k in range(arity):
-        A[o + k] = rows[i * arity + k]
-    return hash_words(A, o, arity)
+@kernel("i:Lii", door=True)
+def intern(L, t, pattern):  # type: ignore[no-untyped-def]
+    """Code of a 64-bit pattern of value type `t`; type symbol: append the entry to `SYM`."""
+    if t == T_SYMBOL:
+        push(L, SYM, pattern)
+        return L[SYM + 1] - 1
+    return encode(L, t, pattern)
 
 
 @kernel("i:ALPii", door=True)
@@ -81,12 +87,12 @@ def insert_rows(A, L, rows, r, n):  # type: ignore[no-untyped-def]
     fresh = np.int64(0)
     for i in range(n):
         if i + 16 < n:  # by then the slot's cache line has arrived
-            h = _load_key(A, rows, i + 16, arity, KEY)
+            h = hash_words(rows, (i + 16) * arity, arity)
             prefetch(L, L[rb + R_PK] + ((h * L[rb + R_PKCAP]) >> HASH_BITS))
-        h = _load_key(A, rows, i, arity, KEY)
-        row = key_find(A, L, r, KEY, h)
+        h = hash_words(rows, i * arity, arity)
+        row = key_find(A, L, rows, r, i * arity, h)
         if row < 0:
-            row = new_row(A, L, r, KEY)
+            row = new_row(A, L, rows, r, i * arity)
             key_insert(L, r, row, h)
             L[CLOCK] += GAP
             cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
@@ -114,8 +120,8 @@ def delete_rows(A, L, rows, r, n):  # type: ignore[no-untyped-def]
     arity = L[rb + R_ARITY]
     gone = np.int64(0)
     for i in range(n):
-        h = _load_key(A, rows, i, arity, KEY)
-        row = key_find(A, L, r, KEY, h)
+        h = hash_words(rows, i * arity, arity)
+        row = key_find(A, L, rows, r, i * arity, h)
         if row < 0:
             continue
         cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
@@ -135,8 +141,9 @@ def delete_rows(A, L, rows, r, n):  # type: ignore[no-untyped-def]
 def lookup(A, L, rows, r, i, mask):  # type: ignore[no-untyped-def]
     """Row number of row `i` of a flat table if its flags include `mask`, else -1."""
     rb = L[RELS] + r * RSZ
-    h = _load_key(A, rows, i, L[rb + R_ARITY], KEY)
-    row = key_find(A, L, r, KEY, h)
+    arity = L[rb + R_ARITY]
+    h = hash_words(rows, i * arity, arity)
+    row = key_find(A, L, rows, r, i * arity, h)
     if row >= 0 and (L[(L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1] & mask) == mask:
         return row
     return np.int64(-1)
@@ -177,6 +184,17 @@ def _commit_row(A, L, value):  # type: ignore[no-untyped-def]
     _drop(A, L, r, row)
 
 
+@kernel("v:L")
+def _clear(L):  # type: ignore[no-untyped-def]
+    """Empty journal, queue, heap and change lists: the next epoch starts from here."""
+    L[J + 1] = 0
+    L[Q + 1] = 0
+    L[HEAP + 1] = 0
+    for r in range(L[N_RELS]):
+        L[L[RELS] + r * RSZ + R_CHANGED + 1] = 0
+    L[EPOCH_BASE] = L[CLOCK]
+
+
 @kernel("v:AL", door=True)
 def commit(A, L):  # type: ignore[no-untyped-def]
     """Make the working state the committed one; DELTA lists the net changes. O(touched)."""
@@ -185,6 +203,7 @@ def commit(A, L):  # type: ignore[no-untyped-def]
         _commit_row(A, L, L[L[J] + e])
     for e in range(L[Q + 1]):
         _commit_row(A, L, L[L[Q] + e])
+    _clear(L)
 
 
 @kernel("v:AL", door=True)
@@ -216,3 +235,7 @@ def rollback(A, L):  # type: ignore[no-untyped-def]
             L[cell] = word & ~TOUCHED
             _drop(A, L, r, row)
     L[CLOCK] = L[EPOCH_BASE]
+    L[DELTA + 1] = 0
+    L[ERROR] = 0
+    L[EMITTED] = 0
+    _clear(L)

@@ -80,7 +80,7 @@ def touch(A, L, r, row):  # type: ignore[no-untyped-def]
 @kernel("v:ALii")
 def _lose(A, L, e, r):  # type: ignore[no-untyped-def]
     """Entry `e`: a derivation of its head has gone. At support 0 the head is a suspect."""
-    row = key_find(A, L, r, EMIT + e * L[L[RELS] + r * RSZ + R_ARITY], L[EMIT_CELLS + 2 * e])
+    row = key_find(A, L, A, r, EMIT + e * L[L[RELS] + r * RSZ + R_ARITY], L[EMIT_CELLS + 2 * e])
     if row < 0:
         return
     rb = L[RELS] + r * RSZ
@@ -107,7 +107,7 @@ def _gain(A, L, e, r, mode):  # type: ignore[no-untyped-def]
     rb = L[RELS] + r * RSZ
     o = EMIT + e * L[rb + R_ARITY]
     h = L[EMIT_CELLS + 2 * e]
-    row = key_find(A, L, r, o, h)
+    row = key_find(A, L, A, r, o, h)
     if row >= 0:
         at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
         word = L[at >> 1]
@@ -130,7 +130,7 @@ def _gain(A, L, e, r, mode):  # type: ignore[no-untyped-def]
         key_reserve(L, r, 1)
         row_room(A, L, r, 1)
         room(L, Q, 1)
-        row = new_row(A, L, r, o)
+        row = new_row(A, L, A, r, o)
         key_insert(L, r, row, h)
         L[C_CREATED] += 1
         if 0 < L[MAX_ROWS] < L[C_CREATED]:
@@ -147,7 +147,7 @@ def _gain(A, L, e, r, mode):  # type: ignore[no-untyped-def]
 def _offer(A, L, e, r):  # type: ignore[no-untyped-def]
     """Entry `e`: its body holds again. A head that holds gains; one in limbo gets a try."""
     rb = L[RELS] + r * RSZ
-    row = key_find(A, L, r, EMIT + e * L[rb + R_ARITY], L[EMIT_CELLS + 2 * e])
+    row = key_find(A, L, A, r, EMIT + e * L[rb + R_ARITY], L[EMIT_CELLS + 2 * e])
     if row < 0:
         return
     at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]

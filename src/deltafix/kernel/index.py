@@ -72,9 +72,9 @@ def hash_words(A, o, n):  # type: ignore[no-untyped-def]
     return h
 
 
-@kernel("i:ALiii")
-def key_find(A, L, r, o, h):  # type: ignore[no-untyped-def]
-    """The row of `r` whose columns equal the words at `o` (hash `h`), or -1."""
+@kernel("i:ALPiii")
+def key_find(A, L, K, r, o, h):  # type: ignore[no-untyped-def]
+    """The row of `r` whose columns equal the words of `K` at `o` (hash `h`), or -1."""
     rb = L[RELS] + r * RSZ
     base = L[rb + R_PK]
     cap = L[rb + R_PKCAP]
@@ -89,7 +89,7 @@ def key_find(A, L, r, o, h):  # type: ignore[no-untyped-def]
             at = L[rb + R_ROWS] + row * L[rb + R_STRIDE] + COLS
             same = True
             for k in range(arity):
-                if A[at + k] != A[o + k]:
+                if A[at + k] != K[o + k]:
                     same = False
                     break
             if same:

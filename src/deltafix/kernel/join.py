@@ -114,7 +114,7 @@ def _absent(A, L, P, c):  # type: ignore[no-untyped-def]
     """Check `!relation(operands)`: 1 if the tuple is absent in the state the literal sees."""
     r = np.int64(P[c + 1])
     h = _gather(A, L, P, c + 4, P[c + 3])
-    row = key_find(A, L, r, KEY, h)
+    row = key_find(A, L, A, r, KEY, h)
     if row < 0:
         return np.int64(1)
     rb = L[RELS] + r * RSZ
@@ -182,7 +182,7 @@ def _choose(A, L, P, node, level):  # type: ignore[no-untyped-def]
         method = P[c + K_METHOD]
         if method == BY_KEY:
             h = _gather(A, L, P, P[c + K_KEYS], P[c + K_NKEYS])
-            row = key_find(A, L, r, KEY, h)
+            row = key_find(A, L, A, r, KEY, h)
             if row < 0:
                 return np.int64(0)
             L[s] = c

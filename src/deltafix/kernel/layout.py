@@ -76,6 +76,7 @@ C_RERANKED = 104
 C_CREATED = 105
 C_STRATA = 106
 C_TAKEN = 107  # facts taken up by the queue
+N_RELS = 115
 DELTA = 112  # vector of net changes of the last epoch: rel << 33 | row << 1 | added
 RULE_COUNTS = 111  # cell of per-rule counters (derivations), 2 cells a rule
 HEADER_CELLS = 512

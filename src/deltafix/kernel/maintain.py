@@ -291,6 +291,8 @@ def _script(A, L, P, t):  # type: ignore[no-untyped-def]
             seen = r
     if P[t + T_FRESH] == 0 and edited == 0 and changed == 0:
         return np.int64(0)
+    if P[t + T_NLOWER] == 0 and P[t + T_NCONST] == 0 and not P[t + T_RECURSIVE]:
+        return np.int64(GIVEN_OUT)  # given rows only: nothing to derive
     strategy = L[STRATEGY]
     if P[t + T_FRESH] or strategy == RECOMPUTE or (holds == 0 and changed * 2 > below):
         return np.int64(798)  # WIPE, FULL, TAKE
@@ -389,18 +391,22 @@ def _finish(A, L, P, t):  # type: ignore[no-untyped-def]
     for k in range(P[t + T_NRELS]):
         r = np.int64(P[P[t + T_RELS] + k])
         rb = L[RELS] + r * RSZ
-        edits = L[rb + R_CHANGED + 1]
-        for e in range(edits):
+        for e in range(L[rb + R_CHANGED + 1]):
             _settle(A, L, r, L[L[rb + R_CHANGED] + e])
-        L[rb + R_CHANGED + 1] = 0
-        for e in range(edits):  # the list is rebuilt in place: it never outruns its reader
-            _list_change(A, L, r, L[L[rb + R_CHANGED] + e], L[rb + R_KEEP])
     for e in range(L[S_J0], L[J + 1], 3):
         value = L[L[J] + e]
         _settle(A, L, value >> 32, value & 0xFFFFFFFF)
     for e in range(L[S_Q0], L[Q + 1]):
         value = L[L[Q] + e]
         _settle(A, L, value >> 32, value & 0xFFFFFFFF)
+    # All settled (LIMBO clear): from here on the flag marks rows that are listed.
+    for k in range(P[t + T_NRELS]):
+        r = np.int64(P[P[t + T_RELS] + k])
+        rb = L[RELS] + r * RSZ
+        edits = L[rb + R_CHANGED + 1]
+        L[rb + R_CHANGED + 1] = 0
+        for e in range(edits):  # the list is rebuilt in place: it never outruns its reader
+            _list_change(A, L, r, L[L[rb + R_CHANGED] + e], L[rb + R_KEEP])
     for e in range(L[S_J0], L[J + 1], 3):
         value = L[L[J] + e]
         r = value >> 32
@@ -415,9 +421,14 @@ def _finish(A, L, P, t):  # type: ignore[no-untyped-def]
 def maintain(A, L, P):  # type: ignore[no-untyped-def]
     """Run the epoch, or go on with it: DONE, YIELD (call again) or STOPPED (see ERROR).
 
-    S_STRATUM must be 0 and S_PHASE -1 at the start. Cost: O(changed rows and the rows of the
+    S_STRATUM must be -1 at the start. Cost: O(changed rows and the rows of the
     literals joined with them), times log for suspects.
     """
+    if L[S_STRATUM] < 0:
+        for c in range(C_DERIVATIONS, C_TAKEN + 1):
+            L[c] = 0
+        L[S_STRATUM] = 0
+        L[S_PHASE] = -1
     while L[S_STRATUM] < P[0]:
         t = np.int64(P[P[1] + L[S_STRATUM]])
         if L[S_PHASE] == -1:

@@ -94,9 +94,9 @@ def row_room(A, L, r, n):  # type: ignore[no-untyped-def]
         L[rb + R_CAP] = new_cap
 
 
-@kernel("i:ALii")
-def new_row(A, L, r, o):  # type: ignore[no-untyped-def]
-    """Allocate a row of `r` with the columns at word `o`; flags USED alone, support 0."""
+@kernel("i:ALPii")
+def new_row(A, L, K, r, o):  # type: ignore[no-untyped-def]
+    """Allocate a row of `r` with the columns at word `o` of `K`; flags USED alone, support 0."""
     rb = L[RELS] + r * RSZ
     row = L[rb + R_FREE]
     if row >= 0:
@@ -110,7 +110,7 @@ def new_row(A, L, r, o):  # type: ignore[no-untyped-def]
     L[at >> 1] = USED
     A[at + SUPPORT] = 0
     for k in range(L[rb + R_ARITY]):
-        A[at + 3 + k] = A[o + k]
+        A[at + 3 + k] = K[o + k]
     return row
 
 

@@ -37,7 +37,7 @@ def plan(checked: CheckedProgram) -> Plan:
             Stage(layer.relations, layer.recursive, lower, same, rederive, _full(lower), const)
         )
     columns = {name: tuple(found) for name, found in indexes.columns.items()}
-    return Plan(core.relations, tuple(stages), columns, core.facts)
+    return Plan(core.relations, tuple(stages), columns)
 
 
 def _forward(

@@ -137,7 +137,6 @@ class Plan:
     relations: tuple[Relation, ...]
     stages: tuple[Stage, ...]
     indexes: dict[str, tuple[tuple[int, ...], ...]]
-    facts: tuple[tuple[str, tuple[int | float | str, ...]], ...]
 
     def show(self) -> str:
         """The plan as text, the same on every run."""

@@ -33,7 +33,7 @@ from deltafix.rules.ast import Atom, Comparison, Formula, Not, Program
 from deltafix.rules.check import CheckedProgram
 from deltafix.rules.functors import SIGNATURES
 from deltafix.rules.infer import Typed, term_type
-from deltafix.rules.terms import Aggregate, BaseType, Call, Const, Term, Value, Var, Wildcard
+from deltafix.rules.terms import Aggregate, BaseType, Call, Const, Term, Var, Wildcard
 from deltafix.rules.walk import alternatives, occurrences
 
 __all__ = ["Core", "normalize"]
@@ -47,11 +47,10 @@ _RUNS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """A program as relations, clauses, and the facts its text gives."""
+    """A program as relations and clauses; a fact of the text is a clause without a body."""
 
     relations: tuple[Relation, ...]
     clauses: tuple[Clause, ...]
-    facts: tuple[tuple[str, tuple[Value, ...]], ...]
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.clauses))
@@ -62,18 +61,13 @@ def normalize(checked: CheckedProgram) -> Core:
     program = checked.program
     relations = [Relation(r.name, program.column_types(r.name)) for r in program.relations]
     clauses: list[Clause] = []
-    facts: list[tuple[str, tuple[Value, ...]]] = []
     for number, typed in enumerate(checked.rules):
         rule = typed.rule
         for head in rule.heads:
-            if rule.is_fact and all(isinstance(a, Const) for a in head.args):
-                row = tuple(a.value for a in head.args if isinstance(a, Const))
-                facts.append((head.relation, row))
-                continue
             for case in alternatives(rule.body):
                 work = _Flattening(program, typed, number, relations, clauses)
                 work.clause(head, case)
-    return Core(tuple(relations), tuple(clauses), tuple(facts))
+    return Core(tuple(relations), tuple(clauses))
 
 
 class _Flattening:

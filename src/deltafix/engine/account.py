@@ -1,0 +1,36 @@
+"""Where the memory is: bytes by relation and by structure.
+
+Invariant: counts what structures use, not what is reserved for them.
+"""
+
+from __future__ import annotations
+
+from deltafix.engine.link import Linked
+from deltafix.engine.store import relation_cell
+from deltafix.kernel import layout as at
+from deltafix.kernel.arena import Arena
+
+__all__ = ["memory"]
+
+
+def memory(arena: Arena, linked: Linked) -> dict[str, dict[str, int]]:
+    """Bytes per relation: `rows`, `key`, `indexes` (with their buckets), and their `total`."""
+    found = {}
+    for name, number in linked.ids.items():
+        rows = relation_cell(arena, number, at.R_N) * relation_cell(arena, number, at.R_STRIDE) * 4
+        key = relation_cell(arena, number, at.R_PKCAP) * 8
+        indexes = 0
+        first = relation_cell(arena, number, at.R_IDX)
+        for index in range(first, first + relation_cell(arena, number, at.R_NIDX)):
+            indexes += _index_bytes(arena, index)
+        found[name] = {"rows": rows, "key": key, "indexes": indexes, "total": rows + key + indexes}
+    return found
+
+
+def _index_bytes(arena: Arena, index: int) -> int:
+    cells = arena.cells
+    xb = int(cells[at.IDXS]) + index * at.XSZ
+    start, capacity = int(cells[xb + at.X_SLOTS]), int(cells[xb + at.X_CAP])
+    classes = cells[start + 1 : start + 2 * capacity : 2] >> 32
+    buckets = int((2 << classes[classes > 0]).sum()) * 4
+    return capacity * 16 + buckets

@@ -1,0 +1,209 @@
+"""Values to column codes and back: the only place that knows both.
+
+A symbol's code is its id in the symbol table; the other types follow `kernel.values`. Rows cross
+as one flat int32 array. Invariant: `decode(encode(v)) == v` for every value of the type, with one
+zero and one NaN for floats. The table only grows; ids are never reused while the database lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from deltafix.errors import LimitError
+from deltafix.facts.schema import BaseType, Row, Schema, Value
+from deltafix.kernel import layout as at
+from deltafix.kernel.arena import Arena, Cells, Words
+from deltafix.kernel.edit import intern
+from deltafix.kernel.values import WIDE_BASE
+
+__all__ = ["Codes", "VALUE_TYPES"]
+
+VALUE_TYPES: dict[BaseType, int] = {
+    "number": at.T_NUMBER,
+    "unsigned": at.T_UNSIGNED,
+    "float": at.T_FLOAT,
+    "symbol": at.T_SYMBOL,
+}
+_NAN = 0x7FF8000000000000
+
+
+class Codes:
+    """The symbol table of a database, and conversions both ways.
+
+    `ordered`: keep the symbols' bytes where the kernel can compare them (programs with `<` on
+    symbols); it costs their UTF-8 length.
+    """
+
+    def __init__(self, arena: Arena, *, ordered: bool) -> None:
+        self._arena = arena
+        self._ordered = ordered
+        self._ids: dict[str, int] = {}
+        self.symbols: list[str] = []
+
+    def symbol(self, text: str) -> int:
+        """The id of a symbol, entered if new. O(1), plus its bytes where order is kept."""
+        found = self._ids.get(text)
+        if found is None:
+            found = len(self.symbols)
+            if self._ordered:
+                self._keep_bytes(text)
+            self._ids[text] = found
+            self.symbols.append(text)
+        return found
+
+    def known(self, kind: BaseType, value: Value) -> int | None:
+        """The code of a value, or None if no row can contain it (an unknown symbol)."""
+        if kind == "symbol":
+            return self._ids.get(str(value))
+        return self.code(kind, value)
+
+    def code(self, kind: BaseType, value: Value) -> int:
+        """The code of one value that fits its type."""
+        if kind == "symbol":
+            return self.symbol(value)  # type: ignore[arg-type]  # checked at the door
+        if kind == "number" and -(1 << 31) <= value < WIDE_BASE:  # type: ignore[operator]
+            return value  # type: ignore[return-value]
+        if kind == "unsigned" and value < WIDE_BASE:  # type: ignore[operator]
+            return value  # type: ignore[return-value]
+        return int(intern(self._arena.cells, VALUE_TYPES[kind], _pattern(kind, value)))
+
+    def encode_rows(self, schema: Schema, rows: Sequence[Row]) -> Words:
+        """Checked rows as a flat array of codes, row after row."""
+        types = schema.types
+        if len(rows) == 1:
+            row = rows[0]
+            return np.array(
+                [self.code(k, v) for k, v in zip(types, row, strict=True)], dtype=np.int32
+            )
+        out = np.empty((len(rows), len(types)), dtype=np.int32)
+        for c, kind in enumerate(types):
+            code = self.symbol if kind == "symbol" else None
+            if code is not None:
+                out[:, c] = [code(row[c]) for row in rows]  # type: ignore[arg-type]
+            else:
+                out[:, c] = [self.code(kind, row[c]) for row in rows]
+        return out.reshape(-1)
+
+    def encode_table(self, schema: Schema, table: Any) -> Words:
+        """A checked Arrow table as a flat array of codes. No Python object per cell."""
+        out = np.empty((table.num_rows, schema.arity), dtype=np.int32)
+        for c, kind in enumerate(schema.types):
+            out[:, c] = self._encode_column(kind, table.column(c))
+        return out.reshape(-1)
+
+    def encode_array(self, schema: Schema, rows: np.ndarray[Any, np.dtype[Any]]) -> Words:
+        """A checked integer array (n, arity) of a relation of numbers, as codes."""
+        out = np.empty(rows.shape, dtype=np.int32)
+        for c, kind in enumerate(schema.types):
+            out[:, c] = self._encode_numbers(kind, rows[:, c])
+        return out.reshape(-1)
+
+    def decode(self, kind: BaseType, codes: Words) -> list[Value]:
+        """Python values of a column of codes."""
+        if kind == "symbol":
+            symbols = self.symbols
+            return [symbols[code] for code in codes.tolist()]
+        return self.decode_numbers(kind, codes).tolist()  # type: ignore[no-any-return]
+
+    def decode_numbers(self, kind: BaseType, codes: Words) -> np.ndarray[Any, np.dtype[Any]]:
+        """A column of codes of a numeric type as its numpy type."""
+        wide = codes >= WIDE_BASE
+        values = codes.astype(np.int64)
+        if wide.any():
+            table = self._arena.take(at.WIDE)
+            values[wide] = table[values[wide] - WIDE_BASE]
+        if kind == "unsigned":
+            return values.view(np.uint64)
+        return values.view(np.float64) if kind == "float" else values
+
+    def rows(self, schema: Schema, codes: Words) -> list[Row]:
+        """Python rows of a table of codes (n, arity)."""
+        if schema.arity == 0:
+            return [()] * len(codes)
+        columns = [self.decode(kind, codes[:, c]) for c, kind in enumerate(schema.types)]
+        return list(zip(*columns, strict=True))
+
+    def table(self, schema: Schema, codes: Words) -> Any:
+        """An Arrow table of a table of codes, symbols through a dictionary."""
+        import pyarrow as pa  # noqa: PLC0415  most runs never need a table
+
+        from deltafix.facts.arrow import arrow_schema  # noqa: PLC0415
+
+        arrays = []
+        for c, kind in enumerate(schema.types):
+            column = np.ascontiguousarray(codes[:, c])
+            if kind == "symbol":
+                used, places = np.unique(column, return_inverse=True)
+                names = pa.array([self.symbols[code] for code in used.tolist()], pa.string())
+                arrays.append(pa.DictionaryArray.from_arrays(pa.array(places), names).cast(pa.string()))
+            else:
+                arrays.append(pa.array(self.decode_numbers(kind, column)))
+        return pa.Table.from_arrays(arrays, schema=arrow_schema(schema))
+
+    def _encode_column(self, kind: BaseType, column: Any) -> Words:
+        import pyarrow as pa  # noqa: PLC0415
+
+        if kind == "symbol":
+            coded = column.combine_chunks().dictionary_encode()
+            if isinstance(coded, pa.ChunkedArray):
+                coded = coded.combine_chunks()
+            ids = np.fromiter(
+                (self.symbol(text) for text in coded.dictionary.to_pylist()),
+                dtype=np.int32,
+                count=len(coded.dictionary),
+            )
+            return ids[coded.indices.to_numpy(zero_copy_only=False)]
+        return self._encode_numbers(kind, column.to_numpy())
+
+    def _encode_numbers(self, kind: BaseType, values: np.ndarray[Any, np.dtype[Any]]) -> Words:
+        if kind == "float":
+            clean = np.asarray(values, dtype=np.float64) + 0.0
+            patterns = clean.view(np.int64).copy()
+            patterns[np.isnan(clean)] = _NAN
+            return self._intern_all(kind, patterns)
+        patterns = np.ascontiguousarray(values).astype(np.int64, copy=False)
+        low = 0 if kind == "unsigned" else -(1 << 31)
+        wide = (patterns >= WIDE_BASE) | (patterns < low)
+        codes = patterns.astype(np.int32)
+        if wide.any():
+            codes[wide] = self._intern_all(kind, patterns[wide])
+        return codes
+
+    def _intern_all(self, kind: BaseType, patterns: Cells) -> Words:
+        cells = self._arena.cells
+        value_type = VALUE_TYPES[kind]
+        found, places = np.unique(patterns, return_inverse=True)
+        codes = [intern(cells, value_type, pattern) for pattern in found]
+        return np.array(codes, dtype=np.int32)[places]
+
+    def _keep_bytes(self, text: str) -> None:
+        data = text.encode("utf-8")
+        if len(data) >= 1 << 24:
+            message = f"a symbol of {len(data)} bytes is too long to be ordered; the limit is 16 MiB"
+            raise LimitError(message)
+        words = (len(data) + 3) // 4
+        start = self._arena.block(words)
+        self._arena.words[start : start + words] = np.frombuffer(
+            data.ljust(words * 4, b"\0"), dtype=np.int32
+        )
+        intern(self._arena.cells, at.T_SYMBOL, (start << 24) | len(data))
+
+
+def _pattern(kind: BaseType, value: Value) -> int:
+    """The 64-bit pattern of a number, unsigned or float, as a signed integer."""
+    if kind == "float":
+        number = float(value) + 0.0
+        return _NAN if number != number else int(np.float64(number).view(np.int64))
+    return int(value) if int(value) < 1 << 63 else int(value) - (1 << 64)
+
+
+def is_ordered(clauses: Iterable[Any]) -> bool:
+    """Whether some clause compares symbols by order."""
+    return any(
+        getattr(literal, "type", None) == "symbol" and getattr(literal, "op", "=") not in ("=", "!=")
+        for clause in clauses
+        for literal in clause.body
+    )

@@ -1,0 +1,313 @@
+"""A database: a program, its maintained relations, transactions in, deltas out.
+
+Life: `connect` plans and links the program and runs epoch 0 over the program's own facts; then
+transactions, one at a time; then `close`. Invariant: between transactions every derived relation
+is exactly what its rules give for the facts at hand. Readers see the last committed epoch, also
+while a writer works in another thread.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType, TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from deltafix.diagnostics import suggest
+from deltafix.engine.changes import Changes
+from deltafix.engine.codes import Codes, is_ordered
+from deltafix.engine.link import Linked, link
+from deltafix.engine.query import select
+from deltafix.engine.run import STRATEGIES, Budget, run_epoch
+from deltafix.engine.store import codes_where, relation_cell
+from deltafix.engine.transaction import Transaction
+from deltafix.errors import DeltafixError, TransactionError, UnknownRelationError
+from deltafix.events import EpochReport
+from deltafix.facts.delta import Delta
+from deltafix.facts.schema import Row, Schema, Value
+from deltafix.kernel import layout as at
+from deltafix.kernel.arena import Arena
+from deltafix.kernel.edit import commit, rollback
+from deltafix.plan.build import plan
+from deltafix.plan.ir import Plan
+from deltafix.rules.ast import Program
+from deltafix.rules.check import typed
+
+__all__ = ["Database", "connect"]
+
+_AUTO_SHARE = 0.3
+"""`auto` recomputes when at least this share of the given rows changes (bench: batch)."""
+
+
+def connect(
+    program: Program | str,
+    path: str = ":memory:",
+    *,
+    strategy: str = "wavefront",
+    max_rows: int | None = None,
+    max_rounds: int | None = None,
+    timeout: float | None = None,
+) -> Database:
+    """Open a database for a program.
+
+    Args:
+        program: a Program, or its text.
+        path: `":memory:"`.
+        strategy: the schedule of maintenance: `wavefront`, `local`, `deletes_first`,
+            `inserts_first`, `dred`, `recompute`, or `auto` (wavefront, but recompute when a
+            large share of the given rows changes). All give the same deltas.
+        max_rows: bound on rows that one epoch may derive.
+        max_rounds: bound on facts that one epoch may take up in recursive strata.
+        timeout: bound on the seconds of one epoch.
+
+    Raises:
+        ProgramError: the program is not valid; carries every diagnostic.
+        ValueError: an unknown strategy.
+    """
+    if path != ":memory:":
+        message = f"state folders are not supported yet: path={path!r}; use ':memory:'"
+        raise DeltafixError(message)
+    if isinstance(program, str):
+        from deltafix.datalog.program import Program as Text  # noqa: PLC0415
+
+        program = Text.parse(program)
+    return Database(program, strategy=strategy, budget=Budget(max_rows, max_rounds, timeout))
+
+
+class Database:
+    """Made by `connect`. A context manager; closing twice is fine."""
+
+    def __init__(self, program: Program, *, strategy: str, budget: Budget) -> None:
+        if strategy not in STRATEGIES and strategy != "auto":
+            hint = suggest(strategy, [*STRATEGIES, "auto"])
+            known = ", ".join([*STRATEGIES, "auto"])
+            message = f"unknown strategy {strategy!r}; one of {known}"
+            raise ValueError(message + (f" (did you mean {hint!r}?)" if hint else ""))
+        self.program = program
+        self.strategy = strategy
+        self.budget = budget
+        self.plan: Plan = plan(typed(program))
+        self._arena = Arena()
+        clauses = [v.clause for s in self.plan.stages for v in (*s.lower, *s.same, *s.const)]
+        self._codes = Codes(self._arena, ordered=is_ordered(clauses))
+        self._linked: Linked = link(self.plan, self._arena, self._codes)
+        self.schemas: Mapping[str, Schema] = MappingProxyType(
+            {
+                declared.name: Schema.of(
+                    declared.name,
+                    [a.name for a in declared.attributes],
+                    program.column_types(declared.name),
+                )
+                for declared in program.relations
+            }
+        )
+        self._by_number = {self._linked.ids[name]: s for name, s in self.schemas.items()}
+        self._writer = threading.RLock()
+        self._gate = threading.Lock()
+        self._open: Transaction | None = None
+        self._last: weakref.ref[Changes] | None = None
+        self._closed = False
+        self.epoch = -1
+        self._seconds = 0.0
+        self._load()
+
+    # --- transactions ----------------------------------------------------------------------
+
+    def transaction(self, *, missing: str = "error") -> Transaction:
+        """Begin a transaction; as a context manager it commits on a clean exit.
+
+        Args:
+            missing: what deleting an absent row does: `"error"` or `"ignore"`.
+
+        Raises:
+            TransactionError: the database is closed, or this thread has one open already.
+        """
+        return Transaction(self, missing)
+
+    def apply(self, delta: Delta, *, missing: str = "error") -> Delta:
+        """Apply a Delta of given rows as one transaction; returns what it changed."""
+        with self.transaction(missing=missing) as tx:
+            for name, part in delta.items():
+                tx.delete(name, part.removed)
+                tx.insert(name, part.added)
+        return tx.delta
+
+    def cancel(self) -> None:
+        """Stop the epoch that is running, from any thread; it raises CancelledError."""
+        self._arena.cells[at.CANCEL] = 1
+
+    # --- reading -----------------------------------------------------------------------------
+
+    def rows(self, relation: str) -> list[Row]:
+        """The rows of a relation in the last committed epoch, sorted."""
+        return sorted(self._codes.rows(self._schema(relation), self._committed(relation)))
+
+    def count(self, relation: str) -> int:
+        """How many rows a relation has in the last committed epoch. O(1)."""
+        self._schema(relation)
+        return relation_cell(self._arena, self._linked.ids[relation], at.R_WAS)
+
+    def to_arrow(self, relation: str) -> Any:
+        """A relation as an Arrow table, in no particular order."""
+        return self._codes.table(self._schema(relation), self._committed(relation))
+
+    def query(self, atom: str) -> list[Row]:
+        """Rows that fit an atom with variables: `db.query('path("a", X)')`, sorted.
+
+        Raises ProgramError for text that is not one atom of the program.
+        """
+        from deltafix.engine.goal import read_goal  # noqa: PLC0415  the parser, only here
+
+        relation, pattern = read_goal(self.program, atom)
+        return self.select(relation, pattern)
+
+    def select(self, relation: str, pattern: Iterable[Value | None]) -> list[Row]:
+        """Rows whose columns equal the given values (None: any), sorted.
+
+        O(1) for a whole row, O(matches) where an index has the given columns and no writer is
+        at work, else one pass over the relation.
+        """
+        schema = self._schema(relation)
+        with self._gate:
+            codes = select(self._arena, self._linked, self._codes, schema, tuple(pattern))
+        return sorted(self._codes.rows(schema, codes))
+
+    def contains(self, relation: str, row: Row) -> bool:
+        """Whether a row is in a relation in the last committed epoch. O(1)."""
+        return bool(self.select(relation, row))
+
+    @property
+    def last_epoch(self) -> EpochReport:
+        """The work of the last committed epoch."""
+        cells = self._arena.cells
+        start = int(cells[at.RULE_COUNTS])
+        counts = cells[start : start + self._linked.rule_counts].tolist()
+        strata = int(cells[at.C_STRATA])
+        return EpochReport(
+            epoch=self.epoch,
+            derivations=int(cells[at.C_DERIVATIONS]),
+            retracted=int(cells[at.C_RETRACTED]),
+            revived=int(cells[at.C_REVIVED]),
+            reranked=int(cells[at.C_RERANKED]),
+            taken=int(cells[at.C_TAKEN]),
+            changed=int(cells[at.DELTA + 1]),
+            probed=int(cells[at.C_PROBED]),
+            strata_run=strata,
+            strata_skipped=len(self.plan.stages) - strata,
+            seconds=self._seconds,
+            rules=MappingProxyType({n: count for n, count in enumerate(counts) if count}),
+        )
+
+    def memory(self) -> dict[str, dict[str, int]]:
+        """Bytes in use, by relation: rows, key table, indexes; `total` in all."""
+        from deltafix.engine.account import memory  # noqa: PLC0415
+
+        return memory(self._arena, self._linked)
+
+    def check_invariants(self) -> None:
+        """Check the contract on the whole state (design: Maintenance). For tests; O(state).
+
+        Raises InternalError naming the first row that breaks it.
+        """
+        from deltafix.engine.invariants import check_invariants  # noqa: PLC0415
+
+        check_invariants(self._arena, self._linked)
+
+    # --- life --------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Release the state. Idempotent."""
+        self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name}: {self.count(name):,}" for name in self.schemas)
+        return f"<Database epoch {self.epoch}: {sizes}>"
+
+    # --- used by transactions -----------------------------------------------------------------
+
+    def _begin(self, transaction: Transaction) -> None:
+        if self._closed:
+            raise TransactionError("the database is closed")
+        self._writer.acquire()
+        if self._open is not None:
+            self._writer.release()
+            raise TransactionError("this thread has a transaction open; commit or roll it back")
+        self._open = transaction
+        changes = self._last() if self._last is not None else None
+        if changes is not None:
+            changes.freeze()
+
+    def _end(self) -> None:
+        self._open = None
+        self._writer.release()
+
+    def _commit(self) -> Changes:
+        began = time.perf_counter()
+        arena = self._arena
+        cells = arena.cells
+        start = int(cells[at.RULE_COUNTS])
+        cells[start : start + self._linked.rule_counts] = 0
+        cells[at.STRATEGY] = self._schedule()
+        cells[at.CANCEL] = 0
+        run_epoch(arena, self._linked.program, self.budget)
+        with self._gate:
+            commit(arena.words, cells)
+            self.epoch += 1
+            if cells[at.DEAD + 1]:
+                arena.release()
+        changes = Changes(arena, self._codes, self._by_number, self.epoch)
+        self._last = weakref.ref(changes)
+        self._seconds = time.perf_counter() - began
+        return changes
+
+    def _rollback(self) -> None:
+        with self._gate:
+            rollback(self._arena.words, self._arena.cells)
+            self._arena.release()
+
+    def _schedule(self) -> int:
+        if self.strategy != "auto":
+            return STRATEGIES[self.strategy]
+        changed = given = 0
+        for number in self._by_number.values():
+            relation = self._linked.ids[number.relation]
+            changed += relation_cell(self._arena, relation, at.R_CHANGED + 1)
+            if not relation_cell(self._arena, relation, at.R_RULES):
+                given += relation_cell(self._arena, relation, at.R_WAS)
+        return at.RECOMPUTE if changed > given * _AUTO_SHARE else at.WAVEFRONT
+
+    def _schema(self, relation: str) -> Schema:
+        found = self.schemas.get(relation)
+        if found is None:
+            hint = suggest(relation, list(self.schemas))
+            known = ", ".join(self.schemas) or "none"
+            message = f"unknown relation {relation!r}; the program declares {known}"
+            raise UnknownRelationError(message + (f" (did you mean {hint!r}?)" if hint else ""))
+        return found
+
+    def _committed(self, relation: str) -> np.ndarray[Any, np.dtype[np.int32]]:
+        with self._gate:
+            return codes_where(self._arena, self._linked.ids[relation], at.WAS)
+
+    def _load(self) -> None:
+        """Epoch 0: every rule once from scratch, the facts of the program's text among them."""
+        program = self._linked.program
+        stages = program[1]
+        for number in range(int(program[0])):
+            program[program[stages + number] + at.T_FRESH] = 1
+        with self.transaction():
+            pass
+        for number in range(int(program[0])):
+            program[program[stages + number] + at.T_FRESH] = 0

@@ -1,0 +1,86 @@
+"""The contract, checked on a whole state: for tests and for people who doubt it.
+
+Invariant checked: between epochs NOW == WAS and no working flag is set; the key table and every
+index hold exactly the rows that are true; every fact of a recursive stratum is given or has a
+support; counts agree with the rows. Whether supports equal the derivations is checked against
+recomputation in tests/agree.
+"""
+
+from __future__ import annotations
+
+from deltafix.engine.link import Linked
+from deltafix.engine.store import relation_cell
+from deltafix.errors import InternalError
+from deltafix.kernel import layout as at
+from deltafix.kernel.arena import Arena
+
+__all__ = ["check_invariants"]
+
+
+def check_invariants(arena: Arena, linked: Linked) -> None:
+    """Raise InternalError for the first row or table that breaks the contract."""
+    for relation in linked.plan.relations:
+        number = linked.ids[relation.name]
+        alive = _check_rows(arena, relation.name, number)
+        _check_keys(arena, relation.name, number, alive)
+        first = relation_cell(arena, number, at.R_IDX)
+        for index in range(first, first + relation_cell(arena, number, at.R_NIDX)):
+            _check_index(arena, relation.name, number, index, alive)
+
+
+def _require(holds: bool, stage: str, message: str) -> None:
+    if not holds:
+        raise InternalError(f"{stage}: {message}")
+
+
+def _check_rows(arena: Arena, name: str, number: int) -> set[int]:
+    start = relation_cell(arena, number, at.R_ROWS)
+    stride = relation_cell(arena, number, at.R_STRIDE)
+    ruled = relation_cell(arena, number, at.R_RULES)
+    alive = set()
+    for row in range(relation_cell(arena, number, at.R_N)):
+        word = int(arena.cells[(start + row * stride) // 2])
+        support = int(arena.words[start + row * stride + at.SUPPORT])
+        if not word & at.USED:
+            continue
+        flags = word & at.FLAGS
+        wanted = at.NOW | at.WAS | at.USED | at.INDEXED
+        _require(flags & ~at.GIVEN == wanted, name, f"row {row} has flags {flags:#x}")
+        _require(bool(flags & at.GIVEN) or support > 0, name, f"row {row} has no support")
+        _require(bool(ruled) or support == 0, name, f"input row {row} has support {support}")
+        alive.add(row)
+    for field, what in ((at.R_NOW, "NOW"), (at.R_WAS, "WAS")):
+        count = relation_cell(arena, number, field)
+        _require(count == len(alive), name, f"{what} count {count}, rows {len(alive)}")
+    return alive
+
+
+def _check_keys(arena: Arena, name: str, number: int, alive: set[int]) -> None:
+    base = relation_cell(arena, number, at.R_PK)
+    slots = arena.cells[base : base + relation_cell(arena, number, at.R_PKCAP)]
+    held = sorted((slots[slots != 0] & 0xFFFFFFFF) - 1)
+    _require(held == sorted(alive), name, "the key table differs from the rows")
+
+
+def _check_index(arena: Arena, name: str, number: int, index: int, alive: set[int]) -> None:
+    cells = arena.cells
+    xb = int(cells[at.IDXS]) + index * at.XSZ
+    start = int(cells[xb + at.X_SLOTS])
+    held: list[int] = []
+    rows = relation_cell(arena, number, at.R_ROWS)
+    stride = relation_cell(arena, number, at.R_STRIDE)
+    for slot in range(int(cells[xb + at.X_CAP])):
+        head, tail = int(cells[start + 2 * slot]), int(cells[start + 2 * slot + 1])
+        if head == 0:
+            continue
+        ref, size, count = (head & 0xFFFFFFFF) - 1, tail >> 32, tail & 0xFFFFFFFF
+        bucket = [ref]
+        if size:
+            first = int(cells[at.BUCKETS]) + ref * 4
+            bucket = arena.words[first : first + count].tolist()
+        _require(len(bucket) == count > 0, name, f"index {index} slot {slot} counts {count}")
+        for position, row in enumerate(bucket):
+            kept = int(arena.words[rows + row * stride + int(cells[xb + at.X_POS])])
+            _require(kept == position, name, f"row {row} is at {position}, not {kept}")
+        held += bucket
+    _require(sorted(held) == sorted(alive), name, f"index {index} differs from the rows")

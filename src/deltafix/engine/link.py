@@ -1,0 +1,273 @@
+"""From a plan to the kernel: descriptors in the arena, and the plan as one int32 program.
+
+Invariant: `layout` ("Program") is the only contract between this module and the kernel. Linking
+the same plan twice gives the same program. Nothing is compiled here: programs are data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from deltafix.engine.codes import VALUE_TYPES, Codes
+from deltafix.kernel import layout as at
+from deltafix.kernel.arena import Arena, Words
+from deltafix.plan.clause import Absent, Apply, Argument, Code, Compare, Match, Slot
+from deltafix.plan.ir import Candidate, Check, Node, Plan, Stage, Variant
+
+__all__ = ["Linked", "link"]
+
+_COMPARISONS = {"=": at.EQ, "!=": at.NE, "<": at.LT, "<=": at.LE, ">": at.GT, ">=": at.GE}
+_FUNCTORS = {
+    "+": at.ADD, "-": at.SUB, "*": at.MUL, "/": at.DIV, "%": at.MOD, "^": at.POW, "neg": at.NEG,
+    "min": at.MINF, "max": at.MAXF, "band": at.BAND, "bor": at.BOR, "bxor": at.BXOR,
+    "bnot": at.BNOT, "bshl": at.BSHL, "bshr": at.BSHR, "bshru": at.BSHRU, "land": at.LAND,
+    "lor": at.LOR, "lxor": at.LXOR, "lnot": at.LNOT,
+}  # fmt: skip
+_CONVERSIONS = {
+    ("to_unsigned", "number"): at.ITOU, ("to_number", "unsigned"): at.UTOI,
+    ("to_float", "number"): at.ITOF, ("to_number", "float"): at.FTOI,
+    ("to_float", "unsigned"): at.UTOF, ("to_unsigned", "float"): at.FTOU,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """A plan in the kernel's terms: relation numbers by name, the program, rules counted."""
+
+    plan: Plan
+    ids: dict[str, int]
+    program: Words
+    rule_counts: int
+
+
+def link(plan: Plan, arena: Arena, codes: Codes) -> Linked:
+    """Lay out the plan's relations and indexes in an empty arena and encode its program."""
+    ids = {relation.name: number for number, relation in enumerate(plan.relations)}
+    _describe(plan, arena, ids)
+    writer = _Writer(plan, ids, codes)
+    program = writer.program()
+    cells = arena.cells
+    cells[at.VARS] = arena.block(writer.slots + 1)
+    cells[at.STACK] = arena.block((writer.depth + 2) * 16) // 2
+    rules = 1 + max((c.rule for stage in plan.stages for c in _clauses(stage)), default=0)
+    cells[at.RULE_COUNTS] = arena.block(rules * 2) // 2
+    return Linked(plan, ids, program, rules)
+
+
+def _clauses(stage: Stage) -> list[object]:
+    return [v.clause for v in (*stage.const, *stage.lower, *stage.same)]
+
+
+def _describe(plan: Plan, arena: Arena, ids: dict[str, int]) -> None:
+    """Write the relation and index descriptors."""
+    cells = arena.cells
+    read = {
+        literal.relation
+        for stage in plan.stages
+        for variant in stage.lower
+        if isinstance(literal := variant.clause.body[variant.trigger or 0], Match | Absent)
+    }
+    ruled = {v.clause.head for s in plan.stages for v in (*s.const, *s.lower, *s.same)}
+    home = {name: n for n, stage in enumerate(plan.stages) for name in stage.relations}
+    cells[at.RELS] = arena.block(len(ids) * at.RSZ * 2 + 2) // 2
+    total = sum(map(len, plan.indexes.values()))
+    cells[at.IDXS] = arena.block(total * at.XSZ * 2 + 2) // 2
+    cells[at.N_RELS] = len(ids)
+    index = 0
+    for relation in plan.relations:
+        rb = int(cells[at.RELS]) + ids[relation.name] * at.RSZ
+        columns = plan.indexes[relation.name]
+        arity = len(relation.types)
+        stride = (at.COLS + arity + len(columns) + 1) // 2 * 2
+        cells[rb + at.R_ROWS] = arena.block(64 * stride)
+        cells[rb + at.R_STRIDE] = stride
+        cells[rb + at.R_ARITY] = arity
+        cells[rb + at.R_CAP] = 64
+        cells[rb + at.R_FREE] = -1
+        cells[rb + at.R_PK] = arena.block(64) // 2
+        cells[rb + at.R_PKCAP] = 32
+        cells[rb + at.R_IDX] = index
+        cells[rb + at.R_NIDX] = len(columns)
+        cells[rb + at.R_KEEP] = relation.name in read
+        arena.vector(rb + at.R_CHANGED, 64)
+        cells[rb + at.R_STRATUM] = home[relation.name]
+        cells[rb + at.R_RULES] = relation.name in ruled
+        for position, key in enumerate(columns):
+            xb = int(cells[at.IDXS]) + index * at.XSZ
+            cells[xb + at.X_REL] = ids[relation.name]
+            cells[xb + at.X_NKEY] = len(key)
+            cells[xb + at.X_POS] = at.COLS + arity + position
+            cells[xb + at.X_SLOTS] = arena.block(32 * 4) // 2
+            cells[xb + at.X_CAP] = 32
+            cells[xb + at.X_COLS] = arena.block(len(key) * 2 + 2) // 2
+            start = int(cells[xb + at.X_COLS])
+            cells[start : start + len(key)] = key
+            index += 1
+
+
+class _Writer:
+    """The program as it is written; records refer to each other by offset."""
+
+    def __init__(self, plan: Plan, ids: dict[str, int], codes: Codes) -> None:
+        self.plan = plan
+        self.ids = ids
+        self.codes = codes
+        self.out: list[int] = [len(plan.stages), 0]
+        self.slots = 0
+        self.depth = 0
+        self.first_index = {}
+        number = 0
+        for relation in plan.relations:
+            self.first_index[relation.name] = number
+            number += len(plan.indexes[relation.name])
+
+    def program(self) -> Words:
+        """Write every stage; returns the program."""
+        stages = [self.stage(stage) for stage in self.plan.stages]
+        self.out[1] = self.put(stages)
+        return np.array(self.out, dtype=np.int32)
+
+    def put(self, values: Sequence[int]) -> int:
+        """Append a record; returns its offset."""
+        start = len(self.out)
+        self.out.extend(values)
+        return start
+
+    def stage(self, stage: Stage) -> int:
+        """A stratum record."""
+        relations = self.put([self.ids[name] for name in stage.relations])
+        offsets = {id(v): self.variant(stage, v) for v in (*stage.lower, *stage.const)}
+        ordered = sorted(stage.lower, key=lambda v: self.ids[v.relation or ""])
+        lower = [n for v in ordered for n in (self.ids[v.relation or ""], offsets[id(v)])]
+        same = self.by_relation(stage, stage.same)
+        rederive = self.by_relation(stage, stage.rederive)
+        groups = [self.put([len(g), *(offsets[id(v)] for v in g)]) for g in stage.full]
+        const = [offsets[id(v)] for v in stage.const]
+        return self.put(
+            [
+                int(stage.recursive), len(stage.relations), relations,
+                len(ordered), self.put(lower), same, rederive,
+                len(groups), self.put(groups), len(const), self.put(const), 0,
+            ]
+        )  # fmt: skip
+
+    def by_relation(self, stage: Stage, variants: Sequence[Variant]) -> int:
+        """Lists of variants (count first), one per relation of the stratum."""
+        lists = []
+        for name in stage.relations:
+            found = [self.variant(stage, v) for v in variants if v.relation == name]
+            lists.append(self.put([len(found), *found]))
+        return self.put(lists)
+
+    def variant(self, stage: Stage, variant: Variant) -> int:
+        """A variant record."""
+        slots = {slot: number for number, slot in enumerate(variant.slots)}
+        self.slots = max(self.slots, len(slots))
+        self.depth = max(self.depth, len(variant.clause.body))
+        head = self.put([n for arg in variant.clause.args for n in self.operand(arg, slots)])
+        match = self.binds(variant.binds, slots)
+        root = self.nodes(variant, slots)
+        before = [
+            self.ids[literal.relation]
+            for literal in variant.clause.body[: max(variant.trigger or 0, 0)]
+            if isinstance(literal, Match) and literal.relation not in stage.relations
+        ]
+        return self.put(
+            [
+                -1 if variant.relation is None else self.ids[variant.relation],
+                int(variant.negated), self.ids[variant.clause.head], root, head,
+                len(variant.binds), match, variant.clause.rule,
+                int(variant.relation in stage.relations), len(before), self.put(before),
+            ]
+        )  # fmt: skip
+
+    def nodes(self, variant: Variant, slots: dict[Slot, int]) -> int:
+        """The node records of a variant; returns the offset of node 0."""
+        starts = [self.put([0, 0, 0, 0]) for _ in variant.nodes]
+        for start, node in zip(starts, variant.nodes, strict=True):
+            self.node(start, node, starts, slots)
+        return starts[0]
+
+    def node(self, start: int, node: Node, starts: list[int], slots: dict[Slot, int]) -> None:
+        """Fill in one node record."""
+        checks = [self.check(check, slots) for check in node.checks]
+        candidates = [self.candidate(c, starts, slots) for c in node.candidates]
+        self.out[start : start + 4] = [
+            len(checks), self.put(checks), len(candidates), self.put(candidates)
+        ]  # fmt: skip
+
+    def candidate(self, option: Candidate, starts: list[int], slots: dict[Slot, int]) -> int:
+        """A candidate record."""
+        name = option.match.relation
+        arity = len(option.match.args)
+        if len(option.index) == arity:
+            method, index = at.BY_KEY, 0
+        elif option.index:
+            place = self.plan.indexes[name].index(option.index)
+            method, index = at.BY_INDEX, self.first_index[name] + place
+        else:
+            method, index = at.BY_SCAN, 0
+        keys = self.put([n for key in option.keys for n in self.operand(key, slots)])
+        binds = self.binds(option.binds, slots)
+        return self.put(
+            [
+                self.ids[name], method, index, option.sees.value, starts[option.child],
+                len(option.keys), keys, len(option.binds), binds,
+            ]
+        )  # fmt: skip
+
+    def check(self, check: Check, slots: dict[Slot, int]) -> int:
+        """A check record."""
+        literal = check.literal
+        if isinstance(literal, Absent):
+            args = [n for arg in literal.args for n in self.operand(arg, slots)]
+            return self.put(
+                [at.CHECK_ABSENT, self.ids[literal.relation], check.sees.value,
+                 len(literal.args), *args]
+            )  # fmt: skip
+        if isinstance(literal, Compare):
+            left, right = self.operand(literal.left, slots), self.operand(literal.right, slots)
+            if check.binds is not None:
+                source = right if literal.left == check.binds else left
+                return self.put([at.CHECK_MOVE, slots[check.binds], *source])
+            kind, op = VALUE_TYPES[literal.type], _COMPARISONS[literal.op]
+            return self.put([at.CHECK_COMPARE, kind, op, *left, *right])
+        return self.apply(literal, check.binds is not None, slots)
+
+    def apply(self, literal: Apply, binds: bool, slots: dict[Slot, int]) -> int:
+        """A functor application; a conversion to its own type is a move or a comparison."""
+        args = [n for arg in literal.args for n in self.operand(arg, slots)]
+        target = slots[literal.target]
+        kind = VALUE_TYPES[literal.type]
+        if literal.functor == f"to_{literal.type}":
+            if binds:
+                return self.put([at.CHECK_MOVE, target, *args])
+            return self.put([at.CHECK_COMPARE, kind, at.EQ, at.O_VAR, target, *args])
+        functor = _FUNCTORS.get(literal.functor)
+        if functor is None:
+            functor = _CONVERSIONS[literal.functor, literal.type]
+        return self.put(
+            [at.CHECK_CALL, kind, functor, int(binds), target, len(literal.args), *args]
+        )
+
+    def binds(
+        self, binds: Sequence[tuple[int, Argument, bool]], slots: dict[Slot, int]
+    ) -> int:
+        """Match triples: column, kind, argument."""
+        out: list[int] = []
+        for column, arg, is_new in binds:
+            kind, value = self.operand(arg, slots)
+            if kind == at.O_CONST:
+                out += [column, at.M_CONST, value]
+            else:
+                out += [column, at.M_BIND if is_new else at.M_VAR, value]
+        return self.put(out)
+
+    def operand(self, arg: Argument, slots: dict[Slot, int]) -> tuple[int, int]:
+        """An operand pair: kind and variable number or code."""
+        if isinstance(arg, Code):
+            return at.O_CONST, self.codes.code(arg.type, arg.value)
+        return at.O_VAR, slots[arg]

@@ -1,0 +1,47 @@
+"""Point and pattern reads of a committed relation.
+
+Invariant: reads never use the kernel's scratch words, so they may run beside a writer; an index
+is used only while none is at work, because buckets move. Results are codes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from deltafix.engine.codes import Codes
+from deltafix.engine.link import Linked
+from deltafix.engine.store import codes_where
+from deltafix.errors import FactError
+from deltafix.facts.schema import Schema, Value
+from deltafix.kernel import layout as at
+from deltafix.kernel.arena import Arena, Words
+from deltafix.kernel.edit import lookup
+
+__all__ = ["select"]
+
+
+def select(
+    arena: Arena, linked: Linked, codes: Codes, schema: Schema, pattern: tuple[Value | None, ...]
+) -> Words:
+    """Codes (n, arity) of the committed rows that fit the pattern (None: any value)."""
+    if len(pattern) != schema.arity:
+        message = f"{schema.show()} has {schema.arity} column(s), but {len(pattern)} were asked for"
+        raise FactError(message, relation=schema.relation, value=pattern)
+    number = linked.ids[schema.relation]
+    wanted: dict[int, int] = {}
+    for column, value in enumerate(pattern):
+        if value is None:
+            continue
+        checked = schema.check_value(schema.columns[column], 0, value)
+        code = codes.known(schema.types[column], checked)
+        if code is None:
+            return np.empty((0, schema.arity), dtype=np.int32)
+        wanted[column] = code
+    if len(wanted) == schema.arity:
+        key = np.array(list(wanted.values()), dtype=np.int32)
+        found = lookup(arena.words, arena.cells, key, number, 0, at.WAS)
+        return key.reshape(1, schema.arity)[: 1 if found >= 0 else 0]
+    table = codes_where(arena, number, at.WAS)
+    for column, code in wanted.items():
+        table = table[table[:, column] == code]
+    return table

@@ -1,0 +1,180 @@
+"""A transaction: edits in, one epoch, a Delta out.
+
+Life: open (edits go into the arena at once, seen by nobody), then committed or rolled back, then
+readable. Invariant: an error in any edit or in the epoch leaves the database as before the
+transaction began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from deltafix.engine.changes import Changes
+from deltafix.errors import MissingRowError, TransactionError
+from deltafix.facts.delta import Delta
+from deltafix.facts.schema import Row, Schema, show_row
+from deltafix.kernel import layout as at
+from deltafix.kernel.arena import Words
+from deltafix.kernel.edit import delete_rows, insert_rows, lookup
+
+if TYPE_CHECKING:
+    from deltafix.engine.database import Database
+
+__all__ = ["Transaction"]
+
+
+class Transaction:
+    """Made by `Database.transaction`; begins at once. Holds the writer's lock until it ends."""
+
+    def __init__(self, db: Database, missing: str) -> None:
+        if missing not in ("error", "ignore"):
+            raise ValueError(f'missing={missing!r}; one of "error", "ignore"')
+        self._db = db
+        self._missing = missing
+        self._changes: Changes | None = None
+        self._delta: Delta | None = None
+        self._state = "open"
+        db._begin(self)
+
+    def insert(self, relation: str, rows: Iterable[Row] | Any) -> int:
+        """Give rows to a relation; rows given before are no-ops. Returns how many were new.
+
+        Args:
+            relation: its name; derived relations take given rows too.
+            rows: tuples, a pyarrow Table or RecordBatch (or anything with
+                `__arrow_c_stream__`), or an integer array of shape (n, arity).
+
+        Raises:
+            UnknownRelationError, FactError, TypeMismatchError: nothing was inserted.
+        """
+        schema, codes, count = self._encode(relation, rows)
+        if count == 0:
+            return 0
+        arena = self._db._arena
+        number = self._db._linked.ids[schema.relation]
+        return int(insert_rows(arena.words, arena.cells, codes, number, count))
+
+    def delete(self, relation: str, rows: Iterable[Row] | Any) -> int:
+        """Take given rows from a relation. Returns how many were there.
+
+        A row that is only derived, or absent, is missing: an error, unless the transaction was
+        begun with `missing="ignore"`. Arguments as for `insert`.
+
+        Raises:
+            MissingRowError: names the first missing row; nothing was deleted.
+        """
+        schema, codes, count = self._encode(relation, rows)
+        if count == 0:
+            return 0
+        arena = self._db._arena
+        number = self._db._linked.ids[schema.relation]
+        if self._missing == "error":
+            for position in range(count):
+                found = lookup(arena.words, arena.cells, codes, number, position, at.GIVEN)
+                if found < 0:
+                    raise self._missing_row(schema, codes, position)
+        gone = int(delete_rows(arena.words, arena.cells, codes, number, count))
+        if gone < count and self._missing == "error":
+            width = schema.arity
+            table = codes.reshape(count, width)
+            unique, counts = np.unique(table, axis=0, return_counts=True)
+            twice = unique[counts > 1][:1]
+            insert_rows(arena.words, arena.cells, codes, number, count)
+            raise self._missing_row(schema, twice.reshape(-1), 0)
+        return gone
+
+    def commit(self) -> Delta:
+        """Run the epoch and return what changed. On an error everything is rolled back first."""
+        self._commit()
+        return self.delta
+
+    def rollback(self) -> None:
+        """Forget the edits; the database is as before."""
+        self._require_open()
+        self._state = "rolled back"
+        try:
+            self._db._rollback()
+        finally:
+            self._db._end()
+
+    @property
+    def delta(self) -> Delta:
+        """What the committed transaction changed, in every relation, net."""
+        if self._changes is None:
+            raise TransactionError(f"the transaction is {self._state}; a delta comes with commit")
+        if self._delta is None:
+            self._delta = self._changes.delta()
+        return self._delta
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        if self._state != "open":
+            return
+        if kind is None:
+            self._commit()
+        else:
+            self.rollback()
+
+    def __del__(self) -> None:
+        # A transaction that is dropped while open must not keep others out.
+        if getattr(self, "_state", None) == "open" and self._db._open is self:
+            self.rollback()
+
+    def _commit(self) -> None:
+        self._require_open()
+        try:
+            self._changes = self._db._commit()
+        except BaseException:
+            self.rollback()
+            raise
+        self._state = "committed"
+        self._db._end()
+
+    def _require_open(self) -> None:
+        if self._state != "open":
+            raise TransactionError(f"the transaction is {self._state} already")
+
+    def _encode(self, relation: str, rows: Iterable[Row] | Any) -> tuple[Schema, Words, int]:
+        self._require_open()
+        db = self._db
+        schema = db._schema(relation)
+        if isinstance(rows, np.ndarray):
+            return self._encode_array(schema, rows)
+        if not isinstance(rows, list | tuple | set | frozenset):
+            from deltafix.facts.arrow import check_table, is_tabular  # noqa: PLC0415
+
+            if is_tabular(rows):
+                table = check_table(schema, rows)
+                return schema, db._codes.encode_table(schema, table), table.num_rows
+        checked = schema.check_rows(rows)
+        return schema, db._codes.encode_rows(schema, checked), len(checked)
+
+    def _encode_array(self, schema: Schema, rows: Any) -> tuple[Schema, Words, int]:
+        db = self._db
+        whole = all(kind in ("number", "unsigned") for kind in schema.types)
+        signed = rows.dtype.kind == "i" and "unsigned" not in schema.types
+        if whole and signed and rows.ndim == 2 and rows.shape[1] == schema.arity:
+            return schema, db._codes.encode_array(schema, rows), len(rows)
+        from deltafix.facts.arrow import check_array  # noqa: PLC0415
+
+        table = check_array(schema, rows)
+        return schema, db._codes.encode_table(schema, table), len(rows)
+
+    def _missing_row(self, schema: Schema, codes: Words, position: int) -> MissingRowError:
+        width = schema.arity
+        row = self._db._codes.rows(
+            schema, codes[position * width : (position + 1) * width].reshape(1, width)
+        )[0]
+        message = (
+            f"cannot delete {show_row(schema.relation, row)}: it is not a given row "
+            f'(row {position} of this call); `missing="ignore"` would skip it'
+        )
+        return MissingRowError(message)

@@ -1,0 +1,109 @@
+"""Reserved memory: one range of addresses, seen as int32 words and int64 cells.
+
+The range is reserved, not allocated: a page exists once it is touched, so tables can be given
+room to grow without moving and without cost. Past the first 64 MiB, large pages are asked for
+(measured: docs/kernel.md, "Large pages"). Invariant: `words` and `cells` view the same range for
+the arena's whole life; pages of discarded blocks go back to the system between runs.
+Unix only: it needs MAP_NORESERVE (Linux, macOS).
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+
+import numpy as np
+import numpy.typing as npt
+
+from deltafix.kernel import layout as at
+
+__all__ = ["Arena", "Cells", "Words"]
+
+Words = npt.NDArray[np.int32]
+Cells = npt.NDArray[np.int64]
+
+_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
+_SMALL_PAGES = 64 << 20
+_DEAD_BLOCKS = 512
+
+
+class Arena:
+    """A reservation with an empty header. `reserve` is in bytes (default: 16 times the memory)."""
+
+    def __init__(self, reserve: int | None = None) -> None:
+        self._map = _reserve(reserve or 16 * _physical_memory())
+        size = len(self._map)
+        self.words: Words = np.frombuffer(self._map, dtype=np.int32)
+        self.cells: Cells = self.words.view(np.int64)
+        if hasattr(mmap, "MADV_HUGEPAGE") and size > _SMALL_PAGES:
+            self._map.madvise(mmap.MADV_HUGEPAGE, _SMALL_PAGES, size - _SMALL_PAGES)
+        cells = self.cells
+        cells[at.BUMP] = (at.FIRST_WORD + 15) // 16 * 16
+        cells[at.LIMIT] = size // 4
+        cells[at.DEAD] = self.block(_DEAD_BLOCKS * 4) // 2
+        cells[at.DEAD + 2] = _DEAD_BLOCKS
+        self.vector(at.Q, 64)
+        self.vector(at.J, 192)
+        self.vector(at.HEAP, 64)
+        self.vector(at.DELTA, 64)
+        self.vector(at.WIDE, 64)
+        self.vector(at.SYM, 64)
+        cells[at.WIDE_SLOTS] = self.block(256) // 2
+        cells[at.WIDE_CAP] = 128
+        cells[at.BUCKETS] = self.block(4096)
+        cells[at.BUCKET_CAP] = 1024
+        cells[at.QUOTA] = 1 << 62
+
+    def block(self, words: int) -> int:
+        """Take a block of zeroed words; returns its first word."""
+        start = int(self.cells[at.BUMP])
+        end = start + (words + 15) // 16 * 16
+        if end > int(self.cells[at.LIMIT]):
+            raise MemoryError("the arena's reservation is used up")
+        self.cells[at.BUMP] = end
+        return start
+
+    def vector(self, cell: int, capacity: int) -> None:
+        """Set up an empty vector of cells at header cell `cell`."""
+        self.cells[cell] = self.block(capacity * 2) // 2
+        self.cells[cell + 1] = 0
+        self.cells[cell + 2] = capacity
+
+    def take(self, cell: int) -> Cells:
+        """The contents of the vector at header cell `cell`, as a view."""
+        start = int(self.cells[cell])
+        return self.cells[start : start + int(self.cells[cell + 1])]
+
+    def release(self) -> None:
+        """Give the pages of discarded blocks back to the system."""
+        count = int(self.cells[at.DEAD + 1])
+        if count == 0:
+            return
+        start = int(self.cells[at.DEAD])
+        page = mmap.PAGESIZE
+        for k in range(count):
+            first = int(self.cells[start + 2 * k]) * 4
+            end = first + int(self.cells[start + 2 * k + 1]) * 4
+            first = (first + page - 1) // page * page
+            end = end // page * page
+            if end > first and hasattr(mmap, "MADV_DONTNEED"):
+                self._map.madvise(mmap.MADV_DONTNEED, first, end - first)
+        self.cells[at.DEAD + 1] = 0
+
+
+def _physical_memory() -> int:
+    """Bytes of memory in this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _reserve(size: int) -> mmap.mmap:
+    """Reserve a range; halves the wish where an address-space limit refuses it."""
+    size = max(size, 1 << 28) // mmap.PAGESIZE * mmap.PAGESIZE
+    while True:
+        try:
+            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
+            return mmap.mmap(-1, size, flags=flags)
+        except (OSError, ValueError) as error:
+            if size <= 1 << 28:
+                raise MemoryError("cannot reserve 256 MiB of address space") from error
+            size //= 2
