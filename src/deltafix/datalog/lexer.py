@@ -72,7 +72,8 @@ _CPP: Final = re.compile(r"#(?:\\\r?\n|[^\n])*")
 class Token:
     """One token: its kind, its spelling, its value (literals), and its place.
 
-    `kind` is `ident`, `number`, `unsigned`, `float`, `string`, `punct`, `directive`, `cpp`, `end`.
+    `kind` is `ident`, `number`, `unsigned`, `float`, `string`, `punct`, `directive`, `cpp`, `end`,
+    and `comment` when asked for.
     """
 
     kind: str
@@ -98,8 +99,9 @@ class Token:
 
 
 class _Lexer:
-    def __init__(self, source: Source, start: int, stop: int) -> None:
+    def __init__(self, source: Source, start: int, stop: int, comments: bool) -> None:
         self.source = source
+        self.comments = comments
         self.position = start
         self.stop = stop
         self.tokens: list[Token] = []
@@ -138,7 +140,7 @@ class _Lexer:
     def take(self, match: re.Match[str], start: int, end: int) -> None:
         kind = match.lastgroup
         text = match.group()
-        if kind in ("space", "comment"):
+        if kind == "space" or (kind == "comment" and not self.comments):
             return
         if kind == "open_comment":
             self.position = self.stop
@@ -211,12 +213,12 @@ class _Lexer:
 
 
 def tokenize(
-    source: Source, start: int = 0, stop: int | None = None
+    source: Source, start: int = 0, stop: int | None = None, comments: bool = False
 ) -> tuple[list[Token], list[Diagnostic]]:
     """The tokens of `source[start:stop]` in order, without an end token, and what was wrong.
 
-    Linear in the text, whatever the text is.
+    With `comments` those are tokens too, of kind `comment`. Linear in the text, whatever it is.
     """
-    lexer = _Lexer(source, start, len(source.text) if stop is None else stop)
+    lexer = _Lexer(source, start, len(source.text) if stop is None else stop, comments)
     lexer.run()
     return lexer.tokens, lexer.found

@@ -38,13 +38,14 @@ class TypeSyntax:
 
 @dataclass(slots=True)
 class Syntax:
-    """What a text says, in text order."""
+    """What a text says, in text order; `starts` are the first tokens of its items."""
 
     relations: list[RelationDecl] = field(default_factory=list)
     rules: list[Rule] = field(default_factory=list)
     directives: list[Directive] = field(default_factory=list)
     types: list[TypeSyntax] = field(default_factory=list)
     pragmas: list[tuple[str, str]] = field(default_factory=list)
+    starts: list[Token] = field(default_factory=list)
 
 
 class Parser(ClauseParser):
@@ -60,6 +61,7 @@ class Parser(ClauseParser):
         while self.token.kind != END:
             before = self.position
             start = self.token
+            self.out.starts.append(start)
             self.depth = 0
             try:
                 self.item()

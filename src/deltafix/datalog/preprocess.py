@@ -38,11 +38,15 @@ class _Macro:
 
 @dataclass(slots=True)
 class Preprocessed:
-    """Tokens to parse, what went wrong, and every text read (by path, for error carets)."""
+    """Tokens to parse, what went wrong, every text read (by path), and tokens left out.
+
+    `skipped` are the tokens that a false `#ifdef` or `#ifndef` hides.
+    """
 
     tokens: list[Token] = field(default_factory=list)
     found: list[Diagnostic] = field(default_factory=list)
     sources: dict[str | None, str] = field(default_factory=dict)
+    skipped: list[Token] = field(default_factory=list)
 
 
 class _Preprocessor:
@@ -69,6 +73,7 @@ class _Preprocessor:
                 self.directive(token, conditions, active)
                 position += 1
             elif not active:
+                self.out.skipped.append(token)
                 position += 1
             elif token.kind == "ident" and token.text in self.macros:
                 position = self.expand(tokens, position, token, self.out.tokens, frozenset())
