@@ -7,7 +7,6 @@ from importlib.resources import files
 from typing import Any
 
 import oracle
-
 from deltafix.analyses.dead_code.extract import extract
 from deltafix.analyses.dead_code.policy import policy_facts
 from deltafix.datalog.program import Program

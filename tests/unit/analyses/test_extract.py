@@ -17,6 +17,8 @@ from deltafix.analyses.dead_code.facts import (
 )
 from deltafix.analyses.dead_code.modules import module_of
 
+GUARD = 'if __name__ == "__main__"'
+
 
 def facts_of(source: str, *relations: str, path: str = "m.py", prefix: str = "") -> list[tuple]:
     """The rows of some relations as (relation, *row), sorted."""
@@ -334,10 +336,10 @@ def test_all_in_every_form_people_write() -> None:
 @pytest.mark.parametrize(
     ("path", "source", "expected"),
     [
-        ("m.py", 'if __name__ == "__main__":\n    f()', [("given_root", "m", 'if __name__ == "__main__"')]),
+        ("m.py", GUARD + ":\n    f()", [("given_root", "m", GUARD)]),
         ("p/__main__.py", "", [("given_root", "p.__main__", "entry point __main__.py")]),
         ("setup.py", "", [("given_root", "setup", "entry point setup.py")]),
-        ("m.py", "def f(): pass  # deltafix: keep", [("given_root", "m:f", "marked in the source")]),
+        ("m.py", "def f(): ...  # deltafix: keep", [("given_root", "m:f", "marked in the source")]),
         ("m.py", "x = 1  # noqa: dead", [("given_root", "m:x", "marked in the source")]),
         ("m.py", "@d  # noqa: dead, E501\ndef f():\n    pass",
          [("given_root", "m:f", "marked in the source")]),
@@ -370,7 +372,9 @@ def test_entry_points_of_a_project_file() -> None:
         plain = "shop.plugin"
         odd = 3
     """
-    assert facts_of(source, "given_root", "imports", "uses", "attribute", path="pyproject.toml") == [
+    assert facts_of(
+        source, "given_root", "imports", "uses", "attribute", path="pyproject.toml"
+    ) == [
         ("attribute", "pyproject.toml", "open"),
         ("given_root", "pyproject.toml", "entry points of the project"),
         ("imports", "pyproject.toml", "shop.cli"),

@@ -35,12 +35,8 @@ class Baseline:
         """Read a baseline file. Raises SourceError saying what is wrong with it."""
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
-            if document["version"] != _VERSION:
-                raise SourceError(
-                    f"{path}: baseline version {document['version']!r}; this deltafix reads "
-                    f"version {_VERSION}. Write it anew with --write-baseline"
-                )
-            return cls(frozenset((str(e["path"]), str(e["symbol"])) for e in document["dead"]))
+            version = document["version"]
+            entries = frozenset((str(e["path"]), str(e["symbol"])) for e in document["dead"])
         except OSError as error:
             raise SourceError(f"cannot read the baseline {path}: {error.strerror}") from error
         except (ValueError, LookupError, TypeError) as error:
@@ -48,6 +44,12 @@ class Baseline:
                 f"{path} is not a baseline: {type(error).__name__}: {error}. "
                 "Write one with --write-baseline"
             ) from error
+        if version != _VERSION:
+            raise SourceError(
+                f"{path}: baseline version {version!r}; this deltafix reads version {_VERSION}. "
+                "Write it anew with --write-baseline"
+            )
+        return cls(entries)
 
     def write(self, path: Path) -> None:
         """Write the file, sorted by path and symbol. Raises SourceError."""

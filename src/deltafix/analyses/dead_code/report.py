@@ -97,7 +97,10 @@ class Change:
         lines += [f"  {path}: not read, its old facts are kept: {why}"
                   for path, why in self.unreadable.items()]  # fmt: skip
         lines += [f"  became dead   {line}" for line in _findings(self.became_dead)]
-        lines += [f"  became alive  {line}" for line in _findings(self.became_alive)]
+        lines += [
+            f"  became alive  {one.path}:{one.line}: {one.kind} {one.symbol}"
+            for one in self.became_alive
+        ]
         lines += [f"  gone          {symbol} (it was dead)" for symbol in self.gone]
         if not (self.became_dead or self.became_alive or self.gone):
             lines.append("  no symbol became dead or alive")

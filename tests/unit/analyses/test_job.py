@@ -1,0 +1,234 @@
+"""The job: files in and out, and exactly what became dead or alive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dead_code_oracle
+from deltafix.analyses.dead_code.extract import extract
+from deltafix.analyses.dead_code.facts import Fragment
+from deltafix.analyses.dead_code.findings import Finding
+from deltafix.analyses.dead_code.job import DeadCode
+from deltafix.errors import DeltafixError
+
+MAIN = 'if __name__ == "__main__": '
+
+
+@pytest.fixture
+def job() -> Iterator[DeadCode]:
+    with DeadCode() as made:
+        yield made
+
+
+def fragments(**sources: str) -> list[Fragment]:
+    """Fragments of modules given by name."""
+    return [extract(f"{name}.py", text.encode()) for name, text in sources.items()]
+
+
+def names(findings: tuple[Finding, ...] | list[Finding]) -> list[str]:
+    return [finding.symbol for finding in findings]
+
+
+def test_removing_a_call_buries_what_only_it_needed(job: DeadCode) -> None:
+    lib = "def f(): return g()\ndef g(): return h()\ndef h(): ...\ndef k(): return h()"
+    job.update(fragments(lib=lib, main=f"import lib\n{MAIN}lib.f(); lib.k()"))
+    assert job.dead() == []
+
+    change = job.update(fragments(main=f"import lib\n{MAIN}lib.k()"))
+    assert names(change.became_dead) == ["lib:f", "lib:g"]  # not h: k still needs it
+    assert change.became_alive == ()
+    # The one fact that went is the reference; the candidate import of lib.f went with it.
+    assert (change.work.facts_removed, change.work.facts_added) == (2, 0)
+    assert change.work.touched < job.fact_count
+
+    change = job.update(fragments(main=f"import lib\n{MAIN}lib.f(); lib.k()"))
+    assert names(change.became_alive) == ["lib:f", "lib:g"]
+    assert (change.became_dead, change.gone) == ((), ())
+    job.check_invariants()
+
+
+def test_a_cycle_that_loses_its_root_dies(job: DeadCode) -> None:
+    cycle = "def a(): b()\ndef b(): c()\ndef c(): a()"
+    job.update(fragments(lib=cycle, main=f"import lib\n{MAIN}lib.b()"))
+    assert job.dead() == []
+    change = job.update(fragments(main=f"import lib\n{MAIN}pass"))
+    assert names(change.became_dead) == ["lib:a", "lib:b", "lib:c"]
+
+
+def test_a_fact_that_two_files_state_survives_the_loss_of_one(job: DeadCode) -> None:
+    # src/m.py and m.py are both module m, and both say that m is alive and refers to lib.f.
+    main = f"import lib\n{MAIN}lib.f()"
+    both = [extract("src/m.py", main.encode()), extract("m.py", main.encode())]
+    job.update([*fragments(lib="def f(): ..."), *both])
+    assert job.dead() == []
+
+    change = job.update([], ["src/m.py"])
+    assert (change.became_dead, change.work.facts_added) == ((), 0)
+    assert change.work.facts_removed > 0  # what only src/m.py said: that it is importable as src.m
+    job.check_invariants()
+
+    change = job.update([], ["m.py"])
+    assert names(change.became_dead) == ["lib", "lib:f"]
+    job.check_invariants()
+
+
+def test_a_deleted_file_takes_its_dead_symbols_along(job: DeadCode) -> None:
+    job.update(fragments(a="def f(): ...", b=f"import a\n{MAIN}a.f()", c="def lost(): ..."))
+    assert names(job.dead()) == ["c", "c:lost"]
+    change = job.update([], ["c.py"])
+    assert change.gone == ("c", "c:lost")
+    assert (change.became_alive, job.dead()) == ((), [])
+    change = job.update([], ["b.py"])
+    assert names(change.became_dead) == ["a", "a:f"]
+    assert job.paths == ["a.py"]
+
+
+def test_a_renamed_file_moves_its_findings(job: DeadCode) -> None:
+    body = "def unused(): ...\n" + MAIN + "pass"
+    job.update(fragments(old=body))
+    change = job.update(fragments(new=body), ["old.py"])
+    assert names(change.became_dead) == ["new:unused"]
+    assert change.gone == ("old:unused",)
+    assert [(f.path, f.line) for f in job.dead()] == [("new.py", 1)]
+
+
+def test_a_file_that_breaks_keeps_its_facts_until_it_is_whole_again(job: DeadCode) -> None:
+    job.update(fragments(lib="def f(): ...", main=f"import lib\n{MAIN}lib.f()"))
+    change = job.update(fragments(main="def broken(:"))
+    assert list(change.unreadable) == ["main.py"]
+    assert (change.work.facts_added, change.work.facts_removed, change.work.touched) == (0, 0, 0)
+    assert job.dead() == []
+    assert job.errors == {"main.py": "line 1: invalid syntax"}
+    assert len(job.notes()) == 1
+
+    change = job.update(fragments(main=MAIN + "pass"))
+    assert names(change.became_dead) == ["lib", "lib:f"]
+    assert job.errors == {}
+
+    job.update(fragments(main="def broken(:"))
+    job.update([], ["main.py"])
+    assert (job.errors, job.paths) == ({}, ["lib.py"])
+
+
+def test_a_broken_file_does_not_stop_the_others(job: DeadCode) -> None:
+    job.update(fragments(bad="\x00", lib="def f(): ...", main=f"import lib\n{MAIN}lib.f()"))
+    assert (list(job.errors), job.paths) == (["bad.py"], ["lib.py", "main.py"])
+    assert job.dead() == []
+
+
+def test_moving_code_within_a_file_changes_no_fact(job: DeadCode) -> None:
+    job.update(fragments(m="def f(): ...\n" + MAIN + "pass"))
+    change = job.update(fragments(m="\n\n\ndef f(): ...\n" + MAIN + "pass"))
+    assert (change.work.facts_added, change.work.facts_removed, change.became_dead) == (0, 0, ())
+    assert [finding.line for finding in job.dead()] == [4]
+
+
+def test_saving_without_a_change_does_nothing(job: DeadCode) -> None:
+    sources = {"m": "def f(): ...\n" + MAIN + "pass"}
+    job.update(fragments(**sources))
+    change = job.update(fragments(**sources))
+    assert replace(change.work, seconds=0.0, files=0) == replace(
+        change.work, files=0, facts_added=0, facts_removed=0, touched=0, seconds=0.0
+    )
+
+
+def test_an_update_that_fails_leaves_everything_as_it_was(
+    job: DeadCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job.update(fragments(lib="def f(): ...", main=f"import lib\n{MAIN}lib.f()"))
+
+    def refuse(_: object) -> None:
+        raise DeltafixError("no")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(job, "_commit", refuse)
+        with pytest.raises(DeltafixError, match="no"):
+            job.update(fragments(main="pass", new="def g(): ..."), ["lib.py"])
+    assert job.paths == ["lib.py", "main.py"]
+    assert job.dead() == []
+    job.check_invariants()
+
+
+def test_roots_by_pattern_and_by_policy() -> None:
+    tree = fragments(a="def f(): g()\ndef g(): ...\ndef _h(): ...", b="def x(): ...")
+    with DeadCode(roots=["a:f"]) as job:
+        job.update(tree)
+        assert names(job.dead()) == ["a:_h", "b", "b:x"]
+    with DeadCode(roots=["public"]) as job:
+        job.update(tree)
+        assert names(job.dead()) == ["a:_h"]
+    with DeadCode(roots=["a:*", "b*"]) as job:
+        job.update(tree)
+        assert job.dead() == []
+
+
+def test_without_any_root_it_says_so(job: DeadCode) -> None:
+    job.update(fragments(a="def f(): ..."))
+    assert "--roots public" in job.notes()[0]
+    job.update(fragments(b=MAIN + "pass"))
+    assert job.notes() == ()
+
+
+def test_decorators_that_the_user_knows_to_be_pure() -> None:
+    tree = fragments(a="import lib\n@lib.timed\ndef f(): ...\n" + MAIN + "pass")
+    with DeadCode() as job:
+        job.update(tree)
+        assert job.dead() == []
+    with DeadCode(pure_decorators=["lib.timed"]) as job:
+        job.update(tree)
+        assert names(job.dead()) == ["a:f"]
+
+
+def test_why_gives_the_chain_of_the_present_state(job: DeadCode) -> None:
+    job.update(
+        fragments(lib="def f(): return g()\ndef g(): ...", main=f"import lib\n{MAIN}lib.f()")
+    )
+    chain = [step.symbol for step in job.explainer().chain("lib:g")]
+    assert chain == ["main", "lib:f", "lib:g"]
+    assert set(job.explainer().steps) == {row[0] for row in job.rows("alive")}
+    job.update(fragments(main=MAIN + "pass"))
+    assert job.explainer().chain("lib:g") == []
+
+
+LINES = (
+    "import a", "import b", "from a import f", "from b import f as g", "from . import c",
+    "from c import *", "def f(): g()", "def g(): a.f()", "def h(): h()", "x = [f, g]",
+    "class K(a.K):\n    def f(self): self.m()\n    def m(self): ...", "class K:\n    x = f",
+    "b.g()", "x.m()", "__all__ = ['f', 'K']", MAIN + "g()", "getattr(x, 'h')", "def broken(:",
+    "@a.f\ndef r(): g()", "def k(): return globals()", "import c as a",
+)  # fmt: skip
+
+sources_ = st.lists(st.sampled_from(LINES), max_size=5).map("\n".join)
+edits = st.lists(
+    st.tuples(st.sampled_from(["a.py", "b.py", "c.py", "c/__init__.py"]), st.none() | sources_),
+    min_size=1,
+    max_size=6,
+)
+
+
+@settings(max_examples=40)
+@given(edits)
+def test_oracle_after_random_edits_every_view_equals_recomputation(
+    script: list[tuple[str, str | None]],
+) -> None:
+    tree: dict[str, str] = {}
+    with DeadCode() as job:
+        for path, text in script:
+            if text is None:
+                tree.pop(path, None)
+                job.update([], [path])
+            else:
+                fragment = extract(path, text.encode())
+                if fragment.error is None:
+                    tree[path] = text
+                job.update([fragment])
+            expected = dead_code_oracle.evaluate(tree)
+            for view in ("dead", "live", "foreign"):
+                assert set(job.rows(view)) == expected[view]
+            job.check_invariants()
+            assert {(name,) for name in job.explainer().steps} == expected["alive"]

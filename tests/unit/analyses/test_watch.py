@@ -1,0 +1,212 @@
+"""Watching and the command line, without Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from deltafix.analyses.dead_code.batch import read_fragments
+from deltafix.analyses.dead_code.files import Tree
+from deltafix.analyses.dead_code.job import DeadCode
+from deltafix.analyses.dead_code.report import Change
+from deltafix.analyses.dead_code.watch import Watcher, watch
+from deltafix.cli import main as command_line
+
+MAIN = 'if __name__ == "__main__": '
+LIB = "def f(): g()\ndef g(): ...\ndef h(): ...\n"
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    root = tmp_path / "tree"
+    root.mkdir()
+    (root / "lib.py").write_text(LIB)
+    (root / "main.py").write_text(f"import lib\n{MAIN}lib.f()\n")
+    return root
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    def call(*arguments: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            command_line.main(["dead-code", *map(str, arguments)])
+        printed = capsys.readouterr()
+        return int(ended.value.code or 0), printed.out, printed.err
+
+    return call
+
+
+def test_watching_tells_of_each_save_once(tree: Path) -> None:
+    told: list[Change] = []
+    edits = iter(
+        [
+            lambda: None,
+            lambda: (tree / "main.py").write_text(f"import lib\n{MAIN}lib.h() or 1\n"),
+            lambda: (tree / "main.py").write_text("def broken(:"),
+            (tree / "lib.py").unlink,
+            lambda: None,
+        ]
+    )
+
+    def wait() -> bool:
+        edit = next(edits, None)
+        if edit is not None:
+            edit()
+        return edit is not None
+
+    with DeadCode() as job:
+        watcher = Watcher(Tree.at(tree), job)
+        watcher.poll()
+        watch(watcher, wait, told.append)
+    assert [(c.changed, c.deleted) for c in told] == [
+        (("main.py",), ()),
+        (("main.py",), ()),
+        ((), ("lib.py",)),
+    ]
+    assert [f.symbol for f in told[0].became_dead] == ["lib:f", "lib:g"]
+    assert [f.symbol for f in told[0].became_alive] == ["lib:h"]
+    assert list(told[1].unreadable) == ["main.py"]
+    assert told[2].gone == ("lib:f", "lib:g")
+
+
+def test_only_the_first_look_and_large_changes_go_the_way_for_many_files(tree: Path) -> None:
+    asked: list[int] = []
+    at = Tree.at(tree)
+
+    def many(paths: object) -> list:
+        asked.append(len(list(paths)))  # type: ignore[call-overload]
+        return list(read_fragments(at, list(paths)))  # type: ignore[call-overload]
+
+    with DeadCode() as job:
+        watcher = Watcher(at, job, many)
+        assert watcher.poll() is not None
+        assert watcher.poll() is None
+        (tree / "lib.py").write_text(LIB + "\n")
+        watcher.poll()
+        assert asked == [2]
+        for number in range(250):
+            (tree / f"m{number}.py").write_text("")
+        watcher.poll()
+        assert asked == [2, 250]
+
+
+def test_an_update_that_fails_is_tried_again_at_the_next_look(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with DeadCode() as job:
+        watcher = Watcher(Tree.at(tree), job)
+        with monkeypatch.context() as patch:
+            patch.setattr(job, "_commit", lambda _: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                watcher.poll()
+        watcher.poll()
+        assert [f.symbol for f in job.dead()] == ["lib:h"]
+
+
+def test_dead_symbols_give_exit_code_one_and_none_gives_zero(tree: Path, run: Callable) -> None:
+    code, out, err = run(tree, "--local")
+    assert (code, err) == (1, "")
+    assert out.splitlines()[0] == "lib.py:3: dead function lib:h (90%)"
+    assert "\x1b" not in out
+    (tree / "lib.py").write_text("def f(): ...")
+    assert run(tree, "--local")[0] == 0
+
+
+def test_json_is_one_document_that_says_the_same(tree: Path, run: Callable) -> None:
+    code, out, _ = run(tree, "--local", "--format", "json", "--quiet")
+    data = json.loads(out)
+    assert code == 1
+    assert [finding["symbol"] for finding in data["dead"]] == ["lib:h"]
+    assert (data["files"], data["symbols"], data["unreadable"]) == (2, 5, {})
+
+
+def test_a_baseline_silences_what_it_knows_and_nothing_else(tree: Path, run: Callable) -> None:
+    baseline = tree / "known.json"
+    assert run(tree, "--local", "--write-baseline", baseline)[0] == 0
+    code, out, _ = run(tree, "--local", "--baseline", baseline)
+    assert code == 0
+    assert out.startswith("0 dead symbols and 1 known from the baseline")
+    (tree / "main.py").write_text(f"import lib\n{MAIN}pass\n")
+    code, out, _ = run(tree, "--local", "--baseline", baseline)
+    assert code == 1
+    assert [line.split()[3] for line in out.splitlines()[:-1]] == ["lib:f", "lib:g"]
+    (tree / "main.py").write_text(f"import lib\n{MAIN}lib.f(), lib.h()\n")
+    code, out, _ = run(tree, "--local", "--baseline", baseline)
+    assert code == 0
+    assert "1 baseline entry no longer dead" in out
+
+
+def test_why_is_answered_for_living_dead_and_unknown_symbols(tree: Path, run: Callable) -> None:
+    code, out, _ = run(tree, "--local", "--why", "g")
+    assert code == 0
+    assert out.splitlines()[-2:] == ["  main refers to lib:f", "  lib:f refers to lib:g"]
+    assert run(tree, "--local", "--why", "lib:h")[1] == "lib:h is dead: nothing refers to it\n"
+    code, _, err = run(tree, "--local", "--why", "nothing")
+    assert (code, err) == (2, "error[DF652]: there is no symbol 'nothing'\n")
+    (tree / "other.py").write_text("def g(): ...")
+    code, _, err = run(tree, "--local", "--why", "g")
+    assert (code, err) == (2, "error[DF652]: 'g' fits 2 symbols: lib:g, other:g\n")
+
+
+def test_options_that_choose_what_is_alive(tree: Path, run: Callable) -> None:
+    assert run(tree, "--local", "--roots", "public")[0] == 0
+    assert run(tree, "--local", "--roots", "lib:h")[0] == 0
+    assert run(tree, "--local", "--min-confidence", "91")[0] == 0
+    assert run(tree, "--local", "--exclude", "main.py")[0] == 1
+    (tree / "test_lib.py").write_text("import lib\ndef test_h(): lib.h()")
+    assert run(tree, "--local")[0] == 0
+    assert run(tree, "--local", "--no-tests")[0] == 1
+
+
+def test_a_broken_file_is_reported_and_the_run_goes_on(tree: Path, run: Callable) -> None:
+    (tree / "bad.py").write_bytes(b"\xff\xfe")
+    code, out, _ = run(tree, "--local")
+    assert code == 1
+    lines = out.splitlines()
+    assert lines[0] == "lib.py:3: dead function lib:h (90%)"
+    assert lines[1].startswith("bad.py: not read: ")
+    assert lines[2] == "note: what only an unread file uses may be reported dead"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("{missing}", "--local"),
+        ("{tree}", "--local", "--baseline", "{missing}"),
+        ("{tree}", "--watch", "--why", "x"),
+        ("{tree}", "--watch", "--write-baseline", "x"),
+        ("{tree}", "--format", "xml"),
+    ],
+)
+def test_bad_input_is_exit_code_two_and_one_message(
+    tree: Path, run: Callable, arguments: tuple[str, ...]
+) -> None:
+    places = {"tree": str(tree), "missing": str(tree / "missing")}
+    code, out, err = run(*(argument.format(**places) for argument in arguments))
+    assert (code, out) == (2, "")
+    assert "Traceback" not in err
+    assert err
+
+
+def test_watching_from_the_command_line_ends_with_an_interrupt(
+    tree: Path, run: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saves = iter([f"import lib\n{MAIN}lib.h()\n", f"import lib\n{MAIN}lib.f(), lib.h()\n"])
+
+    def sleep(_: float) -> None:
+        text = next(saves, None)
+        if text is None:
+            raise KeyboardInterrupt
+        (tree / "main.py").write_text(text)
+
+    monkeypatch.setattr("deltafix.cli.dead_code.time.sleep", sleep)
+    code, out, err = run(tree, "--local", "--watch", "--format", "json")
+    documents = [json.loads(line) for line in out.splitlines()]
+    assert code == 0  # at the end nothing is dead any more
+    assert [one["event"] for one in documents] == ["report", "change", "change"]
+    assert [f["symbol"] for f in documents[1]["became_dead"]] == ["lib:f", "lib:g"]
+    assert [f["symbol"] for f in documents[2]["became_alive"]] == ["lib:f", "lib:g"]
+    assert "Ctrl-C ends" in err
