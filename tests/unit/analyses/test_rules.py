@@ -255,6 +255,12 @@ def test_computed_access() -> None:
     check([], {"a.py": "def f(): ...", "m.py": f"import a\n{MAIN}getattr(a, n)()"})
 
 
+def test_locals_reaches_what_the_block_defines() -> None:
+    source = "def f():\n    def g(): ...\n    return {}\ndef h(): ...\n" + MAIN + "f()"
+    check(["m:f.<locals>.g", "m:h"], {"m.py": source.format("{}")})
+    check(["m:h"], {"m.py": source.format("locals()")})
+
+
 def test_tests_are_roots_unless_switched_off() -> None:
     tree = {
         "lib.py": "def only_tested(): ...",
@@ -296,6 +302,12 @@ def test_public_names_of_a_library_are_roots_on_request() -> None:
                 def _area(self): ...
                 def _unused(self): ...
             def _private(): ...
+            class _Handed:
+                def open(self): ...
+                def _closed(self): ...
+            def make(): return _Handed()
+            class _Unused:
+                def open(self): ...
             """,
     }
     check(
@@ -304,7 +316,10 @@ def test_public_names_of_a_library_are_roots_on_request() -> None:
             "p._impl:unused",
             "p.listed:b",
             "p.shapes:Shape._unused",
+            "p.shapes:_Handed._closed",
             "p.shapes:_Base._internal",
+            "p.shapes:_Unused",
+            "p.shapes:_Unused.open",
             "p.shapes:_private",
         ],
         tree,

@@ -41,7 +41,7 @@ INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "attribute": ("user", "name"),
         "prefix": ("user", "start"),
         "name_prefix": ("name", "start"),
-        "dynamic": ("user", "module"),
+        "dynamic": ("user", "owner"),
         "reexports": ("module", "name", "path", "original"),
         "binds": ("module", "name", "path"),
         "stars": ("module", "path"),

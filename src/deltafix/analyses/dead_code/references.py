@@ -23,7 +23,7 @@ _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _ENTRY = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)")
 _BY_NAME = frozenset({"getattr", "hasattr", "setattr", "delattr", "methodcaller", "attrgetter"})
 _NAMESPACE = frozenset({"globals", "eval", "exec"})
-_LOCAL_NAMESPACE = frozenset({"locals", "vars", "dir"})  # the module's own when called there
+_LOCAL_NAMESPACE = frozenset({"locals", "vars", "dir"})  # of the block they are called in
 _MEMBERS = frozenset({"getattr", "vars", "dir", "getmembers"})  # of their first argument
 _TYPE_TEXT = frozenset({"cast", "TypeVar", "NewType", "ForwardRef"})
 
@@ -153,10 +153,10 @@ class References(ast.NodeVisitor):
         if last in _BY_NAME or (last == "object" and _is_patch(called)):
             for argument in node.args:
                 self._attribute_text(argument)
-        elif last in _NAMESPACE or (
-            last in _LOCAL_NAMESPACE and not node.args and self.scope.kind == "module"
-        ):
+        elif last in _NAMESPACE:
             self.emit("dynamic", self.user, self.module.canonical)
+        elif last in _LOCAL_NAMESPACE and not node.args:
+            self.emit("dynamic", self.user, self.scope.owner)
         elif last in {"import_module", "__import__"} and node.args:
             target = node.args[0]
             if isinstance(target, ast.Constant) and isinstance(target.value, str):
