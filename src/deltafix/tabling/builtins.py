@@ -1,0 +1,188 @@
+"""The built-in predicates: unification, comparison, arithmetic, `between`, type tests.
+
+Each takes its arguments instantiated under the row and yields the values the arguments may take:
+a built-in is a relation, finite once its input is bound. Invariant: built-ins read nothing but
+their arguments, so the tables never depend on them. What is not here is refused by name at load.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, TypeAlias
+
+from deltafix.tabling.arithmetic import ArithmeticProblem, evaluate, number_term
+from deltafix.tabling.terms import NIL, Atom, Float, Int, String, Struct, Term, Var, list_items
+
+__all__ = ["BUILTINS", "REFUSED", "compare"]
+
+Args: TypeAlias = tuple[Term, ...]
+Builtin: TypeAlias = Callable[[Args], Iterator[Args]]
+"""Instantiated arguments in, tuples to unify with them out."""
+
+
+def _rank(term: Term) -> int:
+    if isinstance(term, Var):
+        return 0
+    if isinstance(term, Int | Float):
+        return 1
+    if isinstance(term, String):
+        return 3
+    return 4 if isinstance(term, Atom) else 5
+
+
+def compare(left: Term, right: Term) -> int:
+    """Standard order of terms: variables, numbers, strings, atoms, compounds. -1, 0 or 1.
+
+    Numbers compare by value (a float first when equal), compounds by arity, name, arguments.
+    """
+    work = [(left, right)]
+    while work:
+        x, y = work.pop()
+        if x is y:
+            continue
+        a, b = _rank(x), _rank(y)
+        if a != b:
+            return -1 if a < b else 1
+        if isinstance(x, Struct) and isinstance(y, Struct):
+            key, other = (len(x.args), x.name), (len(y.args), y.name)
+            if key != other:
+                return -1 if key < other else 1
+            work.extend(reversed(list(zip(x.args, y.args, strict=True))))
+            continue
+        if isinstance(x, Var) and isinstance(y, Var):
+            return -1 if x.index < y.index else 1
+        if isinstance(x, Atom) and isinstance(y, Atom):
+            return -1 if x.name < y.name else 1
+        assert isinstance(x, Int | Float | String)
+        assert isinstance(y, Int | Float | String)
+        if x.value == y.value:
+            return -1 if isinstance(x, Float) else 1
+        return -1 if x.value < y.value else 1  # type: ignore[operator]  # same kind by rank
+    return 0
+
+
+def _ordered(test: Callable[[int], bool]) -> Builtin:
+    def run(args: Args) -> Iterator[Args]:
+        if test(compare(args[0], args[1])):
+            yield args
+
+    return run
+
+
+def _numeric(test: Callable[[float, float], bool]) -> Builtin:
+    def run(args: Args) -> Iterator[Args]:
+        if test(evaluate(args[0]), evaluate(args[1])):
+            yield args
+
+    return run
+
+
+def _type_test(test: Callable[[Term], bool]) -> Builtin:
+    def run(args: Args) -> Iterator[Args]:
+        if test(args[0]):
+            yield args
+
+    return run
+
+
+def _is(args: Args) -> Iterator[Args]:
+    yield (number_term(evaluate(args[1])), args[1])
+
+
+def _equal(args: Args) -> Iterator[Args]:
+    # Giving both sides the other's value would need one more unification: solve asks `unify_pair`.
+    yield args
+
+
+def _between(args: Args) -> Iterator[Args]:
+    low, high, value = args
+    if isinstance(low, Var) or isinstance(high, Var):
+        msg = "between/3 needs its bounds bound"
+        raise ArithmeticProblem(msg)
+    first, last = evaluate(low), evaluate(high)
+    if not isinstance(first, int) or not (isinstance(last, int) or last == math.inf):
+        msg = f"between/3 needs whole bounds, not {first} and {last}"
+        raise ArithmeticProblem(msg)
+    if isinstance(value, Int):
+        if first <= value.value <= last:
+            yield args
+    elif isinstance(value, Var):
+        at = first
+        while at <= last:
+            yield (low, high, number_term(at))
+            at += 1
+    else:
+        msg = "between/3 needs an integer or a variable as its third argument"
+        raise ArithmeticProblem(msg)
+
+
+def _true(args: Args) -> Iterator[Args]:
+    yield args
+
+
+def _fail(args: Args) -> Iterator[Args]:
+    yield from ()
+
+
+BUILTINS: Final[Mapping[tuple[str, int], Builtin]] = {
+    ("true", 0): _true,
+    ("fail", 0): _fail,
+    ("false", 0): _fail,
+    ("=", 2): _equal,
+    ("==", 2): _ordered(lambda c: c == 0),
+    ("\\==", 2): _ordered(lambda c: c != 0),
+    ("@<", 2): _ordered(lambda c: c < 0),
+    ("@=<", 2): _ordered(lambda c: c <= 0),
+    ("@>", 2): _ordered(lambda c: c > 0),
+    ("@>=", 2): _ordered(lambda c: c >= 0),
+    ("is", 2): _is,
+    ("=:=", 2): _numeric(lambda x, y: x == y),
+    ("=\\=", 2): _numeric(lambda x, y: x != y),
+    ("<", 2): _numeric(lambda x, y: x < y),
+    ("=<", 2): _numeric(lambda x, y: x <= y),
+    (">", 2): _numeric(lambda x, y: x > y),
+    (">=", 2): _numeric(lambda x, y: x >= y),
+    ("between", 3): _between,
+    ("var", 1): _type_test(lambda t: isinstance(t, Var)),
+    ("nonvar", 1): _type_test(lambda t: not isinstance(t, Var)),
+    ("atom", 1): _type_test(lambda t: isinstance(t, Atom)),
+    ("number", 1): _type_test(lambda t: isinstance(t, Int | Float)),
+    ("integer", 1): _type_test(lambda t: isinstance(t, Int)),
+    ("float", 1): _type_test(lambda t: isinstance(t, Float)),
+    ("string", 1): _type_test(lambda t: isinstance(t, String)),
+    ("atomic", 1): _type_test(lambda t: isinstance(t, Atom | Int | Float | String)),
+    ("compound", 1): _type_test(lambda t: isinstance(t, Struct)),
+    ("callable", 1): _type_test(lambda t: isinstance(t, Atom | Struct)),
+    ("ground", 1): _type_test(lambda t: t.ground),
+    ("is_list", 1): _type_test(lambda t: list_items(t)[1] is NIL),
+}
+
+REFUSED: Final[Mapping[str, str]] = {
+    "!": "cut depends on the order of clauses; write the cases so that they exclude each other",
+    "->": "if-then-else commits; write two clauses, the second with \\+",
+    "*->": "soft cut commits; write two clauses",
+    "findall": "collecting answers is not monotone; query the tables from Python",
+    "bagof": "collecting answers is not monotone; query the tables from Python",
+    "setof": "collecting answers is not monotone; query the tables from Python",
+    "aggregate_all": "collecting answers is not monotone; query the tables from Python",
+    "forall": "use \\+ over a predicate of its own",
+    "assert": "change the program with update(insert=...)",
+    "asserta": "change the program with update(insert=...)",
+    "assertz": "change the program with update(insert=...)",
+    "retract": "change the program with update(delete=...)",
+    "retractall": "change the program with update(delete=...)",
+    "abolish": "drop tables with Tables.abolish(goal)",
+    "call": "the goal called must be known when the program is read",
+    "once": "it depends on the order of answers",
+    "write": "input and output have no place in a table",
+    "print": "input and output have no place in a table",
+    "nl": "input and output have no place in a table",
+    "read": "input and output have no place in a table",
+    "format": "input and output have no place in a table",
+    "functor": "not in the subset; name the shapes in clause heads",
+    "arg": "not in the subset; name the shapes in clause heads",
+    "=..": "not in the subset; name the shapes in clause heads",
+    "copy_term": "not in the subset",
+    "length": "not in the subset; define it over the list",
+}

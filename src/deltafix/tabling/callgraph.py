@@ -1,0 +1,255 @@
+"""Who calls whom: strongly connected components of calls in topological order, under insertion.
+
+Invariant: if a call of component x calls one of component y, then x is y or y.label < x.label.
+Labels are floats between which new ones fit; when no float fits any more, all are renumbered.
+Edges are only added, as in the paper (section 3): dropping tables rebuilds nothing, it only leaves
+components coarser than they need be. Source: the affected-region search of Pearce and Kelly, with
+the placement the paper's examples 3 and 4 show: moved components go as low as their callees let
+them, a merged component takes the highest label of its parts.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from deltafix.tabling.agenda import Event
+    from deltafix.tabling.table import Answer, Generator, Premise, Undo
+
+__all__ = ["CallGraph", "Component"]
+
+
+def _label(component: Component) -> float:
+    return component.label
+
+
+class Component:
+    """A strongly connected component of calls, with the events waiting in it."""
+
+    __slots__ = (
+        "callees", "callers", "doubtful", "fifo", "fresh", "heap", "label", "marked", "members",
+        "negated", "negative", "open", "unsettled",
+    )  # fmt: skip
+
+    def __init__(self, label: float) -> None:
+        self.label = label
+        self.members: dict[Generator, None] = {}
+        self.callees: dict[Component, None] = {}
+        self.callers: dict[Component, None] = {}
+        self.heap: list[Event] = []
+        self.fifo: deque[tuple[Premise, Any]] = deque()
+        self.marked: dict[Answer, None] = {}
+        self.open = False
+        self.fresh: dict[Generator, None] = {}
+        """Members that are not complete yet."""
+        self.negated: dict[Generator, None] = {}
+        """Members that some goal negates."""
+        self.negative = False
+        """Some call inside negates another one inside: truth needs the well-founded model."""
+        self.doubtful = False
+        """Some answer inside is not TRUE, so any change inside calls for new truth values."""
+        self.unsettled = False
+        """Truth values inside must be computed anew at the next sweep."""
+
+
+class CallGraph:
+    """Components in order of their labels."""
+
+    def __init__(self) -> None:
+        self.order: list[Component] = []
+        self.moves = 0
+        self.merges = 0
+        self.undo: Undo | None = None
+
+    # -- places ---------------------------------------------------------------------------------
+
+    def _insert(self, component: Component) -> None:
+        self.order.insert(bisect_left(self.order, component.label, key=_label), component)
+
+    def _remove(self, component: Component) -> None:
+        at = bisect_left(self.order, component.label, key=_label)
+        assert self.order[at] is component
+        del self.order[at]
+
+    def renumber(self) -> None:
+        """Label the components 1, 2, 3, … in their order."""
+        for number, component in enumerate(self.order, 1):
+            self._relabel(component, float(number))
+
+    def on_top(self) -> Component:
+        """A new component above all others."""
+        component = Component(self.order[-1].label + 1 if self.order else 1.0)
+        self.order.append(component)
+        return component
+
+    def below(self, caller: Component) -> Component:
+        """A new component just below its caller."""
+        at = bisect_left(self.order, caller.label, key=_label)
+        if at == 0:
+            label = caller.label - 1
+        else:
+            low = self.order[at - 1].label
+            label = (low + caller.label) / 2
+            if not low < label < caller.label:
+                self.renumber()
+                return self.below(caller)
+        component = Component(label)
+        self.order.insert(at, component)
+        return component
+
+    def admit(self, generator: Generator, component: Component) -> None:
+        """Make a new call a member of a component."""
+        generator.component = component
+        self._put(component.members, generator)
+        component.fresh[generator] = None
+
+    def _above(self, low: float | None) -> float:
+        """A label between `low` (None: nothing) and the next one above it."""
+        while True:
+            at = 0 if low is None else bisect_right(self.order, low, key=_label)
+            if at == len(self.order):
+                return (low or 0.0) + 1
+            high = self.order[at].label
+            floor = low if low is not None else (0.0 if high > 0 else high - 2)
+            label = (floor + high) / 2
+            if floor < label < high:
+                return label
+            marker = None if low is None else self.order[at - 1]
+            self.renumber()
+            low = None if marker is None else marker.label
+
+    def drop(self, component: Component) -> None:
+        """Take away a component without members."""
+        self._remove(component)
+        for callee in component.callees:
+            self._take(callee.callers, component)
+        for caller in component.callers:
+            self._take(caller.callees, component)
+
+    # -- edges ----------------------------------------------------------------------------------
+
+    def link(self, caller: Component, callee: Component) -> None:
+        """Record an edge between two components that are in order."""
+        self._put(caller.callees, callee)
+        self._put(callee.callers, caller)
+
+    def search(self, caller: Component, callee: Component) -> tuple[list[Component], bool]:
+        """What `callee` reaches at or above `caller`, by label, and whether it reaches `caller`."""
+        floor = caller.label
+        seen = {callee: None}
+        stack = [callee]
+        while stack:
+            for below in stack.pop().callees:
+                if below.label >= floor and below not in seen:
+                    seen[below] = None
+                    stack.append(below)
+        return sorted(seen, key=_label), caller in seen
+
+    def move_below(self, moved: list[Component]) -> None:
+        """Give components new labels, each as low as its callees allow, lowest first."""
+        for component in moved:
+            self._remove(component)
+        waiting = set(moved)
+        for component in moved:
+            low = max((c.label for c in component.callees if c not in waiting), default=None)
+            self._relabel(component, self._above(low))
+            self._insert(component)
+            waiting.discard(component)
+            self.moves += 1
+
+    def cycle(
+        self, caller: Component, callee: Component, reached: list[Component]
+    ) -> tuple[list[Component], list[Component]]:
+        """The components to merge, and those above `caller` that must then move above them."""
+        ceiling = callee.label
+        back = {caller: None}
+        stack = [caller]
+        while stack:
+            for above in stack.pop().callers:
+                if above.label <= ceiling and above not in back:
+                    back[above] = None
+                    stack.append(above)
+        inside = [c for c in reached if c in back]
+        outside = [c for c in sorted(back, key=_label) if c not in set(inside)]
+        return inside, outside
+
+    def merge(self, parts: list[Component], lifted: list[Component]) -> Component:
+        """Merge components (in order); the largest takes the others in, at the highest label.
+
+        The caller sees to the members' ranks and events.
+        """
+        top = parts[-1].label
+        keeper = max(parts, key=lambda c: len(c.members))
+        for component in [*parts, *lifted]:
+            self._remove(component)
+        self._relabel(keeper, top)
+        self._insert(keeper)
+        for part in parts:
+            if part is not keeper:
+                self._absorb(keeper, part)
+        self._take(keeper.callees, keeper)
+        self._take(keeper.callers, keeper)
+        low = top
+        for component in lifted:
+            low = self._above(low)
+            self._relabel(component, low)
+            self._insert(component)
+        self.merges += 1
+        return keeper
+
+    def _absorb(self, keeper: Component, part: Component) -> None:
+        for member in part.members:
+            self._log(setattr, member, "component", part)
+            member.component = keeper
+            self._put(keeper.members, member)
+        for member in part.negated:
+            self._put(keeper.negated, member)
+        for callee in part.callees:
+            self._take(callee.callers, part)
+            if callee is not keeper:
+                self._put(callee.callers, keeper)
+                self._put(keeper.callees, callee)
+        for caller in part.callers:
+            self._take(caller.callees, part)
+            if caller is not keeper:
+                self._put(caller.callees, keeper)
+                self._put(keeper.callers, caller)
+        self._log(setattr, keeper, "negative", keeper.negative)
+        self._log(setattr, keeper, "doubtful", keeper.doubtful)
+        keeper.doubtful = keeper.doubtful or part.doubtful
+        keeper.negative = keeper.negative or part.negative
+        keeper.unsettled = keeper.unsettled or part.unsettled
+
+    # -- undo -----------------------------------------------------------------------------------
+
+    def _log(self, function: Callable[..., Any], *args: Any) -> None:
+        if self.undo is not None:
+            self.undo.append((function, args))
+
+    def _put(self, where: dict[Any, None], key: Any) -> None:
+        if key not in where:
+            where[key] = None
+            self._log(where.pop, key, None)
+
+    def _take(self, where: dict[Any, None], key: Any) -> None:
+        if key in where:
+            del where[key]
+            self._log(where.__setitem__, key, None)
+
+    def _relabel(self, component: Component, label: float) -> None:
+        self._log(setattr, component, "label", component.label)
+        component.label = label
+
+    def rebuild(self, generators: Iterable[Generator]) -> None:
+        """After an undo: the order of the components that are left, their events gone."""
+        self.order = sorted({g.component: None for g in generators}, key=_label)
+        for component in self.order:
+            component.heap = []
+            component.fifo = deque()
+            component.marked = {}
+            component.fresh = {}
+            component.open = False
+            component.unsettled = False

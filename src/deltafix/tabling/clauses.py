@@ -1,0 +1,214 @@
+"""Clauses as data the solver runs on: literals, rules, and how a read clause becomes them.
+
+Three nouns. A *clause* is what the user inserts and deletes; each of its alternatives (a body may
+hold `;`) is a *rule*; a rule with an empty body is a *fact*. A *literal* is one goal of a body.
+Invariant: everything here is fixed after compilation except `Rule.affects`, the consumers that
+stand on the rule. Declarations and consulting live in `program`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, TypeAlias
+
+from deltafix.diagnostics import Diagnostic, Span, render
+from deltafix.errors import LimitError, PrologError, RefusedPredicateError
+from deltafix.tabling.builtins import BUILTINS, REFUSED
+from deltafix.tabling.reader import Place, ReadClause
+from deltafix.tabling.terms import Atom, Struct, Term, Var, subterms
+from deltafix.tabling.writer import show
+
+if TYPE_CHECKING:
+    from deltafix.tabling.table import Consumer
+
+__all__ = ["MAX_ALTERNATIVES", "Clause", "Key", "Kind", "Literal", "Rule", "compile_clause"]
+
+Key: TypeAlias = tuple[str, int]
+"""Name and number of arguments of a predicate."""
+
+MAX_ALTERNATIVES = 4096
+"""Bodies are brought into disjunctive form; nested `;` multiply. Documented in tabling.md."""
+
+NEGATIONS = ("\\+", "tnot", "not")
+
+
+class Kind(Enum):
+    """What a literal asks for."""
+
+    CALL = "call"
+    NOT = "not"
+    BUILTIN = "builtin"
+    UNIFY = "unify"
+    DIFFER = "differ"
+
+
+@dataclass(eq=False, slots=True)
+class Literal:
+    """One goal: predicate, argument patterns over the rule's variables, and its place."""
+
+    kind: Kind
+    key: Key
+    args: tuple[Term, ...]
+    term: Term
+    span: Span | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Rule:
+    """One alternative of a clause. `args` are the head's; a row has `slots` entries.
+
+    `affects` holds, in order, the consumers whose premise this rule is.
+    """
+
+    clause: Clause
+    key: Key
+    args: tuple[Term, ...]
+    body: tuple[Literal, ...]
+    slots: int
+    ground: bool
+    affects: dict[Consumer, None] = field(default_factory=dict, repr=False)
+
+    @property
+    def is_fact(self) -> bool:
+        """Whether the body is empty."""
+        return not self.body
+
+
+@dataclass(eq=False, slots=True)
+class Clause:
+    """A clause of the program; `term` identifies it: variants are the same clause."""
+
+    term: Term
+    names: tuple[str, ...]
+    read: ReadClause = field(repr=False)
+    rules: tuple[Rule, ...] = ()
+
+    def __str__(self) -> str:
+        return show(self.term, self.names) + "."
+
+    def problem(self, code: str, message: str, literal: Literal | None, fix: str) -> Diagnostic:
+        """A diagnostic that names this clause and one of its literals."""
+        where = f" in `{show(literal.term, self.names)}`" if literal is not None else ""
+        span = literal.span if literal is not None and literal.span else self.read.span()
+        return Diagnostic(code, f"{message}{where} of `{self}`", span, fix)
+
+    def render(self, found: Diagnostic) -> str:
+        """The diagnostic with the line of text it speaks of."""
+        return render(found, self.read.source.text)
+
+
+def _split(term: Term) -> tuple[Term, Term | None]:
+    if isinstance(term, Struct) and term.name == ":-" and len(term.args) == 2:
+        return term.args[0], term.args[1]
+    return term, None
+
+
+def _refuse(read: ReadClause, name: str, place: Place) -> RefusedPredicateError:
+    found = Diagnostic(
+        "DF711", f"{name} is not part of pure tabled programs", read.span(place), REFUSED[name]
+    )
+    return RefusedPredicateError(render(found, read.source.text), [found])
+
+
+def _bad(read: ReadClause, message: str, place: Place, fix: str) -> PrologError:
+    found = Diagnostic("DF700", message, read.span(place), fix)
+    return PrologError(render(found, read.source.text), [found])
+
+
+def compile_clause(read: ReadClause) -> Clause:
+    """A read clause as rules, one per alternative of its body.
+
+    Raises:
+        RefusedPredicateError: the body uses a predicate outside the subset.
+        PrologError: the head is no callable term, or is a built-in.
+        LimitError: more than `MAX_ALTERNATIVES` alternatives.
+    """
+    head, body = _split(read.term)
+    places = read.place.parts if body is not None else (read.place,)
+    if not isinstance(head, Atom | Struct):
+        raise _bad(read, f"{show(head, read.names)} cannot be a head", places[0], "name(args)")
+    key: Key = (head.name, len(head.args) if isinstance(head, Struct) else 0)
+    if key in BUILTINS or key == ("\\=", 2) or key in ((",", 2), (";", 2), ("|", 2)):
+        raise _bad(read, f"{key[0]}/{key[1]} is built in", places[0], "choose another name")
+    if head.name in REFUSED and head.name in ("!", "->", "*->"):
+        raise _refuse(read, head.name, places[0])
+    clause = Clause(read.term, read.names, read)
+    args = head.args if isinstance(head, Struct) else ()
+    alternatives = _alternatives(read, body, places[1] if body is not None else None)
+    slots = len(read.names)
+    ground = all(a.ground for a in args)
+    clause.rules = tuple(
+        Rule(clause, key, args, alternative, slots, ground) for alternative in alternatives
+    )
+    return clause
+
+
+def _alternatives(
+    read: ReadClause, body: Term | None, place: Place | None
+) -> list[tuple[Literal, ...]]:
+    """The body in disjunctive form, left to right, without recursion."""
+    if body is None or place is None:
+        return [()]
+    done: list[tuple[Literal, ...]] = []
+    work: list[tuple[list[tuple[Term, Place]], list[Literal]]] = [([(body, place)], [])]
+    while work:
+        pending, literals = work.pop()
+        while pending:
+            term, at = pending.pop()
+            operands = term.args if isinstance(term, Struct) and len(term.args) == 2 else ()
+            parts = at.parts if len(at.parts) == 2 else (at, at)
+            if operands and isinstance(term, Struct) and term.name == ",":
+                pending.append((operands[1], parts[1]))
+                pending.append((operands[0], parts[0]))
+            elif operands and isinstance(term, Struct) and term.name in (";", "|"):
+                work.append(([*pending, (operands[1], parts[1])], list(literals)))
+                pending.append((operands[0], parts[0]))
+            elif isinstance(term, Atom) and term.name == "true":
+                continue
+            else:
+                literals.append(_literal(read, term, at))
+        done.append(tuple(literals))
+        if len(done) + len(work) > MAX_ALTERNATIVES:
+            msg = f"more than {MAX_ALTERNATIVES} alternatives in {show(read.term, read.names)}"
+            raise LimitError(msg)
+    return done
+
+
+def _literal(read: ReadClause, term: Term, at: Place) -> Literal:
+    if isinstance(term, Var):
+        raise _bad(read, f"{read.names[term.index]} as a goal", at, REFUSED["call"])
+    if not isinstance(term, Atom | Struct):
+        raise _bad(read, f"{show(term, read.names)} as a goal", at, "a predicate")
+    args: tuple[Term, ...] = term.args if isinstance(term, Struct) else ()
+    key: Key = (term.name, len(args))
+    span = read.span(at)
+    if len(args) == 1 and term.name in NEGATIONS:
+        inner = _literal(read, args[0], at.parts[0] if at.parts else at)
+        if inner.kind is Kind.UNIFY:
+            return Literal(Kind.DIFFER, ("\\=", 2), inner.args, term, span)
+        if inner.kind is not Kind.CALL:
+            raise _bad(
+                read, f"\\+ over {show(args[0], read.names)}", at,
+                "negate a predicate of the program; for a test use its opposite",
+            )  # fmt: skip
+        return Literal(Kind.NOT, inner.key, inner.args, term, span)
+    if key == ("=", 2):
+        return Literal(Kind.UNIFY, key, args, term, span)
+    if key == ("\\=", 2):
+        return Literal(Kind.DIFFER, key, args, term, span)
+    if key in BUILTINS:
+        return Literal(Kind.BUILTIN, key, args, term, span)
+    if term.name in (",", ";", "|") and len(args) == 2:
+        raise _bad(
+            read, "a conjunction under \\+", at, "give it a predicate of its own and negate that"
+        )
+    if term.name in REFUSED:
+        raise _refuse(read, term.name, at)
+    return Literal(Kind.CALL, key, args, term, span)
+
+
+def variables(terms: Sequence[Term]) -> set[int]:
+    """The numbers of the variables in some terms."""
+    return {t.index for term in terms for t in subterms(term) if isinstance(t, Var)}

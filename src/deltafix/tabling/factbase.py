@@ -1,0 +1,120 @@
+"""Predicates: their rules, and their facts indexed by what goals bind.
+
+A *bucket* holds the facts that fit one pattern of bound arguments and the consumers waiting on
+it: the paper's fact base as a producer. Invariant: every ground fact of a predicate stands in
+exactly one bucket of each view; facts with variables stand in `loose` and belong to every bucket.
+Buckets with neither facts nor consumers are dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from deltafix.tabling.clauses import Key, Rule
+    from deltafix.tabling.table import Consumer, Generator
+    from deltafix.tabling.terms import Term
+
+__all__ = ["Bucket", "Predicate"]
+
+
+class Bucket:
+    """Facts with the same values at the bound positions of a view, and who waits on them."""
+
+    __slots__ = ("consumers", "facts", "key", "view")
+
+    def __init__(self, view: dict[tuple[Term, ...], Bucket], key: tuple[Term, ...]) -> None:
+        self.view = view
+        self.key = key
+        self.facts: dict[Rule, None] = {}
+        self.consumers: dict[Consumer, None] = {}
+
+
+class Predicate:
+    """One predicate. `derived` says that its goals go through tables, not through buckets."""
+
+    __slots__ = ("derived", "facts", "generators", "key", "loose", "rules", "tabled", "views")
+
+    def __init__(self, key: Key) -> None:
+        self.key = key
+        self.derived = False
+        self.tabled = False
+        self.rules: dict[Rule, None] = {}
+        self.facts: dict[Rule, None] = {}
+        self.loose: dict[Rule, None] = {}
+        self.views: dict[tuple[int, ...], dict[tuple[Term, ...], Bucket]] = {}
+        self.generators: dict[tuple[Term, ...], Generator] = {}
+
+    def bucket(self, args: tuple[Term, ...]) -> Bucket:
+        """The bucket of a goal's instantiated arguments; its view is built on first use.
+
+        Complexity: O(arity), and once per set of bound positions O(facts).
+        """
+        mask = tuple(i for i, a in enumerate(args) if a.ground)
+        view = self.views.get(mask)
+        if view is None:
+            view = self.views[mask] = {}
+            for fact in self.facts:
+                self._file(fact, mask, view)
+        key = tuple([args[i] for i in mask])
+        found = view.get(key)
+        if found is None:
+            found = view[key] = Bucket(view, key)
+        return found
+
+    def matching(self, bucket: Bucket) -> Iterator[Rule]:
+        """The facts that may unify with the goals of a bucket."""
+        return chain(bucket.facts, self.loose)
+
+    def waiting(self, fact: Rule) -> list[Consumer]:
+        """The consumers whose goal may unify with a fact."""
+        if not fact.ground:
+            buckets = [b for view in self.views.values() for b in view.values()]
+        else:
+            buckets = []
+            for mask, view in self.views.items():
+                found = view.get(tuple([fact.args[i] for i in mask]))
+                if found is not None:
+                    buckets.append(found)
+        return [c for bucket in buckets for c in bucket.consumers]
+
+    def add(self, rule: Rule) -> None:
+        """Put a rule or fact where goals find it."""
+        if rule.body:
+            self.rules[rule] = None
+        elif not rule.ground:
+            self.loose[rule] = None
+        else:
+            self.facts[rule] = None
+            for mask, view in self.views.items():
+                self._file(rule, mask, view)
+
+    def drop(self, rule: Rule) -> None:
+        """Take a rule or fact away."""
+        if rule.body:
+            del self.rules[rule]
+        elif not rule.ground:
+            del self.loose[rule]
+        else:
+            del self.facts[rule]
+            for mask, view in self.views.items():
+                bucket = view[tuple([rule.args[i] for i in mask])]
+                del bucket.facts[rule]
+                release(bucket)
+
+    def _file(
+        self, fact: Rule, mask: tuple[int, ...], view: dict[tuple[Term, ...], Bucket]
+    ) -> None:
+        key = tuple([fact.args[i] for i in mask])
+        bucket = view.get(key)
+        if bucket is None:
+            bucket = view[key] = Bucket(view, key)
+        bucket.facts[fact] = None
+
+
+def release(bucket: Bucket) -> None:
+    """Forget a bucket that nothing uses any more."""
+    if not bucket.facts and not bucket.consumers:
+        bucket.view.pop(bucket.key, None)

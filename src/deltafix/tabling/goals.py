@@ -1,0 +1,116 @@
+"""Goals and answers as the user sees them: one atom to ask for, solutions to read off.
+
+Invariant: a goal's variables keep the names of its text; a solution maps them to terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from deltafix.diagnostics import Diagnostic, Span, render
+from deltafix.errors import PrologError, UnknownPredicateError
+from deltafix.tabling.builtins import BUILTINS
+from deltafix.tabling.clauses import Key
+from deltafix.tabling.program import Program
+from deltafix.tabling.reader import read_term
+from deltafix.tabling.table import TRUE, UNDEFINED, Answer
+from deltafix.tabling.terms import Atom, Struct, Term, to_python, var
+from deltafix.tabling.trace import goal_term
+from deltafix.tabling.unify import Row, instantiate, match, unify
+from deltafix.tabling.writer import show
+
+__all__ = ["Goal", "Solution", "read_goal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """One atom to ask for. `args` are the call's arguments, `names` its variables' names."""
+
+    key: Key
+    args: tuple[Term, ...]
+    names: tuple[str, ...]
+
+    @property
+    def term(self) -> Term:
+        """The goal as a term."""
+        return goal_term(self.key[0], self.args)
+
+    def __str__(self) -> str:
+        return show(self.term, self.names)
+
+
+class Solution(Mapping[str, object]):
+    """One answer: `solution["X"]` is a Python value (int, float, str) or a term.
+
+    `term` is the whole answer; `truth` is `"true"` or, in programs that are not stratified,
+    `"undefined"`.
+    """
+
+    __slots__ = ("_row", "goal", "term", "truth")
+
+    def __init__(self, goal: Goal, answer: Answer) -> None:
+        self.goal = goal
+        self.term = goal_term(goal.key[0], answer.args)
+        self.truth = "true" if answer.truth == TRUE else "undefined"
+        empty: Row = (None,) * len(goal.names)
+        bind = match if answer.ground else unify
+        row = bind(goal.args, empty, answer.args)
+        assert row is not None
+        self._row = row
+
+    def __getitem__(self, name: str) -> object:
+        at = self.goal.names.index(name) if name in self.goal.names else -1
+        if at < 0 or name == "_":
+            raise KeyError(name)
+        return to_python(instantiate((var(at),), self._row)[0])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(name for name in self.goal.names if name != "_")
+
+    def __len__(self) -> int:
+        return sum(name != "_" for name in self.goal.names)
+
+    def __repr__(self) -> str:
+        mark = "" if self.truth == "true" else f" ({self.truth})"
+        return f"<{show(self.term)}{mark}>"
+
+    def __str__(self) -> str:
+        return show(self.term)
+
+
+def visible(answer: Answer) -> bool:
+    """Whether an answer is true or undefined."""
+    return answer.truth >= UNDEFINED
+
+
+def read_goal(program: Program, text: str) -> Goal:
+    """Read a goal: one atom of a predicate of the program.
+
+    Raises:
+        PrologSyntaxError: no term.
+        PrologError: not an atom of a user predicate (a conjunction needs a rule of its own).
+        UnknownPredicateError: the program has no such predicate.
+    """
+    read = read_term(text, program.operators)
+    term = read.term
+    if not isinstance(term, Atom | Struct):
+        raise _bad(text, "a goal is an atom of a predicate", "for example r(1, X)", read.span())
+    args = term.args if isinstance(term, Struct) else ()
+    key: Key = (term.name, len(args))
+    if key in BUILTINS or term.name in (",", ";", "\\+", "tnot", "not", ":-", "\\="):
+        raise _bad(
+            text, f"{term.name}/{len(args)} cannot be asked for by itself",
+            "give the query a rule of its own and ask for its head", read.span(),
+        )  # fmt: skip
+    if key not in program.predicates:
+        found = Diagnostic(
+            "DF712", f"unknown predicate {key[0]}/{key[1]}", read.span(), program.known_like(key)
+        )
+        raise UnknownPredicateError(render(found, text), [found])
+    return Goal(key, args, read.names)
+
+
+def _bad(text: str, message: str, fix: str, span: Span) -> PrologError:
+    found = Diagnostic("DF700", message, span, fix)
+    return PrologError(render(found, text), [found])

@@ -1,0 +1,337 @@
+"""Tokens to clauses: an operator-precedence reader that never recurses.
+
+A text is read clause by clause into `ReadClause`s: a term, the names of its variables, and a tree
+of places along its operators, so that a later error can point at one literal. Invariant: open
+brackets and pending operators live on explicit stacks, so nesting is bounded by memory only.
+Directives are read here and acted upon in `load`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from deltafix.diagnostics import Span
+from deltafix.tabling.lexer import Source, Token, tokenize
+from deltafix.tabling.operators import Operator, OperatorTable
+from deltafix.tabling.terms import (
+    NIL,
+    Term,
+    atom,
+    floating,
+    integer,
+    list_of,
+    string,
+    struct,
+    var,
+)
+
+__all__ = ["Place", "ReadClause", "read_clauses", "read_term"]
+
+_CLOSERS = {")": "(", "]": "[", "}": "{"}
+
+
+class Place(NamedTuple):
+    """Where a term stands; `parts` are the places of an operator's operands, left to right."""
+
+    start: int
+    end: int
+    parts: tuple[Place, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadClause:
+    """One clause: its term, variable names by number, its place, and the text it is from."""
+
+    term: Term
+    names: tuple[str, ...]
+    place: Place
+    source: Source = field(compare=False, repr=False)
+
+    def span(self, place: Place | None = None) -> Span:
+        """The span of a part of the clause, or of all of it."""
+        at = place or self.place
+        return self.source.span(at.start, at.end)
+
+
+class _Operand(NamedTuple):
+    term: Term
+    priority: int
+    place: Place
+
+
+class _Pending(NamedTuple):
+    operator: Operator
+    token: Token
+    prefix: bool
+
+
+class _Context:
+    """One open bracket (or the clause itself): what is being collected inside it."""
+
+    __slots__ = ("functor", "items", "opener", "operands", "operators", "start", "tail")
+
+    def __init__(self, opener: str, start: int, functor: str | None = None) -> None:
+        self.opener = opener
+        self.start = start
+        self.functor = functor
+        self.items: list[Term] = []
+        self.tail: Term | None = None
+        self.operands: list[_Operand] = []
+        self.operators: list[_Pending] = []
+
+
+class _Reader:
+    def __init__(self, source: Source, operators: OperatorTable) -> None:
+        self.source = source
+        self.operators = operators
+        self.variables: dict[str, int] = {}
+        self.names: list[str] = []
+
+    # -- one clause -----------------------------------------------------------------------------
+
+    def read(self, tokens: list[Token]) -> _Operand:
+        """Read one clause from its tokens, the end token left out."""
+        self.variables = {}
+        self.names = []
+        stack = [_Context("", tokens[0].start)]
+        wants_operand = True
+        at = 0
+        while at < len(tokens):
+            token = tokens[at]
+            following = tokens[at + 1] if at + 1 < len(tokens) else None
+            context = stack[-1]
+            if wants_operand:
+                used, wants_operand = self._operand(stack, token, following)
+                at += used
+            else:
+                wants_operand = self._operator(stack, context, token, following)
+                at += 1
+        end = tokens[-1].end
+        if len(stack) > 1:
+            unclosed = stack[-1]
+            raise self.source.problem(
+                f"{unclosed.opener} is never closed", unclosed.start, unclosed.start + 1
+            )
+        if wants_operand:
+            raise self.source.problem("the clause ends where a term is expected", end, end + 1)
+        return self._finish(stack[0])
+
+    def _operand(
+        self, stack: list[_Context], token: Token, following: Token | None
+    ) -> tuple[int, bool]:
+        """Take a token where a term may start; returns tokens used and whether one is still due."""
+        context = stack[-1]
+        kind, value = token.kind, token.value
+        opens = following is not None and following.value == "(" and not following.spaced
+        if kind in ("name", "quoted") and opens and following is not None:
+            stack.append(_Context("(", following.start, value))
+            return 2, True
+        if kind == "name" and value == "-" and following is not None:
+            if following.kind == "number" and not following.spaced:
+                number = self._number(following, negative=True)
+                self._push(context, number, 0, Place(token.start, following.end))
+                return 2, False
+        if kind == "name" and value in self.operators.prefix and self._starts_term(following):
+            context.operators.append(_Pending(self.operators.prefix[value], token, True))
+            return 1, True
+        place = Place(token.start, token.end)
+        if kind == "number":
+            self._push(context, self._number(token), 0, place)
+        elif kind == "string":
+            self._push(context, string(value), 0, place)
+        elif kind == "var":
+            self._push(context, self._variable(value), 0, place)
+        elif kind in ("name", "quoted"):
+            self._push(context, atom(value), 0, place)
+        elif value in "([{":
+            closer = {"[": "]", "{": "}"}.get(value)
+            if closer and following is not None and following.value == closer:
+                self._push(context, atom(value + closer), 0, Place(token.start, following.end))
+                return 2, False
+            stack.append(_Context(value, token.start))
+            return 1, True
+        else:
+            raise self.source.problem(
+                f"{value} where a term is expected", token.start, token.end,
+                "an atom, number, variable, text, list or compound term",
+            )  # fmt: skip
+        return 1, False
+
+    def _operator(
+        self, stack: list[_Context], context: _Context, token: Token, following: Token | None
+    ) -> bool:
+        """Take a token after a term; returns whether a term is due next."""
+        value = token.value
+        if token.kind == "punct" and value in _CLOSERS:
+            self._close(stack, token)
+            return False
+        separates = context.functor is not None or context.opener == "["
+        if token.kind == "punct" and value == "," and separates and context.tail is None:
+            context.items.append(self._finish(context).term)
+            return True
+        if token.kind == "punct" and value == "|" and context.opener == "[":
+            if context.tail is None:
+                context.items.append(self._finish(context).term)
+                context.tail = NIL
+                return True
+        operator = self.operators.infix.get(value)
+        if operator is None or token.kind not in ("name", "punct"):
+            shown = repr(value) if token.kind in ("string", "quoted") else value
+            raise self.source.problem(
+                f"{shown} where an operator or the end of the term is expected",
+                token.start, token.end,
+                "an infix operator, a comma, a closing bracket, or '.'",
+            )  # fmt: skip
+        self._reduce(context, operator.left, token)
+        left = context.operands[-1]
+        if left.priority > operator.left:
+            raise self._clash(value, token)
+        if operator.right == 0:  # postfix
+            context.operands.pop()
+            place = Place(left.place.start, token.end, (left.place,))
+            self._push(context, struct(value, (left.term,)), operator.priority, place)
+            return False
+        if context.operators and operator.priority > context.operators[-1].operator.right:
+            raise self._clash(value, token)
+        context.operators.append(_Pending(operator, token, False))
+        return True
+
+    # -- operators ------------------------------------------------------------------------------
+
+    def _starts_term(self, token: Token | None) -> bool:
+        """Whether a term can start at `token`: else a prefix operator before it is an atom."""
+        if token is None:
+            return False
+        if token.kind == "punct":
+            return token.value in "([{"
+        if token.kind == "name" and token.value in self.operators.infix:
+            return token.value in self.operators.prefix or token.value == "\\+"
+        return True
+
+    def _reduce(self, context: _Context, limit: int, token: Token | None) -> None:
+        """Build the pending operators that bind at least as tightly as `limit`."""
+        while context.operators and context.operators[-1].operator.priority <= limit:
+            pending = context.operators.pop()
+            operator = pending.operator
+            right = context.operands.pop()
+            if right.priority > operator.right:
+                raise self._clash(operator.name, pending.token)
+            if pending.prefix:
+                term = struct(operator.name, (right.term,))
+                place = Place(pending.token.start, right.place.end, (right.place,))
+            else:
+                left = context.operands.pop()
+                term = struct(operator.name, (left.term, right.term))
+                place = Place(left.place.start, right.place.end, (left.place, right.place))
+            context.operands.append(_Operand(term, operator.priority, place))
+
+    def _clash(self, name: str, token: Token) -> Exception:
+        return self.source.problem(
+            f"operator {name} does not bind here: priorities clash", token.start, token.end,
+            "use parentheses to say what belongs together",
+        )  # fmt: skip
+
+    def _finish(self, context: _Context) -> _Operand:
+        """The one term collected between two separators."""
+        self._reduce(context, 1200, None)
+        return context.operands.pop()
+
+    def _close(self, stack: list[_Context], token: Token) -> None:
+        context = stack.pop() if len(stack) > 1 else stack[0]
+        if context.opener != _CLOSERS[token.value]:
+            if context.opener == "":
+                text = f"{token.value} closes nothing"
+            else:
+                text = f"{token.value} closes {context.opener}"
+            raise self.source.problem(text, token.start, token.end)
+        operand = self._finish(context)
+        place = Place(context.start, token.end, operand.place.parts)
+        term, outer = operand.term, stack[-1]
+        if context.functor is not None:
+            context.items.append(term)
+            term = struct(context.functor, context.items)
+            place = Place(context.start - len(context.functor), token.end)
+        elif context.opener == "[":
+            if context.tail is None:
+                term = list_of([*context.items, term])
+            else:
+                term = list_of(context.items, term)
+        elif context.opener == "{":
+            term = struct("{}", (term,))
+        self._push(outer, term, 0, place)
+
+    def _push(self, context: _Context, term: Term, priority: int, place: Place) -> None:
+        context.operands.append(_Operand(term, priority, place))
+
+    # -- leaves ---------------------------------------------------------------------------------
+
+    def _variable(self, name: str) -> Term:
+        if name == "_":
+            self.names.append("_")
+            return var(len(self.names) - 1)
+        if name not in self.variables:
+            self.variables[name] = len(self.names)
+            self.names.append(name)
+        return var(self.variables[name])
+
+    def _number(self, token: Token, *, negative: bool = False) -> Term:
+        text = token.value
+        sign = -1 if negative else 1
+        if text[:2] == "0'":
+            body = text[2:]
+            if body == "''":
+                return integer(sign * ord("'"))
+            if body[0] == "\\":
+                inner = next(tokenize(Source(f"'{body}'")))
+                return integer(sign * ord(inner.value))
+            return integer(sign * ord(body))
+        if text[:2] in ("0x", "0o", "0b"):
+            return integer(sign * int(text, 0))
+        text = text.replace("_", "")
+        if "." in text or "e" in text or "E" in text:
+            return floating(sign * float(text))
+        return integer(sign * int(text))
+
+
+def read_clauses(source: Source, operators: OperatorTable) -> Iterator[ReadClause]:
+    """The clauses of a text, one by one; `operators` may change between two of them.
+
+    Raises:
+        PrologSyntaxError: the text is not in the subset; the place is that of the offending token.
+    """
+    reader = _Reader(source, operators)
+    tokens: list[Token] = []
+    for token in tokenize(source):
+        if token.kind != "end":
+            tokens.append(token)
+            continue
+        if not tokens:
+            raise source.problem("a clause ends before it starts", token.start, token.end)
+        operand = reader.read(tokens)
+        yield ReadClause(operand.term, tuple(reader.names), operand.place, source)
+        tokens = []
+    if tokens:
+        end = tokens[-1].end
+        raise source.problem("the text ends inside a clause", end, end + 1, "end the clause with '.'")
+
+
+def read_term(text: str, operators: OperatorTable, path: str | None = None) -> ReadClause:
+    """Read one term; the closing `.` may be missing.
+
+    Raises:
+        PrologSyntaxError: as `read_clauses`, or more than one term.
+    """
+    source = Source(text, path)
+    tokens = list(tokenize(source))
+    if tokens and tokens[-1].kind == "end":
+        tokens.pop()
+    if not tokens:
+        raise source.problem("no term in the text", 0, 1)
+    for token in tokens:
+        if token.kind == "end":
+            raise source.problem("more than one term", token.start, token.end, "one term")
+    reader = _Reader(source, operators)
+    operand = reader.read(tokens)
+    return ReadClause(operand.term, tuple(reader.names), operand.place, source)

@@ -1,0 +1,471 @@
+"""Tabled programs as the user meets them: consult, query, update, and what each run cost.
+
+Three nouns. `Tables` holds a program and its tables; a query yields `Solution`s and keeps its
+table; an update returns a `TablesDelta`, what changed in every kept table, and leaves the run's
+`Counters` in `last`. Invariant: after any exception the program and the tables are as before.
+Not here: how answers are found (`solve`) and kept (`propagate`, `run`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TypeAlias
+
+from deltafix.errors import MissingRowError, TransactionError
+from deltafix.tabling.agenda import Agenda, Budget
+from deltafix.tabling.callgraph import CallGraph
+from deltafix.tabling.clauses import Clause, Kind, compile_clause
+from deltafix.tabling.drop import dependents, discard, unreachable
+from deltafix.tabling.goals import Goal, Solution, read_goal, visible
+from deltafix.tabling.lexer import Source
+from deltafix.tabling.program import Declaration, Program, read_file
+from deltafix.tabling.reader import Place, ReadClause
+from deltafix.tabling.run import run, steps
+from deltafix.tabling.solve import call
+from deltafix.tabling.table import Answer, Counters, Forest, Generator
+from deltafix.tabling.terms import Term, atom, from_python, struct
+from deltafix.tabling.trace import Trace, answer_term, call_term
+from deltafix.tabling.unify import instantiate
+from deltafix.tabling.update import (
+    STRATEGIES,
+    Strategy,
+    apply,
+    declare,
+    delete_clause,
+    guarded,
+    insert_clause,
+)
+from deltafix.tabling.writer import show, variable_name
+
+__all__ = ["Change", "ClauseLike", "Tables", "TablesDelta"]
+
+ClauseLike: TypeAlias = "str | Term | tuple[object, ...]"
+"""A text of clauses, a clause as a term, or a fact as a tuple: name first, then values."""
+
+_NO_TEXT = Source("")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What an update did to one table: answers as terms, in no particular order.
+
+    `revalued` holds answers that stayed and went from true to undefined or back.
+    """
+
+    added: tuple[Term, ...] = ()
+    removed: tuple[Term, ...] = ()
+    revalued: tuple[Term, ...] = ()
+
+
+class TablesDelta(Mapping[str, Change]):
+    """Net changes by kept goal (its text with variables A, B, …); only goals that changed."""
+
+    __slots__ = ("_changes", "counters")
+
+    def __init__(self, changes: dict[str, Change], counters: Counters) -> None:
+        self._changes = changes
+        self.counters = counters
+
+    def __getitem__(self, goal: str) -> Change:
+        return self._changes[goal]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._changes)
+
+    def __len__(self) -> int:
+        return len(self._changes)
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines()) or "<no change>"
+
+    def lines(self) -> list[str]:
+        """`+r(1, 2)` and `-r(1, 3)` per changed goal, sorted: for people and golden tests."""
+        out = []
+        for goal in sorted(self._changes):
+            change = self._changes[goal]
+            rows = [f"-{show(t)}" for t in change.removed]
+            rows += [f"+{show(t)}" for t in change.added]
+            rows += [f"~{show(t)}" for t in change.revalued]
+            out += [f"{goal}: {row}" for row in sorted(rows)]
+        return out
+
+
+class Tables:
+    """A tabled logic program whose tables follow every change of facts and rules.
+
+    Args:
+        text: clauses and declarations to consult first.
+        strategy: the schedule of updates, see `update`.
+        max_answers: most answers one query or update may insert, None for no limit.
+        timeout: most seconds one query or update may take, None for no limit.
+        trace: collects events in the paper's notation.
+
+    Raises:
+        PrologError: `text` cannot be accepted.
+    """
+
+    def __init__(
+        self,
+        text: str = "",
+        *,
+        strategy: Strategy = "local",
+        max_answers: int | None = None,
+        timeout: float | None = None,
+        trace: Trace | None = None,
+    ) -> None:
+        self._check_strategy(strategy)
+        self.strategy: Strategy = strategy
+        self.program = Program()
+        self.last = Counters()
+        self.total = Counters()
+        self._forest = Forest(self.program, CallGraph(), Agenda(), Budget(max_answers, timeout))
+        self._forest.trace = self._forest.agenda.trace = trace
+        if text:
+            self.consult(text)
+
+    @classmethod
+    def from_file(cls, path: str | Path, **options: object) -> Tables:
+        """Consult a file. Options as for the class. Raises SourceError, PrologError."""
+        tables = cls(**options)  # type: ignore[arg-type]  # checked by __init__
+        tables._consult(read_file(path))
+        return tables
+
+    # -- asking ---------------------------------------------------------------------------------
+
+    def query(self, goal: str) -> Iterator[Solution]:
+        """Yield the answers of a goal as they are found; its table is kept up to date from then on.
+
+        A program with negation yields only complete tables. An iterator given up before the end
+        drops what is incomplete.
+
+        Raises:
+            PrologError: at once, if the goal cannot be asked.
+            BudgetError, PrologError: while running; all complete tables are as before.
+            TransactionError: the program was changed while the iterator was open.
+        """
+        return self._solutions(read_goal(self.program, goal))
+
+    def holds(self, goal: str) -> bool:
+        """Whether a goal has a true answer."""
+        return any([s.truth == "true" for s in self.query(goal)])
+
+    def _solutions(self, goal: Goal) -> Iterator[Solution]:
+        forest = self._forest
+        generator = self._start(goal)
+        epoch = forest.epoch
+        lazily = not any(
+            literal.kind is Kind.NOT
+            for clause in self.program.clauses.values()
+            for rule in clause.rules
+            for literal in rule.body
+        )
+        sent = 0
+        try:
+            for _ in steps(forest):
+                if lazily and len(generator.answers) > sent + sent // 8:
+                    for answer in list(islice(generator.answers.values(), sent, None)):
+                        sent += 1
+                        yield Solution(goal, answer)
+                        if forest.epoch != epoch:
+                            msg = f"the program changed while the query {goal} was open"
+                            raise TransactionError(msg, goal=str(goal))
+        finally:
+            self._stop()
+        generator.kept = 1
+        for answer in list(islice(generator.answers.values(), sent, None)):
+            if visible(answer):
+                yield Solution(goal, answer)
+
+    def _start(self, goal: Goal) -> Generator:
+        self._finish()
+        forest = self._forest
+        forest.budget.start()
+        forest.counters = self.last = Counters()
+        args = instantiate(goal.args, (None,) * len(goal.names))
+        return call(forest, self.program.predicate(goal.key), args, None)
+
+    def _finish(self) -> None:
+        """Complete what an open query left unfinished."""
+        if self._forest.agenda.heap:
+            try:
+                run(self._forest)
+            finally:
+                self._stop()
+
+    def _stop(self) -> None:
+        """End an evaluation: what is not complete goes."""
+        forest = self._forest
+        if forest.created:
+            discard(forest, dict(forest.created))
+        forest.agenda.forget()
+        forest.born.clear()
+        forest.revalued.clear()
+        self.total.add(forest.counters)
+        forest.counters = Counters()
+
+    # -- changing -------------------------------------------------------------------------------
+
+    def consult(self, text: str) -> TablesDelta:
+        """Add a text of clauses and declarations, as one update. Raises as `update`."""
+        return self._consult(Source(text))
+
+    def _consult(self, source: Source) -> TablesDelta:
+        return self._update([source], (), None, "error")
+
+    def update(
+        self,
+        insert: Iterable[ClauseLike] | str = (),
+        delete: Iterable[ClauseLike] | str = (),
+        *,
+        strategy: Strategy | None = None,
+        missing: str = "error",
+    ) -> TablesDelta:
+        """Delete and insert clauses, facts or rules, seen together; bring all tables up to date.
+
+        Inserting a clause that is there does nothing. Strategies: `local` interleaves both
+        halves by component and rank; `deletes_first`, `inserts_first` do not; `dred` marks
+        whatever lost any support; `scratch` drops all tables and asks the kept goals again.
+
+        Raises:
+            MissingRowError: a deleted clause is not there (unless `missing="ignore"`).
+            PrologError: a clause cannot be accepted or run.
+            BudgetError: `max_answers` or `timeout` is spent.
+            After any of them program and tables are as before.
+        """
+        items = [insert] if isinstance(insert, str) else list(insert)
+        doomed = [delete] if isinstance(delete, str) else list(delete)
+        return self._update(items, doomed, strategy, missing)
+
+    def insert(self, *clauses: ClauseLike) -> TablesDelta:
+        """`update(insert=clauses)`."""
+        return self.update(insert=clauses)
+
+    def delete(self, *clauses: ClauseLike) -> TablesDelta:
+        """`update(delete=clauses)`."""
+        return self.update(delete=clauses)
+
+    def replace(self, old: ClauseLike, new: ClauseLike) -> TablesDelta:
+        """`update(insert=[new], delete=[old])`: an update of a fact, seen as one."""
+        return self.update(insert=[new], delete=[old])
+
+    def _update(
+        self,
+        insert: Iterable[ClauseLike | Source],
+        delete: Iterable[ClauseLike],
+        strategy: Strategy | None,
+        missing: str,
+    ) -> TablesDelta:
+        chosen = strategy or self.strategy
+        self._check_strategy(chosen)
+        self._finish()
+        forest = self._forest
+        forest.budget.start()
+        forest.counters = counters = self.last = Counters()
+        if forest.trace is not None:
+            forest.graph.renumber()
+        before = self._contents() if chosen == "scratch" else {}
+        try:
+            with guarded(forest):
+                arriving = dict(self._clauses(insert))
+                leaving = self._leaving(delete, arriving, missing)
+                inserts = [c for t, c in arriving.items() if t not in self.program.clauses]
+                if chosen == "scratch":
+                    self._from_scratch(inserts, leaving)
+                else:
+                    apply(forest, inserts, leaving, chosen)
+                if chosen == "scratch":
+                    return TablesDelta(self._compare(before), counters)
+                return TablesDelta(self._changes(), counters)
+        finally:
+            forest.born.clear()
+            forest.died.clear()
+            forest.revalued.clear()
+            self.total.add(counters)
+            forest.counters = Counters()
+
+    def _leaving(
+        self, delete: Iterable[ClauseLike], arriving: dict[Term, Clause], missing: str
+    ) -> list[Clause]:
+        leaving: dict[Term, Clause] = {}
+        for term, clause in self._clauses(delete):
+            present = self.program.clauses.get(term)
+            if term in arriving and present is not None:
+                del arriving[term]
+            elif present is not None:
+                leaving[term] = present
+            elif missing == "error":
+                msg = f"cannot delete `{clause}`: the program has no such clause"
+                raise MissingRowError(msg, clause=str(clause))
+        return list(leaving.values())
+
+    def _clauses(
+        self, items: Iterable[ClauseLike | Source]
+    ) -> Iterator[tuple[Term, Clause]]:
+        for item in items:
+            if isinstance(item, str | Source):
+                source = Source(_ended(item)) if isinstance(item, str) else item
+                for read in self.program.read(source):
+                    if isinstance(read, Declaration):
+                        predicate = self.program.predicate(read.key)
+                        if read.tabled:
+                            declare(self._forest, predicate, tabled=True)
+                    else:
+                        yield read.term, read
+                continue
+            term = item if isinstance(item, Term) else _fact(item)
+            term = instantiate((term,), (None,) * term.nvars)[0]
+            names = tuple(variable_name(i) for i in range(term.nvars))
+            yield term, compile_clause(ReadClause(term, names, Place(0, 0), _NO_TEXT))
+
+    def _from_scratch(self, inserts: list[Clause], deletes: list[Clause]) -> None:
+        """Drop every table, change the program, ask the kept goals again."""
+        forest = self._forest
+        kept = [(g.predicate, g.args) for g in forest.generators if g.kept]
+        for generator in list(forest.generators):
+            forest.take(generator.predicate.generators, generator.args)
+            forest.take(forest.generators, generator)
+            self._unhook(generator)
+        forest.agenda.updating = False
+        for clause in deletes:
+            delete_clause(forest, clause)
+        for clause in inserts:
+            insert_clause(forest, clause)
+        for predicate, args in kept:
+            call(forest, predicate, args, None).kept = 1
+        run(forest)
+        forest.graph.rebuild(forest.generators)
+
+    def _unhook(self, generator: Generator) -> None:
+        """Take a call's nodes off fact buckets and clauses, reversibly."""
+        from deltafix.tabling.drop import nodes  # noqa: PLC0415  only scratch needs it
+
+        forest = self._forest
+        assert generator.bucket is not None
+        forest.take(generator.bucket.consumers, generator.root)
+        for node in nodes(generator):
+            assert node.premise is not None
+            forest.take(node.premise.affects, node)
+            if node.source is not None and not isinstance(node.source, Generator):
+                forest.take(node.source.consumers, node)
+
+    # -- what changed ---------------------------------------------------------------------------
+
+    def _contents(self) -> dict[str, dict[Term, int]]:
+        return {
+            show(call_term(g)): {answer_term(a): a.truth for a in g.answers.values() if visible(a)}
+            for g in self._forest.generators
+            if g.kept
+        }
+
+    def _compare(self, before: dict[str, dict[Term, int]]) -> dict[str, Change]:
+        out = {}
+        for goal, now in self._contents().items():
+            old = before.get(goal, {})
+            change = Change(
+                tuple(t for t in now if t not in old),
+                tuple(t for t in old if t not in now),
+                tuple(t for t, truth in now.items() if old.get(t, truth) != truth),
+            )
+            if change != Change():
+                out[goal] = change
+        return out
+
+    def _changes(self) -> dict[str, Change]:
+        """Net changes of kept tables out of what was born, died and revalued."""
+        forest = self._forest
+        touched: dict[Generator, dict[Term, list[int]]] = {}
+
+        def note(answer: Answer, at: int, truth: int) -> None:
+            generator = answer.generator
+            if generator.kept:
+                rows = touched.setdefault(generator, {})
+                row = rows.setdefault(answer_term(answer), [0, 0])
+                row[at] = truth
+
+        for answer in forest.died:
+            note(answer, 0, forest.revalued.get(answer, answer.truth))
+        for answer, truth in forest.revalued.items():
+            if answer not in forest.born and not answer.dead:
+                note(answer, 0, truth)
+                note(answer, 1, answer.truth)
+        for answer in forest.born:
+            note(answer, 1, answer.truth)
+        out = {}
+        for generator, rows in touched.items():
+            change = Change(
+                tuple(t for t, (old, new) in rows.items() if not old and new),
+                tuple(t for t, (old, new) in rows.items() if old and not new),
+                tuple(t for t, (old, new) in rows.items() if old and new and old != new),
+            )
+            if change != Change():
+                out[show(call_term(generator))] = change
+        return out
+
+    # -- tables ---------------------------------------------------------------------------------
+
+    def goals(self) -> list[str]:
+        """The goals whose tables are kept, in the order they were first asked."""
+        return [show(call_term(g)) for g in self._forest.generators if g.kept]
+
+    @property
+    def calls(self) -> int:
+        """How many calls have a table."""
+        return len(self._forest.generators)
+
+    @property
+    def answers(self) -> int:
+        """How many answers the tables hold."""
+        return sum(len(g.answers) for g in self._forest.generators)
+
+    def release(self, goal: str) -> None:
+        """Keep a goal's table no longer; `collect` then drops what only it needed."""
+        found = self._find(goal)
+        if found is not None:
+            found.kept = 0
+
+    def collect(self) -> int:
+        """Drop the calls that no kept goal needs; returns how many. O(size of the tables)."""
+        self._finish()
+        doomed = unreachable(self._forest)
+        discard(self._forest, doomed)
+        return len(doomed)
+
+    def abolish(self, goal: str | None = None) -> int:
+        """Drop a goal's table and those that use it (all tables if None); returns how many."""
+        self._finish()
+        forest = self._forest
+        found = self._find(goal) if goal is not None else None
+        if goal is None:
+            doomed = dict(forest.generators)
+        else:
+            doomed = dependents([found]) if found is not None else {}
+        discard(forest, doomed)
+        return len(doomed)
+
+    def _find(self, text: str) -> Generator | None:
+        goal = read_goal(self.program, text)
+        args = instantiate(goal.args, (None,) * len(goal.names))
+        return self.program.predicates[goal.key].generators.get(args)
+
+    @staticmethod
+    def _check_strategy(strategy: str) -> None:
+        if strategy not in STRATEGIES:
+            msg = f"strategy {strategy!r} is none of {', '.join(STRATEGIES)}"
+            raise ValueError(msg)
+
+
+def _ended(text: str) -> str:
+    """A single clause may come without its closing point."""
+    bare = text.rstrip()
+    return text if bare.endswith(".") or not bare else bare + "."
+
+
+def _fact(values: tuple[object, ...]) -> Term:
+    name, args = values[0], [from_python(v) for v in values[1:]]
+    if not isinstance(name, str):
+        msg = f"a fact as a tuple starts with its predicate's name, not {name!r}"
+        raise TypeError(msg)
+    return struct(name, args) if args else atom(name)

@@ -1,0 +1,286 @@
+"""SLG resolution: how the forest grows when a consumer consumes a clause, a fact or an answer.
+
+`consume` is the paper's `consume_answer` (Figure 3a), `resolve_goal` its Figure 4. Invariant: a
+consumer is created under unmarked premises only, so a new node is never marked. Nothing here
+takes anything away: that is `propagate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deltafix.diagnostics import Diagnostic
+from deltafix.errors import EvaluationError, UnknownPredicateError, UnsafeNegationError
+from deltafix.tabling.agenda import MARK, MAY_REDERIVE
+from deltafix.tabling.arithmetic import ArithmeticProblem
+from deltafix.tabling.builtins import BUILTINS
+from deltafix.tabling.clauses import Kind, Literal, Rule
+from deltafix.tabling.components import connect
+from deltafix.tabling.factbase import Predicate
+from deltafix.tabling.table import (
+    TRUE,
+    Absence,
+    Answer,
+    Consumer,
+    Forest,
+    Generator,
+    Premise,
+    rank_of,
+)
+from deltafix.tabling.terms import Term
+from deltafix.tabling.unify import Row, instantiate, is_plain, match, unify, unify_pair
+
+__all__ = ["call", "consume", "resolve_goal"]
+
+
+def call(
+    forest: Forest, predicate: Predicate, args: tuple[Term, ...], caller: Generator | None
+) -> Generator:
+    """The generator of a call (`call_check_insert`): found by variant, or created and started."""
+    found = predicate.generators.get(args)
+    if found is not None:
+        return found
+    forest.budget.entry()
+    made = Generator(predicate, args, forest.epoch)
+    made.plain = is_plain(args)
+    graph = forest.graph
+    graph.admit(made, graph.on_top() if caller is None else graph.below(caller.component))
+    forest.put(predicate.generators, args, made)
+    forest.put(forest.generators, made)
+    forest.created[made] = None
+    forest.counters.calls_created += 1
+    if forest.trace is not None:
+        forest.trace.call(made)
+    bucket = made.bucket = predicate.bucket(args)
+    made.root.source = bucket
+    forest.put(bucket.consumers, made.root)
+    for rule in predicate.rules:
+        forest.agenda.consume(rule, made.root)
+    for fact in predicate.matching(bucket):
+        forest.agenda.consume(fact, made.root)
+    forest.agenda.open(made.component)
+    return made
+
+
+def consume(forest: Forest, premise: Premise, consumer: Consumer) -> None:
+    """Extend the forest by what `consumer` makes of `premise`; nothing if they do not unify."""
+    forest.budget.tick()
+    rule = consumer.rule
+    row: Row | None
+    if rule is None:
+        assert isinstance(premise, Rule)
+        row = _head_row(premise, consumer.generator)
+        if row is not None:
+            _advance(forest, premise, 0, row, premise, consumer)
+        return
+    assert consumer.literal is not None
+    if isinstance(premise, Absence):
+        if _denied(premise, consumer):
+            return
+        row = consumer.row
+    elif premise.ground:
+        row = match(consumer.literal.args, consumer.row, premise.args)
+    else:
+        row = unify(consumer.literal.args, consumer.row, premise.args)
+    if row is not None:
+        _advance(forest, rule, consumer.at + 1, row, premise, consumer)
+
+
+def _denied(absence: Absence, consumer: Consumer) -> bool:
+    """Whether a negated goal fails for good, or has been consumed already.
+
+    Inside one component nothing is denied: the literal is delayed, `truth` decides.
+    """
+    if consumer.children:
+        return True
+    generator = absence.generator
+    inside = generator.component is consumer.generator.component
+    return not inside and generator.settled == TRUE
+
+
+def _head_row(rule: Rule, generator: Generator) -> Row | None:
+    empty: Row = (None,) * rule.slots
+    if not generator.plain:
+        return unify(rule.args, empty, generator.args)
+    args = generator.args
+    bound = [i for i, a in enumerate(args) if a.ground]
+    return match([rule.args[i] for i in bound], empty, [args[i] for i in bound])
+
+
+def _advance(
+    forest: Forest, rule: Rule, at: int, row: Row, premise: Premise, previous: Consumer
+) -> None:
+    """Run the built-ins from `at` on; every way through makes a consumer or a support."""
+    body = rule.body
+    length = len(body)
+    if at == length:
+        _support(forest, rule, row, premise, previous)
+        return
+    kind = body[at].kind
+    if kind is Kind.CALL or kind is Kind.NOT:
+        _node(forest, rule, at, row, premise, previous)
+        return
+    frames: list[tuple[int, Iterator[Row]]] = [(at + 1, _built_in(rule, body[at], row))]
+    while frames:
+        at, rows = frames[-1]
+        bound = next(rows, None)
+        if bound is None:
+            frames.pop()
+            continue
+        forest.budget.tick()
+        if at == length:
+            _support(forest, rule, bound, premise, previous)
+        elif body[at].kind in (Kind.CALL, Kind.NOT):
+            _node(forest, rule, at, bound, premise, previous)
+        else:
+            frames.append((at + 1, _built_in(rule, body[at], bound)))
+
+
+def _built_in(rule: Rule, literal: Literal, row: Row) -> Iterator[Row]:
+    """The rows a built-in makes of one row."""
+    if literal.kind is Kind.UNIFY:
+        unified = unify_pair(literal.args[0], literal.args[1], row)
+        if unified is not None:
+            yield unified
+        return
+    if literal.kind is Kind.DIFFER:
+        if unify_pair(literal.args[0], literal.args[1], row) is None:
+            yield row
+        return
+    args = instantiate(literal.args, row)
+    try:
+        for out in BUILTINS[literal.key](args):
+            changed = [i for i, value in enumerate(out) if value is not args[i]]
+            if not changed:
+                yield row
+                continue
+            patterns = [literal.args[i] for i in changed]
+            bound = match(patterns, row, [out[i] for i in changed])
+            if bound is not None:
+                yield bound
+    except ArithmeticProblem as cause:
+        found = rule.clause.problem("DF714", str(cause), literal, "bind it by an earlier goal")
+        raise EvaluationError(rule.clause.render(found), [found]) from cause
+
+
+def _node(
+    forest: Forest, rule: Rule, at: int, row: Row, premise: Premise, previous: Consumer
+) -> None:
+    consumer = Consumer(previous.generator, rule, at, row, premise, previous)
+    consumer.literal = rule.body[at]
+    _link(forest, consumer)
+    if forest.trace is not None:
+        forest.trace.node(consumer)
+    resolve_goal(forest, consumer)
+
+
+def _link(forest: Forest, consumer: Consumer) -> None:
+    assert consumer.premise is not None
+    assert consumer.previous is not None
+    forest.put(consumer.premise.affects, consumer)
+    if consumer.previous.children is None:
+        consumer.previous.children = {}
+    forest.put(consumer.previous.children, consumer)
+    premise = consumer.premise
+    if type(premise) is not Rule:
+        truth = premise.truth if isinstance(premise, Answer) else TRUE - premise.generator.settled
+        if truth != TRUE:
+            consumer.generator.component.unsettled = True
+
+
+def resolve_goal(forest: Forest, consumer: Consumer) -> None:
+    """Subscribe a consumer to the source of its goal and schedule what is there already."""
+    literal, rule = consumer.literal, consumer.rule
+    assert literal is not None
+    assert rule is not None
+    predicate = forest.program.predicates.get(literal.key)
+    if predicate is None:
+        raise _unknown(forest, rule, literal)
+    args = instantiate(literal.args, consumer.row)
+    agenda = forest.agenda
+    if literal.kind is Kind.NOT:
+        _negate(forest, consumer, predicate, args)
+    elif not predicate.derived:
+        bucket = predicate.bucket(args)
+        consumer.source = bucket
+        forest.put(bucket.consumers, consumer)
+        for fact in predicate.matching(bucket):
+            agenda.consume(fact, consumer)
+    else:
+        generator = call(forest, predicate, args, consumer.generator)
+        consumer.source = generator
+        forest.put(generator.consumers, consumer)
+        connect(forest, consumer.generator, generator)
+        for answer in list(generator.answers.values()):
+            agenda.consume(answer, consumer, existed=answer.epoch < forest.epoch)
+
+
+def _negate(
+    forest: Forest, consumer: Consumer, predicate: Predicate, args: tuple[Term, ...]
+) -> None:
+    rule, literal = consumer.rule, consumer.literal
+    assert rule is not None
+    if not all(a.ground for a in args):
+        found = rule.clause.problem(
+            "DF713", "negation of a goal with an unbound variable", literal,
+            "bind every variable of the negated goal by an earlier goal",
+        )  # fmt: skip
+        raise UnsafeNegationError(rule.clause.render(found), [found])
+    generator = call(forest, predicate, args, consumer.generator)
+    consumer.source = generator
+    forest.put(generator.negations, consumer)
+    forest.put(generator.component.negated, generator)
+    connect(forest, consumer.generator, generator)
+    if generator.component is consumer.generator.component:
+        forest.set(generator.component, "negative", True)
+    forest.agenda.consume(generator.absence, consumer)
+
+
+def _unknown(forest: Forest, rule: Rule, literal: Literal) -> UnknownPredicateError:
+    name, arity = literal.key
+    found: Diagnostic = rule.clause.problem(
+        "DF712", f"unknown predicate {name}/{arity}", literal,
+        forest.program.known_like(literal.key),
+    )  # fmt: skip
+    return UnknownPredicateError(rule.clause.render(found), [found])
+
+
+def _support(
+    forest: Forest, rule: Rule, row: Row, premise: Premise, previous: Consumer
+) -> None:
+    """A derivation came to its end: a new answer, or a further support of an old one."""
+    generator = previous.generator
+    leaf = Consumer(generator, rule, len(rule.body), row, premise, previous)
+    _link(forest, leaf)
+    args = instantiate(rule.args, row)
+    answer = generator.answers.get(args)
+    forest.counters.supports_inserted += 1
+    rank = rank_of(leaf)
+    if answer is None:
+        forest.budget.entry()
+        answer = leaf.answer = Answer(generator, args, forest.epoch)
+        answer.rank = forest.fresh_rank(rank)
+        answer.supports[leaf] = None
+        answer.acyclic = 1
+        leaf.counted = True
+        forest.put(generator.answers, args, answer)
+        forest.born[answer] = None
+        forest.counters.answers_inserted += 1
+        if forest.trace is not None:
+            forest.trace.support(leaf, new=True)
+        for waiting in list(generator.consumers):
+            forest.agenda.consume(answer, waiting)
+        return
+    leaf.answer = answer
+    forest.put(answer.supports, leaf)
+    if forest.trace is not None:
+        forest.trace.support(leaf, new=False)
+    agenda = forest.agenda
+    if rank < answer.rank:
+        leaf.counted = True
+        forest.set(answer, "acyclic", answer.acyclic + 1)
+        if not forest.eager and answer in agenda.due[MARK]:  # the paper's requirement 2
+            agenda.cancel(MARK, answer)
+            agenda.cancel(MAY_REDERIVE, answer)
+    if answer.marked or answer in agenda.due[MARK]:
+        agenda.schedule(MAY_REDERIVE, answer)

@@ -1,0 +1,158 @@
+"""Changing the program under live tables: phases, strategies, all or nothing.
+
+A strategy is a schedule over the same structures: which of the two halves of an update are seen
+together. Invariant: `apply` ends with every table as if computed from scratch, or, if anything
+raises, exactly as before (every change since the start is taken back in reverse).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Literal, TypeAlias
+
+from deltafix.tabling.clauses import Clause
+from deltafix.tabling.factbase import Predicate
+from deltafix.tabling.propagate import kill
+from deltafix.tabling.run import run
+from deltafix.tabling.solve import resolve_goal
+from deltafix.tabling.table import Consumer, Forest
+
+__all__ = ["STRATEGIES", "Strategy", "apply", "declare", "guarded"]
+
+Strategy: TypeAlias = Literal["local", "deletes_first", "inserts_first", "dred", "scratch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """`phases` run one after the other; `eager` marks as DRed does."""
+
+    phases: tuple[tuple[str, ...], ...]
+    eager: bool = False
+
+
+STRATEGIES: Final[Mapping[str, Schedule]] = MappingProxyType(
+    {
+        "local": Schedule((("delete", "insert"),)),
+        "deletes_first": Schedule((("delete",), ("insert",))),
+        "inserts_first": Schedule((("insert",), ("delete",))),
+        "dred": Schedule((("delete",), ("insert",)), eager=True),
+        "scratch": Schedule(()),
+    }
+)
+"""The schedules by name; `scratch` has none: the session drops the tables and asks again."""
+
+
+@contextmanager
+def guarded(forest: Forest) -> Iterator[None]:
+    """Take every change to the forest and the program back if the block raises."""
+    known = len(forest.program.predicates)
+    operators = forest.program.operators.copy()
+    births = forest.births
+    forest.epoch += 1
+    forest.undo = forest.graph.undo = undo = []
+    forest.agenda.updating = True
+    try:
+        yield
+    except BaseException:
+        forest.undo = forest.graph.undo = None
+        for function, args in reversed(undo):
+            function(*args)
+        forest.epoch -= 1
+        forest.births = births
+        for key in list(forest.program.predicates)[known:]:
+            del forest.program.predicates[key]
+        forest.program.operators = operators
+        forest.created.clear()
+        forest.graph.rebuild(forest.generators)
+        raise
+    finally:
+        forest.undo = forest.graph.undo = None
+        forest.agenda.updating = False
+        forest.eager = False
+        forest.agenda.forget()
+        forest.visited.clear()
+
+
+def declare(forest: Forest, predicate: Predicate, *, tabled: bool) -> None:
+    """Make a predicate derived: goals that read its facts directly now go through a table."""
+    if tabled:
+        forest.set(predicate, "tabled", True)
+    if predicate.derived:
+        return
+    readers = [
+        consumer
+        for view in predicate.views.values()
+        for bucket in view.values()
+        for consumer in bucket.consumers
+        if consumer.rule is not None
+    ]
+    forest.set(predicate, "derived", True)
+    for consumer in readers:
+        _reread(forest, consumer)
+
+
+def _reread(forest: Forest, consumer: Consumer) -> None:
+    for child in list(consumer.children or ()):
+        kill(forest, child)
+    bucket = consumer.source
+    assert bucket is not None
+    forest.take(bucket.consumers, consumer)
+    resolve_goal(forest, consumer)
+
+
+def apply(
+    forest: Forest, inserts: Sequence[Clause], deletes: Sequence[Clause], strategy: str
+) -> None:
+    """Run an update under `guarded`; `strategy` must not be `scratch`.
+
+    Complexity: see docs/concepts/tabling.md; in counted work, the part of the forest below the
+    changed clauses that the schedule takes up.
+    """
+    schedule = STRATEGIES[strategy]
+    forest.eager = schedule.eager
+    for phase in schedule.phases:
+        if "delete" in phase:
+            for clause in deletes:
+                _delete(forest, clause)
+        if "insert" in phase:
+            for clause in inserts:
+                insert_clause(forest, clause)
+        run(forest)
+
+
+def _delete(forest: Forest, clause: Clause) -> None:
+    delete_clause(forest, clause)
+    for rule in clause.rules:
+        for node in list(rule.affects):
+            kill(forest, node)
+
+
+def delete_clause(forest: Forest, clause: Clause) -> None:
+    """Take a clause out of the program; what stood on it is the caller's to kill."""
+    forest.take(forest.program.clauses, clause.term)
+    for rule in clause.rules:
+        predicate = forest.program.predicates[rule.key]
+        predicate.drop(rule)
+        if forest.undo is not None:
+            forest.undo.append((predicate.add, (rule,)))
+
+
+def insert_clause(forest: Forest, clause: Clause) -> None:
+    """Put a clause into the program and before every consumer it concerns."""
+    forest.put(forest.program.clauses, clause.term, clause)
+    for rule in clause.rules:
+        predicate = forest.program.predicate(rule.key)
+        if rule.body:
+            declare(forest, predicate, tabled=False)
+        predicate.add(rule)
+        if forest.undo is not None:
+            forest.undo.append((predicate.drop, (rule,)))
+        if rule.body:
+            for generator in predicate.generators.values():
+                forest.agenda.consume(rule, generator.root)
+        else:
+            for consumer in predicate.waiting(rule):
+                forest.agenda.consume(rule, consumer)
