@@ -4,7 +4,7 @@
 program as data and nothing else: its own strata, its own typing, its own meaning of functors.
 
 Meaning: a body is a set of bindings. `!` and aggregates look at completed relations only; the
-variables that occur nowhere else in the rule are theirs (existential under `!`, ranged over in an
+variables that no enclosing body mentions are theirs (existential under `!`, ranged over in an
 aggregate, `_` included). Integers wrap at 64 bits; what has no value (division by zero, the
 minimum of nothing, a number read from "abc") makes the binding not hold.
 """
@@ -12,22 +12,16 @@ minimum of nothing, a number read from "abc") makes the binding not hold.
 from __future__ import annotations
 
 import math
-import re
-import struct
-from collections import Counter
 from collections.abc import Iterator
 
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Or, Program, Rule
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
+from oracle_values import Undefined, apply, compare, reinterpret, wrap
 
 __all__ = ["Undefined", "evaluate"]
 
 Facts = dict[str, set[tuple]]
 Bindings = dict[str, object]
-
-
-class Undefined(Exception):  # noqa: N818  an outcome, not a fault
-    """A term without a value: the binding does not hold."""
 
 
 def evaluate(program: Program, inputs: Facts, max_rounds: int = 10_000) -> Facts:
@@ -104,22 +98,27 @@ def cases_of(formula: Formula) -> list[tuple[Formula, ...]]:
     return [(formula,)]
 
 
-def names_in(node: object) -> Counter[str]:
-    """How often each variable occurs in a term or formula."""
+def names_in(node: object, inner: bool = True) -> set[str]:
+    """The variables of a term or formula; without `inner`, not those of its inner scopes."""
     match node:
         case Var(name):
-            return Counter([name])
+            return {name}
         case Call(_, args) | Atom(_, args) | And(args) | Or(args):
-            return sum(map(names_in, args), Counter())
+            return names_in(args, inner)
         case Comparison(_, left, right):
-            return names_in(left) + names_in(right)
-        case Not(body):
-            return names_in(body)
-        case Aggregate(_, target, body):
-            return names_in(target) + names_in(body)
+            return names_in((left, right), inner)
+        case Not(body) if inner or isinstance(body, Atom | Comparison):
+            return names_in(body, inner)
+        case Aggregate(_, target, body) if inner:
+            return names_in((target, body))
         case tuple():
-            return sum(map(names_in, node), Counter())
-    return Counter()
+            return set().union(*(names_in(part, inner) for part in node))
+    return set()
+
+
+def own(node: object) -> set[str]:
+    """The variables that belong to this scope itself."""
+    return names_in(node, inner=False)
 
 
 class Case:
@@ -127,7 +126,8 @@ class Case:
 
     def __init__(self, program: Program, rule: Rule, parts: tuple[Formula, ...]) -> None:
         self.program, self.rule, self.parts = program, rule, parts
-        self.total = names_in(rule.heads) + names_in(parts)
+        self.outer: dict[int, set[str]] = {}
+        self.scan((*rule.heads, *parts), own(rule.heads) | own(parts))
         self.kinds = Kinds(program, (*rule.heads, *parts))
 
     def derive(self, facts: Facts) -> Iterator[tuple[str, tuple]]:
@@ -139,10 +139,27 @@ class Case:
                 except Undefined:
                     continue
 
+    def scan(self, nodes: tuple, enclosing: set[str]) -> None:
+        """Note which variables of each negated group and aggregate come from outside."""
+        for node in nodes:
+            match node:
+                case Aggregate(_, target, body):
+                    self.outer[id(node)] = names_in((target, body)) & enclosing
+                    for case in cases_of(body):
+                        self.scan((target, *case), enclosing | own((target, case)))
+                case Not(body):
+                    plain = isinstance(body, Atom | Comparison)
+                    self.outer[id(body)] = names_in(body) if plain else names_in(body) & enclosing
+                    for case in cases_of(body):
+                        self.scan(case, enclosing if plain else enclosing | own(case))
+                case Atom(_, args) | Call(_, args):
+                    self.scan(args, enclosing)
+                case Comparison(_, left, right):
+                    self.scan((left, right), enclosing)
+
     def shared(self, node: object) -> set[str]:
-        """Variables of a negation or aggregate that the rest of the rule knows too."""
-        inside = names_in(node)
-        return {name for name, count in inside.items() if self.total[name] > count}
+        """Variables of a negation's body or of an aggregate that must be known before it."""
+        return self.outer[id(node)]
 
     def needs(self, term: Term) -> set[str]:
         match term:
@@ -347,155 +364,3 @@ class Kinds:
             case Aggregate(_, target):
                 return self.of(target)
         return None
-
-
-def wrap(value: object, kind: str) -> object:
-    """An arithmetic result as its type holds it: modulo 2^64; NaN is no value."""
-    if kind == "number":
-        return (value + 2**63) % 2**64 - 2**63
-    if kind == "unsigned":
-        return value % 2**64
-    if isinstance(value, complex) or math.isnan(value):
-        raise Undefined
-    return float(value)
-
-
-def compare(op: str, left: object, right: object) -> bool:
-    match op:
-        case "=":
-            return left == right
-        case "!=":
-            return left != right
-        case "<":
-            return left < right
-        case "<=":
-            return left <= right
-        case ">":
-            return left > right
-        case ">=":
-            return left >= right
-        case "contains":
-            return left in right
-        case "match":
-            try:
-                return re.fullmatch(left, right) is not None
-            except re.error:
-                return False
-    raise ValueError(op)
-
-
-def divide(a: int, b: int) -> int:
-    """Division that truncates toward zero, as C has it."""
-    if b == 0:
-        raise Undefined
-    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-
-
-def power(a: object, b: object, kind: str) -> object:
-    if kind == "float":
-        try:
-            return float(a) ** float(b)
-        except ZeroDivisionError:
-            raise Undefined from None
-        except OverflowError:
-            return -math.inf if a < 0 and b % 2 == 1 else math.inf
-    if b < 0:
-        return divide(1, a) if abs(a) != 1 else a ** (-b % 2)
-    return pow(a, b, 2**64)
-
-
-def apply(functor: str, args: list, kind: str, of: str) -> object:
-    """The value of an intrinsic functor; `kind` is its result type, `of` its first argument's."""
-    a, b = args[0], args[1] if len(args) > 1 else None
-    mask = 2**64 - 1
-    match functor:
-        case "+":
-            return wrap(a + b, kind)
-        case "-":
-            return wrap(a - b, kind)
-        case "*":
-            return wrap(a * b, kind)
-        case "/" if kind == "float":
-            if b == 0:
-                raise Undefined
-            return wrap(a / b, kind)
-        case "/":
-            return wrap(divide(a, b), kind)
-        case "%":
-            return wrap(a - b * divide(a, b), kind)
-        case "^":
-            return wrap(power(a, b, kind), kind)
-        case "neg":
-            return wrap(-a, kind)
-        case "band":
-            return wrap(a & b, kind)
-        case "bor":
-            return wrap(a | b, kind)
-        case "bxor":
-            return wrap(a ^ b, kind)
-        case "bnot":
-            return wrap(~a, kind)
-        case "bshl":
-            return wrap(a << (b & 63), kind)
-        case "bshr":
-            return wrap(a >> (b & 63), kind)
-        case "bshru":
-            return wrap((a & mask) >> (b & 63), kind)
-        case "land":
-            return int(a != 0 and b != 0)
-        case "lor":
-            return int(a != 0 or b != 0)
-        case "lxor":
-            return int((a != 0) != (b != 0))
-        case "lnot":
-            return int(a == 0)
-        case "min":
-            return min(args)
-        case "max":
-            return max(args)
-        case "cat":
-            return "".join(args)
-        case "strlen":
-            return len(a)
-        case "substr":
-            start, count = b, args[2]
-            return a[start : start + count] if start >= 0 and count >= 0 else ""
-        case "to_string":
-            return a if of == "symbol" else repr(float(a)) if of == "float" else str(a)
-        case "to_float":
-            return convert_text(a, "float") if of == "symbol" else float(a)
-        case "to_number" | "to_unsigned":
-            if of == "symbol":
-                return convert_text(a, kind)
-            if of == "float":
-                low = -(2**63) if kind == "number" else 0
-                if not low <= a < low + 2**64 or math.isinf(a):
-                    raise Undefined
-                return int(a)
-            return wrap(a, kind)
-    raise ValueError(functor)
-
-
-def convert_text(text: str, kind: str) -> object:
-    """A number written in full in a symbol; anything else has no value."""
-    if kind == "float":
-        if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text, re.ASCII) is None:
-            raise Undefined
-        return float(text)
-    if re.fullmatch(r"[+-]?\d+", text, re.ASCII) is None:
-        raise Undefined
-    value = int(text)
-    if wrap(value, kind) != value:
-        raise Undefined
-    return value
-
-
-def reinterpret(value: object, kind: str, to: str) -> object:
-    """`as`: the same 64 bits read as another type."""
-    if "symbol" in (kind, to) or kind == to:
-        return value
-    if "float" not in (kind, to):
-        return wrap(value, to)
-    code = {"number": "q", "unsigned": "Q", "float": "d"}
-    result = struct.unpack(code[to], struct.pack(code[kind], value))[0]
-    return wrap(result, to)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from deltafix.diagnostics import Diagnostic, render_all, suggest
 from deltafix.errors import ProgramError
+from deltafix.rules.apart import apart, plain_name
 from deltafix.rules.ast import Atom, Program, Rule
 from deltafix.rules.infer import Typed, infer, schemas_of
 from deltafix.rules.scope import check_scope
@@ -40,8 +41,9 @@ _BASES = ("number", "unsigned", "float", "symbol")
 class CheckedProgram:
     """A program without errors, with what the checks found out, for the planner.
 
-    `rules[i]` is `program.rules[i]` with a type on every constant, and the base type of each of
-    its variables. `strata` are dependencies first; every relation is in exactly one.
+    `rules[i]` is `program.rules[i]` with a type on every constant, one name for one variable
+    (`rules.apart`), and the base type of each of its variables. `strata` are dependencies first;
+    every relation is in exactly one.
     """
 
     program: Program
@@ -79,10 +81,11 @@ def _run(
         if wrong:
             named = named and not any(item.code == "DF110" for item in wrong)
             continue
-        found.extend(check_scope(rule))
-        found.extend(_unused(rule))
+        one_name = rule if rule.is_fact else apart(rule)
+        found.extend(check_scope(one_name))
+        found.extend(_unused(one_name))
         if sound:
-            one, mismatches = infer(program, schemas, rule)
+            one, mismatches = infer(program, schemas, one_name)
             types.append(one)
             found.extend(mismatches)
     order: tuple[Stratum, ...] = ()
@@ -177,10 +180,11 @@ def _unused(rule: Rule) -> Iterator[Diagnostic]:
     for term in terms_of(rule.body):
         for part in subterms(term):
             if isinstance(part, Var) and total[part.name] == 1 and not part.name.startswith("_"):
+                name = plain_name(part.name)
                 yield Diagnostic(
                     "DF160",
-                    f"variable `{part.name}` occurs only once",
+                    f"variable `{name}` occurs only once",
                     part.span,
-                    f"write `_`, or `_{part.name}` to keep the name",
+                    f"write `_`, or `_{name}` to keep the name",
                     "warning",
                 )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from deltafix.diagnostics import Diagnostic, Span, suggest
+from deltafix.rules.apart import plain_name
 from deltafix.rules.ast import Atom, Comparison, Formula, Not, Program, Rule
 from deltafix.rules.functors import CONSTRAINTS, SIGNATURES
 from deltafix.rules.terms import Aggregate, BaseType, Call, Const, Term, Var, Wildcard
@@ -169,7 +170,8 @@ class _Inference:
     def term(self, term: Term) -> _Node:
         if isinstance(term, Var):
             if term.name not in self.variables:
-                node = _Node(term.name, _CLASSES["any"], f"variable {term.name}")
+                shown = plain_name(term.name)
+                node = _Node(shown, _CLASSES["any"], f"variable {shown}")
                 self.variables[term.name] = node
             return self.variables[term.name]
         if isinstance(term, Call):

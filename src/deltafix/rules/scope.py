@@ -1,7 +1,7 @@
 """Groundedness: does every variable of a rule get its values from somewhere?
 
 A variable is grounded by a positive atom, or by `x = term` over grounded variables. Under `!` and
-inside aggregates the variables that occur nowhere else in the alternative are local: they must be
+inside aggregates the variables that no enclosing scope mentions are local: they must be
 grounded inside; all others must be grounded outside. Invariant: what passes here can be evaluated
 in some order, in each alternative of the body on its own.
 """
@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from deltafix.diagnostics import Diagnostic, Span
+from deltafix.rules.apart import plain_name
 from deltafix.rules.ast import Atom, Comparison, Formula, Not, Rule
 from deltafix.rules.terms import Aggregate, Call, Term, Var, Wildcard
 from deltafix.rules.walk import alternatives, body_of, occurrences, subterms, terms_of
@@ -22,7 +23,7 @@ __all__ = ["check_scope", "shared"]
 def shared(node: Formula | Aggregate, total: Counter[str]) -> frozenset[str]:
     """The variables of a negation or aggregate that the rest of its alternative uses too.
 
-    `total` is `occurrences` of the alternative, heads included.
+    For rules whose names are `apart`; `total` is `occurrences` of the alternative, heads included.
     """
     inside = occurrences(node)
     return frozenset(name for name, count in inside.items() if total[name] > count)
@@ -124,11 +125,13 @@ class _Scope:
 
     def report(self, name: str, span: Span | None, why: str, hint: str | None = None) -> None:
         if name not in self.found:
+            shown = plain_name(name)
             self.found[name] = Diagnostic(
                 "DF130",
-                f"variable `{name}` is not grounded: {why}",
+                f"variable `{shown}` is not grounded: {why}",
                 span or self.place,
-                hint or f"use `{name}` in an atom of the body, or give it a value: `{name} = ...`",
+                hint
+                or f"use `{shown}` in an atom of the body, or give it a value: `{shown} = ...`",
             )
 
 

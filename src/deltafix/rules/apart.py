@@ -1,0 +1,123 @@
+"""Local variables get names of their own.
+
+A body group under `!` and the term and body of an aggregate are scopes. A variable that an
+enclosing scope mentions is that scope's; any other is local, and two scopes side by side may use
+one name for different variables: `lo = min x : { v(x) }, hi = max x : { v(x) }`. Invariant: after
+`apart` a name means one variable in the whole rule, so counting occurrences tells local from
+shared. A renamed variable is `x'2`, which no text can write.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Or, Rule
+from deltafix.rules.terms import Aggregate, Call, Term, Var
+from deltafix.rules.walk import Leaf, body_of, map_formula, map_term, occurrences
+
+__all__ = ["apart", "plain_name"]
+
+
+def plain_name(name: str) -> str:
+    """The name as it was written."""
+    return name.split("'", 1)[0]
+
+
+def _own(node: Term | Formula) -> set[str]:
+    """Variables that a term or formula mentions outside its inner scopes."""
+    if isinstance(node, Var):
+        return {node.name}
+    if isinstance(node, Call | Atom):
+        return set().union(*map(_own, node.args))
+    if isinstance(node, Comparison):
+        return _own(node.left) | _own(node.right)
+    if isinstance(node, And | Or):
+        return set().union(*map(_own, node.parts))
+    if isinstance(node, Not) and isinstance(node.body, Atom | Comparison):
+        return _own(node.body)
+    return set()
+
+
+class _Renamer:
+    def __init__(self, total: Counter[str]) -> None:
+        self.total = total  # occurrences in the whole rule, under the names given so far
+        self.taken = set(total)
+
+    def fresh(self, name: str) -> str:
+        number = 2
+        while f"{name}'{number}" in self.taken:
+            number += 1
+        self.taken.add(f"{name}'{number}")
+        return f"{name}'{number}"
+
+    def names(self, scope: Formula | Aggregate, outer: set[str]) -> dict[str, str]:
+        """New names for the local variables that occur outside this scope too."""
+        inside = occurrences(scope)
+        return {
+            name: self.fresh(plain_name(name))
+            for name, count in inside.items()
+            if name not in outer and self.total[name] > count
+        }
+
+    def rename(self, inside: Counter[str], names: dict[str, str]) -> None:
+        for old, new in names.items():
+            self.total[old] -= inside[old]
+            self.total[new] = inside[old]
+
+    def formula(self, formula: Formula, outer: set[str]) -> Formula:
+        if isinstance(formula, Atom):
+            return replace(formula, args=self.terms(formula.args, outer))
+        if isinstance(formula, Comparison):
+            left, right = self.terms((formula.left, formula.right), outer)
+            return replace(formula, left=left, right=right)
+        if isinstance(formula, And | Or):
+            return replace(formula, parts=tuple(self.formula(p, outer) for p in formula.parts))
+        body = formula.body
+        if isinstance(body, Atom | Comparison):
+            return replace(formula, body=self.formula(body, outer))
+        names = self.names(body, outer)
+        self.rename(occurrences(body), names)
+        body = map_formula(body, _leaf(names))
+        return replace(formula, body=self.formula(body, outer | _own(body)))
+
+    def terms(self, terms: Iterable[Term], outer: set[str]) -> tuple[Term, ...]:
+        return tuple(self.term(term, outer) for term in terms)
+
+    def term(self, term: Term, outer: set[str]) -> Term:
+        if isinstance(term, Call):
+            return replace(term, args=self.terms(term.args, outer))
+        if not isinstance(term, Aggregate):
+            return term
+        names = self.names(term, outer)
+        self.rename(occurrences(term), names)
+        renamed = map_term(term, _leaf(names))
+        if not isinstance(renamed, Aggregate):
+            return term
+        inner = outer | _own(body_of(renamed))
+        target = renamed.target
+        if target is not None:
+            inner |= _own(target)
+            target = self.term(target, inner)
+        return replace(renamed, target=target, body=self.formula(body_of(renamed), inner))
+
+
+def _leaf(names: dict[str, str]) -> Callable[[Leaf], Term]:
+    def leaf(term: Leaf) -> Term:
+        if isinstance(term, Var) and term.name in names:
+            return replace(term, name=names[term.name])
+        return term
+
+    return leaf
+
+
+def apart(rule: Rule) -> Rule:
+    """The rule with local variables renamed where their name is used elsewhere. Near linear."""
+    total = occurrences((*rule.heads, rule.body))
+    outer = _own(rule.body).union(*map(_own, rule.heads))
+    if len(total) == len(outer):
+        return rule
+    renamer = _Renamer(total)
+    heads = tuple(replace(head, args=renamer.terms(head.args, outer)) for head in rule.heads)
+    return replace(rule, heads=heads, body=renamer.formula(rule.body, outer))
