@@ -51,14 +51,12 @@ from deltafix.kernel.layout import (
     SUPPORT,
     TOUCHED,
     USED,
+    WAVEFRONT,
     Q,
 )
 from deltafix.kernel.memory import new_row, push, room, row_room
 
 __all__ = ["flush", "touch"]
-
-_REVIVE_LATE = 1 << 61  # added to a revival's key where all suspects go first
-
 
 @kernel("v:ALii")
 def touch(A, L, r, row):  # type: ignore[no-untyped-def]
@@ -86,7 +84,8 @@ def _lose(A, L, e, r):  # type: ignore[no-untyped-def]
     rb = L[RELS] + r * RSZ
     at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
     word = L[at >> 1]
-    if not (word & NOW):
+    # Without recursion a head created in this epoch is still PENDING, and may lose again.
+    if not (word & NOW) and (L[RECURSIVE] or not (word & PENDING)):
         return
     rank = word >> RANK_SHIFT
     counted = (not L[RECURSIVE]) or L[EMIT_CELLS + 2 * e + 1] < rank
@@ -98,7 +97,7 @@ def _lose(A, L, e, r):  # type: ignore[no-untyped-def]
         and not (word & GIVEN)
         and ((counted and A[at + SUPPORT] == 0) or L[STRATEGY] == DRED)
     ):
-        heap_push(L, rank * 2, (r << 32) | row)
+        heap_push(L, rank, 0, 0, (r << 32) | row)
 
 
 @kernel("v:ALiii")
@@ -159,8 +158,7 @@ def _offer(A, L, e, r):  # type: ignore[no-untyped-def]
             A[at + SUPPORT] += 1
     elif word & LIMBO and m < (word >> RANK_SHIFT):
         L[at >> 1] = (m << RANK_SHIFT) | (word & FLAGS)
-        late = _REVIVE_LATE if L[STRATEGY] != 0 else 0
-        heap_push(L, late + m * 2 + 1, (r << 32) | row)
+        heap_push(L, m, 1, L[STRATEGY] != WAVEFRONT, (r << 32) | row)
 
 
 @kernel("v:ALiii")

@@ -1,6 +1,7 @@
 """The wave's priority queue: a binary heap of (key, value) cells in one vector.
 
-Key: rank * 2, + 1 for a revival, so that at equal rank suspects come first.
+A key is `late << 61 | rank + 1 << 1 | kind`: at equal rank suspects (kind 0) come before revivals
+(kind 1); a late entry comes after all others. Body rank -1 (nothing of the stratum) is a rank.
 It does not know what the values are.
 """
 
@@ -10,12 +11,18 @@ from deltafix.kernel.jit import kernel
 from deltafix.kernel.layout import HEAP
 from deltafix.kernel.memory import room
 
-__all__ = ["heap_pop", "heap_push"]
+__all__ = ["LATE", "heap_pop", "heap_push"]
 
 
-@kernel("v:Lii")
-def heap_push(L, key, value):  # type: ignore[no-untyped-def]
+LATE = 1 << 61
+
+
+@kernel("v:Liibi")
+def heap_push(L, rank, kind, late, value):  # type: ignore[no-untyped-def]
     """Enter a value. O(log n)."""
+    key = (rank + 1) * 2 + kind
+    if late:
+        key += LATE
     room(L, HEAP, 2)
     base = L[HEAP]
     k = L[HEAP + 1] // 2

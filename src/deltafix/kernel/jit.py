@@ -10,8 +10,11 @@ With NUMBA_DISABLE_JIT=1 the very same functions are plain Python.
 
 from __future__ import annotations
 
+import hashlib
 import os
+import shutil
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +44,14 @@ def kernel(
     full = f"{'void' if result == 'v' else _SHORT[result]}({spelled})"
 
     def compile_it(function: Callable[..., Any]) -> Callable[..., Any]:
-        compiled: Callable[..., Any] = njit(full, cache=True, no_cfunc_wrapper=True, **flags)(
-            function
-        )
+        outside = numba.config.CACHE_DIR
+        numba.config.CACHE_DIR = str(cache_folder())
+        try:
+            compiled: Callable[..., Any] = njit(
+                full, cache=True, no_cfunc_wrapper=True, **flags
+            )(function)
+        finally:
+            numba.config.CACHE_DIR = outside
         return compiled
 
     return compile_it
@@ -82,12 +90,32 @@ else:
         return signature, generate
 
 
+@cache
 def cache_folder() -> Path:
-    """Where numba keeps this package's compiled kernel (NUMBA_CACHE_DIR, else beside it)."""
+    """Where the compiled kernel lies: one folder per state of the kernel's sources.
+
+    Numba checks only a function's own file, but a cached function contains what it calls: a
+    change in `heap` would leave the old heap inside a cached `join` (it did, once). So the folder
+    is named by a hash over all kernel sources, and folders of other hashes are removed. It lies
+    under NUMBA_CACHE_DIR, else beside the sources, else (not writable) in the user's cache.
+    """
+    here = Path(__file__).parent
+    digest = hashlib.sha256()
+    for source in sorted(here.glob("*.py")):
+        digest.update(source.read_bytes())
+    name = f"kernel-{digest.hexdigest()[:16]}"
     chosen = os.environ.get("NUMBA_CACHE_DIR")
-    return Path(chosen) if chosen else Path(__file__).parent / "__pycache__"
+    base = Path(chosen) if chosen else here / "__pycache__"
+    if not chosen and not os.access(here, os.W_OK):
+        base = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "deltafix"
+    folder = base / name
+    if not folder.exists():
+        for other in base.glob("kernel-*"):
+            shutil.rmtree(other, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def is_warm() -> bool:
-    """Whether compiled kernels lie on disk: if not, the first import compiles them."""
-    return JIT_DISABLED or any(cache_folder().rglob("maintain.*.nbi"))
+    """Whether the compiled kernel lies on disk: if not, the first import compiles it."""
+    return JIT_DISABLED or any(cache_folder().rglob("maintain.maintain-*.nbc"))

@@ -169,7 +169,7 @@ def _given_out(A, L, P, t):  # type: ignore[no-untyped-def]
             at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
             word = L[at >> 1]
             if (word & NOW) and not (word & GIVEN) and A[at + SUPPORT] == 0 and L[RECURSIVE]:
-                heap_push(L, (word >> RANK_SHIFT) * 2, (r << 32) | row)
+                heap_push(L, word >> RANK_SHIFT, 0, False, (r << 32) | row)
 
 
 @kernel("v:ALiii")

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel.emit import touch
-from deltafix.kernel.heap import heap_pop, heap_push
+from deltafix.kernel.heap import LATE, heap_pop, heap_push
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.join import run_variant
 from deltafix.kernel.layout import (
@@ -55,9 +55,6 @@ from deltafix.kernel.layout import (
 )
 
 __all__ = ["run_triggers", "run_wave"]
-
-_LATE = 1 << 61
-
 
 @kernel("i:Pii")
 def _list_of(P, table, rel_position):  # type: ignore[no-untyped-def]
@@ -103,8 +100,7 @@ def _retract(A, L, P, t, r, row):  # type: ignore[no-untyped-def]
     _query(A, L, P, t, r, row)
     if L[BEST] < NEVER:
         L[cell] = (L[BEST] << RANK_SHIFT) | (L[cell] & FLAGS)
-        late = _LATE if L[STRATEGY] != WAVEFRONT else 0
-        heap_push(L, late + L[BEST] * 2 + 1, (r << 32) | row)
+        heap_push(L, L[BEST], 1, L[STRATEGY] != WAVEFRONT, (r << 32) | row)
 
 
 @kernel("v:ALPiiii")
@@ -117,8 +113,7 @@ def _revive(A, L, P, t, r, row, p):  # type: ignore[no-untyped-def]
     if best > p:
         L[at >> 1] = (best << RANK_SHIFT) | (L[at >> 1] & FLAGS)
         if best < NEVER:
-            late = _LATE if L[STRATEGY] != WAVEFRONT else 0
-            heap_push(L, late + best * 2 + 1, (r << 32) | row)
+            heap_push(L, best, 1, L[STRATEGY] != WAVEFRONT, (r << 32) | row)
         return
     L[C_REVIVED] += 1
     L[C_RERANKED] += 1
@@ -137,9 +132,9 @@ def run_wave(A, L, P, t):  # type: ignore[no-untyped-def]
         key = L[L[HEAP]]
         value = L[L[HEAP] + 1]
         heap_pop(L)
-        if key >= _LATE:
-            key -= _LATE
-        p = key >> 1
+        if key >= LATE:
+            key -= LATE
+        p = (key >> 1) - 1
         r = value >> 32
         row = value & 0xFFFFFFFF
         rb = L[RELS] + r * RSZ
