@@ -19,9 +19,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import oracle
-
 import deltafix
+import oracle
 
 __all__ = ["FOLDER", "Change", "Edit", "Story", "judged", "read_stories", "show", "told"]
 
