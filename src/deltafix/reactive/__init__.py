@@ -13,6 +13,7 @@ from deltafix.reactive.bag import Bag
 from deltafix.reactive.collection import Collection
 from deltafix.reactive.delta import CollectionDelta, Subscription
 from deltafix.reactive.extremes import First, Last, Max, Median, Min, Quantile, TopK
+from deltafix.reactive.fixpoint import FixpointViews, fixpoint
 from deltafix.reactive.graph import EpochPass
 from deltafix.reactive.inputs import CollectionTransaction, InputCollection
 from deltafix.reactive.laws import CounterExample, LawReport, check_reducer
@@ -34,6 +35,7 @@ __all__ = [
     "Drift",
     "EpochPass",
     "First",
+    "FixpointViews",
     "Histogram",
     "InputCollection",
     "KeyWatch",
@@ -57,6 +59,7 @@ __all__ = [
     "check_reducer",
     "contramap",
     "enriched",
+    "fixpoint",
     "group_of",
     "product",
     "reducer",

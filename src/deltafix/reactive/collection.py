@@ -277,7 +277,7 @@ class Collection:
         """
         from deltafix.reactive.fixpoint import collection_fixpoint  # noqa: PLC0415  loads engine
 
-        return collection_fixpoint(self, program, relation, view, name, inputs)
+        return collection_fixpoint(self, program, inputs, relation=relation, view=view, name=name)
 
     # -- reading ----------------------------------------------------------------------------
 

@@ -65,6 +65,9 @@ class Node:
 
     operator = "node"
     takes_segments = False
+    routes_by_key = False
+    """Whether each dependent gets the changes at one key only, that of its `route`."""
+    route: Any = None
 
     def __init__(self, graph: Graph, sources: Sequence[Node], label: str) -> None:
         self.id = _next_id()
@@ -350,6 +353,8 @@ def leaves_of(source: Node) -> tuple[Leaf, ...]:
 
 def _send(node: Node, changes: Changes, heap: list[int], waiting: dict[int, Node]) -> None:
     for child, port in node.dependents:
+        if node.routes_by_key and child.route not in rows_of(changes):
+            continue
         child.inbox[port] = (
             changes if child.takes_segments or type(changes) is dict else rows_of(changes)
         )
