@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 __all__ = ["Diagnostic", "Span", "render", "render_all", "suggest"]
 
+_LONGEST_LINE = 160
+"""Characters of a source line that are drawn; generated programs have lines of a megabyte."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
@@ -54,13 +57,27 @@ def render(diagnostic: Diagnostic, source: str | None = None) -> str:
             text = source.split("\n")
             if 1 <= span.line <= len(text):
                 line = text[span.line - 1].expandtabs(1).rstrip("\r")
-                width = max(1, min(span.end - span.start, len(line) - span.column + 1))
+                line, column = _window(line, span.column)
+                width = max(1, min(span.end - span.start, len(line) - column + 1))
                 number = str(span.line)
                 lines.append(f"{number} | {line}")
-                lines.append(f"{' ' * len(number)} | {' ' * (span.column - 1)}{'^' * width}")
+                lines.append(f"{' ' * len(number)} | {' ' * (column - 1)}{'^' * width}")
     if diagnostic.help:
         lines.append(f"  help: {diagnostic.help}")
     return "\n".join(lines)
+
+
+def _window(line: str, column: int) -> tuple[str, int]:
+    """The part of an overlong line around a column, and where the column is in it."""
+    if len(line) <= _LONGEST_LINE:
+        return line, column
+    start = max(0, min(column - _LONGEST_LINE // 2, len(line) - _LONGEST_LINE))
+    shown = line[start : start + _LONGEST_LINE]
+    if start > 0:
+        shown = f"…{shown[1:]}"
+    if start + _LONGEST_LINE < len(line):
+        shown = f"{shown[:-1]}…"
+    return shown, column - start
 
 
 def render_all(diagnostics: Iterable[Diagnostic], sources: Mapping[str | None, str]) -> str:

@@ -133,6 +133,11 @@ class ClauseParser(ExpressionParser):
     def comparison(self) -> Formula:
         """`term operator term`."""
         start = self.token
+        if self.at(",", ".", ";", ")", "}"):
+            self.fail(
+                f"expected a literal, found {start.shown}",
+                help="a literal is an atom, a comparison, or one of them behind `!`",
+            )
         left = self.term()
         if not self.at(*RELATIONAL):
             if isinstance(left, Var):

@@ -70,7 +70,7 @@ class Parser(ClauseParser):
                 path = start.source.path
                 if not any(span.path == path and span.start in here for span in unreadable):
                     self.found.append(self.blame(fault.diagnostic))
-                self.recover(fault.diagnostic, start.kind == "directive")
+                self.recover(fault.diagnostic, start.kind == "directive" or start.text == ".")
             if self.position == before:
                 self.take()
         return self.out
@@ -152,6 +152,9 @@ class Parser(ClauseParser):
         attributes: list[Attribute] = []
         while not self.at(")"):
             column = self.expect_name("a column's name")
+            if not self.at(":") and self.token.kind == "ident":
+                hint = f"write `{column.text}: {self.token.text}`"
+                self.fail(f"expected `:` after the column `{column.text}`", help=hint)
             self.expect(":", f"between the column `{column.text}` and its type")
             kind = self.name("a type")
             attributes.append(Attribute(column.text, kind.text, self.since(column)))
