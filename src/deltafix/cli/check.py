@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+from deltafix.errors import ProgramError
 
 if TYPE_CHECKING:
     from deltafix.datalog.load import Analysis
@@ -26,9 +29,7 @@ def check(
 
     Exit code 0 if there is no error, 2 otherwise.
     """
-    from deltafix.datalog.load import analyse, read_bytes  # noqa: PLC0415  quick --help
-
-    found = {path: analyse(read_bytes(path), str(path)) for path in programs}
+    found = {path: _analyse(path) for path in programs}
     if form == "json":
         report = [item for path, one in found.items() for item in _as_data(path, one)]
         sys.stdout.write(json.dumps(report, indent=2) + "\n")
@@ -39,6 +40,22 @@ def check(
             sys.stdout.write(f"{path}: {_summary(one)}\n")
     if any(one.errors for one in found.values()):
         raise typer.Exit(2)
+
+
+def _analyse(path: Path) -> Analysis:
+    """What the text door says, and, of a program it lets through, what the planner says."""
+    from deltafix.datalog.load import analyse, read_bytes  # noqa: PLC0415  quick --help
+    from deltafix.plan.build import plan  # noqa: PLC0415
+    from deltafix.rules.check import typed  # noqa: PLC0415
+
+    found = analyse(read_bytes(path), str(path))
+    if found.errors:
+        return found
+    try:
+        plan(typed(found.program))
+    except ProgramError as refused:
+        return replace(found, diagnostics=(*found.diagnostics, *refused.diagnostics))
+    return found
 
 
 def _summary(found: Analysis) -> str:

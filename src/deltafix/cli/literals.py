@@ -6,7 +6,8 @@ accepts too, with the same errors and carets. Nothing here evaluates rules.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from deltafix.datalog.clauses import ClauseParser
 from deltafix.datalog.cursor import SyntaxFault
@@ -21,25 +22,30 @@ from deltafix.rules.terms import Call, Const, Term, Var, Wildcard
 __all__ = ["Query", "read_facts", "read_query", "schema_named"]
 
 
+@dataclass(frozen=True, slots=True)
 class Query:
-    """An atom with constants, variables and `_`: the rows of its relation that match it."""
+    """An atom with constants, variables and `_`.
 
-    def __init__(self, relation: str, fixed: dict[int, Value], equal: list[list[int]]) -> None:
-        self.relation = relation
-        self.fixed = fixed
-        self.equal = equal
+    Attributes:
+        relation: its name.
+        pattern: per column the constant it must have, None for a variable or `_`.
+        equal: groups of columns that must have equal values, from repeated variables.
+    """
 
-    def matches(self, rows: Iterable[Row]) -> list[Row]:
-        """The rows that have every constant in its place and equal values for equal variables."""
+    relation: str
+    pattern: tuple[Value | None, ...]
+    equal: tuple[tuple[int, ...], ...] = ()
+
+    def keep_equal(self, rows: Iterable[Row]) -> list[Row]:
+        """Of the rows that fit the pattern, those with equal values for equal variables."""
         return [
             row
             for row in rows
-            if all(row[position] == value for position, value in self.fixed.items())
-            and all(row[same[0]] == row[other] for same in self.equal for other in same[1:])
+            if all(row[first] == row[other] for first, *rest in self.equal for other in rest)
         ]
 
 
-def read_facts(text: str, schemas: dict[str, Schema]) -> list[tuple[str, Row]]:
+def read_facts(text: str, schemas: Mapping[str, Schema]) -> list[tuple[str, Row]]:
     """Ground atoms separated by commas: `edge("a", "b"), edge("b", "c")`.
 
     Raises:
@@ -54,7 +60,7 @@ def read_facts(text: str, schemas: dict[str, Schema]) -> list[tuple[str, Row]]:
     return facts
 
 
-def read_query(text: str, schemas: dict[str, Schema]) -> Query:
+def read_query(text: str, schemas: Mapping[str, Schema]) -> Query:
     """One atom: `path("a", X)`. Raises as `read_facts` does."""
     atoms = _atoms(text)
     if len(atoms) > 1:
@@ -64,18 +70,20 @@ def read_query(text: str, schemas: dict[str, Schema]) -> Query:
     if len(atom.args) != schema.arity:
         message = f"`{atom.relation}` has {schema.arity} column(s), {len(atom.args)} given"
         raise _wrong(text, atom, message, schema.show())
-    fixed: dict[int, Value] = {}
+    pattern: list[Value | None] = []
     variables: dict[str, list[int]] = {}
     for position, term in enumerate(atom.args):
+        value: Value | None = None
         if isinstance(term, Var):
             variables.setdefault(term.name, []).append(position)
         elif not isinstance(term, Wildcard):
-            value = _constant(term, text)
-            fixed[position] = schema.check_value(schema.columns[position], 0, value)
-    return Query(atom.relation, fixed, [same for same in variables.values() if len(same) > 1])
+            value = schema.check_value(schema.columns[position], 0, _constant(term, text))
+        pattern.append(value)
+    equal = tuple(tuple(same) for same in variables.values() if len(same) > 1)
+    return Query(atom.relation, tuple(pattern), equal)
 
 
-def schema_named(name: str, schemas: dict[str, Schema]) -> Schema:
+def schema_named(name: str, schemas: Mapping[str, Schema]) -> Schema:
     """The schema of a relation. Raises UnknownRelationError with a suggestion."""
     if name in schemas:
         return schemas[name]

@@ -34,6 +34,7 @@ class Command(NamedTuple):
 COMMANDS: Final = (
     Command("run", "deltafix.cli.run", "run"),
     Command("check", "deltafix.cli.check", "check"),
+    Command("fmt", "deltafix.cli.fmt", "fmt"),
     Command("shell", "deltafix.cli.shell", "shell"),
     Command("dead-code", "deltafix.cli.dead_code", "dead_code"),
     Command("show-versions", "deltafix.cli.versions", "show_versions"),

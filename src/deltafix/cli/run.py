@@ -10,7 +10,7 @@ import sys
 import time
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import typer
 
@@ -24,7 +24,12 @@ if TYPE_CHECKING:
     from deltafix.facts.schema import Schema
     from deltafix.rules.ast import Program
 
-__all__ = ["run"]
+__all__ = ["Strategy", "run"]
+
+Strategy: TypeAlias = Literal[
+    "wavefront", "local", "deletes_first", "inserts_first", "dred", "recompute", "auto"
+]
+"""What `deltafix.connect` takes: spelled here so that `--help` need not load the kernel."""
 
 _TO_STDOUT: Final = "-"
 
@@ -39,16 +44,16 @@ def run(
         str, typer.Option("-D", "--output-dir", help="Folder for the .csv files; - prints them.")
     ] = ".",
     strategy: Annotated[
-        str | None, typer.Option(help="Maintenance strategy; see docs/semantics.md.")
-    ] = None,
+        Strategy, typer.Option(help="Schedule of maintenance; see docs/semantics.md.")
+    ] = "wavefront",
     max_rows: Annotated[
-        int | None, typer.Option(help="Stop with an error beyond this many rows in all.")
+        int | None, typer.Option(min=1, help="Fail beyond this many derived rows.")
     ] = None,
     max_rounds: Annotated[
-        int | None, typer.Option(help="Stop with an error beyond this many rounds of a stratum.")
+        int | None, typer.Option(min=1, help="Fail beyond this many facts taken up in recursion.")
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option(help="Stop with an error after this many seconds.")
+        float | None, typer.Option(min=0, help="Fail after this many seconds of evaluation.")
     ] = None,
     profile: Annotated[
         bool, typer.Option("--profile", help="Print what was done, and its time, to stderr.")
@@ -74,9 +79,9 @@ def run(
         inputs = _read(program, schemas, facts)
     clock.lap("reading")
     announce_kernel(quiet=quiet)
-    limits = {"max_rows": max_rows, "max_rounds": max_rounds, "timeout": timeout}
-    chosen = {} if strategy is None else {"strategy": strategy}
-    with deltafix.connect(program, **limits, **chosen) as db:
+    with deltafix.connect(
+        program, strategy=strategy, max_rows=max_rows, max_rounds=max_rounds, timeout=timeout
+    ) as db:
         clock.lap("opening")
         with progress("evaluating", quiet=quiet), db.transaction() as tx:
             while inputs:
@@ -88,7 +93,7 @@ def run(
             _report(db.last_epoch, clock)
 
 
-def _read(program: Program, schemas: dict[str, Schema], folder: Path) -> list[tuple[str, object]]:
+def _read(program: Program, schemas: dict[str, Schema], folder: Path) -> list[tuple[str, Any]]:
     from deltafix.facts.source import read_input  # noqa: PLC0415  quick --help
 
     return [
@@ -131,6 +136,9 @@ def _report(epoch: EpochReport, clock: _Clock) -> None:
     lines = [f"{stage:<16}{seconds:>14.3f} s" for stage, seconds in clock.seconds.items()]
     for field in fields(epoch):
         value = getattr(epoch, field.name)
-        shown = f"{value:>14.6f} s" if isinstance(value, float) else f"{value!s:>14}"
-        lines.append(f"{field.name:<16}{shown}")
+        if field.name == "rules":
+            lines.extend(f"rule {number:<11}{count:>14}" for number, count in value.items())
+        else:
+            shown = f"{value:>14.6f} s" if isinstance(value, float) else f"{value:>14}"
+            lines.append(f"{field.name:<16}{shown}")
     note("\n".join(lines))

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from deltafix.cli.literals import read_facts, read_query, schema_named
-from deltafix.cli.schemas import schemas_of
 from deltafix.diagnostics import suggest
 from deltafix.errors import FactError
 from deltafix.facts.schema import Row, show_row
@@ -22,7 +21,6 @@ from deltafix.rules.strata import strata
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
     from deltafix.engine.transaction import Transaction
-    from deltafix.rules.ast import Program
 
 __all__ = ["HELP", "Session"]
 
@@ -43,10 +41,9 @@ rollback               drop the transaction
 class Session:
     """A database, its open transaction, and the lines that work on them."""
 
-    def __init__(self, db: Database, program: Program) -> None:
+    def __init__(self, db: Database) -> None:
         self.db = db
-        self.program = program
-        self.schemas = schemas_of(program)
+        self.schemas = db.schemas
         self.done = False
         self.pending = 0
         self._transaction: Transaction | None = None
@@ -117,7 +114,8 @@ class Session:
 
     def _ask(self, text: str) -> str:
         query = read_query(text, self.schemas)
-        return _listed(query.relation, query.matches(self.db.rows(query.relation)))
+        found = self.db.select(query.relation, query.pattern)
+        return _listed(query.relation, query.keep_equal(found))
 
     def _rows(self, name: str) -> str:
         schema_named(name, self.schemas)
@@ -132,7 +130,7 @@ class Session:
     def _strata(self) -> str:
         return "\n".join(
             f"{number}: {', '.join(one.relations)}{' (recursive)' if one.recursive else ''}"
-            for number, one in enumerate(strata(self.program))
+            for number, one in enumerate(strata(self.db.program))
         )
 
     def _load(self, text: str) -> str:

@@ -15,7 +15,6 @@ from typing import Annotated
 import typer
 
 from deltafix.cli.console import announce_kernel, note
-from deltafix.cli.schemas import schemas_of
 from deltafix.cli.session import Session
 from deltafix.errors import DeltafixError, ProgramError
 
@@ -40,20 +39,19 @@ def shell(
     from deltafix.facts.source import read_input  # noqa: PLC0415
 
     program = Program.from_file(program_file)
-    schemas = schemas_of(program)
     announce_kernel(quiet=quiet)
     with deltafix.connect(program) as db:
         if facts is not None:
             with db.transaction() as tx:
                 for directive in program.directives:
                     if directive.kind == "input":
-                        schema = schemas[directive.relation]
+                        schema = db.schemas[directive.relation]
                         rows = read_input(schema, directive.parameters, facts)
                         tx.insert(directive.relation, rows)
-        session = Session(db, program)
+        session = Session(db)
         interactive = sys.stdin.isatty()
         if interactive:
-            note(f"{program_file}: {len(schemas)} relations; .help lists commands", quiet=quiet)
+            note(f"{program_file}: {len(db.schemas)} relations; .help lists commands", quiet=quiet)
         _loop(session, interactive, strict)
         if session.pending:
             note(f"{session.pending} uncommitted edit(s) dropped", quiet=quiet)

@@ -21,7 +21,7 @@ from deltafix.facts.codec import FactFormat, write_facts
 from deltafix.facts.schema import Row, Schema
 from deltafix.facts.source import inside
 
-__all__ = ["output_path", "print_relation", "print_size", "write_output"]
+__all__ = ["output_path", "print_relation", "print_size", "whole_file", "write_output"]
 
 
 def write_output(
@@ -60,7 +60,7 @@ def write_output(
         print_relation(schema, rows, form, stdout)
         return None
     path = output_path(schema.relation, parameters, folder)
-    with _whole_file(path) as stream:
+    with whole_file(path) as stream:
         write_facts(rows, schema, form, stream, str(path))
     return path
 
@@ -86,7 +86,11 @@ def print_size(relation: str, count: int, stdout: TextIO) -> None:
 
 
 @contextmanager
-def _whole_file(path: Path) -> Iterator[TextIO]:
+def whole_file(path: Path) -> Iterator[TextIO]:
+    """Write a file that appears whole when the block ends, and not at all if it raises.
+
+    Missing folders are made; a name ending in `.gz` is packed. Raises SinkError.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)

@@ -59,3 +59,11 @@ def test_a_program_that_cannot_be_read_is_an_error_of_the_user(deltafix, tmp_pat
     ended = deltafix("check", tmp_path / "none.dl")
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.startswith("error[DF300]: cannot read program")
+
+
+def test_what_only_the_planner_refuses_is_found_without_a_run(deltafix, tmp_path):
+    program = tmp_path / "p.dl"
+    program.write_text(".decl a(x: number)\n.decl n(x: number)\nn(count : { a(_) }) :- a(_).\n")
+    checked, ran = deltafix("check", program), deltafix("run", program)
+    assert checked.code == ran.code
+    assert ran.err == "" or ran.err.rstrip() in checked.out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deltafix.cli.literals import read_facts, read_query
+from deltafix.cli.literals import Query, read_facts, read_query
 from deltafix.errors import FactError, ProgramError, TypeMismatchError, UnknownRelationError
 from deltafix.facts.schema import Schema
 
@@ -53,23 +53,25 @@ def test_facts_that_do_not_fit_are_refused(text, kind, wanted):
         read_facts(text, SCHEMAS)
 
 
-ROWS = [("a", "a"), ("a", "b"), ("b", "a")]
-
-
 @pytest.mark.parametrize(
-    ("text", "rows"),
+    ("text", "query"),
     [
-        ('edge("a", X)', [("a", "a"), ("a", "b")]),
-        ("edge(X, X)", [("a", "a")]),
-        ("edge(_, _)", ROWS),
-        ('edge(_, "b").', [("a", "b")]),
-        ('edge("c", _)', []),
+        ('edge("a", X)', Query("edge", ("a", None))),
+        ("edge(_, _)", Query("edge", (None, None))),
+        ('edge(_, "b").', Query("edge", (None, "b"))),
+        ("at(X, -1)", Query("at", (None, -1))),
+        ("edge(X, X)", Query("edge", (None, None), ((0, 1),))),
+        ("flag()", Query("flag", ())),
     ],
 )
-def test_queries_match_constants_and_equal_variables(text, rows):
-    query = read_query(text, SCHEMAS)
-    assert query.relation == "edge"
-    assert query.matches(ROWS) == rows
+def test_queries_are_patterns_and_groups_of_equal_columns(text, query):
+    assert read_query(text, SCHEMAS) == query
+
+
+def test_equal_variables_keep_rows_with_equal_values():
+    rows = [("a", "a"), ("a", "b"), ("b", "a")]
+    assert read_query("edge(X, X)", SCHEMAS).keep_equal(rows) == [("a", "a")]
+    assert read_query("edge(X, Y)", SCHEMAS).keep_equal(rows) == rows
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,145 @@
+"""`deltafix run`: facts in, results out, and a failed run leaves everything as it was."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import get_args
+
+import pytest
+
+from deltafix.cli.run import Strategy
+
+PROGRAM = """\
+.decl edge(x: symbol, y: symbol)
+.input edge
+.decl path(x: symbol, y: symbol)
+.output path
+.printsize edge
+.decl far(n: number)
+.output far(filename="far.txt", headers=true)
+.decl any()
+.output any
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), edge(y, z).
+far(n + 1) :- any(), n = 2.
+any() :- path(_, _).
+"""
+ENDLESS = ".decl n(x: number)\n.output n\nn(0).\nn(x + 1) :- n(x).\n"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "p.dl").write_text(PROGRAM)
+    (tmp_path / "facts").mkdir()
+    (tmp_path / "facts" / "edge.facts").write_text("b\tc\na\tb\na\tb\n")
+    return tmp_path
+
+
+def test_results_go_to_files_in_order_and_sizes_to_standard_output(deltafix, folder):
+    ended = deltafix("run", folder / "p.dl", "-F", folder / "facts", "-D", folder / "out", "-q")
+    assert ended == (0, "edge\t2\n", "")
+    assert (folder / "out" / "path.csv").read_text() == "a\tb\na\tc\nb\tc\n"
+    assert (folder / "out" / "far.txt").read_text() == "n\n3\n"
+    assert (folder / "out" / "any.csv").read_text() == "()\n"
+
+
+def test_results_are_printed_between_rules(deltafix, folder):
+    ended = deltafix("run", folder / "p.dl", "-F", folder / "facts", "-D", "-", "-q")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out == (
+        "---------------\npath\n===============\na\tb\na\tc\nb\tc\n===============\n"
+        "edge\t2\n"
+        "---------------\nfar\nn\n===============\n3\n===============\n"
+        "---------------\nany\n===============\n()\n===============\n"
+    )
+
+
+def test_profile_says_what_was_done_on_standard_error(deltafix, folder):
+    arguments = ("run", folder / "p.dl", "-F", folder / "facts", "-D", folder, "--profile")
+    ended = deltafix(*arguments)
+    assert (ended.code, ended.out) == (0, "edge\t2\n")
+    reported = {line.split()[0] for line in ended.err.splitlines()}
+    assert {"reading", "evaluating", "writing", "derivations", "seconds"} <= reported
+
+
+@pytest.mark.parametrize(
+    ("facts", "wanted"),
+    [
+        ("a\tb\nc\n", "edge.facts:2: expected 2 value(s)"),
+        (None, "edge.facts: no such fact file for edge(x: symbol, y: symbol)"),
+    ],
+)
+def test_bad_facts_end_the_run_with_one_message_and_write_nothing(deltafix, folder, facts, wanted):
+    (folder / "facts" / "edge.facts").unlink()
+    if facts is not None:
+        (folder / "facts" / "edge.facts").write_text(facts)
+    ended = deltafix("run", folder / "p.dl", "-F", folder / "facts", "-D", folder / "out", "-q")
+    assert (ended.code, ended.out) == (2, "")
+    assert wanted in ended.err
+    assert len(ended.err.splitlines()) == 1
+    assert not (folder / "out").exists()
+
+
+def test_a_bad_program_is_shown_with_its_carets(deltafix, folder):
+    (folder / "bad.dl").write_text("path(x) :- edge(x.\n")
+    ended = deltafix("run", folder / "bad.dl")
+    assert (ended.code, ended.out) == (2, "")
+    assert "bad.dl:1:" in ended.err
+    assert "^" in ended.err
+
+
+@pytest.mark.parametrize("limit", ["--max-rows", "--max-rounds"])
+def test_a_run_over_its_limit_names_the_setting_and_writes_nothing(deltafix, tmp_path, limit):
+    (tmp_path / "p.dl").write_text(ENDLESS)
+    ended = deltafix("run", tmp_path / "p.dl", "-D", tmp_path / "out", limit, 100, "-q")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("error[DF410]: ")
+    assert limit[2:].replace("-", "_") in ended.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_unknown_strategy_is_an_error_of_the_user(deltafix, folder):
+    arguments = ("run", folder / "p.dl", "-F", folder / "facts", "--strategy", "magic", "-q")
+    ended = deltafix(*arguments)
+    assert ended.code == 2
+    assert "magic" in ended.err
+
+
+def test_every_strategy_of_the_engine_can_be_asked_for():
+    from deltafix.engine.run import STRATEGIES
+
+    assert set(get_args(Strategy)) == {*STRATEGIES, "auto"}
+
+
+def test_a_program_without_output_says_so(deltafix, tmp_path):
+    (tmp_path / "p.dl").write_text(".decl a(x: number)\na(1).\n")
+    ended = deltafix("run", tmp_path / "p.dl", "-D", tmp_path)
+    assert (ended.code, ended.out) == (0, "")
+    assert "no .output" in ended.err
+
+
+def test_warnings_go_to_standard_error_and_quiet_silences_them(deltafix, tmp_path):
+    (tmp_path / "p.dl").write_text(
+        ".decl a(x: number) inline\n.output a\na(1).\n"  # a hint that has no effect here
+    )
+    loud = deltafix("run", tmp_path / "p.dl", "-D", "-")
+    quiet = deltafix("run", tmp_path / "p.dl", "-D", "-", "--quiet")
+    assert (loud.code, quiet.code) == (0, 0)
+    assert "warning" in loud.err
+    assert quiet.err == ""
+    assert loud.out == quiet.out
+
+
+def test_as_a_process_piped_output_has_no_colours_and_errors_no_traceback(folder):
+    def deltafix(*arguments):
+        command = [sys.executable, "-m", "deltafix", *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    good = deltafix("run", folder / "p.dl", "-F", folder / "facts", "-D", "-")
+    assert (good.returncode, good.stdout[:21]) == (0, "---------------\npath\n")
+    assert "\x1b" not in good.stdout + good.stderr
+    bad = deltafix("run", folder / "p.dl", "-F", folder / "none", "-D", "-")
+    assert (bad.returncode, bad.stdout) == (2, "")
+    assert bad.stderr.startswith("error[DF300]: ")
+    assert "Traceback" not in bad.stderr

@@ -1,0 +1,169 @@
+"""`deltafix shell`: what lines do, what errors leave alone, and how a session ends."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+
+from deltafix.cli.session import HELP
+
+PROGRAM = """\
+.decl edge(x: symbol, y: symbol)
+.input edge
+.decl path(x: symbol, y: symbol)
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), edge(y, z).
+.decl lonely(x: symbol)
+lonely(x) :- edge(x, _), !edge(_, x).
+"""
+
+
+@pytest.fixture
+def shell(deltafix, tmp_path, monkeypatch):
+    (tmp_path / "p.dl").write_text(PROGRAM)
+
+    def run(script, *arguments):
+        monkeypatch.setattr("sys.stdin", StringIO(script))
+        return deltafix("shell", tmp_path / "p.dl", "-q", *arguments)
+
+    return run
+
+
+def test_a_story_of_edits_commits_and_questions(shell):
+    told = shell(
+        '+edge("a", "b"), edge("b", "c")\n'
+        "commit\n"
+        '? path("a", X)\n'
+        '-edge("a", "b")\n'
+        '+edge("c", "b").\n'
+        "commit\n"
+        "? path(X, X)\n"
+        ".rows lonely\n"
+    )
+    assert (told.code, told.err) == (0, "")
+    assert told.out.splitlines() == [
+        '+edge("a", "b")',
+        '+edge("b", "c")',
+        '+path("a", "b")',
+        '+path("a", "c")',
+        '+path("b", "c")',
+        '+lonely("a")',
+        "6 rows changed",
+        'path("a", "b")',
+        'path("a", "c")',
+        "2 rows",
+        '-edge("a", "b")',
+        '+edge("c", "b")',
+        '-path("a", "b")',
+        '-path("a", "c")',
+        '+path("b", "b")',
+        '+path("c", "b")',
+        '+path("c", "c")',
+        '-lonely("a")',
+        "8 rows changed",
+        'path("b", "b")',
+        'path("c", "c")',
+        "2 rows",
+        "0 rows",
+    ]
+
+
+def test_rollback_drops_the_transaction(shell):
+    told = shell('+edge("a", "b")\nrollback\ncommit\nrollback\n.rows path\n')
+    assert told.out.splitlines() == [
+        "1 edit(s) dropped",
+        "nothing to commit",
+        "nothing to roll back",
+        "0 rows",
+    ]
+
+
+def test_a_commit_that_changes_nothing_says_so(shell):
+    told = shell('+edge("a", "b")\ncommit\n+edge("a", "b")\ncommit\n')
+    assert told.out.splitlines()[-1] == "no row changed"
+
+
+def test_errors_are_told_and_the_session_goes_on(shell):
+    told = shell('+edge("a" "b")\n+edgy("a")\n.rowz path\n+edge("a", 1)\n.rows path\n')
+    assert (told.code, told.out) == (0, "0 rows\n")
+    assert [line for line in told.err.splitlines() if "error" in line] == [
+        '<text>:1:11: error[DF103]: expected `,` or `)`, found `"b"`',
+        "error: no relation 'edgy'; did you mean 'edge'?",
+        "error: unknown command '.rowz'; did you mean '.rows'?",
+        "error: edge: column 'y' of row 0 is 1 (int), but symbol takes a str without lone "
+        "surrogates",
+    ]
+    caret = told.err.splitlines()[2]
+    assert caret.index("^") == told.err.splitlines()[1].index('"b"')
+
+
+def test_deleting_what_is_not_there_leaves_the_database_usable(shell):
+    told = shell('-edge("x", "y")\ncommit\n+edge("a", "b")\ncommit\n.rows edge\n')
+    assert told.code == 0
+    assert 'edge("x", "y")' in told.err
+    assert told.out.splitlines()[-2:] == ['edge("a", "b")', "1 row"]
+
+
+def test_strict_ends_a_script_at_its_first_error_with_code_2(shell):
+    told = shell('nonsense\n+edge("a", "b")\ncommit\n', "--strict")
+    assert (told.code, told.out) == (2, "")
+    assert "unknown command 'nonsense'" in told.err
+
+
+def test_facts_are_loaded_at_the_start_and_by_command(shell, tmp_path):
+    (tmp_path / "edge.facts").write_text("a\tb\n")
+    (tmp_path / "more.facts").write_text("b\tc\nc\td\n")
+    told = shell(
+        f".rows edge\n.load edge {tmp_path / 'more.facts'}\ncommit\n.rows edge\n"
+        f".load edge {tmp_path / 'none.facts'}\n.load edge\n",
+        "-F",
+        tmp_path,
+    )
+    lines = told.out.splitlines()
+    assert lines[:3] == ['edge("a", "b")', "1 row", "2 rows read, not committed yet"]
+    assert lines[-1] == "3 rows"
+    assert [line.split(":")[0] for line in told.err.splitlines()] == ["error", "error"]
+    assert "no such fact file" in told.err
+
+
+def test_the_shell_describes_itself(shell):
+    told = shell(".help\n.strata\n.relations\n// a comment\n\n.quit\n.rows path\n")
+    assert told.out == (
+        f"{HELP}\n0: edge\n1: path (recursive)\n2: lonely\n"
+        "edge(x: symbol, y: symbol): 0 rows\n"
+        "path(x: symbol, y: symbol): 0 rows\n"
+        "lonely(x: symbol): 0 rows\n"
+    )
+
+
+def test_an_open_transaction_at_the_end_is_dropped_and_said(deltafix, tmp_path, monkeypatch):
+    (tmp_path / "p.dl").write_text(PROGRAM)
+    monkeypatch.setattr("sys.stdin", StringIO('+edge("a", "b")\n'))
+    told = deltafix("shell", tmp_path / "p.dl")
+    assert (told.code, told.out) == (0, "")
+    assert "1 uncommitted edit(s) dropped" in told.err
+
+
+def test_on_a_terminal_errors_and_interrupts_never_end_the_session(deltafix, tmp_path, monkeypatch):
+    class Terminal(StringIO):
+        def isatty(self):
+            return True
+
+    typed = iter(["nonsense", KeyboardInterrupt(), ".rows path", EOFError()])
+    prompts = []
+
+    def answer(prompt):
+        prompts.append(prompt)
+        line = next(typed)
+        if isinstance(line, str):
+            return line
+        raise line
+
+    (tmp_path / "p.dl").write_text(PROGRAM)
+    monkeypatch.setattr("sys.stdin", Terminal())
+    monkeypatch.setattr("builtins.input", answer)
+    told = deltafix("shell", tmp_path / "p.dl", "--strict")
+    assert (told.code, told.out) == (0, "\n0 rows\n\n")
+    assert "unknown command 'nonsense'" in told.err
+    assert prompts == ["deltafix> "] * 4
