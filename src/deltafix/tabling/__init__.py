@@ -7,8 +7,9 @@ Saha and Ramakrishnan: insertions and deletions interleaved along call component
 from __future__ import annotations
 
 from deltafix.tabling.goals import Solution
+from deltafix.tabling.kernel_route import AutoTables, open_tables
 from deltafix.tabling.session import Change, Tables, TablesDelta
 from deltafix.tabling.table import Counters
 from deltafix.tabling.trace import Trace
 
-__all__ = ["Change", "Counters", "Solution", "Tables", "TablesDelta", "Trace"]
+__all__ = ["AutoTables", "Change", "Counters", "Solution", "Tables", "TablesDelta", "Trace", "open_tables"]

@@ -14,7 +14,7 @@ from deltafix.tabling.builtins import BUILTINS
 from deltafix.tabling.clauses import Key
 from deltafix.tabling.program import Program
 from deltafix.tabling.reader import read_term
-from deltafix.tabling.table import TRUE, UNDEFINED, Answer
+from deltafix.tabling.table import UNDEFINED, Answer
 from deltafix.tabling.terms import Atom, Struct, Term, to_python, var
 from deltafix.tabling.trace import goal_term
 from deltafix.tabling.unify import Row, instantiate, match, unify
@@ -49,15 +49,20 @@ class Solution(Mapping[str, object]):
 
     __slots__ = ("_row", "goal", "term", "truth")
 
-    def __init__(self, goal: Goal, answer: Answer) -> None:
+    def __init__(self, goal: Goal, term: Term, truth: str, row: Row) -> None:
         self.goal = goal
-        self.term = goal_term(goal.key[0], answer.args)
-        self.truth = "true" if answer.truth == TRUE else "undefined"
-        empty: Row = (None,) * len(goal.names)
-        bind = match if answer.ground else unify
-        row = bind(goal.args, empty, answer.args)
-        assert row is not None
+        self.term = term
+        self.truth = truth
         self._row = row
+
+    @classmethod
+    def of(cls, goal: Goal, args: tuple[Term, ...], truth: str = "true") -> Solution:
+        """The solution that an answer's arguments are of a goal."""
+        empty: Row = (None,) * len(goal.names)
+        bind = match if all([a.ground for a in args]) else unify
+        row = bind(goal.args, empty, args)
+        assert row is not None
+        return cls(goal, goal_term(goal.key[0], args), truth, row)
 
     def __getitem__(self, name: str) -> object:
         at = self.goal.names.index(name) if name in self.goal.names else -1

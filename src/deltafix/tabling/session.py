@@ -25,7 +25,7 @@ from deltafix.tabling.program import Declaration, Program, read_file
 from deltafix.tabling.reader import Place, ReadClause
 from deltafix.tabling.run import run, steps
 from deltafix.tabling.solve import call
-from deltafix.tabling.table import Answer, Counters, Forest, Generator
+from deltafix.tabling.table import TRUE, Answer, Counters, Forest, Generator
 from deltafix.tabling.terms import Term, atom, from_python, struct
 from deltafix.tabling.trace import Trace, answer_term, call_term
 from deltafix.tabling.unify import instantiate
@@ -121,6 +121,8 @@ class Tables:
         self.program = Program()
         self.last = Counters()
         self.total = Counters()
+        self.changed: tuple[list[Clause], list[Clause]] = ([], [])
+        """The clauses the last update really inserted and deleted."""
         self._forest = Forest(self.program, CallGraph(), Agenda(), Budget(max_answers, timeout))
         self._forest.trace = self._forest.agenda.trace = trace
         if text:
@@ -168,7 +170,7 @@ class Tables:
                 if lazily and len(generator.answers) > sent + sent // 8:
                     for answer in list(islice(generator.answers.values(), sent, None)):
                         sent += 1
-                        yield Solution(goal, answer)
+                        yield _solution(goal, answer)
                         if forest.epoch != epoch:
                             msg = f"the program changed while the query {goal} was open"
                             raise TransactionError(msg, goal=str(goal))
@@ -177,7 +179,7 @@ class Tables:
         generator.kept = 1
         for answer in list(islice(generator.answers.values(), sent, None)):
             if visible(answer):
-                yield Solution(goal, answer)
+                yield _solution(goal, answer)
 
     def _start(self, goal: Goal) -> Generator:
         self._finish()
@@ -272,6 +274,7 @@ class Tables:
                 arriving = dict(self._clauses(insert))
                 leaving = self._leaving(delete, arriving, missing)
                 inserts = [c for t, c in arriving.items() if t not in self.program.clauses]
+                self.changed = (inserts, leaving)
                 if chosen == "scratch":
                     self._from_scratch(inserts, leaving)
                 else:
@@ -411,6 +414,11 @@ class Tables:
         return [show(call_term(g)) for g in self._forest.generators if g.kept]
 
     @property
+    def budget(self) -> Budget:
+        """The limits of every run: `max_answers` and `timeout` may be set."""
+        return self._forest.budget
+
+    @property
     def calls(self) -> int:
         """How many calls have a table."""
         return len(self._forest.generators)
@@ -455,6 +463,10 @@ class Tables:
         if strategy not in STRATEGIES:
             msg = f"strategy {strategy!r} is none of {', '.join(STRATEGIES)}"
             raise ValueError(msg)
+
+
+def _solution(goal: Goal, answer: Answer) -> Solution:
+    return Solution.of(goal, answer.args, "true" if answer.truth == TRUE else "undefined")
 
 
 def _ended(text: str) -> str:
