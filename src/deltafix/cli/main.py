@@ -36,6 +36,7 @@ COMMANDS: Final = (
     Command("check", "deltafix.cli.check", "check"),
     Command("fmt", "deltafix.cli.fmt", "fmt"),
     Command("shell", "deltafix.cli.shell", "shell"),
+    Command("check-reducer", "deltafix.cli.check_reducer", "check_reducer"),
     Command("dead-code", "deltafix.cli.dead_code", "dead_code"),
     Command("show-versions", "deltafix.cli.versions", "show_versions"),
 )
