@@ -126,7 +126,8 @@ def compile_clause(read: ReadClause) -> Clause:
         LimitError: more than `MAX_ALTERNATIVES` alternatives.
     """
     head, body = _split(read.term)
-    places = read.place.parts if body is not None else (read.place,)
+    known = body is not None and len(read.place.parts) == 2  # a clause given as a term has none
+    places = read.place.parts if known else (read.place, read.place)
     if not isinstance(head, Atom | Struct):
         raise _bad(read, f"{show(head, read.names)} cannot be a head", places[0], "name(args)")
     key: Key = (head.name, len(head.args) if isinstance(head, Struct) else 0)

@@ -1,0 +1,254 @@
+"""Random tabled programs, random edits, and judges that share nothing with the SLG forest.
+
+`Script` draws everything from one `random.Random`: a seed repeats a finding. Judges: `grounded`
+(all ground instances, alternating fixpoint: definite programs, stratified ones and others), and
+`by_oracle` (the demand-transformed program in `tests/oracle.py`). Programs with compound terms are
+judged by a fresh evaluation alone, their models being infinite in general.
+"""
+
+from __future__ import annotations
+
+import sys
+from itertools import product
+from pathlib import Path
+from random import Random
+
+from deltafix import Program
+from deltafix.errors import BudgetError
+from deltafix.tabling import Tables
+from deltafix.tabling.clauses import Kind, Rule
+from deltafix.tabling.goals import read_goal
+from deltafix.tabling.invariants import check_invariants
+from deltafix.tabling.terms import Struct, Term, Var
+from deltafix.tabling.trace import goal_term
+from deltafix.tabling.translate import Symbols, pattern_of, translate
+from deltafix.tabling.unify import instantiate, match
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import oracle
+
+STRATEGIES = ("local", "deletes_first", "inserts_first", "dred", "scratch")
+FACTS = (("e", 2), ("f", 1), ("g", 2))
+VARIABLES = ("X", "Y", "Z", "W")
+
+
+class Script:
+    """One random program with goals and edits. `mode` is flat, terms or negation."""
+
+    def __init__(self, seed: int, mode: str) -> None:
+        self.rng = rng = Random(seed)
+        self.mode = mode
+        derived = (("p", 2), ("q", 2), ("r", 1), ("s", 2))
+        self.derived = derived[: rng.randint(1, 4)]
+        self.constants = [str(i) for i in range(rng.randint(2, 4))]
+        names = [f"{n}/{a}" for n, a in self.derived]
+        facts = [f"{n}/{a}" for n, a in FACTS]
+        self.header = f":- table {', '.join(names)}.\n:- dynamic {', '.join(facts)}.\n"
+        self.clauses = sorted(
+            {self.rule() for _ in range(rng.randint(2, 7))}
+            | {self.fact() for _ in range(rng.randint(2, 12))}
+        )
+        self.goals = sorted({self.goal(n, a) for n, a in self.derived})
+
+    def goal(self, name: str, arity: int) -> str:
+        choice = [self.rng.choice(["A", "B", "0", "1"]) for _ in range(arity)]
+        return f"{name}({', '.join(choice)})"
+
+    def argument(self) -> str:
+        draw = self.rng.random()
+        if self.mode == "terms" and draw < 0.12:
+            shape = self.rng.choice(["k({})", "[{}|{}]"])
+            return shape.format(self.rng.choice(VARIABLES), self.rng.choice(VARIABLES))
+        return self.rng.choice(self.constants if draw < 0.25 else VARIABLES)
+
+    def atom(self, predicates: tuple[tuple[str, int], ...]) -> str:
+        name, arity = self.rng.choice(predicates)
+        return f"{name}({', '.join(self.argument() for _ in range(arity))})"
+
+    def rule(self) -> str:
+        rng = self.rng
+        name, arity = rng.choice(self.derived)
+        body = [self.atom(self.derived + FACTS) for _ in range(rng.randint(1, 3))]
+        if self.mode != "terms":
+            body.insert(0, self.atom((("e", 2), ("g", 2))))
+        bound = [v for v in VARIABLES if any(v in goal for goal in body)] or ["0"]
+        head = [rng.choice(bound if rng.random() < 0.9 else self.constants) for _ in range(arity)]
+        if rng.random() < 0.15:
+            body.append(f"{rng.choice(bound)} \\= {rng.choice(bound)}")
+        if self.mode == "negation" and rng.random() < 0.6:
+            other, width = rng.choice(self.derived + FACTS)
+            args = [rng.choice(bound) for _ in range(width)]
+            body.append(f"\\+ {other}({', '.join(args)})")
+        return f"{name}({', '.join(head)}) :- {', '.join(body)}"
+
+    def fact(self) -> str:
+        pool = FACTS + (self.derived if self.rng.random() < 0.2 else ())
+        name, arity = self.rng.choice(pool)
+        return f"{name}({', '.join(self.rng.choice(self.constants) for _ in range(arity))})"
+
+    def edit(self, tables: Tables) -> tuple[list[str], list[str]]:
+        """Clauses to insert and to delete."""
+        rng = self.rng
+        present = sorted(map(str, tables.program.clauses.values()))
+        doomed = rng.sample(present, min(len(present), rng.randint(0, 3)))
+        arriving = [
+            self.rule() if rng.random() < 0.25 else self.fact() for _ in range(rng.randint(0, 3))
+        ]
+        return arriving, doomed
+
+
+def contents(tables: Tables, goal: str) -> dict[str, str]:
+    """Answer text to truth."""
+    return {str(s): s.truth for s in tables.query(goal)}
+
+
+def fresh(script: Script, tables: Tables) -> dict[str, dict[str, str]]:
+    """The goals' answers from scratch."""
+    again = Tables(script.header, max_answers=20_000)
+    again.update(insert=[c.term for c in tables.program.clauses.values()])
+    return {goal: contents(again, goal) for goal in script.goals}
+
+
+def grounded(script: Script, tables: Tables) -> dict[str, dict[str, str]]:
+    """The goals' answers by the alternating fixpoint over all ground instances."""
+    domain: dict[Term, None] = {}
+    rules: list[Rule] = [r for c in tables.program.clauses.values() for r in c.rules]
+    for rule in rules:
+        for literal in (rule, *rule.body):
+            domain.update((a, None) for a in literal.args if not isinstance(a, Var))
+    instances = [found for rule in rules for found in _instances(rule, list(domain))]
+    possible = _model(instances, set())
+    while True:
+        certain = _model(instances, possible)
+        again = _model(instances, certain)
+        if again == possible:
+            break
+        possible = again
+    out: dict[str, dict[str, str]] = {}
+    for text in script.goals:
+        goal = read_goal(tables.program, text)
+        rows = {}
+        for atom in possible:
+            args = atom.args if isinstance(atom, Struct) else ()
+            same = isinstance(atom, Struct) and (atom.name, len(args)) == goal.key
+            if same and match(goal.args, (None,) * len(goal.names), args) is not None:
+                rows[repr(atom)] = "true" if atom in certain else "undefined"
+        out[text] = rows
+    return out
+
+
+def _instances(rule: Rule, domain: list[Term]):
+    used = sorted({a.index for part in (rule, *rule.body) for a in part.args if isinstance(a, Var)})
+    for values in product(domain, repeat=len(used)):
+        row: list[Term | None] = [None] * rule.slots
+        for index, value in zip(used, values, strict=True):
+            row[index] = value
+        positive, negative, holds = [], [], True
+        for literal in rule.body:
+            args = instantiate(literal.args, tuple(row))
+            if literal.kind is Kind.DIFFER:
+                holds = holds and args[0] is not args[1]
+            elif literal.kind is Kind.NOT:
+                negative.append(goal_term(literal.key[0], args))
+            else:
+                positive.append(goal_term(literal.key[0], args))
+        if holds:
+            head = goal_term(rule.key[0], instantiate(rule.args, tuple(row)))
+            yield head, positive, negative
+
+
+def _model(instances, assumed: set[Term]) -> set[Term]:
+    """The least model, a negated atom holding iff it is not in `assumed`."""
+    model: set[Term] = set()
+    while True:
+        before = len(model)
+        for head, positive, negative in instances:
+            if model.issuperset(positive) and assumed.isdisjoint(negative):
+                model.add(head)
+        if len(model) == before:
+            return model
+
+
+def by_oracle(script: Script, tables: Tables) -> dict[str, set[str]]:
+    """The goals' answers by the demand-transformed program in the naive evaluator."""
+    symbols = Symbols()
+    goals = [read_goal(tables.program, text) for text in script.goals]
+    program = tables.program
+    translation = translate(program.predicates, program.clauses.values(), goals, symbols)
+    rows: dict[str, set[tuple[int, ...]]] = {}
+    for clause in program.clauses.values():
+        for rule in clause.rules:
+            if rule.is_fact:
+                row = (*(symbols.code(a) for a in rule.args), 0)
+                rows.setdefault(translation.facts[rule.key], set()).add(row)
+    for goal in goals:
+        name = translation.demands[goal.key, pattern_of(goal)]
+        row = (*(symbols.code(a) for a in goal.args if a.ground), 0)
+        rows.setdefault(name, set()).add(row)
+    facts = oracle.evaluate(Program.parse(translation.text), rows)
+    out: dict[str, set[str]] = {}
+    for text, goal in zip(script.goals, goals, strict=True):
+        found = set()
+        for row in facts[translation.answers[goal.key, pattern_of(goal)]]:
+            args = tuple(symbols.terms[code] for code in row[:-1])
+            if match(goal.args, (None,) * len(goal.names), args) is not None:
+                found.add(repr(goal_term(goal.key[0], args)))
+        out[text] = found
+    return out
+
+
+def play(seed: int, mode: str, *, oracle_too: bool = False) -> int:
+    """Play a seed: after every epoch tables, deltas, invariants and judges must agree.
+
+    Returns the number of epochs compared. Epochs stopped by the budget (programs over terms may
+    not terminate) must leave everything as before and count too.
+    """
+    script = Script(seed, mode)
+    rng = script.rng
+    tables = Tables(script.header, max_answers=600)
+    tables.update(insert=script.clauses)
+    try:
+        now = {goal: contents(tables, goal) for goal in script.goals}
+    except BudgetError:
+        check_invariants(tables._forest)
+        return 0
+    epochs = 0
+    for _ in range(rng.randint(3, 9)):
+        arriving, doomed = script.edit(tables)
+        strategy = rng.choice(STRATEGIES)
+        what = f"seed {seed} {mode} {strategy}: +{arriving} -{doomed}\n{tables.program.show()}"
+        before = now
+        try:
+            delta = tables.update(insert=arriving, delete=doomed, strategy=strategy)
+        except BudgetError:
+            check_invariants(tables._forest)
+            assert {goal: contents(tables, goal) for goal in script.goals} == before, what
+            epochs += 1
+            continue
+        check_invariants(tables._forest)
+        now = {goal: contents(tables, goal) for goal in script.goals}
+        assert now == fresh(script, tables), what
+        if mode != "terms":
+            assert now == grounded(script, tables), what
+        if oracle_too and mode == "flat":
+            assert {g: set(rows) for g, rows in now.items()} == by_oracle(script, tables), what
+        _check_delta(tables, script, delta, before, now, what)
+        epochs += 1
+        if rng.random() < 0.2:
+            tables.collect()
+            check_invariants(tables._forest)
+    return epochs
+
+
+def _check_delta(tables, script, delta, before, now, what) -> None:
+    for text in script.goals:
+        goal = read_goal(tables.program, text)
+        key = repr(instantiate((goal.term,), (None,) * len(goal.names))[0])
+        change = delta.get(key)
+        added = {repr(t) for t in change.added} if change else set()
+        removed = {repr(t) for t in change.removed} if change else set()
+        revalued = {repr(t) for t in change.revalued} if change else set()
+        old, new = before[text], now[text]
+        assert added == set(new) - set(old), what
+        assert removed == set(old) - set(new), what
+        assert revalued == {a for a in new if a in old and new[a] != old[a]}, what

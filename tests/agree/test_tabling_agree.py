@@ -1,0 +1,24 @@
+"""Random tabled programs under random edits of facts and rules, by all strategies.
+
+Incremental tables must agree with fresh ones, with a ground alternating fixpoint, and with the
+naive oracle over the demand-transformed program; deltas must be net and exact.
+"""
+
+import pytest
+
+from .tabling_programs import play
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_oracle_function_free_programs(seed):
+    assert play(seed, "flat", oracle_too=True) >= 3
+
+
+@pytest.mark.parametrize("seed", range(14))
+def test_agree_programs_over_terms(seed):
+    assert play(seed, "terms") >= 0
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_oracle_programs_with_negation(seed):
+    assert play(seed, "negation") >= 3
