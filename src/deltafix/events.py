@@ -53,5 +53,7 @@ class EpochReport:
     def show(self) -> str:
         """One line: the figures that are not zero."""
         figures = ("changed", "touched", "retracted", "revived", "derivations", "probed")
-        shown = ", ".join(f"{name} {getattr(self, name):,}" for name in figures if getattr(self, name))
+        shown = ", ".join(
+            f"{name} {getattr(self, name):,}" for name in figures if getattr(self, name)
+        )
         return f"epoch {self.epoch}: {shown or 'nothing changed'} ({self.seconds * 1e3:.3f} ms)"

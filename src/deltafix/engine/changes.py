@@ -57,7 +57,9 @@ class Changes:
                 parts.append(RelationDelta(schema, *sides, counts=counts))
         return Delta(parts, self._schemas.values(), epoch=self.epoch)
 
-    def _side(self, schema: Schema, codes: np.ndarray[Any, np.dtype[np.int32]]) -> Callable[[], Any]:
+    def _side(
+        self, schema: Schema, codes: np.ndarray[Any, np.dtype[np.int32]]
+    ) -> Callable[[], Any]:
         def load() -> list[Row] | Any:
             if len(codes) > _TABLE_ROWS and schema.arity:
                 return self._codes.table(schema, codes)

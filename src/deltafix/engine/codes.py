@@ -19,7 +19,7 @@ from deltafix.kernel.arena import Arena, Cells, Words
 from deltafix.kernel.edit import intern
 from deltafix.kernel.values import WIDE_BASE
 
-__all__ = ["Codes", "VALUE_TYPES"]
+__all__ = ["VALUE_TYPES", "Codes"]
 
 VALUE_TYPES: dict[BaseType, int] = {
     "number": at.T_NUMBER,
@@ -138,7 +138,9 @@ class Codes:
             if kind == "symbol":
                 used, places = np.unique(column, return_inverse=True)
                 names = pa.array([self.symbols[code] for code in used.tolist()], pa.string())
-                arrays.append(pa.DictionaryArray.from_arrays(pa.array(places), names).cast(pa.string()))
+                arrays.append(
+                    pa.DictionaryArray.from_arrays(pa.array(places), names).cast(pa.string())
+                )
             else:
                 arrays.append(pa.array(self.decode_numbers(kind, column)))
         return pa.Table.from_arrays(arrays, schema=arrow_schema(schema))
@@ -182,7 +184,9 @@ class Codes:
     def _keep_bytes(self, text: str) -> None:
         data = text.encode("utf-8")
         if len(data) >= 1 << 24:
-            message = f"a symbol of {len(data)} bytes is too long to be ordered; the limit is 16 MiB"
+            message = (
+                f"a symbol of {len(data)} bytes is too long to be ordered; the limit is 16 MiB"
+            )
             raise LimitError(message)
         words = (len(data) + 3) // 4
         start = self._arena.block(words)
@@ -203,7 +207,8 @@ def _pattern(kind: BaseType, value: Value) -> int:
 def is_ordered(clauses: Iterable[Any]) -> bool:
     """Whether some clause compares symbols by order."""
     return any(
-        getattr(literal, "type", None) == "symbol" and getattr(literal, "op", "=") not in ("=", "!=")
+        getattr(literal, "type", None) == "symbol"
+        and getattr(literal, "op", "=") not in ("=", "!=")
         for clause in clauses
         for literal in clause.body
     )

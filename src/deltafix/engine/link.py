@@ -253,9 +253,7 @@ class _Writer:
             [at.CHECK_CALL, kind, functor, int(binds), target, len(literal.args), *args]
         )
 
-    def binds(
-        self, binds: Sequence[tuple[int, Argument, bool]], slots: dict[Slot, int]
-    ) -> int:
+    def binds(self, binds: Sequence[tuple[int, Argument, bool]], slots: dict[Slot, int]) -> int:
         """Match triples: column, kind, argument."""
         out: list[int] = []
         for column, arg, is_new in binds:

@@ -28,18 +28,15 @@ from deltafix.kernel.layout import (
     EMITTED,
     EPOCH_BASE,
     ERROR,
-    FLAGS,
     GAP,
     GIVEN,
     HASH_BITS,
     HEAP,
     INDEXED,
-    J,
     LIMBO,
     N_RELS,
     NOW,
     PENDING,
-    Q,
     R_ARITY,
     R_CHANGED,
     R_NOW,
@@ -58,6 +55,8 @@ from deltafix.kernel.layout import (
     TOUCHED,
     USED,
     WAS,
+    J,
+    Q,
 )
 from deltafix.kernel.memory import free_row, new_row, push, room, row_room
 from deltafix.kernel.values import encode

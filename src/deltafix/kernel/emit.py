@@ -12,7 +12,7 @@ import numpy as np
 
 from deltafix.kernel.heap import heap_push
 from deltafix.kernel.index import key_find, key_insert, key_reserve
-from deltafix.kernel.jit import kernel
+from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.layout import (
     C_CREATED,
     C_DERIVATIONS,
@@ -27,19 +27,19 @@ from deltafix.kernel.layout import (
     FLAGS,
     GAP,
     GIVEN,
-    J,
+    HASH_BITS,
     LIMBO,
     MAX_ROWS,
-    MODE_CREATE,
     MODE_DESTROY,
     MODE_REST,
     MODE_RETRACT,
     MODE_REVIVE,
     MODE_SAVE,
-    MODE_TAKE,
     NOW,
     PENDING,
     R_ARITY,
+    R_PK,
+    R_PKCAP,
     R_ROWS,
     R_STRIDE,
     RANK_SHIFT,
@@ -52,11 +52,13 @@ from deltafix.kernel.layout import (
     TOUCHED,
     USED,
     WAVEFRONT,
+    J,
     Q,
 )
 from deltafix.kernel.memory import new_row, push, room, row_room
 
 __all__ = ["flush", "touch"]
+
 
 @kernel("v:ALii")
 def touch(A, L, r, row):  # type: ignore[no-untyped-def]
@@ -167,6 +169,13 @@ def flush(A, L, r, rule, mode):  # type: ignore[no-untyped-def]
     n = L[EMITTED]
     L[C_DERIVATIONS] += n
     L[L[RULE_COUNTS] + rule] += n
+    if n > 2:
+        rb = L[RELS] + r * RSZ
+        for e in range(n):  # the slots have arrived: ask for the rows they name
+            v = L[L[rb + R_PK] + ((L[EMIT_CELLS + 2 * e] * L[rb + R_PKCAP]) >> HASH_BITS)]
+            if v != 0:
+                row = (v & 0xFFFFFFFF) - 1
+                prefetch(L, (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1)
     for e in range(n):
         if mode == MODE_DESTROY or mode == MODE_RETRACT:
             _lose(A, L, e, r)

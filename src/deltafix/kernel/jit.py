@@ -47,9 +47,9 @@ def kernel(
         outside = numba.config.CACHE_DIR
         numba.config.CACHE_DIR = str(cache_folder())
         try:
-            compiled: Callable[..., Any] = njit(
-                full, cache=True, no_cfunc_wrapper=True, **flags
-            )(function)
+            compiled: Callable[..., Any] = njit(full, cache=True, no_cfunc_wrapper=True, **flags)(
+                function
+            )
         finally:
             numba.config.CACHE_DIR = outside
         return compiled

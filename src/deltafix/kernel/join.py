@@ -62,7 +62,6 @@ from deltafix.kernel.layout import (
     RSZ,
     S_AFTER,
     S_BEFORE,
-    SAME_AFTER,
     SAME_BEFORE,
     STACK,
     STATE_UNION,

@@ -60,6 +60,14 @@ S_HEAD = 90  # next entry of Q to take up
 S_MODE = 91
 S_BEFORE = 92  # state that literals before the trigger see
 S_AFTER = 93
+# the task at hand: variants to run on one row, and what follows when they are done
+T_NEXT = 48  # offset in the program of the next variant's offset
+T_LEFT = 49
+T_ROW = 50
+T_MODE = 51
+T_THEN = 52
+T_REL = 53  # the wave's fact and the rank it was taken up at
+T_RANK = 54
 # query results
 BEST = 94
 BEST_COUNT = 95
@@ -236,5 +244,7 @@ WAVEFRONT, LOCAL, DELETES_FIRST, INSERTS_FIRST, DRED, RECOMPUTE = range(6)
 
 # errors
 ERR_NONE, ERR_MEMORY, ERR_ROWS, ERR_ROUNDS, ERR_CANCEL, ERR_SUPPORT = range(6)
-# results of a run
-DONE, YIELD, STOPPED = range(3)
+# results of a run, or of one step of it
+DONE, YIELD, STOPPED, GO = range(4)
+# what follows a task
+THEN_NEXT, THEN_FALL, THEN_WAIT, THEN_TRY = range(4)

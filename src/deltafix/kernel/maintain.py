@@ -42,6 +42,7 @@ from deltafix.kernel.layout import (
     FLAGS,
     GAP,
     GIVEN,
+    GO,
     HEAP,
     INSERTS_FIRST,
     LIMBO,
@@ -59,7 +60,6 @@ from deltafix.kernel.layout import (
     R_N,
     R_NOW,
     R_ROWS,
-    R_RULES,
     R_STRIDE,
     R_WAS,
     RANK_SHIFT,
@@ -87,15 +87,20 @@ from deltafix.kernel.layout import (
     T_CONST,
     T_FRESH,
     T_FULL,
+    T_LEFT,
     T_LOWER,
+    T_MODE,
     T_NCONST,
+    T_NEXT,
     T_NFULL,
     T_NLOWER,
     T_NRELS,
     T_RECURSIVE,
     T_RELS,
+    T_ROW,
     T_SAME,
-    TOUCHED,
+    T_THEN,
+    THEN_NEXT,
     V_BEFORE,
     V_NBEFORE,
     V_NEGATED,
@@ -106,7 +111,7 @@ from deltafix.kernel.layout import (
     Q,
 )
 from deltafix.kernel.memory import push
-from deltafix.kernel.wave import run_triggers, run_wave
+from deltafix.kernel.wave import follow, next_suspect, set_task
 
 __all__ = ["maintain"]
 
@@ -134,9 +139,18 @@ def _idle_variant(L, P, v):  # type: ignore[no-untyped-def]
     return np.int64(0)
 
 
-@kernel("i:ALPiii")
-def _run_lower(A, L, P, t, mode, added):  # type: ignore[no-untyped-def]
-    """Run the variants of changes below: `added` 1 those that make derivations. 1 when done."""
+@kernel("v:Liii")
+def _set_one(L, place, row, mode):  # type: ignore[no-untyped-def]
+    """Make one variant, whose offset stands at `place` of the program, the next task."""
+    L[T_NEXT] = place
+    L[T_LEFT] = 1
+    L[T_ROW] = row
+    L[T_MODE] = mode
+
+
+@kernel("i:LPiii")
+def _next_below(L, P, t, mode, added):  # type: ignore[no-untyped-def]
+    """Take the next change below as a task; `added` 1: one that makes derivations. 0: none."""
     n = np.int64(P[t + T_NLOWER])
     while L[S_ITEM] < n:
         item = P[t + T_LOWER] + 2 * L[S_ITEM]
@@ -146,16 +160,15 @@ def _run_lower(A, L, P, t, mode, added):  # type: ignore[no-untyped-def]
         want = (1 - added) if P[v + V_NEGATED] else added
         if L[rb + R_CHANGED + 1] > 0 and _idle_variant(L, P, v) == 0:
             while L[S_ROW] < L[rb + R_CHANGED + 1]:
-                if _tired(A, L):
-                    return np.int64(0)
                 row = L[L[rb + R_CHANGED] + L[S_ROW]]
                 L[S_ROW] += 1
                 flags = L[(L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1]
                 if (flags & (NOW | WAS)) == (NOW if want else WAS):
-                    run_variant(A, L, P, v, row, mode)
+                    _set_one(L, item + 1, row, mode)
+                    return np.int64(1)
         L[S_ROW] = 0
         L[S_ITEM] += 1
-    return np.int64(1) if L[ERROR] == 0 else np.int64(0)
+    return np.int64(0)
 
 
 @kernel("v:ALPi")
@@ -198,11 +211,9 @@ def _given_in(A, L, P, t):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:ALPi")
-def _take(A, L, P, t):  # type: ignore[no-untyped-def]
-    """Empty the queue: each created fact becomes true and its consequences are derived."""
+def _next_created(A, L, P, t):  # type: ignore[no-untyped-def]
+    """Take the next created fact off the queue: it becomes true. 0: the queue is empty."""
     while L[S_HEAD] < L[Q + 1]:
-        if _tired(A, L):
-            return np.int64(0)
         value = L[L[Q] + L[S_HEAD]]
         L[S_HEAD] += 1
         r = value >> 32
@@ -214,12 +225,12 @@ def _take(A, L, P, t):  # type: ignore[no-untyped-def]
         L[C_TAKEN] += 1
         if 0 < L[MAX_ROUNDS] < L[C_TAKEN]:
             L[ERROR] = ERR_ROUNDS
-            return np.int64(0)
         L[cell] = (L[cell] & ~PENDING) | NOW
         L[rb + R_NOW] += 1
         index_row(A, L, r, row)
-        run_triggers(A, L, P, t, T_SAME, r, row, MODE_TAKE)
-    return np.int64(1) if L[ERROR] == 0 else np.int64(0)
+        set_task(L, P, t, T_SAME, r, row, MODE_TAKE, THEN_NEXT)
+        return np.int64(1)
+    return np.int64(0)
 
 
 @kernel("v:ALPi")
@@ -242,32 +253,34 @@ def _wipe(A, L, P, t):  # type: ignore[no-untyped-def]
                     _queue(A, L, r, row, 0)
 
 
-@kernel("i:ALPi")
-def _full(A, L, P, t):  # type: ignore[no-untyped-def]
-    """Evaluate every rule from its literal with the fewest rows. 1 when done."""
-    while L[S_ITEM] < P[t + T_NCONST]:
-        run_variant(A, L, P, np.int64(P[P[t + T_CONST] + L[S_ITEM]]), np.int64(-1), MODE_CREATE)
-        L[S_ITEM] += 1
+@kernel("i:LPi")
+def _next_full(L, P, t):  # type: ignore[no-untyped-def]
+    """Take the next row of a rule evaluated from scratch as a task. 0: all rules are done.
+
+    A rule starts from the literal with the fewest rows.
+    """
     first = np.int64(P[t + T_NCONST])
+    if L[S_ITEM] < first:
+        _set_one(L, P[t + T_CONST] + L[S_ITEM], -1, MODE_CREATE)
+        L[S_ITEM] += 1
+        return np.int64(1)
     while L[S_ITEM] - first < P[t + T_NFULL]:
-        at = np.int64(P[P[t + T_FULL] + L[S_ITEM] - first])
-        best = np.int64(P[at + 1])
-        for k in range(1, P[at]):
-            v = np.int64(P[at + 1 + k])
-            a = L[L[RELS] + P[v + V_TRIGGER] * RSZ + R_NOW]
-            if a < L[L[RELS] + P[best + V_TRIGGER] * RSZ + R_NOW]:
-                best = v
-        rb = L[RELS] + P[best + V_TRIGGER] * RSZ
+        group = np.int64(P[P[t + T_FULL] + L[S_ITEM] - first])
+        best = group + 1
+        for place in range(group + 2, group + 1 + P[group]):
+            a = L[L[RELS] + P[P[place] + V_TRIGGER] * RSZ + R_NOW]
+            if a < L[L[RELS] + P[P[best] + V_TRIGGER] * RSZ + R_NOW]:
+                best = np.int64(place)
+        rb = L[RELS] + P[P[best] + V_TRIGGER] * RSZ
         while L[S_ROW] < L[rb + R_N]:
-            if _tired(A, L):
-                return np.int64(0)
             row = L[S_ROW]
             L[S_ROW] += 1
             if L[(L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1] & NOW:
-                run_variant(A, L, P, best, row, MODE_CREATE)
+                _set_one(L, best, row, MODE_CREATE)
+                return np.int64(1)
         L[S_ROW] = 0
         L[S_ITEM] += 1
-    return np.int64(1) if L[ERROR] == 0 else np.int64(0)
+    return np.int64(0)
 
 
 @kernel("i:ALPi")
@@ -327,31 +340,31 @@ def _set_states(L):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:ALPi")
-def _run_phase(A, L, P, t):  # type: ignore[no-untyped-def]
-    """Run, or go on with, the phase at hand. 1 when it is done."""
+def _next_task(A, L, P, t):  # type: ignore[no-untyped-def]
+    """Find the next task of the phase at hand. 0: the phase is over."""
     phase = L[S_PHASE] % 10
     if phase == GIVEN_OUT:
         _given_out(A, L, P, t)
     elif phase == DESTROY:
-        return _run_lower(A, L, P, t, MODE_DESTROY, 0)
+        return _next_below(L, P, t, MODE_DESTROY, 0)
     elif phase == SAVE:
         if L[HEAP + 1] > 0:
             L[S_MODE] = MODE_REST
-            return _run_lower(A, L, P, t, MODE_SAVE, 1)
+            return _next_below(L, P, t, MODE_SAVE, 1)
     elif phase == WAVE:
-        return run_wave(A, L, P, t)
+        return next_suspect(A, L, P, t)
     elif phase == GIVEN_IN:
         _given_in(A, L, P, t)
     elif phase == CREATE:
-        return _run_lower(A, L, P, t, L[S_MODE], 1)
+        return _next_below(L, P, t, L[S_MODE], 1)
     elif phase == TAKE:
         if L[RECURSIVE]:
-            return _take(A, L, P, t)
+            return _next_created(A, L, P, t)
     elif phase == WIPE:
         _wipe(A, L, P, t)
     elif phase == FULL:
-        return _full(A, L, P, t)
-    return np.int64(1)
+        return _next_full(L, P, t)
+    return np.int64(0)
 
 
 @kernel("v:ALii")
@@ -417,18 +430,9 @@ def _finish(A, L, P, t):  # type: ignore[no-untyped-def]
         _list_change(A, L, r, value & 0xFFFFFFFF, L[L[RELS] + r * RSZ + R_KEEP])
 
 
-@kernel("i:ALP", door=True)
-def maintain(A, L, P):  # type: ignore[no-untyped-def]
-    """Run the epoch, or go on with it: DONE, YIELD (call again) or STOPPED (see ERROR).
-
-    S_STRATUM must be -1 at the start. Cost: O(changed rows and the rows of the
-    literals joined with them), times log for suspects.
-    """
-    if L[S_STRATUM] < 0:
-        for c in range(C_DERIVATIONS, C_TAKEN + 1):
-            L[c] = 0
-        L[S_STRATUM] = 0
-        L[S_PHASE] = -1
+@kernel("i:ALP")
+def _advance(A, L, P):  # type: ignore[no-untyped-def]
+    """Find the next task of the epoch: GO, or how the run ends for now."""
     while L[S_STRATUM] < P[0]:
         t = np.int64(P[P[1] + L[S_STRATUM]])
         if L[S_PHASE] == -1:
@@ -445,11 +449,44 @@ def maintain(A, L, P):  # type: ignore[no-untyped-def]
             L[S_HEAD] = L[Q + 1]
             _set_states(L)
         while L[S_PHASE] > 0:
-            if _run_phase(A, L, P, t) == 0:
+            if L[T_THEN] != THEN_NEXT:
+                follow(A, L, P, t)
+                if L[T_LEFT] > 0:
+                    return np.int64(GO)
+                continue
+            if _tired(A, L):
                 return np.int64(STOPPED) if L[ERROR] != 0 else np.int64(YIELD)
+            if _next_task(A, L, P, t):
+                return np.int64(GO)
             L[S_PHASE] //= 10
             _set_states(L)
         _finish(A, L, P, t)
         L[S_PHASE] = -1
         L[S_STRATUM] += 1
     return np.int64(DONE)
+
+
+@kernel("i:ALP", door=True)
+def maintain(A, L, P):  # type: ignore[no-untyped-def]
+    """Run the epoch, or go on with it: DONE, YIELD (call again) or STOPPED (see ERROR).
+
+    S_STRATUM must be -1 at the start. Cost: O(changed rows and the rows of the literals joined
+    with them), times log for suspects. The one place that calls `run_variant`: each further one
+    would compile the whole join again (docs/kernel.md, "Compile time").
+    """
+    if L[S_STRATUM] < 0:
+        for c in range(C_DERIVATIONS, C_TAKEN + 1):
+            L[c] = 0
+        L[S_STRATUM] = 0
+        L[S_PHASE] = -1
+        L[T_LEFT] = 0
+        L[T_THEN] = THEN_NEXT
+    while True:
+        while L[T_LEFT] > 0:
+            v = np.int64(P[L[T_NEXT]])
+            L[T_NEXT] += 1
+            L[T_LEFT] -= 1
+            run_variant(A, L, P, v, L[T_ROW], L[T_MODE])
+        outcome = _advance(A, L, P)
+        if outcome != GO:
+            return outcome

@@ -30,7 +30,6 @@ from deltafix.kernel.layout import (
     EQ,
     FTOI,
     FTOU,
-    GE,
     GT,
     HASH_BITS,
     ITOF,
@@ -41,7 +40,6 @@ from deltafix.kernel.layout import (
     LOR,
     LT,
     LXOR,
-    MAXF,
     MINF,
     MOD,
     MUL,
@@ -214,7 +212,7 @@ def compare(A, L, t, op, a, b):  # type: ignore[no-untyped-def]
 
 @kernel("i:iii")
 def _power(t, a, b):  # type: ignore[no-untyped-def]
-    """a ** b modulo 2**64; a negative exponent truncates towards zero (no value for 0)."""
+    """A ** b modulo 2**64; a negative exponent truncates towards zero (no value for 0)."""
     if b < 0 and t == T_NUMBER:
         if a == 1:
             return np.int64(1)

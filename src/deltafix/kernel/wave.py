@@ -18,17 +18,13 @@ import numpy as np
 from deltafix.kernel.emit import touch
 from deltafix.kernel.heap import LATE, heap_pop, heap_push
 from deltafix.kernel.jit import kernel
-from deltafix.kernel.join import run_variant
 from deltafix.kernel.layout import (
     BEST,
     BEST_COUNT,
-    C_DERIVATIONS,
-    C_PROBED,
     C_RERANKED,
     C_RETRACTED,
     C_REVIVED,
     DRED,
-    ERROR,
     FLAGS,
     GIVEN,
     HEAP,
@@ -38,7 +34,6 @@ from deltafix.kernel.layout import (
     MODE_REVIVE,
     NEVER,
     NOW,
-    QUOTA,
     R_NOW,
     R_ROWS,
     R_STRIDE,
@@ -47,88 +42,105 @@ from deltafix.kernel.layout import (
     RSZ,
     STRATEGY,
     SUPPORT,
+    T_LEFT,
+    T_MODE,
+    T_NEXT,
     T_NRELS,
+    T_RANK,
     T_REDERIVE,
+    T_REL,
     T_RELS,
+    T_ROW,
     T_SAME,
+    T_THEN,
+    THEN_FALL,
+    THEN_NEXT,
+    THEN_TRY,
+    THEN_WAIT,
     WAVEFRONT,
 )
 
-__all__ = ["run_triggers", "run_wave"]
-
-@kernel("i:Pii")
-def _list_of(P, table, rel_position):  # type: ignore[no-untyped-def]
-    """Offset of the variant list (count first) of a stratum's relation."""
-    return np.int64(P[table + rel_position])
+__all__ = ["follow", "next_suspect", "set_task"]
 
 
-@kernel("i:Pii")
-def _position(P, t, r):  # type: ignore[no-untyped-def]
-    """Position of relation `r` among the relations of the stratum at `t`."""
+@kernel("v:LPiiiiii")
+def set_task(L, P, t, field, r, row, mode, then):  # type: ignore[no-untyped-def]
+    """Make the variants listed for relation `r` in the stratum's table `field` the next task."""
+    place = np.int64(0)
     for k in range(P[t + T_NRELS]):
         if P[P[t + T_RELS] + k] == r:
-            return np.int64(k)
-    return np.int64(-1)
+            place = np.int64(k)
+    at = np.int64(P[P[t + field] + place])
+    L[T_NEXT] = at + 1
+    L[T_LEFT] = P[at]
+    L[T_REL] = r
+    L[T_ROW] = row
+    L[T_MODE] = mode
+    L[T_THEN] = then
+    if mode == MODE_QUERY:
+        L[BEST] = NEVER
+        L[BEST_COUNT] = 0
 
 
-@kernel("v:ALPiiiii")
-def run_triggers(A, L, P, t, field, r, row, mode):  # type: ignore[no-untyped-def]
-    """Run every variant listed for relation `r` in the stratum's table `field` on one row."""
-    at = _list_of(P, np.int64(P[t + field]), _position(P, t, r))
-    for k in range(P[at]):
-        run_variant(A, L, P, np.int64(P[at + 1 + k]), row, mode)
-
-
-@kernel("v:ALPiii")
-def _query(A, L, P, t, r, row):  # type: ignore[no-untyped-def]
-    """Find the derivations of a row with the lowest body rank: BEST (NEVER: none), BEST_COUNT."""
-    L[BEST] = NEVER
-    L[BEST_COUNT] = 0
-    run_triggers(A, L, P, t, T_REDERIVE, r, row, MODE_QUERY)
-
-
-@kernel("v:ALPiii")
-def _retract(A, L, P, t, r, row):  # type: ignore[no-untyped-def]
-    """Take a suspect down, and give it a try at its best remaining derivation."""
-    touch(A, L, r, row)
-    L[C_RETRACTED] += 1
-    run_triggers(A, L, P, t, T_SAME, r, row, MODE_RETRACT)
+@kernel("v:ALPi")
+def _fall(A, L, P, t):  # type: ignore[no-untyped-def]
+    """The suspect's derivations are uncounted: it goes to limbo, and its best one is looked up."""
+    r = L[T_REL]
+    row = L[T_ROW]
     rb = L[RELS] + r * RSZ
     cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
     L[cell] = (NEVER << RANK_SHIFT) | (L[cell] & FLAGS & ~NOW) | LIMBO
     L[rb + R_NOW] -= 1
-    _query(A, L, P, t, r, row)
-    if L[BEST] < NEVER:
-        L[cell] = (L[BEST] << RANK_SHIFT) | (L[cell] & FLAGS)
-        heap_push(L, L[BEST], 1, L[STRATEGY] != WAVEFRONT, (r << 32) | row)
+    set_task(L, P, t, T_REDERIVE, r, row, MODE_QUERY, THEN_WAIT)
 
 
-@kernel("v:ALPiiii")
-def _revive(A, L, P, t, r, row, p):  # type: ignore[no-untyped-def]
-    """Try a fact in limbo at wave rank `p`: its derivation is looked up again first."""
-    _query(A, L, P, t, r, row)
+@kernel("v:ALi")
+def _wait(A, L, best):  # type: ignore[no-untyped-def]
+    """A fact in limbo waits for the wave to reach its best derivation, if there is one."""
+    rb = L[RELS] + L[T_REL] * RSZ
+    cell = (L[rb + R_ROWS] + L[T_ROW] * L[rb + R_STRIDE]) >> 1
+    L[cell] = (best << RANK_SHIFT) | (L[cell] & FLAGS)
+    if best < NEVER:
+        heap_push(L, best, 1, L[STRATEGY] != WAVEFRONT, (L[T_REL] << 32) | L[T_ROW])
+
+
+@kernel("v:ALPi")
+def _try(A, L, P, t):  # type: ignore[no-untyped-def]
+    """The wave has reached a fact in limbo: revive it, unless its body fell meanwhile."""
+    best = L[BEST]
+    if best > L[T_RANK]:
+        _wait(A, L, best)
+        return
+    r = L[T_REL]
+    row = L[T_ROW]
     rb = L[RELS] + r * RSZ
     at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-    best = L[BEST]
-    if best > p:
-        L[at >> 1] = (best << RANK_SHIFT) | (L[at >> 1] & FLAGS)
-        if best < NEVER:
-            heap_push(L, best, 1, L[STRATEGY] != WAVEFRONT, (r << 32) | row)
-        return
     L[C_REVIVED] += 1
     L[C_RERANKED] += 1
     L[at >> 1] = ((best + 1) << RANK_SHIFT) | (L[at >> 1] & FLAGS & ~LIMBO) | NOW
     A[at + SUPPORT] = L[BEST_COUNT]
     L[rb + R_NOW] += 1
-    run_triggers(A, L, P, t, T_SAME, r, row, MODE_REVIVE)
+    set_task(L, P, t, T_SAME, r, row, MODE_REVIVE, THEN_NEXT)
+
+
+@kernel("v:ALPi")
+def follow(A, L, P, t):  # type: ignore[no-untyped-def]
+    """What follows a task of the wave whose variants have run."""
+    then = L[T_THEN]
+    L[T_THEN] = THEN_NEXT
+    if then == THEN_FALL:
+        _fall(A, L, P, t)
+    elif then == THEN_WAIT:
+        if L[BEST] < NEVER:
+            _wait(A, L, L[BEST])
+    elif then == THEN_TRY:
+        _try(A, L, P, t)
 
 
 @kernel("i:ALPi")
-def run_wave(A, L, P, t):  # type: ignore[no-untyped-def]
-    """Empty the heap of stratum `t`. 1 when done, 0 to be called again (quota or error)."""
+def next_suspect(A, L, P, t):  # type: ignore[no-untyped-def]
+    """Take the next suspect or fact in limbo off the heap as a task. 0: the wave is over."""
     while L[HEAP + 1] > 0:
-        if L[ERROR] != 0 or L[C_PROBED] + L[C_DERIVATIONS] > L[QUOTA]:
-            return np.int64(0)
         key = L[L[HEAP]]
         value = L[L[HEAP] + 1]
         heap_pop(L)
@@ -144,11 +156,12 @@ def run_wave(A, L, P, t):  # type: ignore[no-untyped-def]
             continue
         if key & 1:
             if word & LIMBO:
-                _revive(A, L, P, t, r, row, p)
-        elif (
-            word & NOW
-            and not (word & GIVEN)
-            and (A[at + SUPPORT] == 0 or L[STRATEGY] == DRED)
-        ):
-            _retract(A, L, P, t, r, row)
-    return np.int64(1)
+                L[T_RANK] = p
+                set_task(L, P, t, T_REDERIVE, r, row, MODE_QUERY, THEN_TRY)
+                return np.int64(1)
+        elif word & NOW and not (word & GIVEN) and (A[at + SUPPORT] == 0 or L[STRATEGY] == DRED):
+            touch(A, L, r, row)
+            L[C_RETRACTED] += 1
+            set_task(L, P, t, T_SAME, r, row, MODE_RETRACT, THEN_FALL)
+            return np.int64(1)
+    return np.int64(0)

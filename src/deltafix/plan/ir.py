@@ -96,17 +96,25 @@ class Variant:
         elif self.trigger < 0:
             head = f"why   {self.clause}"
         else:
-            head = f"on {'-' if self.negated else '+'}{self.clause.body[self.trigger]}  {self.clause}"
-        return "\n".join([head, *(f"  {line}" for n, _ in enumerate(self.nodes) for line in self._node(n))])
+            head = (
+                f"on {'-' if self.negated else '+'}{self.clause.body[self.trigger]}  {self.clause}"
+            )
+        return "\n".join(
+            [head, *(f"  {line}" for n, _ in enumerate(self.nodes) for line in self._node(n))]
+        )
 
     def _node(self, number: int) -> list[str]:
         node = self.nodes[number]
         lines = [f"{number}: check {check.literal}" for check in node.checks]
         for option in node.candidates:
             how = "scan" if not option.index else f"by {list(option.index)}"
-            lines.append(f"{number}: join {option.match} {how} [{option.sees.name.lower()}] -> {option.child}")
+            lines.append(
+                f"{number}: join {option.match} {how} [{option.sees.name.lower()}] -> {option.child}"
+            )
         if not node.candidates:
-            lines.append(f"{number}: emit {self.clause.head}({', '.join(map(str, self.clause.args))})")
+            lines.append(
+                f"{number}: emit {self.clause.head}({', '.join(map(str, self.clause.args))})"
+            )
         return lines
 
 
@@ -143,5 +151,16 @@ class Plan:
         lines = []
         for relation in self.relations:
             shown = ", ".join(str(list(columns)) for columns in self.indexes[relation.name])
-            lines.append(f"relation {relation.name}/{len(relation.types)} indexes {shown or 'none'}")
-        return "\n".join([*lines, *(stage.show() for stage in self.stages if stage.lower or stage.same or stage.const)])
+            lines.append(
+                f"relation {relation.name}/{len(relation.types)} indexes {shown or 'none'}"
+            )
+        return "\n".join(
+            [
+                *lines,
+                *(
+                    stage.show()
+                    for stage in self.stages
+                    if stage.lower or stage.same or stage.const
+                ),
+            ]
+        )

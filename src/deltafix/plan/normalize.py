@@ -40,8 +40,31 @@ __all__ = ["Core", "normalize"]
 
 _NEGATED = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _RUNS = frozenset(
-    "+ - * / % ^ neg min max band bor bxor bnot bshl bshr bshru land lor lxor lnot "
-    "to_number to_unsigned to_float".split()
+    [
+        "+",
+        "-",
+        "*",
+        "/",
+        "%",
+        "^",
+        "neg",
+        "min",
+        "max",
+        "band",
+        "bor",
+        "bxor",
+        "bnot",
+        "bshl",
+        "bshr",
+        "bshru",
+        "land",
+        "lor",
+        "lxor",
+        "lnot",
+        "to_number",
+        "to_unsigned",
+        "to_float",
+    ]
 )
 
 
@@ -129,9 +152,7 @@ class _Flattening:
                 if isinstance(one, Var) and isinstance(other, Call):
                     self.call(other, kind, Slot(one.name))
                     return
-        self.body.append(
-            Compare(op, kind, self.argument(left, kind), self.argument(right, kind))
-        )
+        self.body.append(Compare(op, kind, self.argument(left, kind), self.argument(right, kind)))
 
     def negation(self, part: Not, outside: frozenset[str]) -> None:
         """Flatten `!…`: a ground row directly, anything else through a hidden relation."""
@@ -236,4 +257,3 @@ def _unbound(slots: Iterable[Slot], body: list[Literal]) -> tuple[Slot, ...]:
                     if isinstance(one, Code) or one in bound:
                         bound.add(other)
     return tuple(slot for slot in slots if slot not in bound)
-

@@ -50,9 +50,7 @@ def variant(layer: Layer, clause: Clause, trigger: int | None, indexes: Indexes)
 
 
 class _Builder:
-    def __init__(
-        self, layer: Layer, clause: Clause, trigger: int | None, indexes: Indexes
-    ) -> None:
+    def __init__(self, layer: Layer, clause: Clause, trigger: int | None, indexes: Indexes) -> None:
         self.layer = layer
         self.clause = clause
         self.trigger = trigger
@@ -76,9 +74,7 @@ class _Builder:
             binds = _binding(args, range(len(args)), bound)
         self.node(todo, frozenset(bound))
         slots = dict.fromkeys(
-            slot
-            for literal in (*self.clause.body, self.clause)
-            for slot in _slots_of(literal)
+            slot for literal in (*self.clause.body, self.clause) for slot in _slots_of(literal)
         )
         nodes = tuple(node for node in self.nodes if node is not None)
         return Variant(self.clause, self.trigger, binds, tuple(slots), nodes)
@@ -130,18 +126,14 @@ class _Builder:
                 progress = True
         return found, frozenset(left)
 
-    def options(
-        self, left: frozenset[int], known: set[Slot]
-    ) -> list[tuple[int, tuple[int, ...]]]:
+    def options(self, left: frozenset[int], known: set[Slot]) -> list[tuple[int, tuple[int, ...]]]:
         """Literals that may come next, each with the index that finds it."""
         matches = []
         for position in sorted(left):
             literal = self.clause.body[position]
             if isinstance(literal, Match):
                 columns = tuple(
-                    c
-                    for c, arg in enumerate(literal.args)
-                    if isinstance(arg, Code) or arg in known
+                    c for c, arg in enumerate(literal.args) if isinstance(arg, Code) or arg in known
                 )
                 matches.append((position, literal, columns))
         if not matches:
