@@ -128,6 +128,15 @@ def test_moving_code_within_a_file_changes_no_fact(job: DeadCode) -> None:
     assert [finding.line for finding in job.dead()] == [4]
 
 
+def test_a_symbol_defined_twice_in_a_file_is_found_at_its_first_line(job: DeadCode) -> None:
+    twice = "if x:\n    def f(): ...\nelse:\n    def f(): ...\n"
+    for source in (twice, "\n" + twice, "def f(): ...\n"):
+        job.update(fragments(m=source + MAIN + "pass"))
+        job.check_invariants()
+        assert names(job.dead()) == ["m:f"]
+    assert job.dead()[0].line == 1
+
+
 def test_saving_without_a_change_does_nothing(job: DeadCode) -> None:
     sources = {"m": "def f(): ...\n" + MAIN + "pass"}
     job.update(fragments(**sources))

@@ -161,11 +161,11 @@ class DeadCode:
     ) -> None:
         """Bring the index of places and fragments up to date."""
         for path, old in before.items():
-            for place in old.places if old is not None else ():
-                here = self._places[place.symbol]
-                here.pop(path, None)
+            for symbol in {place.symbol for place in old.places} if old is not None else ():
+                here = self._places[symbol]
+                del here[path]
                 if not here:
-                    del self._places[place.symbol]
+                    del self._places[symbol]
             self._fragments.pop(path, None)
         for path, new in after.items():
             if new is None:
@@ -213,6 +213,11 @@ class DeadCode:
         """The files whose facts are in, sorted."""
         return sorted(path for path in self._fragments if path != _POLICY)
 
+    def places(self, path: str) -> tuple[Place, ...]:
+        """Where the symbols of one file stand; empty for a file without facts."""
+        fragment = self._fragments.get(path)
+        return fragment.places if fragment is not None else ()
+
     @property
     def fact_count(self) -> int:
         """How many facts the files state, each counted once."""
@@ -232,6 +237,9 @@ class DeadCode:
             raise AssertionError(f"facts said and not held, or the other way: {said ^ held}")
         if len(held) != self._held or self._dead != _only(self.rows("dead")):
             raise AssertionError("the counted facts or the dead symbols are not those held")
+        placed = {(one.symbol, path) for path, f in self._fragments.items() for one in f.places}
+        if placed != {(symbol, path) for symbol, at in self._places.items() for path in at}:
+            raise AssertionError("the index of places is not that of the fragments")
 
     def close(self) -> None:
         """Close the database. Closing twice is fine."""
