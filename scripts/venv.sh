@@ -22,15 +22,18 @@ python_for_venv() {
     exit 1
 }
 
-java_major() {
-    local java=${JAVA_HOME:+$JAVA_HOME/bin/}java
-    "$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1
+has_java() {
+    local java major
+    for java in ${JAVA_HOME:+"$JAVA_HOME/bin/java"} java; do
+        major=$("$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1) || true
+        [ "${major:-0}" -ge 17 ] && return
+    done
+    return 1
 }
 
 python=$(python_for_venv)
 extras=spark,pandas,polars,proofs
-major=$(java_major || true)
-if [ "${major:-0}" -lt 17 ]; then
+if ! has_java; then
     echo "No Java 17+ on JAVA_HOME or PATH: taking one from PyPI (extra 'java')."
     extras=$extras,java
 fi

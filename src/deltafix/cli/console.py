@@ -51,4 +51,4 @@ def announce_kernel(*, quiet: bool = False) -> None:
     from deltafix.kernel.jit import is_warm  # noqa: PLC0415  numba takes a second to import
 
     if not is_warm():
-        note("deltafix: compiling the kernel, once per installation (about 20 s) …", quiet=quiet)
+        note("deltafix: compiling the kernel, once per installation (half a minute) …", quiet=quiet)

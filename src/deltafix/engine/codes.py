@@ -148,6 +148,8 @@ class Codes:
     def _encode_column(self, kind: BaseType, column: Any) -> Words:
         import pyarrow as pa  # noqa: PLC0415
 
+        from deltafix.facts.arrow import to_numpy  # noqa: PLC0415
+
         if kind == "symbol":
             coded = column.combine_chunks().dictionary_encode()
             if isinstance(coded, pa.ChunkedArray):
@@ -157,8 +159,8 @@ class Codes:
                 dtype=np.int32,
                 count=len(coded.dictionary),
             )
-            return ids[coded.indices.to_numpy(zero_copy_only=False)]
-        return self._encode_numbers(kind, column.to_numpy())
+            return ids[to_numpy(coded.indices)]
+        return self._encode_numbers(kind, to_numpy(column))
 
     def _encode_numbers(self, kind: BaseType, values: np.ndarray[Any, np.dtype[Any]]) -> Words:
         if kind == "float":

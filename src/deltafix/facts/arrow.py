@@ -24,6 +24,7 @@ __all__ = [
     "is_tabular",
     "rows_from_table",
     "table_from_rows",
+    "to_numpy",
 ]
 
 ARROW_TYPES: Final[dict[BaseType, pa.DataType]] = {
@@ -66,6 +67,16 @@ def rows_from_table(table: pa.Table) -> list[Row]:
     A table without columns cannot say how many rows it has: the caller keeps that count.
     """
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def to_numpy(column: pa.Array | pa.ChunkedArray) -> np.ndarray[Any, np.dtype[Any]]:
+    """A numeric column without nulls as a read-only array; copies only to join chunks.
+
+    Not `column.to_numpy()`, which imports pandas where it is installed: 0.5 s of a cold
+    `deltafix run` (tests/unit/cli/test_start_up.py).
+    """
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return np.from_dlpack(whole)  # type: ignore[no-any-return]
 
 
 def check_table(schema: Schema, rows: Any) -> pa.Table:

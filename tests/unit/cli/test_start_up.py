@@ -37,6 +37,19 @@ def test_check_runs_without_numba_and_pyarrow(tmp_path):
     assert loaded_after(statement, "numba", "numpy", "pyarrow", "pyspark", "pandas") == []
 
 
+def test_run_reads_fact_files_without_pandas_and_spark(tmp_path):
+    (tmp_path / "p.dl").write_text(
+        ".decl a(x: symbol, n: number)\n.input a\n.decl b(n: number)\n.output b\nb(n) :- a(_, n).\n"
+    )
+    (tmp_path / "a.facts").write_text("x\t1\ny\t2\n")
+    statement = (
+        "from deltafix.cli.main import main\n"
+        f"try: main(['run', '{tmp_path}/p.dl', '-F', '{tmp_path}', '-D', '-', '-q'])\n"
+        "except SystemExit as ended: assert ended.code == 0"
+    )
+    assert loaded_after(statement, "pandas", "polars", "pyspark", "rich") == []
+
+
 def test_public_names_resolve_and_unknown_ones_do_not():
     import deltafix
 

@@ -15,6 +15,7 @@ from deltafix.facts.arrow import (
     is_tabular,
     rows_from_table,
     table_from_rows,
+    to_numpy,
 )
 from deltafix.facts.schema import Schema
 
@@ -102,3 +103,12 @@ def test_arrays_of_another_shape_or_kind_are_refused():
         check_array(schema, np.ones((1, 2), np.bool_))
     with pytest.raises(TypeMismatchError, match="column 'y' of row 0 is -1"):
         check_array(schema, np.array([[1, -1]]))
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.uint64(), pa.float64(), pa.int32()])
+def test_columns_become_numpy_arrays_whatever_their_chunks(kind):
+    one, none = pa.array([1, 2], kind), pa.array([], kind)
+    for chunks in ([], [one], [one, none, one], [one.slice(1)]):
+        column = pa.chunked_array(chunks, kind)
+        assert to_numpy(column).tolist() == column.to_pylist()
+        assert to_numpy(column).dtype == kind.to_pandas_dtype()
