@@ -202,7 +202,7 @@ def _members_change(f: Aggregate, d: Differentiation) -> Formula:
     """Some member of the group comes or goes.
 
     The source prints only `∃vs.(T ∧ ↑U)` as the guard, which misses groups that lose members or
-    whose domain changes (`tests/laws/test_known_errors_of_the_sources.py`).
+    whose domain changes (`tests/laws/test_proofs.py`).
     """
     members = And(f.domain, f.body)
     return exists((*f.over, f.value), Or(d.up(members), d.down(members)))

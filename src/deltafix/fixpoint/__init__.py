@@ -3,17 +3,25 @@
 Reading guide: `view` (what a fixpoint can be asked, what an update is), `simple` (growth only),
 `ledger` (ranks, supports, repair), `full` (growth and removal over a caller's relation), `contract`
 (the caller's obligations, checked), `counting` (acyclic problems), `managed` (the relation owned
-by the fixpoint, on the engine's kernel).
+by the fixpoint) on `reachability` (its program for the engine's kernel).
+
+Invariant: importing this package compiles nothing; the kernel is loaded with the first use of
+`ManagedFixpoint`.
 
 Source: Incremental fixpoint computation, level 1.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from deltafix.fixpoint.counting import CountingFixpoint
 from deltafix.fixpoint.full import FullFixpoint
 from deltafix.fixpoint.simple import Fixpoint
 from deltafix.fixpoint.view import Change, FixpointDelta, FixpointReport, FixpointView
+
+if TYPE_CHECKING:
+    from deltafix.fixpoint.managed import FixpointTransaction, ManagedFixpoint
 
 __all__ = [
     "Change",
@@ -21,6 +29,16 @@ __all__ = [
     "Fixpoint",
     "FixpointDelta",
     "FixpointReport",
+    "FixpointTransaction",
     "FixpointView",
     "FullFixpoint",
+    "ManagedFixpoint",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("ManagedFixpoint", "FixpointTransaction"):
+        from deltafix.fixpoint import managed  # noqa: PLC0415  brings the kernel
+
+        return getattr(managed, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
