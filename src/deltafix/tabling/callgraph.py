@@ -56,9 +56,10 @@ class Component:
 
 
 class CallGraph:
-    """Components in order of their labels."""
+    """Components in order of their labels; `reopen` hears of open ones whose label changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, reopen: Callable[[Component], None]) -> None:
+        self.reopen = reopen
         self.order: list[Component] = []
         self.moves = 0
         self.merges = 0
@@ -242,6 +243,8 @@ class CallGraph:
     def _relabel(self, component: Component, label: float) -> None:
         self._log(setattr, component, "label", component.label)
         component.label = label
+        if component.open:
+            self.reopen(component)
 
     def rebuild(self, generators: Iterable[Generator]) -> None:
         """After an undo: the order of the components that are left, their events gone."""

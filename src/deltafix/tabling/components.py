@@ -29,20 +29,15 @@ def connect(forest: Forest, caller: Generator, callee: Generator) -> None:
     if below.label < above.label:
         return
     reached, cyclic = graph.search(above, below)
-    moved = reached
     if cyclic:
-        parts, lifted = graph.cycle(above, below, reached)
-        moved = [_merge(forest, parts, lifted), *lifted]
-    else:
-        graph.move_below(reached)
-        if forest.trace is not None:
-            forest.trace.moves(reached)
-    for component in moved:
-        if component.open:
-            forest.agenda.reopen(component)
+        _merge(forest, *graph.cycle(above, below, reached))
+        return
+    graph.move_below(reached)
+    if forest.trace is not None:
+        forest.trace.moves(reached)
 
 
-def _merge(forest: Forest, parts: list[Component], lifted: list[Component]) -> Component:
+def _merge(forest: Forest, parts: list[Component], lifted: list[Component]) -> None:
     crossing = _crossing(parts)
     waking = any(part.open for part in parts)
     foreign: list[tuple[Answer, Consumer]] = [
@@ -72,7 +67,6 @@ def _merge(forest: Forest, parts: list[Component], lifted: list[Component]) -> C
             forest.agenda.consume(source.absence, consumer)
         work.extend(consumer.children or ())
     _raise(forest, work)
-    return keeper
 
 
 def _negations(consumer: Consumer) -> dict[Consumer, None]:

@@ -53,6 +53,9 @@ def kill(forest: Forest, top: Consumer) -> None:
             forest.counters.supports_deleted += 1
             if not node.marks:
                 lost(forest, node)
+            component = node.generator.component
+            if component.negative or component.doubtful:  # the answer may stay and be worth less
+                forest.agenda.open(component)
             continue
         source = node.source
         if isinstance(source, Generator):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from deltafix.errors import InternalError
 from deltafix.tabling.agenda import CONSUME, MARK, REDERIVE, Event
 from deltafix.tabling.callgraph import Component
 from deltafix.tabling.propagate import kill, mark, may_rederive, rederive, remove
@@ -43,6 +44,9 @@ def steps(forest: Forest) -> Iterator[None]:
                 counters.events += 1
                 _process(forest, event)
         yield
+    if forest.created:
+        msg = f"tabling.run: {len(forest.created)} calls are not complete, yet nothing is due"
+        raise InternalError(msg)
 
 
 def _process(forest: Forest, event: Event) -> None:

@@ -123,7 +123,10 @@ class Tables:
         self.total = Counters()
         self.changed: tuple[list[Clause], list[Clause]] = ([], [])
         """The clauses the last update really inserted and deleted."""
-        self._forest = Forest(self.program, CallGraph(), Agenda(), Budget(max_answers, timeout))
+        agenda = Agenda()
+        self._forest = Forest(
+            self.program, CallGraph(agenda.reopen), agenda, Budget(max_answers, timeout)
+        )
         self._forest.trace = self._forest.agenda.trace = trace
         if text:
             self.consult(text)
