@@ -159,7 +159,8 @@ class Codes:
                 dtype=np.int32,
                 count=len(coded.dictionary),
             )
-            return ids[to_numpy(coded.indices)]
+            column_codes: Words = ids[to_numpy(coded.indices)]
+            return column_codes
         return self._encode_numbers(kind, to_numpy(column))
 
     def _encode_numbers(self, kind: BaseType, values: np.ndarray[Any, np.dtype[Any]]) -> Words:

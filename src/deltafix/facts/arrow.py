@@ -76,7 +76,7 @@ def to_numpy(column: pa.Array | pa.ChunkedArray) -> np.ndarray[Any, np.dtype[Any
     `deltafix run` (tests/unit/cli/test_start_up.py).
     """
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return np.from_dlpack(whole)  # type: ignore[no-any-return]
+    return np.from_dlpack(whole)
 
 
 def check_table(schema: Schema, rows: Any) -> pa.Table:
