@@ -48,6 +48,8 @@ class Segment:
         self._columns = columns
         self._names = names
         make: Any = namedtuple("Row", names) if len(names) > 1 else None
+        # Several operators thaw one key in one epoch: the last one read is kept.
+        self._read: tuple[int, list[Any]] = (-1, [])
         self._row: Callable[..., Any] | None = make
 
     @classmethod
@@ -99,16 +101,22 @@ class Segment:
 
     def counts(self, place: int) -> Counts:
         """The multiset of one key, as value -> count."""
-        counts: Counts = {}
-        for value in self.values(place):
-            counts[value] = counts.get(value, 0) + 1
+        values = self.values(place)
+        counts: Counts = dict.fromkeys(values, 1)
+        if len(counts) != len(values):
+            counts = {}
+            for value in values:
+                counts[value] = counts.get(value, 0) + 1
         return counts
 
     def values(self, place: int) -> list[Any]:
         """The values of one key, in no particular order, repeated as often as they occur."""
+        if self._read[0] == place:
+            return self._read[1]
         start, stop = self._bounds[place], self._bounds[place + 1]
         if self._row is None:
             found: list[Any] = self._lists[0][start:stop].tolist()
+            self._read = (place, found)
             return found
         lists = [column[start:stop].tolist() for column in self._lists]
         return [self._row(*row) for row in zip(*lists, strict=True)]

@@ -53,7 +53,8 @@ class _KeptOrder(WellFormed[Any, "Ordered[Any]", R], Generic[R]):
         return acc
 
     def fold_values(self, values: list[Any]) -> Ordered[Any]:
-        return Ordered(values if self._sort_key is None else map(self._sort_key, values))
+        read = self._sort_key
+        return Ordered.of_numbers(values if read is None else [read(value) for value in values])
 
     def fold(self, counts: Mapping[Any, int]) -> Ordered[Any]:
         read = self._sort_key

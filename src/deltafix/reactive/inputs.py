@@ -108,7 +108,7 @@ class InputCollection(Collection):
         """Replace one value by another, as an epoch of its own. MissingRowError if absent."""
         self._check(key, old)
         self._check(key, new)
-        if old != new:
+        if old is not new and old != new:
             graph = self._node.graph
             if graph.open is not None:
                 graph.check_idle()

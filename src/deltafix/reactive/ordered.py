@@ -140,6 +140,13 @@ class Ordered(Generic[V]):
         ordered._size = size
         return ordered
 
+    @classmethod
+    def of_numbers(cls, values: list[V]) -> Ordered[V]:
+        """As `Ordered(values)`, of numbers known not to be NaN."""
+        if len(values) > _LEAF:
+            return cls(values)
+        return cls._make(tuple(sorted(values)), len(values))
+
     def add(self, value: V) -> Ordered[V]:
         """This multiset with one more occurrence of `value`."""
         tree = self._tree

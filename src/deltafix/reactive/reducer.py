@@ -105,7 +105,10 @@ class Reducer(ABC, Generic[V, A, R]):
         return acc
 
     def fold_values(self, values: list[V]) -> A:
-        """As `fold`, of values that repeat as often as they occur. Override only to be faster."""
+        """As `fold`, of loaded values, repeated as often as they occur.
+
+        Called only where `segment_entries` gave results for them. Override only to be faster.
+        """
         counts: dict[V, int] = {}
         for value in values:
             counts[value] = counts.get(value, 0) + 1
