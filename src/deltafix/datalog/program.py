@@ -31,7 +31,7 @@ __all__ = ["Program"]
 class Program(ast.Program):
     """Relations, rules and directives that were checked.
 
-    Example:
+    Examples:
         >>> program = Program.parse(".decl a(x: number) .output a  a(1). a(2).")
         >>> [relation.name for relation in program.relations]
         ['a']
