@@ -47,21 +47,23 @@ def suggest(name: str, known: Sequence[str]) -> str | None:
 
 def render(diagnostic: Diagnostic, source: str | None = None) -> str:
     """Draw a diagnostic as text: `path:line:column: error[CODE]: message`, line, caret, help."""
+    return _draw(diagnostic, None if source is None else source.split("\n"))
+
+
+def _draw(diagnostic: Diagnostic, text: Sequence[str] | None) -> str:
     span = diagnostic.span
     head = f"{diagnostic.severity}[{diagnostic.code}]: {diagnostic.message}"
     if span is None:
         lines = [head]
     else:
         lines = [f"{span.path or '<text>'}:{span.line}:{span.column}: {head}"]
-        if source is not None:
-            text = source.split("\n")
-            if 1 <= span.line <= len(text):
-                line = text[span.line - 1].expandtabs(1).rstrip("\r")
-                line, column = _window(line, span.column)
-                width = max(1, min(span.end - span.start, len(line) - column + 1))
-                number = str(span.line)
-                lines.append(f"{number} | {line}")
-                lines.append(f"{' ' * len(number)} | {' ' * (column - 1)}{'^' * width}")
+        if text is not None and 1 <= span.line <= len(text):
+            whole = text[span.line - 1].expandtabs(1).rstrip("\r")
+            line, column = _window(whole, span.column)
+            width = max(1, min(span.end - span.start, len(line) - column + 1))
+            number = str(span.line)
+            lines.append(f"{number} | {line}")
+            lines.append(f"{' ' * len(number)} | {' ' * (column - 1)}{'^' * width}")
     if diagnostic.help:
         lines.append(f"  help: {diagnostic.help}")
     return "\n".join(lines)
@@ -82,6 +84,7 @@ def _window(line: str, column: int) -> tuple[str, int]:
 
 def render_all(diagnostics: Iterable[Diagnostic], sources: Mapping[str | None, str]) -> str:
     """Several diagnostics as text, a blank line between; `sources` are the texts by path."""
+    split = {path: text.split("\n") for path, text in sources.items()}
     return "\n\n".join(
-        render(found, sources.get(found.span.path) if found.span else None) for found in diagnostics
+        _draw(found, split.get(found.span.path) if found.span else None) for found in diagnostics
     )

@@ -37,6 +37,20 @@ class _Macro:
 
 
 @dataclass(slots=True)
+class _Condition:
+    """An open `#ifdef`: where, whether its surroundings count, its branch, and `#else` seen."""
+
+    opening: Token
+    outer: bool
+    taken: bool
+    turned: bool = False
+
+    @property
+    def active(self) -> bool:
+        return self.outer and self.taken
+
+
+@dataclass(slots=True)
 class Preprocessed:
     """Tokens to parse, what went wrong, every text read (by path), and tokens left out.
 
@@ -64,11 +78,11 @@ class _Preprocessor:
         self.out.sources[source.path] = source.text
         tokens, found = tokenize(source)
         self.out.found.extend(found)
-        conditions: list[tuple[Token, bool, bool]] = []  # opening line, taken now, saw #else
+        conditions: list[_Condition] = []
         position = 0
         while position < len(tokens):
             token = tokens[position]
-            active = all(taken for _, taken, _ in conditions)
+            active = not conditions or conditions[-1].active
             if token.kind == "cpp":
                 self.directive(token, conditions, active)
                 position += 1
@@ -80,12 +94,10 @@ class _Preprocessor:
             else:
                 self.out.tokens.append(token)
                 position += 1
-        for opening, _, _ in conditions:
-            self.report(opening, "this condition is never closed", "close it with #endif")
+        for condition in conditions:
+            self.report(condition.opening, "this condition is never closed", "close it with #endif")
 
-    def directive(
-        self, token: Token, conditions: list[tuple[Token, bool, bool]], active: bool
-    ) -> None:
+    def directive(self, token: Token, conditions: list[_Condition], active: bool) -> None:
         match = _DIRECTIVE.match(token.text)
         word = match.group(1) if match else ""
         rest, found = tokenize(token.source, token.start + (match.end() if match else 1), token.end)
@@ -93,13 +105,13 @@ class _Preprocessor:
             if len(rest) != 1 or rest[0].kind != "ident":
                 self.report(token, f"#{word} wants one name", f"write `#{word} NAME`")
             defined = bool(rest) and rest[0].text in self.macros
-            conditions.append((token, defined == (word == "ifdef"), False))
+            conditions.append(_Condition(token, active, defined == (word == "ifdef")))
         elif word == "else":
-            if not conditions or conditions[-1][2]:
+            if not conditions or conditions[-1].turned:
                 self.report(token, "#else without an open #ifdef or #ifndef")
             else:
-                opening, taken, _ = conditions[-1]
-                conditions[-1] = (opening, not taken, True)
+                conditions[-1].taken = not conditions[-1].taken
+                conditions[-1].turned = True
         elif word == "endif":
             if conditions:
                 conditions.pop()
@@ -228,7 +240,8 @@ class _Preprocessor:
         replaced: list[Token] = []
         for token in macro.body:
             if token.kind == "ident" and token.text in parameters:
-                replaced.extend(arguments[parameters.index(token.text)])
+                # As C has it: an argument is expanded before it takes its place.
+                self.rescan(arguments[parameters.index(token.text)], place, replaced, hidden)
             else:
                 replaced.append(token)
         self.expanded += len(replaced) + 1

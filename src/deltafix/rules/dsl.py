@@ -57,6 +57,7 @@ __all__ = [
     "sum_of",
     "unsigned",
     "variables",
+    "vars",
 ]
 
 Column: TypeAlias = type[int] | type[float] | type[str] | str
@@ -384,6 +385,9 @@ def variables(names: str) -> tuple[TermExpr, ...]:
         if not name.isidentifier():
             raise ValueError(f"{name!r} cannot be a variable: use letters, digits and _")
     return tuple(TermExpr(Wildcard() if name == "_" else Var(name)) for name in split)
+
+
+vars = variables  # noqa: A001  the public spelling: deltafix.vars("x y z")
 
 
 def unsigned(value: int) -> TermExpr:

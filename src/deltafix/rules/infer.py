@@ -156,6 +156,9 @@ class _Inference:
                     _advice(left, right),
                 )
             )
+            # From here on this value fits anything: one slip, one error.
+            two.parent = one
+            one.allowed = _CLASSES["any"]
             return one
         reason = one.reason if len(one.allowed) <= len(two.allowed) else two.reason
         two.parent = one

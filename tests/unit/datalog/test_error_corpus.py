@@ -50,8 +50,12 @@ def test_errors_refuse_the_program_and_warnings_do_not(file: Path) -> None:
 
 
 def test_the_corpus_covers_every_code_of_a_program_text() -> None:
-    codes = {code for file in BROKEN for code in re.findall(
-        r"\[(DF\d+)\]", file.with_suffix(".expected").read_text(encoding="utf-8")
-    )}
+    codes = {
+        code
+        for file in BROKEN
+        for code in re.findall(
+            r"\[(DF\d+)\]", file.with_suffix(".expected").read_text(encoding="utf-8")
+        )
+    }
     expected = {101, 102, 103, 104, 106, 107, *range(110, 116), 120, 121, *range(130, 134), 140}
     assert {f"DF{n}" for n in (*expected, *range(150, 161))} <= codes

@@ -153,43 +153,50 @@ def test_a_file_that_is_not_there(tmp_path) -> None:
         Program.from_file(tmp_path / "none.dl")
 
 
-def test_ten_thousand_rules_and_long_bodies_are_read() -> None:
-    rules = "\n".join(f"a({i}) :- a({i + 1})." for i in range(10_000))
-    wide = "a(x) :- " + ", ".join(["a(x)"] * 5_000) + "."
+def test_thousands_of_rules_and_long_bodies_are_read() -> None:
+    rules = "\n".join(f"a({i}) :- a({i + 1})." for i in range(2_000))
+    wide = "a(x) :- " + ", ".join(["a(x)"] * 2_000) + "."
     program = Program.parse(f".decl a(x: number)\n{rules}\n{wide}")
-    assert len(program.rules) == 10_001
+    assert len(program.rules) == 2_001
 
 
 WORDS = [
     ".decl", ".input", ".output", ".type", ".comp", ".plan", ".pragma", ".", ",", ";", "(", ")",
     "{", "}", "[", "]", "!", ":-", ":", "=", "<=", "<:", "|", "-", "^", "a", "b", "x", "_", "count",
-    "max", "number", "1", "2u", "1.5", '"s"', "//", "/*", "*/", "#define a b(", "#ifdef a", "#endif",
-    "\n", "$", "@f", "as", "nil", "range", "true", "eqrel", "choice-domain", "\\", '"', "'",
+    "max", "number", "1", "2u", "1.5", '"s"', "//", "/*", "*/", "#define a b(", "#ifdef a",
+    "#endif", "\n", "$",
+    "@f", "as", "nil", "range", "true", "eqrel", "choice-domain", "\\", '"', "'",
 ]  # fmt: skip
+
+
+def outcome(text: bytes | str) -> Program | ProgramError:
+    try:
+        return Program.parse(text)
+    except ProgramError as error:
+        return error
 
 
 @given(st.lists(st.sampled_from(WORDS), max_size=40).map(" ".join))
 @settings(max_examples=400, deadline=None)
 def test_any_words_end_in_a_program_or_in_diagnostics(text: str) -> None:
-    try:
-        Program.parse(text)
-    except ProgramError as error:
-        assert error.diagnostics
-        assert all(item.code.startswith("DF1") for item in error.diagnostics)
+    found = outcome(text)
+    if isinstance(found, ProgramError):
+        assert found.diagnostics
+        assert all(item.code.startswith("DF1") for item in found.diagnostics)
+    else:
+        assert Program.parse(found.show()) == found
 
 
 @given(st.one_of(st.binary(max_size=200), st.text(max_size=200)))
 @settings(max_examples=300, deadline=None)
 def test_any_bytes_and_any_text_end_in_a_program_or_in_diagnostics(text: bytes | str) -> None:
-    try:
-        Program.parse(text)
-    except ProgramError as error:
-        assert error.diagnostics
+    found = outcome(text)
+    assert isinstance(found, Program) or found.diagnostics
 
 
 @pytest.mark.parametrize("opening", ["(", "{", "[", "!", "-", "a(", "max(", "#ifdef a\n", "!("])
 def test_deep_nesting_ends_in_diagnostics(opening: str) -> None:
     for start in ("a(x) :- ", "a(", "a(x) :- x = "):
         with pytest.raises(ProgramError) as caught:
-            Program.parse(start + opening * 20_000)
+            Program.parse(start + opening * 5_000)
         assert caught.value.diagnostics

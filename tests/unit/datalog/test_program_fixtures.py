@@ -9,10 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from oracle import evaluate
 
 from deltafix.datalog.format import format_program
 from deltafix.datalog.program import Program
+from oracle import evaluate
 
 PROGRAMS = sorted((Path(__file__).parents[2] / "fixtures" / "programs").iterdir())
 READ = {"number": int, "unsigned": int, "float": float, "symbol": str}

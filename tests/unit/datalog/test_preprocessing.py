@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from deltafix.datalog.load import analyse
+from deltafix.datalog.preprocess import MAX_EXPANSION, preprocess
+from deltafix.datalog.program import Program
+from deltafix.datalog.source import Source
+from deltafix.errors import ProgramError
+
+
+def texts(text: str) -> str:
+    return " ".join(token.text for token in preprocess(Source(text)).tokens)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("#define A 1\nA b A", "1 b 1"),
+        ("#define A B\n#define B 2\nA", "2"),
+        ("#define A A\nA", "A"),
+        ("#define A B\n#define B A\nA", "A"),
+        ("#define P(x) (x, x)\nP(a) P", "( a , a ) P"),
+        ("#define P(x, y) y x\nP((1, 2), q(3, 4))", "q ( 3 , 4 ) ( 1 , 2 )"),
+        ("#define P() z\nP()", "z"),
+        ("#define P(x) Q(x)\n#define Q(x) x + 1\nP(P(3))", "3 + 1 + 1"),
+        ("#define N (x)\nN", "( x )"),
+        ("#define A 1 \\\n 2\nA", "1 2"),
+        ("#define A 1\n#undef A\nA", "A"),
+        ("#ifdef A\nx\n#else\ny\n#endif", "y"),
+        ("#define A\n#ifdef A\nx\n#else\ny\n#endif", "x"),
+        ("#ifndef A\nx\n#endif z", "x"),
+        ("#ifdef A\n#ifndef B\nx\n#endif\ny\n#else\n#ifndef B\nz\n#endif\n#endif", "z"),
+        ("#ifdef A\n#define B 1\n#endif\nB", "B"),
+    ],
+)
+def test_macros_and_conditions(text: str, expected: str) -> None:
+    assert texts(text) == expected
+
+
+def test_tokens_of_a_macro_stand_where_it_is_used() -> None:
+    found = preprocess(Source("#define A b(1)\n\n  A"))
+    assert {(token.span.line, token.span.column) for token in found.tokens} == {(3, 3)}
+
+
+def test_an_included_file_keeps_its_own_places(tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "decl.dl").write_text('.decl a(x: number)\n#include "more.dl"\n')
+    (tmp_path / "parts" / "more.dl").write_text("a(1).\na(b).\n")
+    main = tmp_path / "main.dl"
+    main.write_text('#include "parts/decl.dl"\na(2).\na(c).\n')
+    with pytest.raises(ProgramError) as caught:
+        Program.from_file(main)
+    places = [(Path(d.span.path).name, d.span.line) for d in caught.value.diagnostics]
+    assert places == [("main.dl", 3), ("more.dl", 2)]
+    assert "2 | a(b)." in str(caught.value)
+
+
+def test_a_guarded_include_is_read_once(tmp_path: Path) -> None:
+    (tmp_path / "a.dl").write_text("#ifndef A\n#define A\n.decl a(x: number)\n#endif\n")
+    main = tmp_path / "main.dl"
+    main.write_text('#include "a.dl"\n#include "a.dl"\na(1).\n')
+    assert [relation.name for relation in Program.from_file(main).relations] == ["a"]
+
+
+def test_includes_stay_inside_the_folder_of_the_program(tmp_path: Path) -> None:
+    (tmp_path / "secret.dl").write_text(".decl secret()\n")
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (inside / "link.dl").symlink_to(tmp_path / "secret.dl")
+    for name in ("../secret.dl", str(tmp_path / "secret.dl"), "link.dl"):
+        found = analyse(f'#include "{name}"\n', str(inside / "main.dl"))
+        assert [item.code for item in found.diagnostics] == ["DF107"]
+        assert "outside the program's folder" in found.diagnostics[0].message
+
+
+def test_an_include_without_a_file_says_what_to_do() -> None:
+    (found,) = analyse('#include "a.dl"\n').diagnostics
+    assert found.code == "DF107"
+    assert found.help is not None
+    assert "from_file" in found.help
+
+
+def test_a_file_that_includes_itself_ends(tmp_path: Path) -> None:
+    main = tmp_path / "main.dl"
+    main.write_text('#include "main.dl"\n')
+    with pytest.raises(ProgramError, match="nested more than 64 deep"):
+        Program.from_file(main)
+
+
+def test_a_macro_bomb_ends() -> None:
+    bomb = "#define A0 x\n" + "".join(f"#define A{i} A{i - 1} A{i - 1}\n" for i in range(1, 40))
+    found = preprocess(Source(bomb + "A39"))
+    assert [item.code for item in found.found] == ["DF107"]
+    assert f"{MAX_EXPANSION:,}" in found.found[0].message

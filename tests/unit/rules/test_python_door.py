@@ -1,0 +1,198 @@
+# ruff: noqa: B015  `head <= body` states a rule
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from deltafix.datalog.program import Program
+from deltafix.errors import ProgramError
+from deltafix.rules.dsl import (
+    call,
+    contains,
+    count,
+    match,
+    max_of,
+    mean_of,
+    min_of,
+    sum_of,
+    unsigned,
+    variables,
+)
+from deltafix.rules.operators import const, filter_, join, lfp, project, union
+
+x, y, z, _ = variables("x y z _")
+
+
+def test_both_doors_give_the_same_program() -> None:
+    with Program() as p:
+        edge, path = p.relation("edge", x=int, y=int), p.relation("path", x=int, y=int)
+        path(x, y) <= edge(x, y)
+        path(x, z) <= path(x, y) & edge(y, z)
+        p.input(edge, IO="file")
+        p.output(path, "edge")
+    assert p == Program.parse("""
+        .decl edge(x: number, y: number) .decl path(x: number, y: number)
+        .input edge(IO=file) .output path, edge
+        path(x, y) :- edge(x, y).
+        path(x, z) :- path(x, y), edge(y, z).
+    """)
+    assert Program.parse(p.show()) == p
+
+
+def test_every_construct_has_a_python_spelling() -> None:
+    with Program() as p:
+        name = p.type("Name", str)
+        e = p.relation("e", a=int, b=int)
+        s = p.relation("s", n=name)
+        o = p.relation("o", a=int, b=int)
+        f, u, flag = p.relation("f", v=float), p.relation("u", v="unsigned"), p.relation("flag")
+        e(1, 2) <= True
+        p.facts(s, [("a",), ("b",)])
+        (o(x, y), flag()) <= e(y, x) & ~e(x, ...) & (x != y)
+        o(x, z) <= (e(x, y) | e(y, x)) & (z == (x + y * 2 - 1) % 5) & ~(e(z, y) & (y < x))
+        f(z) <= f(x) & (z == -x / 2.0) & (x**2 >= 1.5)
+        u(x) <= u(x) & (x < unsigned(7))
+        s(z) <= s(x) & (z == call("cat", x, "!")) & match("a.*", x) & contains("b", x)
+        o(x, z) <= e(x, _) & (z == count(e(x, _)) + sum_of(y, e(x, y)))
+        o(x, z) <= (x == min_of(y, e(y, _))) & (z == max_of(y, e(y, _)))
+        f(z) <= (z == mean_of(y, e(y, _)))
+        p.printsize(e)
+        p.limitsize(e, 5)
+    assert (
+        p.show()
+        == """\
+.type Name <: symbol
+.decl e(a: number, b: number)
+.decl s(n: Name)
+.decl o(a: number, b: number)
+.decl f(v: float)
+.decl u(v: unsigned)
+.decl flag()
+.printsize e
+.limitsize e(n="5")
+e(1, 2).
+s("a").
+s("b").
+o(x, y), flag() :- e(y, x), !e(x, _), x != y.
+o(x, z) :- (e(x, y) ; e(y, x)), z = (x + y * 2 - 1) % 5, !(e(z, y), y < x).
+f(z) :- f(x), z = -x / 2.0, x ^ 2 >= 1.5.
+u(x) :- u(x), x < 7u.
+s(z) :- s(x), z = cat(x, "!"), match("a.*", x), contains("b", x).
+o(x, z) :- e(x, _), z = count : { e(x, _) } + sum y : { e(x, y) }.
+o(x, z) :- x = min y : { e(y, _) }, z = max y : { e(y, _) }.
+f(z) :- z = mean y : { e(y, _) }.
+"""
+    )
+    assert Program.parse(p.show()) == p
+
+
+MISUSE: list[tuple[str, Callable[..., object]]] = [
+    ("with parentheses", lambda e: e(x, y) <= e(x, y) & x < y),
+    ("with parentheses", lambda e: e(x, y) <= (x < y & e(x, y))),
+    ("do not chain", lambda e: e(x, y) <= e(x, y) <= e(y, x)),
+    ("instead of and", lambda e: e(x, y) <= (e(x, y) and e(y, x))),
+    ("instead of and", lambda e: e(x, y) <= (not e(x, y))),
+    ("do not chain", lambda e: e(x, y) <= e(x, y) & (1 < x < 5)),
+    ("head", lambda e: e(x, y) < e(x, y)),
+    ("with parentheses", lambda e: e(x, y) <= x),
+    ("no literal", lambda e: e(x, y) <= 3),
+    ("no term", lambda e: e(x, True)),
+    ("no term", lambda e: e(x, None)),
+    ("no text form", lambda e: e(x, float("nan"))),
+    ("inside a term", lambda e: e(x, e(x, y))),
+    ("neither true nor false", lambda e: bool(x)),
+]
+
+
+@pytest.mark.parametrize(("words", "misuse"), MISUSE)
+def test_what_python_would_read_differently_is_an_error(
+    words: str, misuse: Callable[..., object]
+) -> None:
+    p = Program()
+    with pytest.raises(TypeError, match=words), p:
+        misuse(p.relation("e", a=int, b=int))
+    assert p.rules == ()
+
+
+def test_errors_point_into_the_python_file() -> None:
+    def write() -> None:
+        with Program() as p:
+            e = p.relation("e", a=int, b=int)
+            e(x, "one") <= e(x, y, z)
+            e(x, y) <= e(x, z)
+
+    with pytest.raises(ProgramError) as caught:
+        write()
+    found = caught.value.diagnostics
+    assert [item.code for item in found] == ["DF112", "DF130"]
+    assert all(item.span.path == __file__ for item in found)
+    assert 'e(x, "one") <= e(x, y, z)' in str(caught.value)
+
+
+def test_a_complete_program_takes_no_more_rules() -> None:
+    with Program() as p:
+        e = p.relation("e", a=int)
+    with pytest.raises(ProgramError, match="with"):
+        e(x) <= e(x)
+    with pytest.raises(ProgramError, match="with"):
+        p.relation("f", a=int)
+    with pytest.raises(ProgramError, match="complete"):
+        p.__enter__()
+    assert p.relation("e").arity == 1
+    with pytest.raises(KeyError):
+        p.relation("f")
+
+
+def test_column_types_are_checked_where_they_are_written() -> None:
+    with pytest.raises(TypeError, match="valid: int, float, str"), Program() as p:
+        p.relation("e", a=bytes)  # type: ignore[arg-type]
+
+
+def test_set_operators_lower_to_plain_rules() -> None:
+    with Program() as p:
+        roots, edges = p.relation("root", n=int), p.relation("edge", source=int, target=int)
+        lfp(
+            lambda s: union(
+                roots, const([7]), join(edges, s, on=[(0, 0)], project=lambda u, v, _: v)
+            ),
+            name="live",
+        )
+        lfp(lambda s: union(edges, join(s, s, on=[(1, 0)], project=lambda a, b, c, d: (a, d))))
+        lfp(
+            lambda s: filter_(lambda a, b: a < b, project(edges, lambda a, b: (b, a + 1))),
+            name="up",
+        )
+    assert (
+        p.show()
+        == """\
+.decl root(n: number)
+.decl edge(source: number, target: number)
+.decl live(c0: number)
+.decl lfp_1(c0: number, c1: number)
+.decl up(c0: number, c1: number)
+live(n) :- root(n).
+live(7).
+live(target) :- edge(source, target), live(source).
+lfp_1(source, target) :- edge(source, target).
+lfp_1(c0, c1) :- lfp_1(c0, c12), lfp_1(c12, c1).
+up(target, source + 1) :- edge(source, target), target < source + 1.
+"""
+    )
+
+
+def test_set_operators_refuse_what_does_not_fit() -> None:
+    with Program() as p:
+        one, two = p.relation("one", a=int), p.relation("two", a=int, b=str)
+        with pytest.raises(TypeError, match="different columns"):
+            union(one, two)
+        with pytest.raises(ValueError, match="positions go to 0 and 1"):
+            join(one, two, on=[(0, 2)])
+        with pytest.raises(ValueError, match="at least one row"):
+            const([])
+        with pytest.raises(TypeError, match="differ"):
+            const([1, "a"])
+        with pytest.raises(ProgramError, match="does not use its argument"):
+            lfp(lambda s: s)
+    with pytest.raises(ProgramError, match="no program is open"):
+        lfp(lambda s: const([1]))
