@@ -204,8 +204,11 @@ class ExpressionParser(Cursor):
             self.refuse("functor", token)
             self.take()
             self.expect_name("a functor's name")
-            self.arguments()
-            if self.accept(":"):
+            if token.text == "@" or self.at("("):
+                self.arguments()
+            else:
+                self.term()
+            if token.text == "@@" and self.accept(":"):
                 self.aggregate_body()
         else:
             self.fail(f"expected a term, found {token.shown}")
