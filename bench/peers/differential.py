@@ -95,13 +95,14 @@ class _Differential(Peer):
         return None if workload.kind in ("reach", "tc") else "written for reach and tc only"
 
     def run(self, workload: Workload, folder: Path, outcome: Outcome, deadline: float) -> Outcome:
+        seconds = deadline - time.monotonic()  # building has a limit of its own
         shape = f'const KIND: &str = "{workload.kind}";\n'
         shape += f"const WIDTH: usize = {workload.edits.shape[1]};\n"
         main = rust.FRAME + shape + _MAIN
         name = f"differential-{workload.kind}"
         binary = rust.build(name, _MANIFEST, {"src/main.rs": main}, time.monotonic() + 900)
         outcome.version = rust.crate_version(name, "differential-dataflow")
-        return rust.play(binary, workload, folder, outcome, deadline - time.monotonic())
+        return rust.play(binary, workload, folder, outcome, seconds)
 
 
 def make(variant: str) -> Peer:

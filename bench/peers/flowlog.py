@@ -108,6 +108,7 @@ class _FlowLog(Peer):
         return None
 
     def run(self, workload: Workload, folder: Path, outcome: Outcome, deadline: float) -> Outcome:
+        seconds = deadline - time.monotonic()  # building has a limit of its own
         name = f"flowlog-{workload.kind}"
         text = workload.ruleset.datalog(number="int64")
         for relation in workload.inputs:
@@ -117,7 +118,7 @@ class _FlowLog(Peer):
         files = {"build.rs": _BUILD, "program.dl": text, "src/main.rs": _main(workload)}
         binary = rust.build(name, _MANIFEST, files, time.monotonic() + 900)
         outcome.version = rust.crate_version(name, "flowlog-build")
-        return rust.play(binary, workload, folder, outcome, deadline - time.monotonic())
+        return rust.play(binary, workload, folder, outcome, seconds)
 
 
 def make(variant: str) -> Peer:
