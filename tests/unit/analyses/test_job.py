@@ -14,7 +14,8 @@ from deltafix.analyses.dead_code.extract import extract
 from deltafix.analyses.dead_code.facts import Fragment
 from deltafix.analyses.dead_code.findings import Finding
 from deltafix.analyses.dead_code.job import DeadCode
-from deltafix.errors import DeltafixError
+from deltafix.engine.transaction import Transaction
+from deltafix.errors import FactError, OperatorError
 
 MAIN = 'if __name__ == "__main__": '
 
@@ -151,12 +152,12 @@ def test_an_update_that_fails_leaves_everything_as_it_was(
 ) -> None:
     job.update(fragments(lib="def f(): ...", main=f"import lib\n{MAIN}lib.f()"))
 
-    def refuse(_: object) -> None:
-        raise DeltafixError("no")
+    def refuse(*_: object) -> None:
+        raise FactError("no")
 
     with monkeypatch.context() as patch:
-        patch.setattr(job, "_commit", refuse)
-        with pytest.raises(DeltafixError, match="no"):
+        patch.setattr(Transaction, "insert", refuse)
+        with pytest.raises(OperatorError, match="no"):
             job.update(fragments(main="pass", new="def g(): ..."), ["lib.py"])
     assert job.paths == ["lib.py", "main.py"]
     assert job.dead() == []

@@ -99,7 +99,7 @@ def test_an_update_that_fails_is_tried_again_at_the_next_look(
     with DeadCode() as job:
         watcher = Watcher(Tree.at(tree), job)
         with monkeypatch.context() as patch:
-            patch.setattr(job, "_commit", lambda _: 1 / 0)
+            patch.setattr(job, "update", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 watcher.poll()
         watcher.poll()

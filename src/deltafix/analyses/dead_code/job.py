@@ -3,10 +3,11 @@
     files: path -> fragment        a collection; saving a file replaces its fragment
       | flat_map                   relation -> row, once per file that says it
       | distinct                   the counted union: a row is there while some file says it
-    database over program.dl       views dead, live, foreign
+      | fixpoint over program.dl   views dead, live, foreign
 
-Invariant: after every `update` the database holds exactly the facts of the readable files; a file
-that could not be read keeps the facts it had. An update that fails leaves everything as it was.
+Invariant: after every `update` the views are those of the facts of the readable files; a file that
+could not be read keeps the facts it had. An update is one epoch of the graph: if it fails,
+everything is as before.
 This module reads no files and prints nothing.
 """
 
@@ -14,7 +15,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from fnmatch import fnmatchcase
+from functools import partial
 from importlib.resources import files as resources
 from types import TracebackType
 from typing import Self
@@ -25,14 +28,15 @@ from deltafix.analyses.dead_code.policy import NAMED_POLICIES, policy_facts
 from deltafix.analyses.dead_code.report import Change, Work
 from deltafix.analyses.dead_code.why import Explainer
 from deltafix.datalog.program import Program
-from deltafix.engine.database import connect
-from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Row
 from deltafix.reactive.collection import Collection
 from deltafix.reactive.delta import CollectionDelta
+from deltafix.reactive.fixpoint import fixpoint
 
 __all__ = ["DeadCode", "load_program"]
 
+_VIEWS = ("dead", "live", "foreign")
+_FACTS = "<facts>"  # beside the views; no relation is called this
 _POLICY = "<policy>"  # the key of the tables among the files; no path looks like this
 
 
@@ -62,10 +66,10 @@ class DeadCode:
         if tests:
             policies.add("tests")
         self._patterns = tuple(root for root in roots if root not in NAMED_POLICIES)
-        self._database = connect(load_program())
         self._files = Collection.input(key=str, value=Fragment, name="files")
         said = self._files.flat_map(self._rows, name="facts of a file")
         self._facts = said.distinct(name="counted union")
+        self._views = fixpoint(load_program(), self._facts, views=_VIEWS, name="dead code")
         self._fragments: dict[str, Fragment] = {}
         self._dead: set[str] = set()
         self._foreign: set[str] = set()
@@ -87,33 +91,26 @@ class DeadCode:
 
         Work is proportional to what changes in the facts and in what follows from them.
         """
-        start = time.perf_counter()
         given = {fragment.path: fragment for fragment in fragments}
+        start = time.perf_counter()
         after: dict[str, Fragment | None] = {
             **dict.fromkeys(path for path in deleted if path not in given),
             **{path: one for path, one in given.items() if one.error is None},
         }
-        before = {path: self._fragments.get(path) for path in after}
-        arrived = self._put(after)
-        try:
-            delta = self._commit(arrived)
-        except BaseException:
-            self._put(before)
-            raise
-        self._locate(before, after)
-        buried = _only(delta["dead"].removed)
-        died = _only(delta["dead"].added)
-        risen = buried & _only(delta["live"].added)
+        changed = self._put(after)
+        self._locate(after)
+        died, buried = _sides(changed.get("dead"))
+        risen = buried & _sides(changed.get("live"))[0]
         self._dead = (self._dead - buried) | died
-        self._foreign = (self._foreign - _only(delta["foreign"].removed)) | _only(
-            delta["foreign"].added
-        )
+        new, old = _sides(changed.get("foreign"))
+        self._foreign = (self._foreign - old) | new
         unreadable = {path: one.error for path, one in sorted(given.items()) if one.error}
         self.errors = {p: why for p, why in self.errors.items() if p not in after} | unreadable
-        added = sum(count > 0 for rows in arrived.values() for count in rows.values())
-        removed = sum(len(rows) for rows in arrived.values()) - added
+        facts = changed.get(_FACTS, ())
+        added = sum(sign > 0 for _, _, sign in facts)
+        removed = len(facts) - added
         self._held += added - removed
-        touched = self._database.last_epoch.touched if arrived else 0
+        touched = self._views.database.last_epoch.touched if facts else 0
         seconds = time.perf_counter() - start
         if self.load_seconds is None:
             self.load_seconds = seconds
@@ -137,36 +134,27 @@ class DeadCode:
                 if fnmatchcase(place.symbol, pattern):
                     yield "given_root", (place.symbol, f"--roots {pattern}")
 
-    def _put(self, wanted: Mapping[str, Fragment | None]) -> dict[str, dict[Row, int]]:
-        """Set the files; returns relation -> row -> +1 or -1 as the counted union changed."""
-        arrived: list[CollectionDelta] = []
-        with self._facts.subscribe(arrived.append), self._files.transaction() as tx:
-            for path, fragment in wanted.items():
-                tx.set(path, *([fragment] if fragment is not None else []))
-        changes: dict[str, dict[Row, int]] = {}
-        for delta in arrived:  # none if nothing changed, else one: a transaction is one epoch
-            for relation, row, sign in delta:
-                changes.setdefault(relation, {})[row] = sign
-        return changes
+    def _put(self, wanted: Mapping[str, Fragment | None]) -> dict[str, CollectionDelta]:
+        """Set the files in one epoch; returns what changed in the facts and the views."""
+        changed: dict[str, CollectionDelta] = {}
+        watched = {_FACTS: self._facts, **self._views}
+        with ExitStack() as stack:
+            for name, collection in watched.items():
+                stack.enter_context(collection.subscribe(partial(changed.__setitem__, name)))
+            with self._files.transaction() as tx:
+                for path, fragment in wanted.items():
+                    tx.set(path, *([fragment] if fragment is not None else []))
+        return changed
 
-    def _commit(self, arrived: Mapping[str, Mapping[Row, int]]) -> Delta:
-        with self._database.transaction() as tx:
-            for relation, rows in arrived.items():
-                tx.delete(relation, [row for row, sign in rows.items() if sign < 0])
-                tx.insert(relation, [row for row, sign in rows.items() if sign > 0])
-        return tx.delta
-
-    def _locate(
-        self, before: Mapping[str, Fragment | None], after: Mapping[str, Fragment | None]
-    ) -> None:
+    def _locate(self, after: Mapping[str, Fragment | None]) -> None:
         """Bring the index of places and fragments up to date."""
-        for path, old in before.items():
+        for path in after:
+            old = self._fragments.pop(path, None)
             for symbol in {place.symbol for place in old.places} if old is not None else ():
                 here = self._places[symbol]
                 del here[path]
                 if not here:
                     del self._places[symbol]
-            self._fragments.pop(path, None)
         for path, new in after.items():
             if new is None:
                 continue
@@ -202,7 +190,7 @@ class DeadCode:
 
     def rows(self, relation: str) -> list[Row]:
         """The rows of any relation of the program, sorted."""
-        return self._database.rows(relation)
+        return self._views.database.rows(relation)
 
     def explainer(self) -> Explainer:
         """Chains from roots, for the present state."""
@@ -235,7 +223,7 @@ class DeadCode:
         held = {(name, row) for name in INPUTS for row in self.rows(name)}
         if said != held:
             raise AssertionError(f"facts said and not held, or the other way: {said ^ held}")
-        if len(held) != self._held or self._dead != _only(self.rows("dead")):
+        if len(held) != self._held or self._dead != {row[0] for row in self.rows("dead")}:
             raise AssertionError("the counted facts or the dead symbols are not those held")
         placed = {(one.symbol, path) for path, f in self._fragments.items() for one in f.places}
         if placed != {(symbol, path) for symbol, at in self._places.items() for path in at}:
@@ -243,7 +231,7 @@ class DeadCode:
 
     def close(self) -> None:
         """Close the database. Closing twice is fine."""
-        self._database.close()
+        self._views.database.close()
 
     def __enter__(self) -> Self:
         return self
@@ -257,6 +245,7 @@ class DeadCode:
         self.close()
 
 
-def _only(rows: Iterable[Row]) -> set[str]:
-    """The symbols of a one-column relation."""
-    return {str(row[0]) for row in rows}
+def _sides(delta: CollectionDelta | None) -> tuple[set[str], set[str]]:
+    """(symbols that came into a view, symbols that left it)."""
+    changes = [] if delta is None else list(delta)
+    return {s for _, s, sign in changes if sign > 0}, {s for _, s, sign in changes if sign < 0}

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from deltafix.analyses.dead_code.findings import short_name
 from deltafix.diagnostics import suggest
@@ -18,8 +19,8 @@ from deltafix.errors import FactError
 
 __all__ = ["Explainer", "Step", "UnknownSymbolError"]
 
-Row = tuple[str, ...]
-"""One row of a relation, all symbols."""
+Row: TypeAlias = tuple[Any, ...]
+"""One row of a relation; in this program all columns are symbols."""
 
 
 class UnknownSymbolError(FactError, LookupError):
@@ -44,7 +45,7 @@ class Explainer:
     """
 
     def __init__(self, rows: Callable[[str], Iterable[Row]]) -> None:
-        self.kinds = {row[0]: row[1] for row in rows("symbol")}
+        self.kinds: dict[str, str] = {row[0]: row[1] for row in rows("symbol")}
         links: dict[str, list[Row]] = defaultdict(list)
         for user, symbol, how in rows("link"):
             links[user].append((symbol, how))
