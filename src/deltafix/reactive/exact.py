@@ -18,7 +18,7 @@ from fractions import Fraction
 from math import inf, isfinite, nan
 from typing import Any, TypeAlias
 
-__all__ = ["SHIFT", "Total", "divide", "extend", "ratio", "total_value", "units"]
+__all__ = ["SHIFT", "Total", "divide", "extend", "ratio", "same_total", "total_value", "units"]
 
 Total: TypeAlias = Any
 """`int`, `Fraction`, `Decimal`, or `(units, floats, nans, rises, falls)`; see the module."""
@@ -98,6 +98,20 @@ def ratio(numerator: int, denominator: int) -> float:
         return numerator / denominator
     except OverflowError:
         return inf if numerator > 0 else -inf
+
+
+def same_total(left: Total, right: Total) -> bool:
+    """Whether two totals have the same exact value and the same NaNs and infinities.
+
+    1 and 1.0 are one value of a multiset, so whether a float took part may depend on which of them
+    was given first; the sum does not.
+    """
+    if isinstance(left, tuple) and isinstance(right, tuple):
+        return bool(left[0] == right[0] and left[2:] == right[2:])
+    if not isinstance(left, tuple) and not isinstance(right, tuple):
+        return bool(left == right)
+    floats, other = (left, right) if isinstance(left, tuple) else (right, left)
+    return not any(floats[2:]) and bool(Fraction(floats[0], _UNIT) == other)
 
 
 def total_value(total: Total) -> Any:

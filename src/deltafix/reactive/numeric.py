@@ -13,7 +13,16 @@ from math import isfinite, sqrt
 from typing import TYPE_CHECKING, Any
 
 from deltafix.errors import ReducerError
-from deltafix.reactive.exact import SHIFT, Total, divide, extend, ratio, total_value, units
+from deltafix.reactive.exact import (
+    SHIFT,
+    Total,
+    divide,
+    extend,
+    ratio,
+    same_total,
+    total_value,
+    units,
+)
 from deltafix.reactive.ordered import refuse_nan
 from deltafix.reactive.reducer import Field, WellFormed, getter
 
@@ -95,6 +104,9 @@ class Sum(_OfField, WellFormed[Any, Total, Any]):
                 acc = extend(acc, number, count)
         return acc
 
+    def same(self, left: Total, right: Total) -> bool:
+        return same_total(left, right)
+
     def finish(self, acc: Total) -> Any:
         return total_value(acc) if type(acc) is tuple else acc
 
@@ -126,6 +138,9 @@ class Mean(_OfField, WellFormed[Any, tuple[Total, int], Any]):
             total = extend(total, value if get is None else get(value), count)
             size += count
         return (total, size)
+
+    def same(self, left: tuple[Total, int], right: tuple[Total, int]) -> bool:
+        return left[1] == right[1] and same_total(left[0], right[0])
 
     def finish(self, acc: tuple[Total, int]) -> Any:
         """The mean; None over no values (SQL's NULL), which a collection never holds."""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from deltafix.errors import MissingRowError
 from deltafix.reactive.bag import Bag
 from deltafix.reactive.changes import State
-from deltafix.reactive.exact import divide, extend, total_value
+from deltafix.reactive.exact import divide, extend, same_total, total_value
 from deltafix.reactive.ordered import Ordered
 
 
@@ -130,7 +130,7 @@ def test_a_total_is_exact_and_forgets_what_is_removed(numbers, data):
     left, gone = list(numbers), total
     for number in kept:
         gone = extend(gone, number, -1)
-        left.pop(next(i for i, other in enumerate(left) if other is number or other == number))
+        left.pop(next(place for place, other in enumerate(left) if other is number))
     fresh = 0
     for number in left:
         fresh = extend(fresh, number, 1)
@@ -148,6 +148,16 @@ def test_agree_float_totals_with_fsum(numbers):
     except OverflowError:  # fsum gives up on an intermediate overflow; the total does not
         return
     assert total_value(total) == wanted
+
+
+def test_totals_are_the_same_whichever_of_1_and_1_0_was_given():
+    mixed, whole = extend(extend(0, 1.0, 1), 4, 1), extend(0, 5, 1)
+    assert mixed != whole
+    assert same_total(mixed, whole)
+    assert same_total(whole, mixed)
+    assert not same_total(extend(mixed, math.inf, 1), whole)
+    assert not same_total(extend(mixed, 0.5, 1), whole)
+    assert same_total(mixed, extend(mixed, -0.0, 1))
 
 
 def test_totals_of_infinities_and_nan_leave_no_trace():
