@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from bench.outcome import Changes, Outcome, drive
+from bench.outcome import Changes, Outcome, Session, drive
 from bench.peers.base import Peer, installed
 from bench.workload import Workload, answer
 
-__all__ = ["make"]
+__all__ = ["make", "open_session"]
 
 
 class _Session:
@@ -56,6 +56,11 @@ class _Session:
         return report.touched, report.changed
 
 
+def open_session(workload: Workload, strategy: str = "wavefront") -> Session:
+    """A fresh database with the workload's program, compiled code loaded, nothing in it."""
+    return _Session(workload, strategy)
+
+
 class _Deltafix(Peer):
     def __init__(self, strategy: str) -> None:
         self._strategy = strategy
@@ -74,7 +79,7 @@ class _Deltafix(Peer):
         return None
 
     def run(self, workload: Workload, folder: Path, outcome: Outcome, deadline: float) -> Outcome:
-        return drive(_Session(workload, self._strategy), workload, outcome, deadline)
+        return drive(open_session(workload, self._strategy), workload, outcome, deadline)
 
 
 def make(variant: str) -> Peer:
