@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.graphs import Ints
 from bench.outcome import Changes, Outcome, Session, drive
 from bench.peers.base import Peer, installed
 from bench.workload import Workload, answer
@@ -39,9 +40,9 @@ class _Session:
         with self._db.transaction() as tx:
             for name, (deleted, inserted) in changes.items():
                 if len(deleted):
-                    tx.delete(name, deleted)
+                    tx.delete(name, _rows(deleted))
                 if len(inserted):
-                    tx.insert(name, inserted)
+                    tx.insert(name, _rows(inserted))
 
     def answers(self) -> dict[str, list[Any]]:
         found = {}
@@ -54,6 +55,11 @@ class _Session:
     def counters(self) -> tuple[int, int] | None:
         report = self._db.last_epoch
         return report.touched, report.changed
+
+
+def _rows(rows: Ints) -> Any:
+    """Few rows as tuples, the way a caller has them at hand; many as the array they are."""
+    return list(map(tuple, rows.tolist())) if len(rows) <= 16 else rows
 
 
 def open_session(workload: Workload, strategy: str = "wavefront") -> Session:
