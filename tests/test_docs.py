@@ -67,6 +67,8 @@ def run_python(block: Block, names: dict, page: Path) -> None:
     assert result.failed == 0, "".join(report)
 
 
+pytestmark = pytest.mark.usefixtures("warm_kernel")
+
 PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md"]
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/README.md"))
 

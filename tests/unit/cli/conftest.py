@@ -17,7 +17,7 @@ class Finished(NamedTuple):
 
 
 @pytest.fixture
-def deltafix(capsys: pytest.CaptureFixture[str]) -> Callable[..., Finished]:
+def deltafix(warm_kernel: None, capsys: pytest.CaptureFixture[str]) -> Callable[..., Finished]:
     def call(*arguments: object) -> Finished:
         with pytest.raises(SystemExit) as caught:
             main([str(argument) for argument in arguments])

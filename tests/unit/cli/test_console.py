@@ -1,0 +1,28 @@
+"""What goes to standard error beside a result."""
+
+from __future__ import annotations
+
+from deltafix.cli import console
+from deltafix.kernel import jit
+
+
+def test_the_first_run_says_that_it_compiles_and_quiet_silences_it(monkeypatch, capsys):
+    monkeypatch.setattr(jit, "is_warm", lambda: False)
+    console.announce_kernel(quiet=True)
+    assert capsys.readouterr() == ("", "")
+    console.announce_kernel()
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "compiling the kernel" in told.err
+
+
+def test_a_warm_kernel_is_not_worth_a_word(monkeypatch, capsys):
+    monkeypatch.setattr(jit, "is_warm", lambda: True)
+    console.announce_kernel()
+    assert capsys.readouterr() == ("", "")
+
+
+def test_progress_and_bars_appear_on_terminals_only(capsys):
+    with console.progress("working"), console.bar("working") as step:
+        assert step is None
+    assert capsys.readouterr() == ("", "")
