@@ -11,10 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
 from deltafix.engine.codes import Codes
-from deltafix.engine.store import changes_of
+from deltafix.engine.store import Changed, changes_of
 from deltafix.facts.delta import Delta, RelationDelta
 from deltafix.facts.schema import Row, Schema
 from deltafix.kernel.arena import Arena, Words
@@ -28,38 +26,40 @@ _TABLE_ROWS = 2000
 class Changes:
     """The net changes of one epoch, by relation number. `freeze` copies them out of the arena."""
 
-    __slots__ = ("__weakref__", "_arena", "_codes", "_found", "_schemas", "epoch")
+    __slots__ = ("__weakref__", "_arena", "_codes", "_found", "_schemas", "_width", "epoch")
 
     def __init__(
-        self, arena: Arena, codes: Codes, schemas: Mapping[int, Schema], epoch: int
+        self, arena: Arena, codes: Codes, schemas: Mapping[int, Schema], epoch: int, width: int
     ) -> None:
         self._arena = arena
         self._codes = codes
         self._schemas = schemas
-        self._found: dict[int, tuple[Words, Words]] | None = None
+        self._width = width
+        self._found: Changed | None = None
         self.epoch = epoch
 
     def freeze(self) -> None:
         """Copy the changed rows' codes out of the arena, once. O(changed)."""
         if self._found is None:
-            self._found = changes_of(self._arena)
+            self._found = changes_of(self._arena, self._width)
 
     def delta(self) -> Delta:
         """The changes as a Delta over the relations that users see."""
         self.freeze()
-        found = self._found or {}
+        found = self._found
+        assert found is not None  # noqa: S101  frozen above
         parts = []
-        for number, schema in self._schemas.items():
-            if number in found:
-                added, removed = found[number]
+        for number in found.relations():
+            schema = self._schemas.get(number)
+            if schema is not None:
+                added = found.side(number, schema.arity, added=True)
+                removed = found.side(number, schema.arity, added=False)
                 counts = (len(added), len(removed))
                 sides = (self._side(schema, added), self._side(schema, removed))
                 parts.append(RelationDelta(schema, *sides, counts=counts))
         return Delta(parts, self._schemas.values(), epoch=self.epoch)
 
-    def _side(
-        self, schema: Schema, codes: np.ndarray[Any, np.dtype[np.int32]]
-    ) -> Callable[[], Any]:
+    def _side(self, schema: Schema, codes: Words) -> Callable[[], Any]:
         def load() -> list[Row] | Any:
             if len(codes) > _TABLE_ROWS and schema.arity:
                 return self._codes.table(schema, codes)

@@ -70,14 +70,26 @@ class Codes:
             return value  # type: ignore[return-value]
         return int(intern(self._arena.cells, VALUE_TYPES[kind], _pattern(kind, value)))
 
+    def encode_one(self, types: Sequence[BaseType], row: Any) -> Words | None:
+        """One row of plain small values as codes, without a detour; None: check it properly."""
+        if type(row) is not tuple or len(row) != len(types):
+            return None
+        codes = []
+        for kind, value in zip(types, row, strict=True):
+            if kind == "symbol":
+                code = self._ids.get(value) if type(value) is str else None
+                if code is None:
+                    return None
+                codes.append(code)
+            elif type(value) is int and 0 <= value < WIDE_BASE and kind != "float":
+                codes.append(value)
+            else:
+                return None
+        return np.array(codes, dtype=np.int32)
+
     def encode_rows(self, schema: Schema, rows: Sequence[Row]) -> Words:
         """Checked rows as a flat array of codes, row after row."""
         types = schema.types
-        if len(rows) == 1:
-            row = rows[0]
-            return np.array(
-                [self.code(k, v) for k, v in zip(types, row, strict=True)], dtype=np.int32
-            )
         out = np.empty((len(rows), len(types)), dtype=np.int32)
         for c, kind in enumerate(types):
             code = self.symbol if kind == "symbol" else None

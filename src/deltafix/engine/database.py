@@ -22,7 +22,7 @@ from deltafix.engine.changes import Changes
 from deltafix.engine.codes import Codes, is_ordered
 from deltafix.engine.link import Linked, link
 from deltafix.engine.query import select
-from deltafix.engine.run import STRATEGIES, Budget, run_epoch
+from deltafix.engine.run import STRATEGIES, Budget, run_epoch, set_budget
 from deltafix.engine.store import codes_where, relation_cell
 from deltafix.engine.transaction import Transaction
 from deltafix.errors import DeltafixError, TransactionError, UnknownRelationError
@@ -105,6 +105,11 @@ class Database:
                 for declared in program.relations
             }
         )
+        self._width = max((len(relation.types) for relation in self.plan.relations), default=0)
+        self._types = {name: schema.types for name, schema in self.schemas.items()}
+        set_budget(self._arena, budget)
+        if strategy != "auto":
+            self._arena.cells[at.STRATEGY] = STRATEGIES[strategy]
         self._by_number = {self._linked.ids[name]: s for name, s in self.schemas.items()}
         self._writer = threading.RLock()
         self._gate = threading.Lock()
@@ -257,17 +262,15 @@ class Database:
         began = time.perf_counter()
         arena = self._arena
         cells = arena.cells
-        start = int(cells[at.RULE_COUNTS])
-        cells[start : start + self._linked.rule_counts] = 0
-        cells[at.STRATEGY] = self._schedule()
-        cells[at.CANCEL] = 0
+        if self.strategy == "auto":
+            cells[at.STRATEGY] = self._schedule()
         run_epoch(arena, self._linked.program, self.budget)
         with self._gate:
             commit(arena.words, cells)
             self.epoch += 1
             if cells[at.DEAD + 1]:
                 arena.release()
-        changes = Changes(arena, self._codes, self._by_number, self.epoch)
+        changes = Changes(arena, self._codes, self._by_number, self.epoch, self._width)
         self._last = weakref.ref(changes)
         self._seconds = time.perf_counter() - began
         return changes
@@ -278,8 +281,6 @@ class Database:
             self._arena.release()
 
     def _schedule(self) -> int:
-        if self.strategy != "auto":
-            return STRATEGIES[self.strategy]
         changed = given = 0
         for number in self._by_number.values():
             relation = self._linked.ids[number.relation]

@@ -54,6 +54,7 @@ def link(plan: Plan, arena: Arena, codes: Codes) -> Linked:
     cells[at.STACK] = arena.block((writer.depth + 2) * 16) // 2
     rules = 1 + max((c.rule for stage in plan.stages for c in _clauses(stage)), default=0)
     cells[at.RULE_COUNTS] = arena.block(rules * 2) // 2
+    cells[at.N_RULES] = rules
     return Linked(plan, ids, program, rules)
 
 

@@ -15,10 +15,10 @@ from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.kernel.maintain import maintain
 
-__all__ = ["SLICE", "STRATEGIES", "Budget", "run_epoch"]
+__all__ = ["SLICE", "STRATEGIES", "Budget", "run_epoch", "set_budget"]
 
-SLICE = 2_000_000
-"""Rows and derivations between two looks at the clock: about a fifth of a second."""
+SLICE = 1_000_000
+"""Rows and derivations between two looks at the clock: about a tenth of a second."""
 
 STRATEGIES = {
     "wavefront": at.WAVEFRONT,
@@ -39,25 +39,27 @@ class Budget:
     timeout: float | None = None
 
 
+def set_budget(arena: Arena, budget: Budget) -> None:
+    """Write a budget where the kernel looks."""
+    arena.cells[at.MAX_ROWS] = budget.max_rows or 0
+    arena.cells[at.MAX_ROUNDS] = budget.max_rounds or 0
+    arena.cells[at.SLICE] = SLICE
+    arena.cells[at.QUOTA] = SLICE
+    arena.cells[at.S_STRATUM] = -1
+
+
 def run_epoch(arena: Arena, program: Words, budget: Budget) -> None:
     """Run `maintain` to the end. Raises BudgetError, CancelledError, LimitError, MemoryError."""
-    cells = arena.cells
-    cells[at.S_STRATUM] = -1
-    cells[at.MAX_ROWS] = budget.max_rows or 0
-    cells[at.MAX_ROUNDS] = budget.max_rounds or 0
-    deadline = None if budget.timeout is None else time.monotonic() + budget.timeout
-    work = 0
-    while True:
-        cells[at.QUOTA] = work + SLICE
-        outcome = maintain(arena.words, cells, program)
-        if outcome == at.DONE:
-            return
-        if outcome == at.STOPPED:
-            _raise(int(cells[at.ERROR]), budget)
-        work = int(cells[at.C_PROBED] + cells[at.C_DERIVATIONS])
-        if deadline is not None and time.monotonic() > deadline:
+    outcome = maintain(arena.words, arena.cells, program)
+    began = time.monotonic() if outcome == at.YIELD else 0.0
+    while outcome == at.YIELD:
+        if budget.timeout is not None and time.monotonic() - began > budget.timeout:
             message = f"the epoch took longer than timeout={budget.timeout} s; rolled back"
             raise BudgetError(message)
+        arena.cells[at.QUOTA] += SLICE
+        outcome = maintain(arena.words, arena.cells, program)
+    if outcome == at.STOPPED:
+        _raise(int(arena.cells[at.ERROR]), budget)
 
 
 def _raise(error: int, budget: Budget) -> None:

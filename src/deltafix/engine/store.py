@@ -10,9 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel import layout as at
-from deltafix.kernel.arena import Arena, Words
+from deltafix.kernel.arena import Arena, Cells, Words
+from deltafix.kernel.edit import copy_changes
 
-__all__ = ["changes_of", "codes_where", "relation_cell", "rows_at"]
+__all__ = ["Changed", "changes_of", "codes_where", "relation_cell"]
 
 
 def relation_cell(arena: Arena, relation: int, field: int) -> int:
@@ -22,9 +23,10 @@ def relation_cell(arena: Arena, relation: int, field: int) -> int:
 
 def _records(arena: Arena, relation: int) -> Words:
     """All row records of a relation as a view (rows, stride)."""
+    # The count first: a writer that moves the rows publishes them before it adds to them.
+    count = relation_cell(arena, relation, at.R_N)
     start = relation_cell(arena, relation, at.R_ROWS)
     stride = relation_cell(arena, relation, at.R_STRIDE)
-    count = relation_cell(arena, relation, at.R_N)
     return arena.words[start : start + count * stride].reshape(count, stride)
 
 
@@ -37,23 +39,28 @@ def codes_where(arena: Arena, relation: int, mask: int) -> Words:
     return records[chosen, at.COLS : at.COLS + arity]
 
 
-def rows_at(arena: Arena, relation: int, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Words:
-    """The codes (n, arity) of the given row numbers."""
-    arity = relation_cell(arena, relation, at.R_ARITY)
-    return _records(arena, relation)[rows, at.COLS : at.COLS + arity]
-
-
-def changes_of(arena: Arena) -> dict[int, tuple[Words, Words]]:
-    """Net changes of the last epoch: relation -> (added, removed) codes. O(changed)."""
+def changes_of(arena: Arena, width: int) -> Changed:
+    """Copy the net changes of the last epoch, `width` codes a row, out of the arena."""
     entries = arena.take(at.DELTA).copy()
-    relations = entries >> 33
-    rows = (entries >> 1) & 0xFFFFFFFF
-    added = (entries & 1) == 1
-    found = {}
-    for relation in np.unique(relations).tolist():
-        mine = relations == relation
-        found[relation] = (
-            rows_at(arena, relation, rows[mine & added]),
-            rows_at(arena, relation, rows[mine & ~added]),
-        )
-    return found
+    codes = np.empty(len(entries) * width, dtype=np.int32)
+    copy_changes(arena.words, arena.cells, codes, width)
+    return Changed(entries, codes.reshape(len(entries), width))
+
+
+class Changed:
+    """Net changes as copied: entries `relation << 33 | row << 1 | added`, and columns."""
+
+    __slots__ = ("_codes", "_entries")
+
+    def __init__(self, entries: Cells, codes: Words) -> None:
+        self._entries = entries
+        self._codes = codes
+
+    def relations(self) -> list[int]:
+        """The numbers of the relations that changed."""
+        return sorted(set((self._entries >> 33).tolist()))
+
+    def side(self, relation: int, arity: int, *, added: bool) -> Words:
+        """The codes (n, arity) of a relation's added or removed rows."""
+        chosen = ((self._entries >> 33) == relation) & ((self._entries & 1) == added)
+        return self._codes[chosen, :arity]

@@ -146,6 +146,10 @@ class Transaction:
         self._require_open()
         db = self._db
         schema = db._schema(relation)
+        if type(rows) is list and len(rows) == 1:
+            codes = db._codes.encode_one(db._types[relation], rows[0])
+            if codes is not None:
+                return schema, codes, 1
         if isinstance(rows, np.ndarray):
             return self._encode_array(schema, rows)
         if not isinstance(rows, list | tuple | set | frozenset):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from deltafix.kernel.bulk import bulk_rows
 from deltafix.kernel.emit import touch
 from deltafix.kernel.index import (
     hash_words,
@@ -22,6 +23,7 @@ from deltafix.kernel.index import (
 )
 from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.layout import (
+    CANCEL,
     CLOCK,
     COLS,
     DELTA,
@@ -42,6 +44,7 @@ from deltafix.kernel.layout import (
     R_NOW,
     R_PK,
     R_PKCAP,
+    R_PKUSED,
     R_ROWS,
     R_RULES,
     R_STRIDE,
@@ -56,12 +59,19 @@ from deltafix.kernel.layout import (
     USED,
     WAS,
     J,
+    QUOTA,
+    S_STRATUM,
+    SLICE,
     Q,
 )
-from deltafix.kernel.memory import free_row, new_row, push, room, row_room
+from deltafix.kernel.memory import block, discard, free_row, new_row, push, room, row_room
 from deltafix.kernel.values import encode
 
-__all__ = ["commit", "delete_rows", "insert_rows", "intern", "lookup", "rollback"]
+__all__ = ["commit", "copy_changes", "delete_rows", "insert_rows", "intern", "lookup", "rollback"]
+
+
+_BULK = 4096
+"""Rows from which `bulk` pays (docs/kernel.md, "Loading")."""
 
 
 @kernel("i:Lii", door=True)
@@ -73,42 +83,59 @@ def intern(L, t, pattern):  # type: ignore[no-untyped-def]
     return encode(L, t, pattern)
 
 
+@kernel("i:ALPiii")
+def _give(A, L, rows, r, i, h):  # type: ignore[no-untyped-def]
+    """Give row `i` of a flat table (hash `h`). 1 if it was not given before. Room was made."""
+    rb = L[RELS] + r * RSZ
+    o = i * L[rb + R_ARITY]
+    row = key_find(A, L, rows, r, o, h)
+    if row < 0:
+        row = new_row(A, L, rows, r, o)
+        key_insert(L, r, row, h)
+        L[CLOCK] += GAP
+        cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
+        L[cell] = (L[CLOCK] << RANK_SHIFT) | USED | TOUCHED | GIVEN
+        push(L, Q, (r << 32) | row)
+    else:
+        cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
+        if L[cell] & GIVEN:
+            return np.int64(0)
+        touch(A, L, r, row)
+        L[cell] |= GIVEN
+    if not L[rb + R_RULES] and not (L[cell] & NOW):
+        L[cell] |= NOW
+        L[rb + R_NOW] += 1
+        index_row(A, L, r, row)
+    push(L, rb + R_CHANGED, row)
+    return np.int64(1)
+
+
 @kernel("i:ALPii", door=True)
 def insert_rows(A, L, rows, r, n):  # type: ignore[no-untyped-def]
-    """Give `n` rows (flat codes) to relation `r`. Returns how many were not given before."""
+    """Give `n` rows (flat codes) to relation `r`. Returns how many were not given before.
+
+    A batch that at least doubles the relation goes through `bulk`.
+    """
     rb = L[RELS] + r * RSZ
     arity = L[rb + R_ARITY]
-    derived = L[rb + R_RULES]
     key_reserve(L, r, n)
     row_room(A, L, r, n)
     room(L, Q, n)
     room(L, rb + R_CHANGED, n)
+    if n >= _BULK and n >= L[rb + R_PKUSED]:
+        known = block(L, n * 2) // 2
+        fresh = bulk_rows(A, L, rows, r, n, known)
+        for i in range(n):
+            if L[known + i] == -2:
+                fresh += _give(A, L, rows, r, i, hash_words(rows, i * arity, arity))
+        discard(L, known * 2, n * 2)
+        return fresh
     fresh = np.int64(0)
     for i in range(n):
         if i + 16 < n:  # by then the slot's cache line has arrived
             h = hash_words(rows, (i + 16) * arity, arity)
             prefetch(L, L[rb + R_PK] + ((h * L[rb + R_PKCAP]) >> HASH_BITS))
-        h = hash_words(rows, i * arity, arity)
-        row = key_find(A, L, rows, r, i * arity, h)
-        if row < 0:
-            row = new_row(A, L, rows, r, i * arity)
-            key_insert(L, r, row, h)
-            L[CLOCK] += GAP
-            cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
-            L[cell] = (L[CLOCK] << RANK_SHIFT) | USED | TOUCHED | GIVEN
-            push(L, Q, (r << 32) | row)
-        else:
-            cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
-            if L[cell] & GIVEN:
-                continue
-            touch(A, L, r, row)
-            L[cell] |= GIVEN
-        fresh += 1
-        if not derived and not (L[cell] & NOW):
-            L[cell] |= NOW
-            L[rb + R_NOW] += 1
-            index_row(A, L, r, row)
-        push(L, rb + R_CHANGED, row)
+        fresh += _give(A, L, rows, r, i, hash_words(rows, i * arity, arity))
     return fresh
 
 
@@ -192,6 +219,9 @@ def _clear(L):  # type: ignore[no-untyped-def]
     for r in range(L[N_RELS]):
         L[L[RELS] + r * RSZ + R_CHANGED + 1] = 0
     L[EPOCH_BASE] = L[CLOCK]
+    L[S_STRATUM] = -1
+    L[QUOTA] = L[SLICE]
+    L[CANCEL] = 0
 
 
 @kernel("v:AL", door=True)
@@ -238,3 +268,14 @@ def rollback(A, L):  # type: ignore[no-untyped-def]
     L[ERROR] = 0
     L[EMITTED] = 0
     _clear(L)
+
+
+@kernel("v:ALPi", door=True)
+def copy_changes(A, L, out, width):  # type: ignore[no-untyped-def]
+    """Copy the columns of the rows in DELTA to `out`, `width` codes a row."""
+    for e in range(L[DELTA + 1]):
+        value = L[L[DELTA] + e]
+        rb = L[RELS] + (value >> 33) * RSZ
+        at = L[rb + R_ROWS] + ((value >> 1) & 0xFFFFFFFF) * L[rb + R_STRIDE] + COLS
+        for k in range(L[rb + R_ARITY]):
+            out[e * width + k] = A[at + k]

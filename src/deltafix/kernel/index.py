@@ -109,8 +109,6 @@ def key_reserve(L, r, n):  # type: ignore[no-untyped-def]
     base = L[rb + R_PK]
     new_cap = max(cap + cap // 2 + 16, (L[rb + R_PKUSED] + n) * 3 // 2)
     new = block(L, new_cap * 2) // 2
-    for k in range(new_cap):
-        L[new + k] = 0
     # Slots lie in the order of their hashes (up to wrap-around), so both tables are walked once.
     for k in range(cap):
         v = L[base + k]
@@ -245,8 +243,6 @@ def idx_reserve(L, x):  # type: ignore[no-untyped-def]
     base = L[xb + X_SLOTS]
     new_cap = cap * 2
     new = block(L, new_cap * 4) // 2
-    for k in range(new_cap * 2):
-        L[new + k] = 0
     for k in range(cap):
         v = L[base + 2 * k]
         if v != 0:

@@ -52,6 +52,7 @@ from deltafix.kernel.layout import (
     MODE_REST,
     MODE_SAVE,
     MODE_TAKE,
+    N_RULES,
     NOW,
     PENDING,
     QUOTA,
@@ -67,6 +68,7 @@ from deltafix.kernel.layout import (
     RECURSIVE,
     RELS,
     RSZ,
+    RULE_COUNTS,
     S_AFTER,
     S_BEFORE,
     S_HEAD,
@@ -470,13 +472,15 @@ def _advance(A, L, P):  # type: ignore[no-untyped-def]
 def maintain(A, L, P):  # type: ignore[no-untyped-def]
     """Run the epoch, or go on with it: DONE, YIELD (call again) or STOPPED (see ERROR).
 
-    S_STRATUM must be -1 at the start. Cost: O(changed rows and the rows of the literals joined
+    S_STRATUM is -1 at the start (`edit` leaves it so). Cost: O(changed rows and the rows of the literals joined
     with them), times log for suspects. The one place that calls `run_variant`: each further one
     would compile the whole join again (docs/kernel.md, "Compile time").
     """
     if L[S_STRATUM] < 0:
         for c in range(C_DERIVATIONS, C_TAKEN + 1):
             L[c] = 0
+        for c in range(L[N_RULES]):
+            L[L[RULE_COUNTS] + c] = 0
         L[S_STRATUM] = 0
         L[S_PHASE] = -1
         L[T_LEFT] = 0

@@ -33,7 +33,11 @@ __all__ = ["block", "discard", "free_row", "new_row", "push", "room", "row_room"
 
 @kernel("i:Li")
 def block(L, words):  # type: ignore[no-untyped-def]
-    """Take `words` words (rounded up to a cache line); returns the first. Raises MemoryError."""
+    """Take `words` zeroed words (rounded up to a cache line). Returns the first.
+
+    Blocks are never handed out twice, so they are zero because the system's pages are.
+    Raises MemoryError.
+    """
     start = L[BUMP]
     end = start + ((words + 15) // 16) * 16
     if end > L[LIMIT]:

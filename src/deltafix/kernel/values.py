@@ -128,8 +128,6 @@ def _intern(L, v):  # type: ignore[no-untyped-def]
     if (n + 1) * 4 > cap * 3:
         new_cap = cap * 2
         new = block(L, new_cap * 2) // 2
-        for k in range(new_cap):
-            L[new + k] = 0
         for k in range(n):
             s = (_wide_hash(L[L[WIDE] + k]) * new_cap) >> HASH_BITS
             while L[new + s] != 0:
