@@ -349,6 +349,7 @@ def test_all_in_every_form_people_write() -> None:
          [("test", "test_m"), ("test", "test_m:TestB"), ("test", "test_m:test_a")]),
         ("m_test.py", "from unittest import TestCase\nclass Odd(TestCase): pass",
          [("test", "m_test"), ("test", "m_test:Odd")]),
+        ("test_m.py", "pytestmark = 1\nx = 2", [("test", "test_m"), ("test", "test_m:pytestmark")]),
         ("conftest.py", "def pytest_configure(): pass",
          [("test", "conftest"), ("test", "conftest:pytest_configure")]),
     ],

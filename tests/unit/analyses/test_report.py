@@ -21,6 +21,7 @@ DEAD = {
     "m:_f": "function",
     "m:f.<locals>.g": "function",
     "m:f.<locals>.g.<locals>.h": "function",
+    "m:f.<locals>.C.x": "name",
     "n:C": "class",
     "n:C.m": "method",
     "n:C.x": "name",
@@ -45,6 +46,7 @@ def test_findings_say_how_sure_they_are_and_what_contains_them() -> None:
         ("m:_f", 95, "m"),
         ("m:f.<locals>.g", 100, "m:f"),
         ("m:f.<locals>.g.<locals>.h", 100, "m:f.<locals>.g"),
+        ("m:f.<locals>.C.x", 60, "m:f"),
         ("n:C", 90, None),
         ("n:C.m", 80, "n:C"),
         ("n:C.x", 60, "n:C"),
@@ -66,11 +68,11 @@ def report(**changed: object) -> Report:
 
 def test_the_text_shows_outermost_symbols_and_counts_the_rest() -> None:
     assert report().text().splitlines() == [
-        "m.py:1: dead module m (90%, with 4 inside)",
-        "n.py:6: dead class n:C (90%, with 3 inside)",
-        "n.py:10: dead name n:X (80%)",
-        "n.py:11: dead class n:D (60%)",
-        "11 dead symbols among 20 in 2 files (1,234 facts, 0.25 s)",
+        "m.py:1: dead module m (90%, with 5 inside)",
+        "n.py:7: dead class n:C (90%, with 3 inside)",
+        "n.py:11: dead name n:X (80%)",
+        "n.py:12: dead class n:D (60%)",
+        "12 dead symbols among 20 in 2 files (1,234 facts, 0.25 s)",
     ]
 
 
@@ -80,13 +82,13 @@ def test_the_text_names_what_was_not_read_and_what_the_baseline_knows() -> None:
         "x.py: not read: why",
         "note: take care",
         "note: 1 baseline entry no longer dead; write the baseline anew",
-        "11 dead symbols and 2 known from the baseline among 20 in 2 files (1,234 facts, 0.25 s)",
+        "12 dead symbols and 2 known from the baseline among 20 in 2 files (1,234 facts, 0.25 s)",
     ]
 
 
 def test_the_json_of_a_report_holds_every_finding() -> None:
     data = json.loads(report(unreadable={"x.py": "why"}).json())
-    assert (data["version"], data["event"], len(data["dead"])) == (1, "report", 11)
+    assert (data["version"], data["event"], len(data["dead"])) == (1, "report", 12)
     assert data["dead"][3] == {
         "path": "m.py",
         "line": 4,
@@ -100,13 +102,13 @@ def test_the_json_of_a_report_holds_every_finding() -> None:
 
 
 def test_a_change_as_text_and_as_json() -> None:
-    died, risen = findings()[9], findings()[10]
+    died, risen = findings()[10], findings()[11]
     change = Change(("a.py",), ("b.py",), (died,), (risen,), ("b:old",), WORK, 1.5, {"c.py": "bad"})
     assert change.text().splitlines() == [
         "changed: a.py, b.py (deleted)",
         "  c.py: not read, its old facts are kept: bad",
-        "  became dead   n.py:10: dead name n:X (80%)",
-        "  became alive  n.py:11: class n:D",
+        "  became dead   n.py:11: dead name n:X (80%)",
+        "  became alive  n.py:12: class n:D",
         "  gone          b:old (it was dead)",
         "  4 facts out, 3 in, 5 touched, 0.250 s (from scratch: 1.50 s)",
     ]
@@ -122,7 +124,7 @@ def test_a_baseline_is_keyed_by_symbol_and_path(tmp_path: Path) -> None:
     Baseline.of(findings()[:3]).write(path)
     known = Baseline.read(path)
     new, accepted = known.split(findings())
-    assert (len(new), len(accepted)) == (8, 3)
+    assert (len(new), len(accepted)) == (9, 3)
     moved = Finding("elsewhere.py", 1, "m:f", "function", 90)
     assert known.split([moved]) == ([moved], [])
     assert known.stale(findings()[1:]) == [("m.py", "m")]

@@ -276,6 +276,16 @@ def test_tests_are_roots_unless_switched_off() -> None:
     ]
 
 
+def test_the_hooks_of_a_pytest_plugin_live_with_it() -> None:
+    plugin = "def pytest_configure(): used()\ndef used(): ...\ndef unused(): ..."
+    entry = '[project.entry-points.pytest11]\np = "plugin"\n'
+    check(["plugin:unused"], {"pyproject.toml": entry, "plugin.py": plugin})
+    check(
+        ["m:pytest_configure", "m"],
+        {"m.py": "def pytest_configure(): ...", "main.py": MAIN + "pass"},
+    )
+
+
 def test_console_scripts_are_roots() -> None:
     check(
         ["shop.cli:other"],

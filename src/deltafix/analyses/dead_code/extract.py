@@ -114,6 +114,8 @@ class _Definitions(References):
         return line <= len(self.lines) and bool(pattern.search(self.lines[line - 1]))
 
     def _test_root(self, identity: str, name: str, kind: str, scope: Scope) -> None:
+        if scope.kind == "module" and name.startswith("pytest_"):
+            self.emit("kept", identity, scope.owner, "has the pytest hook")
         if not self.is_test:
             return
         hook = name.startswith(("test", "pytest_")) or name in policy.TEST_HOOKS
@@ -225,7 +227,12 @@ class _Definitions(References):
         self, node: ast.Assign | ast.AnnAssign, value: ast.expr | None, annotation: ast.expr | None
     ) -> None:
         names = list(_targets(node)) if self.scope.kind in {"module", "class"} else []
-        owners = [self.symbol("name", n.id, [n.lineno])[0] for n in names if n.id != "_"]
+        owners = []
+        for name in names:
+            if name.id != "_":
+                identity, scope = self.symbol("name", name.id, [name.lineno])
+                self._test_root(identity, name.id, "name", scope)
+                owners.append(identity)
         users = owners or [self.user]
         for user in users:
             self.under(user, [annotation], types=True)

@@ -54,7 +54,7 @@ def confidence_of(symbol: str, kind: str, foreign: bool) -> int:
     qualified = symbol.partition(":")[2]
     if foreign:
         return CONFIDENCE["foreign"]
-    if "<locals>" in qualified:
+    if qualified.rpartition(".")[0].endswith("<locals>"):
         return CONFIDENCE["local"]
     if kind == "name" and "." in qualified:
         return CONFIDENCE["field"]

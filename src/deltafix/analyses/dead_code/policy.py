@@ -78,10 +78,10 @@ TEST_HOOKS = frozenset(
     """
     setup_module teardown_module setup_function teardown_function setup_class teardown_class
     setup_method teardown_method setUp tearDown setUpClass tearDownClass setUpModule
-    tearDownModule load_tests
+    tearDownModule load_tests pytestmark
     """.split()
 )
-"""Functions and methods of a test file that its runner calls, beside `test*` and `pytest_*`."""
+"""Symbols of a test file that its runner calls, beside `test*` and `pytest_*`."""
 
 NAMED_POLICIES = frozenset({"public", "tests"})
 """Words that `--roots` understands beside patterns; `tests` is on unless switched off."""
