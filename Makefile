@@ -37,8 +37,9 @@ cover: $(READY)  ## tests with coverage, lines missed listed
 	$(PYTEST) -m "not spark" --cov --cov-report=term-missing:skip-covered
 
 .PHONY: fuzz
-fuzz: $(READY)  ## the property tests with many more random examples (EXAMPLES=2000)
+fuzz: $(READY)  ## property tests with EXAMPLES=2000, then EPOCHS=20000 of random programs and edits
 	DELTAFIX_EXAMPLES=$(or $(EXAMPLES),2000) $(PYTEST) -m "not spark" -k "law or agree or oracle"
+	$(BIN)/python -m bench.fuzz --epochs $(or $(EPOCHS),20000)
 
 .PHONY: bench
 bench: $(READY)  ## workloads and peers; writes bench/RESULTS.md

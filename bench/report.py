@@ -167,6 +167,10 @@ def write(results: Results, path: Path) -> None:
     sections.append("## Goals\n\n" + _goals(results))
     sections += [_workload(measured) for measured in results]
     sections.append(_cold(results))
+    for name, text in results.extras.items():
+        note = _note(name)
+        limits = f"\n### What limits it\n\n{note}" if note else ""
+        sections.append(f"## {name}\n\nBy `python -m bench.{name}`.\n\n{text}\n{limits}")
     if any(measured.earlier for measured in results):
         sections.append("† measured in an earlier run on this machine and kept with `--merge`.\n")
     for extra in sorted((HOME / "notes").glob("zz-*.md")):

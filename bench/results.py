@@ -113,12 +113,13 @@ class Measured:
 
 @dataclass(slots=True)
 class Results:
-    """All measured workloads of a run, by name, and the `cold` figures."""
+    """All measured workloads of a run, by name; `cold` figures; sections of other benches."""
 
     quick: bool = False
     machine: dict[str, str] = field(default_factory=dict)
     workloads: dict[str, Measured] = field(default_factory=dict)
     cold: dict[str, Any] = field(default_factory=dict)
+    extras: dict[str, str] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Measured]:
         return iter(self.workloads.values())
@@ -133,6 +134,7 @@ class Results:
             "quick": self.quick,
             "machine": self.machine,
             "cold": self.cold,
+            "extras": self.extras,
             "workloads": {
                 m.name: {
                     "what": m.what,
@@ -152,7 +154,7 @@ class Results:
     def load(cls, path: Path) -> Results:
         """Read what `save` wrote; every outcome is marked as of an earlier run."""
         data = json.loads(path.read_text())
-        found = cls(data["quick"], data["machine"], cold=data["cold"])
+        found = cls(data["quick"], data["machine"], cold=data["cold"], extras=data["extras"])
         for name, kept in data["workloads"].items():
             peers = {n: Outcome(**o) for n, o in kept.pop("peers").items()}
             kept["labels"] = tuple(kept["labels"])

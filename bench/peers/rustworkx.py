@@ -25,7 +25,7 @@ class _Session:
         self._found: Any = set()
 
     def load(self) -> None:
-        self._graph = self._library.PyDiGraph(multigraph=False)
+        self._graph = self._library.PyDiGraph()
         self._graph.add_nodes_from(range(self._nodes))
         # One node above all roots: a single search answers for all of them.
         self._top = self._graph.add_node(None)
