@@ -8,7 +8,8 @@ NaN, +inf and -inf. When the last float leaves, the total is an `int` again.
 
 Invariant: a total is a function of the multiset that was added, never of its order; so
 `(t + x) - x == t` exactly. IEEE addition violates that: (0.1 + 1e16) - 1e16 is 0.0, not 0.1.
-Cost: about 0.35 µs a float against 0.05 µs for an int, and up to 280 bytes a total.
+Cost, measured together on a busy machine: adding a float 3.2 µs against 0.5 µs for an int, and
+rounding the total once to read it 2.7 µs. A total takes up to 310 bytes.
 """
 
 from __future__ import annotations

@@ -121,6 +121,25 @@ class InputCollection(Collection):
         with self.transaction() as tx:
             tx.set(key, *values)
 
+    def apply(self, changes: Mapping[Any, Mapping[Any, int]]) -> int:
+        """Apply signed counts, key -> {value: count}, as one epoch; returns the epoch's number.
+
+        Raises MissingRowError if a negative count takes away more than there is. Zeros are left
+        out; without any change no epoch passes.
+        """
+        graph = self._node.graph
+        graph.check_idle()
+        net: dict[Any, Counts] = {}
+        for key, counts in changes.items():
+            change = {value: count for value, count in counts.items() if count}
+            for value in change:
+                self._check(key, value)
+            if change:
+                net[key] = change
+        if net:
+            graph.run(((self._input, net),))
+        return graph.epoch
+
     def load(
         self, table: pa.Table, *, key: str, values: str | tuple[str, ...] | None = None
     ) -> int:

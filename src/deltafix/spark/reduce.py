@@ -1,0 +1,352 @@
+"""Reducers over Spark streams: signed rows in, signed results out, each batch exactly once.
+
+`StreamReduce` is the default: Spark reads, filters and folds, the reducer runs in the driver on
+Arrow batches (`foreachBatch`), hundreds of times faster than one state call a row. Its state is a
+folder of files; a batch is committed by one atomic rename of `manifest.json`, which names the
+batch, the files of the state and the output. Life of a batch:
+
+1. *Seen?* A batch id at or below the manifest's returns the Delta it returned then.
+2. *Folded* to net rows; rows that cannot be (unknown key type, delete of what is absent) go to the
+   quarantine with a reason, or fail the batch, by option.
+3. *Applied* to a collection as one epoch, then written: net rows, result delta, quarantine.
+4. *Committed* by renaming the manifest. A crash before leaves files that the replay overwrites.
+
+Invariant: the manifest's state is the net sum of the batches up to its id, and a result file is
+never written twice with different content. Accumulators are never stored: they are folded again
+from the net rows when the folder is opened, so there is no pickle and no drift over restarts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from deltafix.errors import FactError, MissingRowError, StateError
+from deltafix.reactive.collection import Collection
+from deltafix.reactive.reducer import Reducer
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["BatchResult", "StreamReduce"]
+
+_FORMAT = 1
+_KEY, _VALUE, _SIGN, _REASON = "key", "value", "sign", "reason"
+# Net rows of this many batches are read on opening before they are folded into one snapshot.
+_LOGS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """What a batch changed.
+
+    `delta` has columns key, value (the result), sign (int8), epoch (the batch id); `quarantine`
+    key, value, sign, reason. `replayed` tells that the batch had been committed before.
+    """
+
+    batch: int
+    delta: pa.Table
+    quarantine: pa.Table
+    replayed: bool
+
+
+class StreamReduce:
+    """One reducer over a stream of signed rows, with its state in a folder.
+
+        reduce = StreamReduce(Sum(), "state/totals", key="shop", value="amount")
+        query = stream.writeStream.foreachBatch(reduce.for_each_batch(sink)).start()
+
+    Args:
+        reducer: over the values of one column.
+        folder: where the state lives; made if it is not there. One process at a time.
+        key: the column of keys, of strings, integers or booleans.
+        value: the column of values, of any type that Arrow reads into a hashable Python value.
+        sign: the column of signs: +1 adds a row, -1 takes one away; larger counts repeat it.
+        bad_rows: `"fail"` raises and leaves the state as before, `"quarantine"` sets bad rows
+            aside with a reason.
+    """
+
+    def __init__(
+        self,
+        reducer: Reducer[Any, Any, Any],
+        folder: str | Path,
+        *,
+        key: str = _KEY,
+        value: str = _VALUE,
+        sign: str = _SIGN,
+        bad_rows: Literal["fail", "quarantine"] = "fail",
+    ) -> None:
+        if bad_rows not in ("fail", "quarantine"):
+            raise FactError(f"bad_rows must be 'fail' or 'quarantine', not {bad_rows!r}")
+        self.reducer = reducer
+        self.folder = Path(folder)
+        self._columns = (key, value, sign)
+        self._quarantines = bad_rows == "quarantine"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._open()
+
+    # -- state ------------------------------------------------------------------------------
+
+    @property
+    def last_batch(self) -> int:
+        """The id of the last committed batch; -1 before the first."""
+        return int(self._manifest["batch"])
+
+    def results(self) -> dict[Any, Any]:
+        """Key -> result, as of the last committed batch."""
+        return dict(self._view.items())
+
+    def _open(self) -> None:
+        path = self.folder / "manifest.json"
+        self._manifest: dict[str, Any] = {
+            "format": _FORMAT,
+            "reducer": self.reducer.name,
+            "batch": -1,
+            "snapshot": None,
+            "logs": [],
+            "types": None,
+        }
+        if path.is_file():
+            try:
+                self._manifest = json.loads(path.read_text())
+            except ValueError as error:
+                raise StateError(f"{path} is damaged: {error}") from error
+        for what, mine in (("format", _FORMAT), ("reducer", self.reducer.name)):
+            if self._manifest.get(what) != mine:
+                raise StateError(
+                    f"{self.folder} holds the state of {what} {self._manifest.get(what)!r}, "
+                    f"not {mine!r}; use another folder or delete it"
+                )
+        self._source = Collection.input(name=f"stream of {self.reducer.name}")
+        self._view = self._source.reduce(self.reducer)
+        self._heard: list[tuple[Any, Any, int]] = []
+        parts = [
+            self._read(name)
+            for name in (self._manifest["snapshot"], *self._manifest["logs"])
+            if name is not None
+        ]
+        if parts:
+            self._load(_net(pa.concat_tables(parts)))
+        self._view.subscribe(self._heard.extend)
+
+    def _read(self, name: str) -> pa.Table:
+        path = self.folder / Path(name).name  # a manifest cannot name a file outside its folder
+        try:
+            return pq.read_table(path)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise StateError(f"{path} of {self.folder} cannot be read: {error}") from error
+
+    def _load(self, rows: pa.Table) -> None:
+        """Add net rows of positive counts to the empty collection, by its columnar way."""
+        counts = rows.column(_SIGN).to_numpy()
+        if (counts > 1).any():
+            rows = rows.take(pa.array(np.repeat(np.arange(len(counts)), counts)))
+        self._source.load(rows, key=_KEY, values=_VALUE)
+
+    # -- batches ----------------------------------------------------------------------------
+
+    def apply(self, batch: int, rows: pa.Table) -> BatchResult:
+        """Apply one batch of signed rows, or return again what it changed before.
+
+        Raises FactError for missing columns or types that no row can have, and with
+        `bad_rows="fail"` for bad rows; MissingRowError for deletes of what is absent; OperatorError
+        where the reducer fails. Then nothing is committed.
+        """
+        if batch <= self.last_batch:
+            return self._again(batch)
+        clean, bad = self._sorted_out(self._named(rows))
+        self._heard.clear()
+        if next(self._source.items(), None) is None and clean.num_rows:
+            self._load(clean)
+        else:
+            changes: dict[Any, dict[Any, int]] = {}
+            for key, value, count in _tuples(clean):
+                changes.setdefault(key, {})[value] = count
+            self._source.apply(changes)
+        try:
+            result = BatchResult(batch, self._delta(batch, clean), bad, replayed=False)
+            self._commit(result, clean)
+        except BaseException:
+            # The collection is ahead of the folder: go back to what the folder says.
+            self._open()
+            raise
+        return result
+
+    def for_each_batch(
+        self, sink: Callable[[BatchResult], Any] | None = None
+    ) -> Callable[[DataFrame, int], None]:
+        """A function for `DataStreamWriter.foreachBatch`; `sink` hears replays too.
+
+        A replayed result is the same as the first, so a sink that writes by `result.batch` is
+        exactly once. Folding to net rows happens in Spark, in parallel.
+        """
+        key, value, sign = self._columns
+
+        def handle(frame: DataFrame, batch: int) -> None:
+            if batch <= self.last_batch:
+                result = self._again(batch)
+            else:
+                net = frame.select(key, value, sign)
+                result = self.apply(batch, net.toArrow())
+            if sink is not None:
+                sink(result)
+
+        return handle
+
+    def _named(self, rows: pa.Table) -> pa.Table:
+        for name in self._columns:
+            if name not in rows.column_names:
+                raise FactError(
+                    f"the batch has no column {name!r}; its columns are "
+                    f"{', '.join(map(repr, rows.column_names))}"
+                )
+        named = rows.select(list(self._columns)).rename_columns([_KEY, _VALUE, _SIGN])
+        kind = named.schema.field(_SIGN).type
+        if not pa.types.is_integer(kind):
+            raise FactError(f"the column {self._columns[2]!r} of signs is {kind}, not an integer")
+        named = named.set_column(2, _SIGN, named.column(_SIGN).cast(pa.int64()))
+        types = [str(field.type) for field in named.schema]
+        if self._manifest["types"] is not None and types != self._manifest["types"]:
+            raise FactError(
+                f"the batch has columns of types {types}; the state in {self.folder} has "
+                f"{self._manifest['types']}"
+            )
+        return named
+
+    def _sorted_out(self, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
+        """Net rows that can be applied, and bad ones with the reason."""
+        null_key, null_value = (pc.is_null(rows.column(name)) for name in (_KEY, _VALUE))
+        null_sign = pc.is_null(rows.column(_SIGN))
+        broken = pc.or_(pc.or_(null_key, null_value), null_sign)
+        bad = rows.filter(broken)
+        reasons = [
+            f"no {'key' if key is None else 'value' if value is None else 'sign'}"
+            for key, value, _ in _tuples(bad)
+        ]
+        kind = rows.schema.field(_KEY).type
+        if not (
+            pa.types.is_integer(kind)
+            or pa.types.is_string(kind)
+            or pa.types.is_large_string(kind)
+            or pa.types.is_boolean(kind)
+        ):
+            bad = rows
+            reasons = [f"a key of type {kind}"] * len(rows)
+        if bad.num_rows and not self._quarantines:
+            key, value, sign = next(iter(_tuples(bad)))
+            raise FactError(
+                f"bad row key={key!r} value={value!r} sign={sign!r}: {reasons[0]}; "
+                "bad_rows='quarantine' sets such rows aside"
+            )
+        clean = _net(rows.filter(pc.invert(broken)) if bad is not rows else rows.slice(0, 0))
+        missing = self._missing(clean)
+        if missing:
+            picked = clean.take(pa.array(missing, pa.int64()))
+            if not self._quarantines:
+                key, value, sign = next(iter(_tuples(picked)))
+                raise MissingRowError(
+                    f"cannot delete {value!r} at key {key!r}, {-sign} in all: "
+                    f"{self._held(key, value)} are there"
+                )
+            keep = np.ones(clean.num_rows, dtype=bool)
+            keep[missing] = False
+            clean = clean.filter(pa.array(keep))
+            bad = pa.concat_tables([bad, picked])
+            reasons += ["delete of an absent value"] * picked.num_rows
+        return clean, bad.append_column(_REASON, pa.array(reasons, pa.string()))
+
+    def _held(self, key: Any, value: Any) -> int:
+        return self._source.values(key).count(value)
+
+    def _missing(self, net: pa.Table) -> list[int]:
+        """Places of net deletes that take more away than there is."""
+        places = pc.indices_nonzero(pc.less(net.column(_SIGN), 0)).to_pylist()
+        if not places:
+            return []
+        deletes = zip(places, _tuples(net.take(pa.array(places, pa.int64()))), strict=True)
+        return [at for at, (key, value, count) in deletes if self._held(key, value) < -count]
+
+    def _delta(self, batch: int, rows: pa.Table) -> pa.Table:
+        columns: tuple[list[Any], list[Any], list[int]] = ([], [], [])
+        for key, value, count in self._heard:
+            for column, item in zip(columns, (key, value, count), strict=True):
+                column.append(item)
+        try:
+            values = pa.array(columns[1])
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise FactError(
+                f"results of {self.reducer.name} are of no one Arrow type: {error}; "
+                "map them with enriched(reducer, ...)"
+            ) from error
+        return pa.table(
+            {
+                _KEY: pa.array(columns[0], rows.schema.field(_KEY).type),
+                _VALUE: values,
+                _SIGN: pa.array(columns[2], pa.int8()),
+                "epoch": pa.array([batch] * len(values), pa.int64()),
+            }
+        )
+
+    # -- files ------------------------------------------------------------------------------
+
+    def _commit(self, result: BatchResult, net: pa.Table) -> None:
+        batch = result.batch
+        log = f"net-{batch:012d}.parquet"
+        self._write(f"delta-{batch:012d}.parquet", result.delta)
+        self._write(f"quarantine-{batch:012d}.parquet", result.quarantine)
+        self._write(log, net)
+        manifest = {
+            **self._manifest,
+            "batch": batch,
+            "logs": [*self._manifest["logs"], log],
+            "types": [str(field.type) for field in net.schema],
+        }
+        old: list[str] = []
+        if len(manifest["logs"]) > _LOGS:
+            old = [name for name in (manifest["snapshot"], *manifest["logs"]) if name]
+            snapshot = f"snapshot-{batch:012d}.parquet"
+            self._write(snapshot, _net(pa.concat_tables([self._read(name) for name in old])))
+            manifest |= {"snapshot": snapshot, "logs": []}
+        self._publish(manifest)
+        self._manifest = manifest
+        for name in old:
+            (self.folder / name).unlink(missing_ok=True)
+
+    def _write(self, name: str, table: pa.Table) -> None:
+        partial = self.folder / f"{name}.partial"
+        pq.write_table(table, partial)
+        os.replace(partial, self.folder / name)
+
+    def _publish(self, manifest: dict[str, Any]) -> None:
+        partial = self.folder / "manifest.json.partial"
+        with partial.open("w") as file:
+            json.dump(manifest, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, self.folder / "manifest.json")
+
+    def _again(self, batch: int) -> BatchResult:
+        delta = self._read(f"delta-{batch:012d}.parquet")
+        quarantine = self._read(f"quarantine-{batch:012d}.parquet")
+        return BatchResult(batch, delta, quarantine, replayed=True)
+
+
+def _net(rows: pa.Table) -> pa.Table:
+    """One row per (key, value) with the sum of its signs, zeros left out."""
+    schema = rows.schema
+    summed = rows.group_by([_KEY, _VALUE], use_threads=False).aggregate([(_SIGN, "sum")])
+    summed = summed.rename_columns([_KEY, _VALUE, _SIGN])
+    return summed.filter(pc.not_equal(summed.column(_SIGN), 0)).cast(schema)
+
+
+def _tuples(rows: pa.Table) -> zip[tuple[Any, Any, Any]]:
+    return zip(*(rows.column(name).to_pylist() for name in (_KEY, _VALUE, _SIGN)), strict=True)
