@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from deltafix.facts.delta import Delta, RelationDelta
     from deltafix.facts.schema import Column, Schema
     from deltafix.reactive.collection import Collection
+    from deltafix.rules.dsl import vars
 
 __all__ = [
     "Collection",
@@ -39,6 +40,7 @@ __all__ = [
     "Schema",
     "Transaction",
     "connect",
+    "vars",
 ]
 
 _HOME: Final = {
@@ -53,6 +55,7 @@ _HOME: Final = {
     "Schema": "deltafix.facts.schema",
     "Transaction": "deltafix.engine.transaction",
     "connect": "deltafix.engine.database",
+    "vars": "deltafix.rules.dsl",
 }
 
 

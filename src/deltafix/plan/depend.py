@@ -29,7 +29,7 @@ class Layer:
 def layers(core: Core) -> tuple[Layer, ...]:
     """The strata of a core, in the order they are computed. Linear in its size.
 
-    Raises ProgramError (DF151) where a negated group needs, through the variables it only tests,
+    Raises ProgramError (DF171) where a negated group needs, through the variables it only tests,
     the relation that is being defined.
     """
     needed: dict[str, dict[str, None]] = {r.name: {} for r in core.relations}
@@ -54,6 +54,6 @@ def layers(core: Core) -> tuple[Layer, ...]:
                     f"the recursion through `{clause.head}` binds"
                 )
                 hint = "bind the variable inside the group, by an atom of a lower relation"
-                diagnostic = Diagnostic("DF151", message, None, hint)
-                raise ProgramError(f"error[DF151]: {message}\n  help: {hint}", [diagnostic])
+                diagnostic = Diagnostic("DF171", message, None, hint)
+                raise ProgramError(f"error[DF171]: {message}\n  help: {hint}", [diagnostic])
     return tuple(found)

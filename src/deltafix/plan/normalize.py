@@ -80,7 +80,7 @@ class Core:
 
 
 def normalize(checked: CheckedProgram) -> Core:
-    """The core of a checked program. Raises ProgramError (DF150) for what no executor runs."""
+    """The core of a checked program. Raises ProgramError (DF170) for what no executor runs."""
     program = checked.program
     relations = [Relation(r.name, program.column_types(r.name)) for r in program.relations]
     clauses: list[Clause] = []
@@ -222,7 +222,7 @@ class _Flattening:
 
     def refuse(self, what: str, span: Span | None) -> None:
         """Raise the one error for what parses and types but has no executor yet."""
-        found = Diagnostic("DF150", f"{what} is not supported yet", span)
+        found = Diagnostic("DF170", f"{what} is not supported yet", span)
         sources = {} if self.program.source is None else {self.program.path: self.program.source}
         raise ProgramError(render_all([found], sources), [found])
 

@@ -1,0 +1,217 @@
+"""Transactions: what they take, what they refuse, and that a refusal leaves no trace."""
+
+from __future__ import annotations
+
+import re
+import threading
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import deltafix
+from deltafix.errors import (
+    BudgetError,
+    CancelledError,
+    FactError,
+    MissingRowError,
+    TransactionError,
+    TypeMismatchError,
+    UnknownRelationError,
+)
+
+PATH = """
+.decl edge(x: symbol, y: symbol)
+.decl path(x: symbol, y: symbol)
+.input edge
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), edge(y, z).
+"""
+NUMBERS = PATH.replace("symbol", "number")
+
+
+@pytest.fixture
+def db() -> deltafix.Database:
+    db = deltafix.connect(PATH)
+    with db.transaction() as tx:
+        tx.insert("edge", [("a", "b"), ("b", "c")])
+    return db
+
+
+def state(db: deltafix.Database) -> tuple[object, ...]:
+    db.check_invariants()
+    return db.epoch, db.rows("edge"), db.rows("path")
+
+
+def test_the_delta_is_net_and_signed(db: deltafix.Database) -> None:
+    with db.transaction() as tx:
+        tx.delete("edge", [("b", "c")])
+        tx.insert("edge", [("b", "d")])
+    assert tx.delta.show().split("\n") == [
+        '-edge("b", "c")', '+edge("b", "d")',
+        '-path("a", "c")', '-path("b", "c")', '+path("a", "d")', '+path("b", "d")',
+    ]  # fmt: skip
+
+
+def test_a_delta_stays_readable_after_later_epochs(db: deltafix.Database) -> None:
+    with db.transaction() as first:
+        first.delete("edge", [("b", "c")])
+    with db.transaction() as tx:
+        tx.insert("edge", [(f"n{i}", f"n{i + 1}") for i in range(50)])
+    assert sorted(first.delta["path"].removed) == [("a", "c"), ("b", "c")]
+
+
+@pytest.mark.parametrize(
+    ("edit", "error", "words"),
+    [
+        (lambda tx: tx.insert("edgy", [("a", "b")]), UnknownRelationError, "did you mean 'edge'"),
+        (lambda tx: tx.insert("edge", [("a",)]), FactError, "edge"),
+        (lambda tx: tx.insert("edge", [("a", 1)]), TypeMismatchError, "str"),
+        (lambda tx: tx.delete("edge", [("a", "z")]), MissingRowError, 'edge("a", "z")'),
+        (lambda tx: tx.delete("path", [("a", "c")]), MissingRowError, "not a given row"),
+        (lambda tx: tx.delete("edge", [("a", "b"), ("a", "b")]), MissingRowError, '"a", "b"'),
+    ],
+)
+def test_a_bad_edit_is_named_and_leaves_no_trace(db, edit, error, words) -> None:
+    before = state(db)
+    with pytest.raises(error, match=re.escape(words)), db.transaction() as tx:
+        tx.insert("edge", [("c", "d")])
+        edit(tx)
+    assert state(db) == before
+
+
+def test_missing_rows_can_be_ignored(db: deltafix.Database) -> None:
+    with db.transaction(missing="ignore") as tx:
+        assert tx.delete("edge", [("a", "z"), ("a", "b")]) == 1
+    assert tx.delta["edge"].removed == [("a", "b")]
+    with pytest.raises(ValueError, match="ignore"):
+        db.transaction(missing="whatever")
+
+
+def test_transactions_end_once_and_do_not_nest(db: deltafix.Database) -> None:
+    tx = db.transaction()
+    with pytest.raises(TransactionError, match="open"):
+        db.transaction()
+    with pytest.raises(TransactionError, match="commit"):
+        _ = tx.delta
+    tx.rollback()
+    with pytest.raises(TransactionError, match="rolled back"):
+        tx.insert("edge", [("x", "y")])
+    db.close()
+    with pytest.raises(TransactionError, match="closed"):
+        db.transaction()
+
+
+def test_rows_come_as_tables_arrays_and_tuples() -> None:
+    expected = [(1, 2), (2, 3)]
+    for rows in (
+        expected,
+        iter(expected),
+        np.array(expected),
+        np.array(expected, dtype=np.uint8),
+        pa.table({"x": [1, 2], "y": [2, 3]}),
+    ):
+        with deltafix.connect(NUMBERS) as db:
+            with db.transaction() as tx:
+                assert tx.insert("edge", rows) == 2
+            assert db.rows("edge") == expected
+            assert db.count("path") == 3
+
+
+def test_a_batch_with_duplicates_loads_each_row_once() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.integers(-50, 50, (20_000, 2))
+    rows[:10] = 2**40
+    expected = sorted(set(map(tuple, rows.tolist())))
+    text = ".decl r(x: number, y: number)\n.decl s(y: number)\n.input r\ns(y) :- r(5, y)."
+    with deltafix.connect(text) as db:
+        with db.transaction() as tx:
+            tx.insert("r", [(5, 7), (2**40, 2**40)])
+            assert tx.insert("r", rows) == len(set(expected) - {(5, 7), (2**40, 2**40)})
+        db.check_invariants()
+        assert db.rows("r") == sorted({*expected, (5, 7)})
+        assert db.rows("s") == sorted({(y,) for x, y in [*expected, (5, 7)] if x == 5})
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [({"max_rows": 10}, "max_rows=10"), ({"max_rounds": 10}, "max_rounds=10")],
+)
+def test_a_budget_rolls_back_and_names_the_setting(limits, words) -> None:
+    with deltafix.connect(PATH, **limits) as db:
+        with db.transaction() as tx:
+            tx.insert("edge", [("a", "b"), ("b", "c")])
+        before = state(db)
+        with pytest.raises(BudgetError, match=words), db.transaction() as tx:
+            tx.delete("edge", [("a", "b")])
+            tx.insert("edge", [(f"n{i}", f"n{i + 1}") for i in range(30)])
+        assert state(db) == before
+        with db.transaction() as tx:
+            tx.insert("edge", [("c", "d")])
+        assert ("a", "d") in db.rows("path")
+
+
+def test_a_timeout_rolls_back() -> None:
+    with deltafix.connect(NUMBERS, timeout=1e-9) as db:
+        with pytest.raises(BudgetError, match="timeout"), db.transaction() as tx:
+            tx.insert("edge", [(i, (i + 1) % 1200) for i in range(1200)])
+        assert db.count("path") == db.count("edge") == 0
+        db.check_invariants()
+
+
+def test_cancel_stops_an_epoch_from_another_thread() -> None:
+    with deltafix.connect(NUMBERS) as db:
+        seen: list[BaseException] = []
+        started = threading.Event()
+
+        def write() -> None:
+            try:
+                with db.transaction() as tx:
+                    tx.insert("edge", np.random.default_rng(0).integers(0, 3000, (9000, 2)))
+                    started.set()
+            except CancelledError as error:
+                seen.append(error)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        started.wait()
+        while writer.is_alive():
+            db.cancel()
+            writer.join(0.001)
+        assert [type(error) for error in seen] == [CancelledError]
+        assert db.count("edge") == 0
+        db.check_invariants()
+
+
+def test_readers_see_the_last_epoch_while_a_writer_works() -> None:
+    with deltafix.connect(NUMBERS) as db:
+        with db.transaction() as tx:
+            tx.insert("edge", [(1, 2), (2, 3)])
+        committed = db.rows("path")
+        tx = db.transaction()
+        tx.insert("edge", [(3, 4)])
+        found: list[object] = []
+        reader = threading.Thread(
+            target=lambda: found.extend(
+                [db.rows("path"), db.count("edge"), db.contains("edge", (3, 4)), db.select("path", (1, None))]
+            )
+        )
+        reader.start()
+        reader.join()
+        assert found == [committed, 2, False, [(1, 2), (1, 3)]]
+        tx.commit()
+        assert db.contains("path", (1, 4))
+
+
+def test_memory_is_reused_after_everything_is_deleted() -> None:
+    edges = [(i, (i * 7) % 500) for i in range(500)]
+    with deltafix.connect(NUMBERS) as db:
+        sizes = []
+        for _ in range(4):
+            with db.transaction() as tx:
+                tx.insert("edge", edges)
+            with db.transaction() as tx:
+                tx.delete("edge", edges)
+            assert db.count("path") == 0
+            sizes.append({name: part["total"] for name, part in db.memory().items()})
+        assert sizes[1:] == [sizes[0]] * 3

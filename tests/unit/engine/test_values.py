@@ -1,0 +1,93 @@
+"""Values through the engine: every type's edges, and functors against the oracle's."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import deltafix
+from tests.oracle import evaluate
+
+EDGES = {
+    "number": [0, 1, -1, 7, -7, 2**30 - 1, 2**30, -(2**31), -(2**31) - 1, 2**63 - 1, -(2**63)],
+    "unsigned": [0, 1, 7, 2**30 - 1, 2**30, 2**31, 2**63 - 1, 2**63, 2**64 - 1],
+    "float": [0.0, 1.5, -1.5, 1e300, -1e-300, 2.0**53, math.inf, -math.inf],
+    "symbol": ["", "a", "b", "ab", "é", "\U0001f600", "a\tb", "Z", "aa"],
+}
+BINARY = {
+    "number": ["+", "-", "*", "/", "%", "band", "bor", "bxor", "land", "lor", "lxor"],
+    "unsigned": ["+", "-", "*", "/", "%", "band", "bor", "bxor"],
+    "float": ["+", "-", "*"],
+}
+
+
+@pytest.mark.parametrize("kind", EDGES)
+def test_values_come_back_as_they_went_in(kind: str) -> None:
+    text = f".decl r(x: {kind})\n.decl s(x: {kind})\n.input r\ns(x) :- r(x)."
+    with deltafix.connect(text) as db:
+        with db.transaction() as tx:
+            tx.insert("r", [(value,) for value in EDGES[kind]])
+        assert db.rows("s") == sorted((value,) for value in EDGES[kind])
+        assert sorted(map(tuple, db.to_arrow("s").to_pylist()[0:0])) == []
+        assert sorted(row["x"] for row in db.to_arrow("s").to_pylist()) == sorted(EDGES[kind])
+        with db.transaction() as tx:
+            tx.delete("r", db.to_arrow("r"))
+        assert db.count("s") == 0
+
+
+def test_minus_zero_is_zero_and_nan_is_one_value() -> None:
+    with deltafix.connect(".decl r(x: float)\n.input r") as db:
+        with db.transaction() as tx:
+            assert tx.insert("r", [(0.0,), (-0.0,), (math.nan,), (-math.nan,)]) == 2
+
+
+@pytest.mark.parametrize("kind", EDGES)
+@pytest.mark.parametrize("op", ["=", "!=", "<", "<=", ">", ">="])
+def test_oracle_comparisons(kind: str, op: str) -> None:
+    text = f"""
+    .decl r(x: {kind})
+    .decl s(x: {kind}, y: {kind})
+    .input r
+    s(x, y) :- r(x), r(y), x {op} y.
+    """
+    with deltafix.connect(text) as db:
+        with db.transaction() as tx:
+            tx.insert("r", [(value,) for value in EDGES[kind]])
+        expected = evaluate(db.program, {"r": {(value,) for value in EDGES[kind]}})
+        assert set(db.rows("s")) == expected["s"]
+
+
+@pytest.mark.parametrize(("kind", "op"), [(k, op) for k, ops in BINARY.items() for op in ops])
+def test_oracle_functors_at_the_edges(kind: str, op: str) -> None:
+    text = f"""
+    .decl r(x: {kind})
+    .decl s(x: {kind}, y: {kind}, z: {kind})
+    .input r
+    s(x, y, x {op} y) :- r(x), r(y).
+    """
+    finite = [value for value in EDGES[kind] if not isinstance(value, float) or abs(value) < 1e10]
+    with deltafix.connect(text) as db:
+        with db.transaction() as tx:
+            tx.insert("r", [(value,) for value in finite])
+        expected = evaluate(db.program, {"r": {(value,) for value in finite}})
+        assert set(db.rows("s")) == expected["s"]
+        with db.transaction() as tx:
+            tx.delete("r", [(finite[1],)])
+        expected = evaluate(db.program, {"r": {(v,) for v in finite if v != finite[1]}})
+        assert set(db.rows("s")) == expected["s"]
+
+
+def test_goals_are_read_like_programs() -> None:
+    text = '.decl r(x: number, y: symbol)\nr(-1, "a"). r(2, "b")'  + "."
+    with deltafix.connect(text) as db:
+        assert db.query("r(X, Y)") == [(-1, "a"), (2, "b")]
+        assert db.query('r(_, "b").') == [(2, "b")]
+        assert db.query("r(-1, Y)") == [(-1, "a")]
+        assert db.query('r(2, "nobody")') == []
+        with pytest.raises(deltafix.DeltafixError, match="expected"):
+            db.query("r(1,")
+        with pytest.raises(deltafix.DeltafixError, match="column"):
+            db.query("r(1)")
+        with pytest.raises(deltafix.DeltafixError, match="unknown relation"):
+            db.query("q(1)")
