@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["dead_code", "extract_with_spark"]
 
 _FOUND = 1  # exit code: dead symbols were reported
-_LOOK_SECONDS = 0.5
+_LOOK_SECONDS = 0.3
 
 
 def dead_code(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -113,6 +114,21 @@ def test_dead_symbols_give_exit_code_one_and_none_gives_zero(tree: Path, run: Ca
     assert "\x1b" not in out
     (tree / "lib.py").write_text("def f(): ...")
     assert run(tree, "--local")[0] == 0
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_terminal_sees_progress_unless_it_wants_quiet(
+    tree: Path, run: Callable, monkeypatch: pytest.MonkeyPatch, quiet: bool
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    shown = Terminal()
+    monkeypatch.setattr("sys.stderr", shown)
+    code, out, _ = run(tree, "--local", *(["--quiet"] if quiet else []))
+    assert (code, len(out.splitlines())) == (1, 2)
+    assert ("extracting 2 files" in shown.getvalue()) is not quiet
 
 
 def test_json_is_one_document_that_says_the_same(tree: Path, run: Callable) -> None:

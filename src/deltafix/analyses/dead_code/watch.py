@@ -1,8 +1,8 @@
 """Watching a tree: look, compare, extract what changed, update, tell.
 
 Invariant: one call of `poll` is one look; nothing sleeps or loops here but `watch`, whose waiting
-is handed in. A look costs one stat per file (about 10 ms for 1,000 files), so half a second
-between looks leaves the promise of two seconds to the extraction.
+is handed in. A look costs one stat per file (15 ms for 514 files, measured), so a third of a second
+between looks leaves most of the promised two seconds to the extraction.
 """
 
 from __future__ import annotations
