@@ -1,0 +1,78 @@
+"""A reducer as a StatefulProcessor, on Spark's desk tester: no JVM, the real processor."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from pyspark.sql import Row
+from pyspark.sql.streaming import TwsTester
+
+from deltafix.errors import MissingRowError
+from deltafix.reactive import Count, Mean, Median, Min, Sum, Union, enriched, product
+from deltafix.spark.processor import ReducerProcessor
+
+REDUCERS = (
+    Sum(),
+    Count(),
+    Mean(),
+    Min(),
+    Min(partial=True),
+    Median(),
+    product(Sum(), Min(partial=True)),
+    enriched(Union(), lambda bag: bag.total),
+)
+
+
+def _send(tester, key, *rows):
+    given = [Row(value=value, sign=sign) for value, sign in rows]
+    return [(row.key, row.value, row.sign) for row in tester.test(key, given)]
+
+
+def test_signed_rows_give_signed_results():
+    tester = TwsTester(ReducerProcessor(Sum(), value_type="long"))
+    assert _send(tester, "a", (3, 1), (5, 1), (7, 1)) == [("a", 15, 1)]
+    assert _send(tester, "a", (5, -1), (2, 1)) == [("a", 15, -1), ("a", 12, 1)]
+    assert _send(tester, "b", (1, 1), (1, -1)) == []
+    assert _send(tester, "a", (2, 1), (2, -1)) == []
+    assert _send(tester, "a", (3, -1), (7, -1), (2, -1)) == [("a", 12, -1)]
+
+
+@pytest.mark.parametrize("reducer", REDUCERS, ids=lambda reducer: reducer.name)
+def test_oracle_results_equal_a_fold_of_what_is_held(reducer):
+    chance = random.Random(5)  # noqa: S311  test data
+    tester = TwsTester(ReducerProcessor(reducer, value_type="double"))
+    held, shown = [], {}
+    for _ in range(40):
+        rows = []
+        for _ in range(chance.randint(1, 4)):
+            if held and chance.random() < 0.45:
+                rows.append((held.pop(chance.randrange(len(held))), -1))
+            else:
+                held.append(chance.choice([0.1, 1e16, 2.0, -3.5]))
+                rows.append((held[-1], 1))
+        for _, value, sign in _send(tester, "k", *rows):
+            shown[value] = shown.get(value, 0) + sign
+        counts = {value: held.count(value) for value in held}
+        wanted = {reducer.finish(reducer.fold(counts)): 1} if held else {}
+        assert {value: count for value, count in shown.items() if count} == wanted
+
+
+def test_only_what_needs_the_values_keeps_them():
+    plain = TwsTester(ReducerProcessor(Sum(), value_type="long"))
+    _send(plain, "k", (3, 1), (0.5, 1))
+    assert plain.peekValueState("accumulator", "k")[1] == 2
+    partial = TwsTester(ReducerProcessor(Min(partial=True), value_type="long"))
+    _send(partial, "k", (3, 1), (5, 1))
+    assert dict(partial.peekMapState("values", "k")) == {(3,): (1,), (5,): (1,)}
+    assert _send(partial, "k", (3, -1)) == [("k", 3, -1), ("k", 5, 1)]
+
+
+def test_deletes_of_what_is_absent_fail():
+    plain = TwsTester(ReducerProcessor(Sum(), value_type="long"))
+    with pytest.raises(MissingRowError, match="more left than came"):
+        _send(plain, "k", (3, -1))
+    partial = TwsTester(ReducerProcessor(Min(partial=True), value_type="long"))
+    _send(partial, "k", (3, 1))
+    with pytest.raises(MissingRowError, match="5 at key 'k'"):
+        _send(partial, "k", (5, -1))
