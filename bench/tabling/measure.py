@@ -6,6 +6,7 @@ is only worth printing for the right answer. Times are wall-clock seconds of the
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import time
 from collections.abc import Iterable
@@ -53,6 +54,7 @@ class Record:
     calls: int = 0
     table_answers: int = 0
     counters: dict[str, int] = field(default_factory=dict)
+    visited: dict[str, int] = field(default_factory=dict)
     note: str = ""
 
     @property
@@ -81,16 +83,21 @@ def run_strategy(experiment: Experiment, strategy: Any, edits: int | None = None
             pass
     scratch = time.perf_counter() - start
     total = Counters()
+    visited: dict[str, int] = {}
+    gc.freeze()  # the tables live on: a full collection per few thousand events would only walk them
     script = experiment.edits[:edits]
     start = time.perf_counter()
     for edit in script:
         tables.update(insert=edit.insert, delete=edit.delete)
         total.add(tables.last)
+        for name, count in tables.visited.items():
+            visited[name] = visited.get(name, 0) + count
     seconds = time.perf_counter() - start
+    gc.unfreeze()
     found = answers_hash(str(s) for goal in experiment.goals for s in tables.query(goal))
     return Record(
         experiment.name, experiment.size, strategy, scratch, seconds, len(script), found,
-        tables.calls, tables.answers, asdict(total),
+        tables.calls, tables.answers, asdict(total), visited,
     )  # fmt: skip
 
 
@@ -109,6 +116,4 @@ def run_kernel(experiment: Experiment, edits: int | None = None) -> Record:
         opened.update(insert=edit.insert, delete=edit.delete)
     seconds = time.perf_counter() - start
     found = answers_hash(str(s) for goal in experiment.goals for s in opened.query(goal))
-    return Record(
-        experiment.name, experiment.size, "kernel", scratch, seconds, len(script), found
-    )
+    return Record(experiment.name, experiment.size, "kernel", scratch, seconds, len(script), found)

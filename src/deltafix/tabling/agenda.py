@@ -44,9 +44,6 @@ class Event:
         self.consumer = consumer
         self.state = READY
 
-    def __lt__(self, other: Event) -> bool:
-        return self.key < other.key
-
     @property
     def ordinal(self) -> int:
         """The paper's ordinal of the event."""
@@ -160,7 +157,7 @@ class Agenda:
         if consumer.marks or (local and answer is not None and answer.marked):
             event.state = DELAYED
         else:
-            heappush(component.heap, event)
+            heappush(component.heap, (event.key, event))
         if self.trace is not None:
             self.trace.scheduled(event, component)
 
@@ -188,7 +185,7 @@ class Agenda:
             self.pending.setdefault(consumer, []).append(again)
             if type(premise) is Answer and premise.generator.component is component:
                 self.pending.setdefault(premise, []).append(again)
-            heappush(component.heap, again)
+            heappush(component.heap, (again.key, again))
             self.open(component)
             if self.trace is not None:
                 self.trace.moved(event, "ready", again)
@@ -204,7 +201,7 @@ class Agenda:
         self.number += 1
         event = Event(kind, answer.rank // LEVEL, self.number, answer, None)
         due[answer] = event
-        heappush(component.heap, event)
+        heappush(component.heap, (event.key, event))
         self.open(component)
         if self.trace is not None:
             self.trace.scheduled(event, component)
@@ -221,7 +218,7 @@ class Agenda:
         """The first ready event of a component."""
         heap = component.heap
         while heap:
-            event = heappop(heap)
+            event = heappop(heap)[1]
             if event.state == READY:
                 event.state = DONE
                 if event.kind != CONSUME:
@@ -232,7 +229,7 @@ class Agenda:
 
     def waiting(self, component: Component) -> Iterator[Event]:
         """The ready events of a component, in order; for the trace and for tests."""
-        yield from sorted(e for e in component.heap if e.state == READY)
+        yield from (e for _, e in sorted(component.heap) if e.state == READY)
 
 
 def gather(keeper: Component, parts: list[Component]) -> None:

@@ -39,7 +39,8 @@ class Component:
         self.members: dict[Generator, None] = {}
         self.callees: dict[Component, None] = {}
         self.callers: dict[Component, None] = {}
-        self.heap: list[Event] = []
+        self.heap: list[tuple[tuple[int, ...], Event]] = []
+        """Keys are unique, so a comparison never reaches the event."""
         self.fifo: deque[tuple[Premise, Any]] = deque()
         self.marked: dict[Answer, None] = {}
         self.open = False

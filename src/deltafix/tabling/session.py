@@ -123,6 +123,8 @@ class Tables:
         self.total = Counters()
         self.changed: tuple[list[Clause], list[Clause]] = ([], [])
         """The clauses the last update really inserted and deleted."""
+        self.visited: dict[str, int] = {}
+        """Calls the last update visited, by predicate: `{"r/2": 3}`."""
         agenda = Agenda()
         self._forest = Forest(
             self.program, CallGraph(agenda.reopen), agenda, Budget(max_answers, timeout)
@@ -282,6 +284,7 @@ class Tables:
                     self._from_scratch(inserts, leaving)
                 else:
                     apply(forest, inserts, leaving, chosen)
+                self.visited = _by_predicate(forest.visited)
                 if chosen == "scratch":
                     return TablesDelta(self._compare(before), counters)
                 return TablesDelta(self._changes(), counters)
@@ -466,6 +469,14 @@ class Tables:
         if strategy not in STRATEGIES:
             msg = f"strategy {strategy!r} is none of {', '.join(STRATEGIES)}"
             raise ValueError(msg)
+
+
+def _by_predicate(generators: Iterable[Generator]) -> dict[str, int]:
+    out: dict[str, int] = {}
+    for generator in generators:
+        name = "{}/{}".format(*generator.predicate.key)
+        out[name] = out.get(name, 0) + 1
+    return out
 
 
 def _solution(goal: Goal, answer: Answer) -> Solution:

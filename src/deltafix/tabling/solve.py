@@ -28,6 +28,7 @@ from deltafix.tabling.table import (
     rank_of,
 )
 from deltafix.tabling.terms import Term
+from deltafix.tabling.truth import exists
 from deltafix.tabling.unify import Row, instantiate, is_plain, match, unify, unify_pair
 
 __all__ = ["call", "consume", "resolve_goal"]
@@ -228,6 +229,8 @@ def _negate(
         raise UnsafeNegationError(rule.clause.render(found), [found])
     generator = call(forest, predicate, args, consumer.generator)
     consumer.source = generator
+    if not generator.negations:  # nobody asked before: its sweeps left this alone
+        forest.set(generator, "settled", exists(generator))
     forest.put(generator.negations, consumer)
     forest.put(generator.component.negated, generator)
     connect(forest, consumer.generator, generator)
