@@ -129,35 +129,38 @@ def told(watcher: Watcher) -> tuple[Change, float]:
 # -- choosing what to edit ------------------------------------------------------------------------
 
 
-def supports(job: DeadCode) -> dict[str, set[str]]:
-    """For each living symbol the living symbols that keep it alive, itself excluded.
+Supports = dict[str, set[tuple[str, str]]]
+"""symbol -> (user, how): every living user that keeps it alive, and in which way."""
 
-    Roots and members whose name living code mentions get the support "*", which nothing removes.
-    """
+FOREVER = ("*", "root or attribute name")  # a support that removing one symbol does not take away
+
+
+def supports(job: DeadCode) -> Supports:
+    """What keeps each living symbol alive, itself and what is inside it excluded."""
     alive = {row[0] for row in job.rows("alive")}
     wanted = {row[0] for row in job.rows("wanted")}
-    found: dict[str, set[str]] = defaultdict(set)
+    found: Supports = defaultdict(set)
     for symbol, _ in job.rows("root"):
-        found[symbol].add("*")
+        found[symbol].add(FOREVER)
     for symbol, owner, name in job.rows("named"):
         if name in wanted and owner in alive:
-            found[symbol].add("*")
-    for user, symbol, _ in job.rows("link"):
+            found[symbol].add(FOREVER)
+    for user, symbol, how in job.rows("link"):
         if user in alive and not user.startswith((f"{symbol}.", f"{symbol}:")) and user != symbol:
-            found[symbol].add(user)
+            found[symbol].add((user, how))
     return found
 
 
-def falls_with(lost: set[str], found: dict[str, set[str]]) -> set[str]:
+def falls_with(lost: set[str], found: Supports) -> set[str]:
     """The symbols that lose every support when those in `lost` go, directly or in turn."""
     users: dict[str, set[str]] = defaultdict(set)
     for symbol, by in found.items():
-        for user in by:
+        for user, _ in by:
             users[user].add(symbol)
     fallen, front = set(lost), set(lost)
     while front:
         near = {symbol for user in front for symbol in users[user]} - fallen
-        front = {symbol for symbol in near if found[symbol] <= fallen}
+        front = {symbol for symbol in near if all(user in fallen for user, _ in found[symbol])}
         fallen |= front
     return fallen - lost
 
@@ -170,13 +173,12 @@ def remove_a_call(tree: Tree, job: DeadCode) -> tuple[str, str, str]:
     found = supports(job)
     paths = {place.symbol: path for path in job.paths for place in job.places(path)}
     kinds = dict(job.rows("symbol"))
-    lonely = [
-        (symbol, next(iter(by)))
-        for symbol, by in found.items()
-        if kinds.get(symbol) == "function" and len(by) == 1 and "*" not in by
-    ]
-    lonely = [(s, u) for s, u in lonely if ":" in u and paths.get(s) == paths.get(u)]
-    lonely = [(s, u) for s, u in lonely if "<locals>" not in s]
+    lonely = []
+    for symbol, by in found.items():
+        if kinds.get(symbol) == "function" and "<locals>" not in symbol and len(by) == 1:
+            user, how = next(iter(by))
+            if how == "refers to" and ":" in user and paths.get(symbol) == paths.get(user):
+                lonely.append((symbol, user))
     ranked = sorted(lonely, key=lambda pair: (-len(falls_with({pair[0]}, found)), pair))
     for symbol, user in ranked:
         path = tree.root / paths[symbol]
