@@ -42,6 +42,10 @@ class _KeptOrder(WellFormed[Any, "Ordered[Any]", R], Generic[R]):
     def remove(self, acc: Ordered[Any], value: Any) -> Ordered[Any]:
         return acc.discard(value if self._sort_key is None else self._sort_key(value))
 
+    def swap(self, acc: Ordered[Any], gone: Any, come: Any) -> Ordered[Any]:
+        read = self._sort_key
+        return acc.replace(gone, come) if read is None else acc.replace(read(gone), read(come))
+
     def apply(self, acc: Ordered[Any], changes: Mapping[Any, int]) -> Ordered[Any]:
         read = self._sort_key
         for value, count in changes.items():

@@ -235,6 +235,17 @@ def splitting_changes_nothing(trial: _Trial, values: _Values) -> None:
     if at_once is None:
         trial.recomputations += 1
         return
+    if len(values) == 2:  # one value in the place of another has a way of its own
+        swapped = trial.reducer.swap(start, old[0], new[0])
+        if swapped is not None:
+            trial.expect(
+                swapped,
+                wanted,
+                lambda got, right: (
+                    f"{_added(old)}putting {new[0]!r} in its place gives {got}; "
+                    f"recomputing gives {right}"
+                ),
+            )
     trial.expect(
         at_once,
         wanted,

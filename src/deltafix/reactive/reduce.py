@@ -146,16 +146,17 @@ class Reduce(Leaf):
         else:
             size, acc, before = old
         try:
-            if gone is not ABSENT:
-                size -= 1
-                if not size and come is ABSENT:
-                    del entries[key]
-                    return old, before, ABSENT
-                acc = reducer.remove(acc, gone)
-            if come is not ABSENT:
+            if gone is ABSENT:
                 size += 1
-                if acc is not None:
-                    acc = reducer.add(acc, come)
+                acc = reducer.add(acc, come)
+            elif come is not ABSENT:
+                acc = reducer.swap(acc, gone, come)
+            elif size == 1:
+                del entries[key]
+                return old, before, ABSENT
+            else:
+                size -= 1
+                acc = reducer.remove(acc, gone)
             if acc is None:
                 acc = self._again(key)
             result = reducer.finish(acc) if self._finishes else acc

@@ -38,6 +38,10 @@ def test_agree_ordered_with_a_sorted_list(steps):
     assert [ordered[place] for place in range(len(held))] == held
     assert ordered.first(5) == held[:5]
     assert ordered.last(5) == held[::-1][:5]
+    for old in held[:: max(len(held) // 5, 1)]:
+        replaced = ordered.replace(old, 30)
+        replaced.check_invariants()
+        assert replaced == ordered.discard(old).add(30)
 
 
 def test_ordered_grows_into_a_tree_and_back():
@@ -61,6 +65,10 @@ def test_ordered_refuses_what_has_no_place_or_is_not_there():
         Ordered([1.0, math.nan])
     with pytest.raises(KeyError):
         Ordered([1, 2]).discard(3)
+    with pytest.raises(KeyError):
+        Ordered([1, 2]).replace(3, 1)
+    with pytest.raises(ValueError, match="nan"):
+        Ordered([1.0, 2.0]).replace(1.0, math.nan)
     with pytest.raises(KeyError):
         Ordered(range(500)).discard(500)
     with pytest.raises(TypeError):
