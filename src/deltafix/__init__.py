@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from deltafix.facts.delta import Delta, RelationDelta
     from deltafix.facts.schema import Column, Schema
     from deltafix.reactive.collection import Collection
+    from deltafix.reactive.laws import check_reducer
     from deltafix.rules.dsl import vars
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "RelationDelta",
     "Schema",
     "Transaction",
+    "check_reducer",
     "connect",
     "vars",
 ]
@@ -54,6 +56,7 @@ _HOME: Final = {
     "RelationDelta": "deltafix.facts.delta",
     "Schema": "deltafix.facts.schema",
     "Transaction": "deltafix.engine.transaction",
+    "check_reducer": "deltafix.reactive.laws",
     "connect": "deltafix.engine.database",
     "vars": "deltafix.rules.dsl",
 }
