@@ -102,7 +102,7 @@ def drive(session: Session, workload: Workload, outcome: Outcome, deadline: floa
         if evaluate:
             outcome.timed.append(epoch)
             outcome.epochs.append(seconds)
-        counted = session.counters()
+        counted = session.counters() if evaluate else None
         if counted is not None:
             outcome.touched.append(counted[0])
             outcome.changed.append(counted[1])
