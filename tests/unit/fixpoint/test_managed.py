@@ -208,14 +208,14 @@ def test_growth_is_bounded_on_request_and_the_setting_is_named() -> None:
 
 
 def test_cutting_the_end_of_a_long_chain_touches_only_the_end() -> None:
-    chain = np.stack([np.arange(50_000), np.arange(1, 50_001)], axis=1)
+    chain = np.stack([np.arange(5_000), np.arange(1, 5_001)], axis=1)
     fixpoint = ManagedFixpoint([0], chain)
-    assert len(fixpoint) == 50_001
-    assert fixpoint.remove_step(49_990, 49_991).removed == frozenset(range(49_991, 50_001))
+    assert len(fixpoint) == 5_001
+    assert fixpoint.remove_step(4_990, 4_991).removed == frozenset(range(4_991, 5_001))
     report = fixpoint.last_report
     assert (report.retracted, report.revived) == (10, 0)
     assert report.derivations < 40
-    assert len(fixpoint.why(49_990)) == 49_991
+    assert len(fixpoint.why(4_990)) == 4_991
 
 
 def test_compact_forgets_elements_that_are_gone_and_keeps_the_rest() -> None:
