@@ -397,6 +397,7 @@ def test_entry_points_of_a_project_file() -> None:
         ("m.py", b"x = 1\n\xff\xfe", "utf-8"),
         ("m.py", b"\x00\x01\x02", "null bytes"),
         ("m.py", b"(" * 500 + b")" * 500, "parenthes"),
+        ("m.py", b"x = " + b"+".join([b"1"] * 20_000), "nested too deeply"),
         ("pyproject.toml", b"[project\n", "Expected ']'"),
         ("setup.cfg", b"no section\n", "no section headers"),
         ("pyproject.toml", b"\xff", "utf-8"),
