@@ -23,7 +23,15 @@ const follow = (target) => output((message) => {
 const graph = new D2({ initialFrontier: 0 })
 const input = graph.newInput()
 input.pipe(reduce((vs) => [[vs.reduce((a, [v, n]) => a + v * n, 0), 1]]), follow(sums))
-input.pipe(reduce((vs) => [[vs.reduce((a, [v]) => Math.min(a, v), Infinity), 1]]), follow(mins))
+const least = (vs) => {
+  // A value that left may still be listed beside its removal.
+  const held = new Map()
+  for (const [v, n] of vs) held.set(v, (held.get(v) ?? 0) + n)
+  let found = Infinity
+  for (const [v, n] of held) if (n > 0 && v < found) found = v
+  return [[found, 1]]
+}
+input.pipe(reduce(least), follow(mins))
 graph.finalize()
 let version = 0
 const commit = (rows) => {
