@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from deltafix.facts.schema import Column, Schema
     from deltafix.reactive.collection import Collection
     from deltafix.reactive.laws import check_reducer
-    from deltafix.rules.dsl import vars
+    from deltafix.rules.dsl import vars  # noqa: A004  `deltafix.vars` is the public spelling
 
 __all__ = [
     "Collection",

@@ -90,7 +90,7 @@ def test_oracle_every_pair_of_edits_on_three_nodes(text: str, view: str, judge) 
     pairs = [pair for pair in product(range(3), repeat=2) if pair[0] != pair[1]]
     with deltafix.connect(text) as db:
         present: set[tuple[int, int]] = set()
-        for step in range(1, 2 ** len(pairs)):
+        for step in range(1, 2 ** len(pairs) if not JIT_DISABLED else 12):
             toggle(db, pairs[(step & -step).bit_length() - 1], present)
             for first, second in product(pairs, repeat=2):
                 if first == second:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from tests.oracle import evaluate
+from tests.strategies import FEATURES, random_program, random_script, replay
 
 import deltafix
 from deltafix.engine.run import STRATEGIES
 from deltafix.errors import ProgramError
 from deltafix.kernel.jit import JIT_DISABLED
-from tests.oracle import evaluate
-from tests.strategies import FEATURES, random_program, random_script, replay
 
 RUNS = FEATURES - {"aggregates"}
 PROGRAMS = 2 if JIT_DISABLED else 12

@@ -1,0 +1,1 @@
+"""Databases: plans linked to the kernel, transactions in, deltas out, committed reads."""

@@ -7,6 +7,7 @@ zero and one NaN for floats. The table only grows; ids are never reused while th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -215,7 +216,7 @@ def _pattern(kind: BaseType, value: Value) -> int:
     """The 64-bit pattern of a number, unsigned or float, as a signed integer."""
     if kind == "float":
         number = float(value) + 0.0
-        return _NAN if number != number else int(np.float64(number).view(np.int64))
+        return _NAN if math.isnan(number) else int(np.float64(number).view(np.int64))
     return int(value) if int(value) < 1 << 63 else int(value) - (1 << 64)
 
 

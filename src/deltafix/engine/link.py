@@ -14,7 +14,7 @@ import numpy as np
 from deltafix.engine.codes import VALUE_TYPES, Codes
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
-from deltafix.plan.clause import Absent, Apply, Argument, Code, Compare, Match, Slot
+from deltafix.plan.clause import Absent, Apply, Argument, Clause, Code, Compare, Match, Slot
 from deltafix.plan.ir import Candidate, Check, Node, Plan, Stage, Variant
 
 __all__ = ["Linked", "link"]
@@ -58,7 +58,7 @@ def link(plan: Plan, arena: Arena, codes: Codes) -> Linked:
     return Linked(plan, ids, program, rules)
 
 
-def _clauses(stage: Stage) -> list[object]:
+def _clauses(stage: Stage) -> list[Clause]:
     return [v.clause for v in (*stage.const, *stage.lower, *stage.same)]
 
 

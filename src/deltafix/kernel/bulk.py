@@ -56,7 +56,7 @@ _MASK = 0xFFFFFFFF
 
 
 @kernel("v:Liii")
-def _sort_by_hash(L, cells, spare, n):  # type: ignore[no-untyped-def]
+def _sort_by_hash(L, cells, spare, n):
     """Sort `n` cells `hash << 32 | number` by their upper half: three passes of 11 bits."""
     counts = block(L, 4096) // 2
     source = cells
@@ -83,7 +83,7 @@ def _sort_by_hash(L, cells, spare, n):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:ALPiiii")
-def _mark_known(A, L, rows, r, n, cells, known):  # type: ignore[no-untyped-def]
+def _mark_known(A, L, rows, r, n, cells, known):
     """Note for each row given: 0 new, -1 an equal one stands earlier, -2 it is there already."""
     arity = L[L[RELS] + r * RSZ + R_ARITY]
     held = L[L[RELS] + r * RSZ + R_PKUSED] > 0
@@ -112,7 +112,7 @@ def _mark_known(A, L, rows, r, n, cells, known):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:Liiii")
-def _fill_keys(L, r, n, cells, known):  # type: ignore[no-untyped-def]
+def _fill_keys(L, r, n, cells, known):
     """Enter the created rows into the key table, in hash order. Room was made."""
     rb = L[RELS] + r * RSZ
     base = L[rb + R_PK]
@@ -133,7 +133,7 @@ def _fill_keys(L, r, n, cells, known):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:ALiiii")
-def _fill_index(A, L, x, n, cells, spare):  # type: ignore[no-untyped-def]
+def _fill_index(A, L, x, n, cells, spare):
     """Enter the rows in `cells` (row numbers in the lower halves) into an empty index."""
     xb = L[IDXS] + x * XSZ
     rb = L[RELS] + L[xb + X_REL] * RSZ
@@ -198,7 +198,7 @@ def _fill_index(A, L, x, n, cells, spare):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:ALPiii")
-def bulk_rows(A, L, rows, r, n, known):  # type: ignore[no-untyped-def]
+def bulk_rows(A, L, rows, r, n, known):
     """Give `n` rows to relation `r`, of which few are there yet. Returns how many were created.
 
     Leaves in the cells at `known` what became of each row: its number if created, -1 if an equal

@@ -39,6 +39,7 @@ from deltafix.kernel.layout import (
     N_RELS,
     NOW,
     PENDING,
+    QUOTA,
     R_ARITY,
     R_CHANGED,
     R_NOW,
@@ -52,6 +53,8 @@ from deltafix.kernel.layout import (
     RANK_SHIFT,
     RELS,
     RSZ,
+    S_STRATUM,
+    SLICE,
     SUPPORT,
     SYM,
     T_SYMBOL,
@@ -59,9 +62,6 @@ from deltafix.kernel.layout import (
     USED,
     WAS,
     J,
-    QUOTA,
-    S_STRATUM,
-    SLICE,
     Q,
 )
 from deltafix.kernel.memory import block, discard, free_row, new_row, push, room, row_room
@@ -75,7 +75,7 @@ _BULK = 4096
 
 
 @kernel("i:Lii", door=True)
-def intern(L, t, pattern):  # type: ignore[no-untyped-def]
+def intern(L, t, pattern):
     """Code of a 64-bit pattern of value type `t`; type symbol: append the entry to `SYM`."""
     if t == T_SYMBOL:
         push(L, SYM, pattern)
@@ -84,7 +84,7 @@ def intern(L, t, pattern):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:ALPiii")
-def _give(A, L, rows, r, i, h):  # type: ignore[no-untyped-def]
+def _give(A, L, rows, r, i, h):
     """Give row `i` of a flat table (hash `h`). 1 if it was not given before. Room was made."""
     rb = L[RELS] + r * RSZ
     o = i * L[rb + R_ARITY]
@@ -111,7 +111,7 @@ def _give(A, L, rows, r, i, h):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:ALPii", door=True)
-def insert_rows(A, L, rows, r, n):  # type: ignore[no-untyped-def]
+def insert_rows(A, L, rows, r, n):
     """Give `n` rows (flat codes) to relation `r`. Returns how many were not given before.
 
     A batch that at least doubles the relation goes through `bulk`.
@@ -140,7 +140,7 @@ def insert_rows(A, L, rows, r, n):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:ALPii", door=True)
-def delete_rows(A, L, rows, r, n):  # type: ignore[no-untyped-def]
+def delete_rows(A, L, rows, r, n):
     """Take `n` given rows from relation `r`: how many were given; see `missing_row` first."""
     rb = L[RELS] + r * RSZ
     arity = L[rb + R_ARITY]
@@ -164,7 +164,7 @@ def delete_rows(A, L, rows, r, n):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:ALPiii", door=True)
-def lookup(A, L, rows, r, i, mask):  # type: ignore[no-untyped-def]
+def lookup(A, L, rows, r, i, mask):
     """Row number of row `i` of a flat table if its flags include `mask`, else -1."""
     rb = L[RELS] + r * RSZ
     arity = L[rb + R_ARITY]
@@ -176,7 +176,7 @@ def lookup(A, L, rows, r, i, mask):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:ALii")
-def _drop(A, L, r, row):  # type: ignore[no-untyped-def]
+def _drop(A, L, r, row):
     """Take a row out of every table and free it."""
     rb = L[RELS] + r * RSZ
     unindex_row(A, L, r, row)
@@ -186,7 +186,7 @@ def _drop(A, L, r, row):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:ALi")
-def _commit_row(A, L, value):  # type: ignore[no-untyped-def]
+def _commit_row(A, L, value):
     """Settle one touched row: NOW becomes WAS, a row that holds no more is dropped."""
     r = value >> 32
     row = value & 0xFFFFFFFF
@@ -211,7 +211,7 @@ def _commit_row(A, L, value):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:L")
-def _clear(L):  # type: ignore[no-untyped-def]
+def _clear(L):
     """Empty journal, queue, heap and change lists: the next epoch starts from here."""
     L[J + 1] = 0
     L[Q + 1] = 0
@@ -225,7 +225,7 @@ def _clear(L):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:AL", door=True)
-def commit(A, L):  # type: ignore[no-untyped-def]
+def commit(A, L):
     """Make the working state the committed one; DELTA lists the net changes. O(touched)."""
     L[DELTA + 1] = 0
     for e in range(0, L[J + 1], 3):
@@ -236,7 +236,7 @@ def commit(A, L):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:AL", door=True)
-def rollback(A, L):  # type: ignore[no-untyped-def]
+def rollback(A, L):
     """Put back every journaled row and drop every created one. O(touched)."""
     for e in range(0, L[J + 1], 3):
         value = L[L[J] + e]
@@ -246,8 +246,6 @@ def rollback(A, L):  # type: ignore[no-untyped-def]
         at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
         word = L[at >> 1]
         old = L[L[J] + e + 1]
-        if not (old & WAS) and not (word & NOW) and not (word & USED):
-            continue
         L[rb + R_NOW] += (1 if old & NOW else 0) - (1 if word & NOW else 0)
         L[at >> 1] = old | (word & INDEXED)
         A[at + SUPPORT] = L[L[J] + e + 2]
@@ -271,7 +269,7 @@ def rollback(A, L):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:ALPi", door=True)
-def copy_changes(A, L, out, width):  # type: ignore[no-untyped-def]
+def copy_changes(A, L, out, width):
     """Copy the columns of the rows in DELTA to `out`, `width` codes a row."""
     for e in range(L[DELTA + 1]):
         value = L[L[DELTA] + e]

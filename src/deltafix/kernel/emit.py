@@ -61,7 +61,7 @@ __all__ = ["flush", "touch"]
 
 
 @kernel("v:ALii")
-def touch(A, L, r, row):  # type: ignore[no-untyped-def]
+def touch(A, L, r, row):
     """Journal a row's flags, rank and support before its first change in the epoch."""
     rb = L[RELS] + r * RSZ
     at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
@@ -78,7 +78,7 @@ def touch(A, L, r, row):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:ALii")
-def _lose(A, L, e, r):  # type: ignore[no-untyped-def]
+def _lose(A, L, e, r):
     """Entry `e`: a derivation of its head has gone. At support 0 the head is a suspect."""
     row = key_find(A, L, A, r, EMIT + e * L[L[RELS] + r * RSZ + R_ARITY], L[EMIT_CELLS + 2 * e])
     if row < 0:
@@ -103,7 +103,7 @@ def _lose(A, L, e, r):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:ALiii")
-def _gain(A, L, e, r, mode):  # type: ignore[no-untyped-def]
+def _gain(A, L, e, r, mode):
     """Entry `e`: a derivation of its head now holds. An absent head is created and queued."""
     rb = L[RELS] + r * RSZ
     o = EMIT + e * L[rb + R_ARITY]
@@ -145,7 +145,7 @@ def _gain(A, L, e, r, mode):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:ALii")
-def _offer(A, L, e, r):  # type: ignore[no-untyped-def]
+def _offer(A, L, e, r):
     """Entry `e`: its body holds again. A head that holds gains; one in limbo gets a try."""
     rb = L[RELS] + r * RSZ
     row = key_find(A, L, A, r, EMIT + e * L[rb + R_ARITY], L[EMIT_CELLS + 2 * e])
@@ -164,7 +164,7 @@ def _offer(A, L, e, r):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:ALiii")
-def flush(A, L, r, rule, mode):  # type: ignore[no-untyped-def]
+def flush(A, L, r, rule, mode):
     """Apply the block of emitted heads of relation `r`, all derived by `rule`, and empty it."""
     n = L[EMITTED]
     L[C_DERIVATIONS] += n

@@ -18,7 +18,7 @@ LATE = 1 << 61
 
 
 @kernel("v:Liibi")
-def heap_push(L, rank, kind, late, value):  # type: ignore[no-untyped-def]
+def heap_push(L, rank, kind, late, value):
     """Enter a value. O(log n)."""
     key = (rank + 1) * 2 + kind
     if late:
@@ -39,7 +39,7 @@ def heap_push(L, rank, kind, late, value):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:L")
-def heap_pop(L):  # type: ignore[no-untyped-def]
+def heap_pop(L):
     """Drop the entry with the lowest key, which lies in the first two cells. O(log n)."""
     base = L[HEAP]
     L[HEAP + 1] -= 2

@@ -61,7 +61,7 @@ __all__ = [
 
 
 @kernel("i:Aii")
-def hash_words(A, o, n):  # type: ignore[no-untyped-def]
+def hash_words(A, o, n):
     """31-bit hash of `n` words at `o`. Products stay below 2**63: plain Python agrees."""
     h = np.int64(n) + 1
     for k in range(n):
@@ -73,7 +73,7 @@ def hash_words(A, o, n):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:ALPiii")
-def key_find(A, L, K, r, o, h):  # type: ignore[no-untyped-def]
+def key_find(A, L, K, r, o, h):
     """The row of `r` whose columns equal the words of `K` at `o` (hash `h`), or -1."""
     rb = L[RELS] + r * RSZ
     base = L[rb + R_PK]
@@ -100,7 +100,7 @@ def key_find(A, L, K, r, o, h):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:Lii")
-def key_reserve(L, r, n):  # type: ignore[no-untyped-def]
+def key_reserve(L, r, n):
     """Make the key table of `r` large enough for `n` more rows at a load of at most 0.8."""
     rb = L[RELS] + r * RSZ
     cap = L[rb + R_PKCAP]
@@ -125,7 +125,7 @@ def key_reserve(L, r, n):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:Liii")
-def key_insert(L, r, row, h):  # type: ignore[no-untyped-def]
+def key_insert(L, r, row, h):
     """Enter a row that is known to be absent; room was made by `key_reserve`."""
     rb = L[RELS] + r * RSZ
     base = L[rb + R_PK]
@@ -140,7 +140,7 @@ def key_insert(L, r, row, h):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:Liii")
-def key_remove(L, r, row, h):  # type: ignore[no-untyped-def]
+def key_remove(L, r, row, h):
     """Take a row out of the key table and shift its followers back."""
     rb = L[RELS] + r * RSZ
     base = L[rb + R_PK]
@@ -168,13 +168,13 @@ def key_remove(L, r, row, h):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:Li")
-def bucket_start(L, ref):  # type: ignore[no-untyped-def]
+def bucket_start(L, ref):
     """First word of a bucket, from its reference (units of four words)."""
     return L[BUCKETS] + ref * 4
 
 
 @kernel("i:ALi")
-def bucket_take(A, L, c):  # type: ignore[no-untyped-def]
+def bucket_take(A, L, c):
     """A free bucket of class `c` (2 << c rows), as a reference."""
     ref = L[BUCKET_FREE + c] - 1
     if ref >= 0:
@@ -197,14 +197,14 @@ def bucket_take(A, L, c):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:ALii")
-def bucket_give(A, L, ref, c):  # type: ignore[no-untyped-def]
+def bucket_give(A, L, ref, c):
     """Put a bucket back on the free list of its class."""
     A[bucket_start(L, ref)] = L[BUCKET_FREE + c]
     L[BUCKET_FREE + c] = ref + 1
 
 
 @kernel("i:ALiii")
-def idx_find(A, L, x, o, h):  # type: ignore[no-untyped-def]
+def idx_find(A, L, x, o, h):
     """Cell of the slot of index `x` whose key equals the words at `o` (hash `h`), or -1."""
     xb = L[IDXS] + x * XSZ
     base = L[xb + X_SLOTS]
@@ -234,7 +234,7 @@ def idx_find(A, L, x, o, h):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:Li")
-def idx_reserve(L, x):  # type: ignore[no-untyped-def]
+def idx_reserve(L, x):
     """Make room for one more key in index `x` at a load of at most 0.75."""
     xb = L[IDXS] + x * XSZ
     cap = L[xb + X_CAP]
@@ -259,7 +259,7 @@ def idx_reserve(L, x):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:ALii")
-def idx_key(A, L, x, at):  # type: ignore[no-untyped-def]
+def idx_key(A, L, x, at):
     """Gather the key columns of the row at word `at` into KEY2; returns their hash."""
     xb = L[IDXS] + x * XSZ
     n = L[xb + X_NKEY]
@@ -270,7 +270,7 @@ def idx_key(A, L, x, at):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:ALii")
-def idx_add(A, L, x, row):  # type: ignore[no-untyped-def]
+def idx_add(A, L, x, row):
     """Enter a row into index `x`. Amortised O(1)."""
     xb = L[IDXS] + x * XSZ
     rb = L[RELS] + L[xb + X_REL] * RSZ
@@ -316,7 +316,7 @@ def idx_add(A, L, x, row):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:ALii")
-def idx_remove(A, L, x, row):  # type: ignore[no-untyped-def]
+def idx_remove(A, L, x, row):
     """Take a row out of index `x`: the last row of its bucket moves into its place. O(1)."""
     xb = L[IDXS] + x * XSZ
     rb = L[RELS] + L[xb + X_REL] * RSZ
@@ -369,7 +369,7 @@ def idx_remove(A, L, x, row):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:ALii")
-def index_row(A, L, r, row):  # type: ignore[no-untyped-def]
+def index_row(A, L, r, row):
     """Enter a row into every secondary index of its relation, once."""
     rb = L[RELS] + r * RSZ
     cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
@@ -381,7 +381,7 @@ def index_row(A, L, r, row):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:ALii")
-def unindex_row(A, L, r, row):  # type: ignore[no-untyped-def]
+def unindex_row(A, L, r, row):
     """Take a row out of every secondary index of its relation, if it is in them."""
     rb = L[RELS] + r * RSZ
     cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1

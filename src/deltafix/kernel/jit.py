@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+import numpy as np
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -58,13 +59,15 @@ def kernel(
 
 
 if JIT_DISABLED:
+    # Wrap-around is the kernel's arithmetic; numpy's scalars would warn about each.
+    np.seterr(over="ignore")
 
     def prefetch(array: Any, index: int) -> None:
         """Plain-Python stand-in: a hint has no effect on results."""
 
 else:
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
         """Ask for the cache line of `array[index]`; a hint, never a fault, no result.
 
@@ -96,13 +99,15 @@ def cache_folder() -> Path:
 
     Numba checks only a function's own file, but a cached function contains what it calls: a
     change in `heap` would leave the old heap inside a cached `join` (it did, once). So the folder
-    is named by a hash over all kernel sources, and folders of other hashes are removed. It lies
+    is named by a hash over all kernel sources (and
+    whether bounds are checked), and folders of other hashes are removed. It lies
     under NUMBA_CACHE_DIR, else beside the sources, else (not writable) in the user's cache.
     """
     here = Path(__file__).parent
     digest = hashlib.sha256()
     for source in sorted(here.glob("*.py")):
         digest.update(source.read_bytes())
+    digest.update(str(numba.config.BOUNDSCHECK).encode())
     name = f"kernel-{digest.hexdigest()[:16]}"
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     base = Path(chosen) if chosen else here / "__pycache__"

@@ -85,7 +85,7 @@ _LEVEL = 8  # cells of a join level: candidate, kind, position, end, base, body 
 
 
 @kernel("i:ALPi")
-def _operand(A, L, P, p):  # type: ignore[no-untyped-def]
+def _operand(A, L, P, p):
     """The code behind an operand pair: a variable's binding or a constant."""
     if P[p] == O_VAR:
         return np.int64(A[L[VARS] + P[p + 1]])
@@ -93,7 +93,7 @@ def _operand(A, L, P, p):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:ALPii")
-def _gather(A, L, P, p, n):  # type: ignore[no-untyped-def]
+def _gather(A, L, P, p, n):
     """Put `n` operands into KEY; returns their hash."""
     for k in range(n):
         A[KEY + k] = _operand(A, L, P, p + 2 * k)
@@ -101,7 +101,7 @@ def _gather(A, L, P, p, n):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:ii")
-def _state_holds(flags, state):  # type: ignore[no-untyped-def]
+def _state_holds(flags, state):
     """Whether a row with these flags is in the state."""
     if state == STATE_UNION:
         return np.int64(1) if flags & 3 else np.int64(0)
@@ -109,7 +109,7 @@ def _state_holds(flags, state):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:ALPi")
-def _absent(A, L, P, c):  # type: ignore[no-untyped-def]
+def _absent(A, L, P, c):
     """Check `!relation(operands)`: 1 if the tuple is absent in the state the literal sees."""
     r = np.int64(P[c + 1])
     h = _gather(A, L, P, c + 4, P[c + 3])
@@ -125,7 +125,7 @@ def _absent(A, L, P, c):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:ALPi")
-def _check(A, L, P, c):  # type: ignore[no-untyped-def]
+def _check(A, L, P, c):
     """Run one check; 1 if it holds. CALL and MOVE may bind a variable."""
     op = P[c]
     if op == CHECK_COMPARE:
@@ -149,7 +149,7 @@ def _check(A, L, P, c):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:ALPiii")
-def _match(A, L, P, p, n, at):  # type: ignore[no-untyped-def]
+def _match(A, L, P, p, n, at):
     """Match columns of the row at word `at`: bind variables, compare the rest. 1 if it fits."""
     for k in range(n):
         value = A[at + COLS + P[p + 3 * k]]
@@ -166,7 +166,7 @@ def _match(A, L, P, p, n, at):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:ALPii")
-def _choose(A, L, P, node, level):  # type: ignore[no-untyped-def]
+def _choose(A, L, P, node, level):
     """Open join level `level` with the candidate literal that has the fewest rows.
 
     Returns 0 if some literal has none, so that the binding fails at once.
@@ -219,7 +219,7 @@ def _choose(A, L, P, node, level):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:ALPiii")
-def _next(A, L, P, level, m, mode):  # type: ignore[no-untyped-def]
+def _next(A, L, P, level, m, mode):
     """Advance a join level to its next fitting row. The body rank so far, or -2 at the end."""
     s = L[STACK] + level * _LEVEL
     c = L[s]
@@ -270,7 +270,7 @@ def _next(A, L, P, level, m, mode):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:ALPiii")
-def _emit(A, L, P, v, m, mode):  # type: ignore[no-untyped-def]
+def _emit(A, L, P, v, m, mode):
     """A binding is complete: put its head into the block, or note its rank for a query."""
     if mode == MODE_QUERY:
         if m < L[BEST]:
@@ -298,7 +298,7 @@ def _emit(A, L, P, v, m, mode):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:ALPiii")
-def run_variant(A, L, P, v, row, mode):  # type: ignore[no-untyped-def]
+def run_variant(A, L, P, v, row, mode):
     """Evaluate variant `v` for its trigger row (ignored where the variant has none).
 
     Stops early when `ERROR` is set. Cost: O(rows of the literals chosen); asserted through

@@ -121,7 +121,7 @@ __all__ = ["maintain"]
 
 
 @kernel("i:AL")
-def _tired(A, L):  # type: ignore[no-untyped-def]
+def _tired(A, L):
     """Whether the run must go back to its caller: quota used, budget passed, or cancelled."""
     if L[CANCEL] != 0 and L[ERROR] == 0:
         L[ERROR] = ERR_CANCEL
@@ -131,7 +131,7 @@ def _tired(A, L):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:LPi")
-def _idle_variant(L, P, v):  # type: ignore[no-untyped-def]
+def _idle_variant(L, P, v):
     """Whether a literal before the trigger has no row in MID, so that nothing can be found."""
     if L[S_BEFORE] != STATE_MID:
         return np.int64(0)
@@ -142,7 +142,7 @@ def _idle_variant(L, P, v):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:Liii")
-def _set_one(L, place, row, mode):  # type: ignore[no-untyped-def]
+def _set_one(L, place, row, mode):
     """Make one variant, whose offset stands at `place` of the program, the next task."""
     L[T_NEXT] = place
     L[T_LEFT] = 1
@@ -151,7 +151,7 @@ def _set_one(L, place, row, mode):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:LPiii")
-def _next_below(L, P, t, mode, added):  # type: ignore[no-untyped-def]
+def _next_below(L, P, t, mode, added):
     """Take the next change below as a task; `added` 1: one that makes derivations. 0: none."""
     n = np.int64(P[t + T_NLOWER])
     while L[S_ITEM] < n:
@@ -174,7 +174,7 @@ def _next_below(L, P, t, mode, added):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:ALPi")
-def _given_out(A, L, P, t):  # type: ignore[no-untyped-def]
+def _given_out(A, L, P, t):
     """Rows no longer given and without support become suspects (recursive strata)."""
     for k in range(P[t + T_NRELS]):
         r = np.int64(P[P[t + T_RELS] + k])
@@ -188,7 +188,7 @@ def _given_out(A, L, P, t):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:ALiii")
-def _queue(A, L, r, row, support):  # type: ignore[no-untyped-def]
+def _queue(A, L, r, row, support):
     """Queue an allocated row that does not hold yet, with the next rank."""
     touch(A, L, r, row)
     rb = L[RELS] + r * RSZ
@@ -200,7 +200,7 @@ def _queue(A, L, r, row, support):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:ALPi")
-def _given_in(A, L, P, t):  # type: ignore[no-untyped-def]
+def _given_in(A, L, P, t):
     """Rows newly given that do not hold are queued."""
     for k in range(P[t + T_NRELS]):
         r = np.int64(P[P[t + T_RELS] + k])
@@ -213,7 +213,7 @@ def _given_in(A, L, P, t):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:ALPi")
-def _next_created(A, L, P, t):  # type: ignore[no-untyped-def]
+def _next_created(A, L, P, t):
     """Take the next created fact off the queue: it becomes true. 0: the queue is empty."""
     while L[S_HEAD] < L[Q + 1]:
         value = L[L[Q] + L[S_HEAD]]
@@ -236,7 +236,7 @@ def _next_created(A, L, P, t):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:ALPi")
-def _wipe(A, L, P, t):  # type: ignore[no-untyped-def]
+def _wipe(A, L, P, t):
     """Forget every derived fact of the stratum; given ones are queued again."""
     L[HEAP + 1] = 0
     for k in range(P[t + T_NRELS]):
@@ -256,7 +256,7 @@ def _wipe(A, L, P, t):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:LPi")
-def _next_full(L, P, t):  # type: ignore[no-untyped-def]
+def _next_full(L, P, t):
     """Take the next row of a rule evaluated from scratch as a task. 0: all rules are done.
 
     A rule starts from the literal with the fewest rows.
@@ -286,7 +286,7 @@ def _next_full(L, P, t):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:ALPi")
-def _script(A, L, P, t):  # type: ignore[no-untyped-def]
+def _script(A, L, P, t):
     """Which phases stratum `t` needs in this epoch; 0: none, it is skipped."""
     edited = np.int64(0)
     holds = np.int64(0)
@@ -319,7 +319,7 @@ def _script(A, L, P, t):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:L")
-def _set_states(L):  # type: ignore[no-untyped-def]
+def _set_states(L):
     """Which states the literals below see in the phase that begins."""
     phase = L[S_PHASE] % 10
     strategy = L[STRATEGY]
@@ -342,7 +342,7 @@ def _set_states(L):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:ALPi")
-def _next_task(A, L, P, t):  # type: ignore[no-untyped-def]
+def _next_task(A, L, P, t):
     """Find the next task of the phase at hand. 0: the phase is over."""
     phase = L[S_PHASE] % 10
     if phase == GIVEN_OUT:
@@ -370,7 +370,7 @@ def _next_task(A, L, P, t):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:ALii")
-def _settle(A, L, r, row):  # type: ignore[no-untyped-def]
+def _settle(A, L, r, row):
     """End of a stratum for one of its rows: clear LIMBO; without recursion, support decides."""
     rb = L[RELS] + r * RSZ
     at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
@@ -389,7 +389,7 @@ def _settle(A, L, r, row):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:ALiii")
-def _list_change(A, L, r, row, keep):  # type: ignore[no-untyped-def]
+def _list_change(A, L, r, row, keep):
     """Put a row whose truth changed on its relation's list, once (LIMBO marks it)."""
     rb = L[RELS] + r * RSZ
     cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
@@ -401,7 +401,7 @@ def _list_change(A, L, r, row, keep):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:ALPi")
-def _finish(A, L, P, t):  # type: ignore[no-untyped-def]
+def _finish(A, L, P, t):
     """Settle the stratum's rows and list the changed ones for later strata."""
     for k in range(P[t + T_NRELS]):
         r = np.int64(P[P[t + T_RELS] + k])
@@ -433,7 +433,7 @@ def _finish(A, L, P, t):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:ALP")
-def _advance(A, L, P):  # type: ignore[no-untyped-def]
+def _advance(A, L, P):
     """Find the next task of the epoch: GO, or how the run ends for now."""
     while L[S_STRATUM] < P[0]:
         t = np.int64(P[P[1] + L[S_STRATUM]])
@@ -469,12 +469,12 @@ def _advance(A, L, P):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:ALP", door=True)
-def maintain(A, L, P):  # type: ignore[no-untyped-def]
+def maintain(A, L, P):
     """Run the epoch, or go on with it: DONE, YIELD (call again) or STOPPED (see ERROR).
 
-    S_STRATUM is -1 at the start (`edit` leaves it so). Cost: O(changed rows and the rows of the literals joined
-    with them), times log for suspects. The one place that calls `run_variant`: each further one
-    would compile the whole join again (docs/kernel.md, "Compile time").
+    S_STRATUM is -1 at the start (`edit` leaves it so). Cost: O(changed rows and the rows of the
+    literals joined with them), times log for suspects. The one place that calls `run_variant`:
+    each further one would compile the whole join again (docs/kernel.md, "Compile time").
     """
     if L[S_STRATUM] < 0:
         for c in range(C_DERIVATIONS, C_TAKEN + 1):

@@ -32,7 +32,7 @@ __all__ = ["block", "discard", "free_row", "new_row", "push", "room", "row_room"
 
 
 @kernel("i:Li")
-def block(L, words):  # type: ignore[no-untyped-def]
+def block(L, words):
     """Take `words` zeroed words (rounded up to a cache line). Returns the first.
 
     Blocks are never handed out twice, so they are zero because the system's pages are.
@@ -47,7 +47,7 @@ def block(L, words):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:Lii")
-def discard(L, start, words):  # type: ignore[no-untyped-def]
+def discard(L, start, words):
     """Hand a block back: Python releases its pages after the run (large ones only)."""
     n = L[DEAD + 1]
     if words >= 2048 and n < L[DEAD + 2]:
@@ -57,7 +57,7 @@ def discard(L, start, words):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:Lii")
-def room(L, v, n):  # type: ignore[no-untyped-def]
+def room(L, v, n):
     """Make room for `n` more cells in the vector described at cell `v`."""
     length = L[v + 1]
     if length + n > L[v + 2]:
@@ -74,7 +74,7 @@ def room(L, v, n):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:Lii")
-def push(L, v, value):  # type: ignore[no-untyped-def]
+def push(L, v, value):
     """Append one cell to the vector described at cell `v`."""
     room(L, v, 1)
     L[L[v] + L[v + 1]] = value
@@ -82,7 +82,7 @@ def push(L, v, value):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:ALii")
-def row_room(A, L, r, n):  # type: ignore[no-untyped-def]
+def row_room(A, L, r, n):
     """Make room for `n` more rows of relation `r` behind its high-water mark."""
     rb = L[RELS] + r * RSZ
     if L[rb + R_N] + n > L[rb + R_CAP]:
@@ -99,7 +99,7 @@ def row_room(A, L, r, n):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:ALPii")
-def new_row(A, L, K, r, o):  # type: ignore[no-untyped-def]
+def new_row(A, L, K, r, o):
     """Allocate a row of `r` with the columns at word `o` of `K`; flags USED alone, support 0."""
     rb = L[RELS] + r * RSZ
     row = L[rb + R_FREE]
@@ -119,7 +119,7 @@ def new_row(A, L, K, r, o):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:ALii")
-def free_row(A, L, r, row):  # type: ignore[no-untyped-def]
+def free_row(A, L, r, row):
     """Put a row on the free list. Its columns stay readable until it is allocated again."""
     rb = L[RELS] + r * RSZ
     at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]

@@ -88,24 +88,24 @@ if JIT_DISABLED:
 else:
 
     @njit("float64(int64)", cache=True, nogil=True)
-    def as_float(pattern):  # type: ignore[no-untyped-def]
+    def as_float(pattern):
         """The float whose 64-bit pattern this is."""
         return np.int64(pattern).view(np.float64)
 
     @njit("int64(float64)", cache=True, nogil=True)
-    def canonical(x):  # type: ignore[no-untyped-def]
+    def canonical(x):
         """The pattern of a float, with one zero and one NaN."""
         if x != x:
             return np.int64(0x7FF8000000000000)
         return np.float64(x + 0.0).view(np.int64)
 
     @njit("float64(float64, float64)", cache=True, nogil=True)
-    def _real_power(x, y):  # type: ignore[no-untyped-def]
+    def _real_power(x, y):
         return x**y
 
 
 @kernel("i:Li")
-def decode(L, code):  # type: ignore[no-untyped-def]
+def decode(L, code):
     """The 64-bit pattern behind a code of type number, unsigned or float."""
     if code < WIDE_BASE:
         return np.int64(code)
@@ -113,7 +113,7 @@ def decode(L, code):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:i")
-def _wide_hash(v):  # type: ignore[no-untyped-def]
+def _wide_hash(v):
     h = ((v & 0xFFFFFFFF) ^ 0x5BD1) * 1640531527
     h = ((h ^ (h >> 31)) & 0xFFFFFFFF) ^ ((v >> 32) & 0xFFFFFFFF)
     h = h * 1540483477
@@ -121,7 +121,7 @@ def _wide_hash(v):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:Li")
-def _intern(L, v):  # type: ignore[no-untyped-def]
+def _intern(L, v):
     """Place of a 64-bit pattern in the wide table, entered if new."""
     n = L[WIDE + 1]
     cap = L[WIDE_CAP]
@@ -149,7 +149,7 @@ def _intern(L, v):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:Lii")
-def encode(L, t, v):  # type: ignore[no-untyped-def]
+def encode(L, t, v):
     """The code of a 64-bit pattern of value type `t` (not symbol)."""
     if t == T_NUMBER and -(1 << 31) <= v < WIDE_BASE:
         return np.int64(v)
@@ -159,7 +159,7 @@ def encode(L, t, v):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:ALii")
-def _symbol_order(A, L, a, b):  # type: ignore[no-untyped-def]
+def _symbol_order(A, L, a, b):
     """-1, 0 or 1: the order of two symbols by UTF-8 bytes, which is that of code points."""
     if a == b:
         return np.int64(0)
@@ -178,7 +178,7 @@ def _symbol_order(A, L, a, b):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:ALiiii")
-def compare(A, L, t, op, a, b):  # type: ignore[no-untyped-def]
+def compare(A, L, t, op, a, b):
     """Whether `a op b` holds for two codes of value type `t`: 1 or 0."""
     if op == EQ:
         return np.int64(1) if a == b else np.int64(0)
@@ -209,7 +209,7 @@ def compare(A, L, t, op, a, b):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:iii")
-def _power(t, a, b):  # type: ignore[no-untyped-def]
+def _power(t, a, b):
     """A ** b modulo 2**64; a negative exponent truncates towards zero (no value for 0)."""
     if b < 0 and t == T_NUMBER:
         if a == 1:
@@ -229,7 +229,7 @@ def _power(t, a, b):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:iii")
-def _divide_unsigned(want_rest, a, b):  # type: ignore[no-untyped-def]
+def _divide_unsigned(want_rest, a, b):
     """Quotient or rest of two unsigned 64-bit patterns, b not 0 (schoolbook on halves)."""
     if b < 0:  # b >= 2**63: the quotient is 0 or 1
         bigger = (a ^ _SIGN) >= (b ^ _SIGN)
@@ -245,7 +245,7 @@ def _divide_unsigned(want_rest, a, b):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:iiii")
-def _integer(t, f, a, b):  # type: ignore[no-untyped-def]
+def _integer(t, f, a, b):
     """A functor on 64-bit patterns of type number or unsigned; _NONE where it has no value."""
     if f == ADD:
         return np.int64(a + b)
@@ -296,7 +296,7 @@ def _integer(t, f, a, b):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:iii")
-def _real(f, a, b):  # type: ignore[no-untyped-def]
+def _real(f, a, b):
     """A functor on float patterns; the result is a canonical pattern (no -0.0, one NaN)."""
     x = as_float(a)
     y = as_float(b)
@@ -320,7 +320,7 @@ def _real(f, a, b):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:Liiii")
-def call(L, t, f, a, b):  # type: ignore[no-untyped-def]
+def call(L, t, f, a, b):
     """Apply functor `f` of argument type `t` to codes; the code of its value or NO_VALUE.
 
     Conversions take their argument type from `t`: ITOF and ITOU number, UTOF and UTOI unsigned,

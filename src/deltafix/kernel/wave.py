@@ -64,7 +64,7 @@ __all__ = ["follow", "next_suspect", "set_task"]
 
 
 @kernel("v:LPiiiiii")
-def set_task(L, P, t, field, r, row, mode, then):  # type: ignore[no-untyped-def]
+def set_task(L, P, t, field, r, row, mode, then):
     """Make the variants listed for relation `r` in the stratum's table `field` the next task."""
     place = np.int64(0)
     for k in range(P[t + T_NRELS]):
@@ -83,7 +83,7 @@ def set_task(L, P, t, field, r, row, mode, then):  # type: ignore[no-untyped-def
 
 
 @kernel("v:ALPi")
-def _fall(A, L, P, t):  # type: ignore[no-untyped-def]
+def _fall(A, L, P, t):
     """The suspect's derivations are uncounted: it goes to limbo, and its best one is looked up."""
     r = L[T_REL]
     row = L[T_ROW]
@@ -95,7 +95,7 @@ def _fall(A, L, P, t):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:ALi")
-def _wait(A, L, best):  # type: ignore[no-untyped-def]
+def _wait(A, L, best):
     """A fact in limbo waits for the wave to reach its best derivation, if there is one."""
     rb = L[RELS] + L[T_REL] * RSZ
     cell = (L[rb + R_ROWS] + L[T_ROW] * L[rb + R_STRIDE]) >> 1
@@ -105,7 +105,7 @@ def _wait(A, L, best):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:ALPi")
-def _try(A, L, P, t):  # type: ignore[no-untyped-def]
+def _try(A, L, P, t):
     """The wave has reached a fact in limbo: revive it, unless its body fell meanwhile."""
     best = L[BEST]
     if best > L[T_RANK]:
@@ -124,7 +124,7 @@ def _try(A, L, P, t):  # type: ignore[no-untyped-def]
 
 
 @kernel("v:ALPi")
-def follow(A, L, P, t):  # type: ignore[no-untyped-def]
+def follow(A, L, P, t):
     """What follows a task of the wave whose variants have run."""
     then = L[T_THEN]
     L[T_THEN] = THEN_NEXT
@@ -138,7 +138,7 @@ def follow(A, L, P, t):  # type: ignore[no-untyped-def]
 
 
 @kernel("i:ALPi")
-def next_suspect(A, L, P, t):  # type: ignore[no-untyped-def]
+def next_suspect(A, L, P, t):
     """Take the next suspect or fact in limbo off the heap as a task. 0: the wave is over."""
     while L[HEAP + 1] > 0:
         key = L[L[HEAP]]

@@ -44,7 +44,9 @@ def _forward(
     layer: Layer, indexes: Indexes
 ) -> tuple[tuple[Variant, ...], tuple[Variant, ...], tuple[Variant, ...]]:
     """The variants of a stratum: without positive literal, on changes below, on its own facts."""
-    const, lower, same = [], [], []
+    const: list[Variant] = []
+    lower: list[Variant] = []
+    same: list[Variant] = []
     for clause in layer.clauses:
         if not any(isinstance(literal, Match) for literal in clause.body):
             const.append(variant(layer, clause, None, indexes))

@@ -108,9 +108,8 @@ class Variant:
         lines = [f"{number}: check {check.literal}" for check in node.checks]
         for option in node.candidates:
             how = "scan" if not option.index else f"by {list(option.index)}"
-            lines.append(
-                f"{number}: join {option.match} {how} [{option.sees.name.lower()}] -> {option.child}"
-            )
+            state = option.sees.name.lower()
+            lines.append(f"{number}: join {option.match} {how} [{state}] -> {option.child}")
         if not node.candidates:
             lines.append(
                 f"{number}: emit {self.clause.head}({', '.join(map(str, self.clause.args))})"

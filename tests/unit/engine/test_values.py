@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import pytest
+from tests.oracle import evaluate
 
 import deltafix
-from tests.oracle import evaluate
 
 EDGES = {
     "number": [0, 1, -1, 7, -7, 2**30 - 1, 2**30, -(2**31), -(2**31) - 1, 2**63 - 1, -(2**63)],
@@ -37,9 +37,8 @@ def test_values_come_back_as_they_went_in(kind: str) -> None:
 
 
 def test_minus_zero_is_zero_and_nan_is_one_value() -> None:
-    with deltafix.connect(".decl r(x: float)\n.input r") as db:
-        with db.transaction() as tx:
-            assert tx.insert("r", [(0.0,), (-0.0,), (math.nan,), (-math.nan,)]) == 2
+    with deltafix.connect(".decl r(x: float)\n.input r") as db, db.transaction() as tx:
+        assert tx.insert("r", [(0.0,), (-0.0,), (math.nan,), (-math.nan,)]) == 2
 
 
 @pytest.mark.parametrize("kind", EDGES)
@@ -79,7 +78,7 @@ def test_oracle_functors_at_the_edges(kind: str, op: str) -> None:
 
 
 def test_goals_are_read_like_programs() -> None:
-    text = '.decl r(x: number, y: symbol)\nr(-1, "a"). r(2, "b")'  + "."
+    text = '.decl r(x: number, y: symbol)\nr(-1, "a"). r(2, "b")' + "."
     with deltafix.connect(text) as db:
         assert db.query("r(X, Y)") == [(-1, "a"), (2, "b")]
         assert db.query('r(_, "b").') == [(2, "b")]

@@ -1,0 +1,141 @@
+"""Rows, key tables and indexes through the kernel's doors, against a set of tuples.
+
+Runs also as plain Python and with bounds checked (.ci/run): sizes follow.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import deltafix
+from deltafix.engine.store import codes_where
+from deltafix.kernel import layout as at
+from deltafix.kernel.arena import Arena
+from deltafix.kernel.edit import commit, delete_rows, insert_rows, lookup, rollback
+from deltafix.kernel.jit import JIT_DISABLED
+
+SIZE = 300 if JIT_DISABLED else 6000
+# Indexes by each column and by pairs: every rule below asks for another one.
+TEXT = """
+.decl r(a: number, b: number, c: number)
+.decl k(a: number)
+.decl p(a: number)
+.input r
+.input k
+p(c) :- k(a), r(a, _, c).
+p(c) :- k(b), r(_, b, c).
+p(b) :- k(c), r(_, b, c).
+p(c) :- k(a), k(b), r(a, b, c), a < b.
+"""
+
+
+class Table:
+    """The relation `r` of an open database, edited below the transaction layer."""
+
+    def __init__(self) -> None:
+        self.db = deltafix.connect(TEXT)
+        self.arena: Arena = self.db._arena
+        self.number = self.db._linked.ids["r"]
+
+    def edit(self, door, rows: list[tuple[int, ...]]) -> int:
+        flat = np.array(rows, dtype=np.int32).reshape(-1)
+        return int(door(self.arena.words, self.arena.cells, flat, self.number, len(rows)))
+
+    def commit(self) -> None:
+        commit(self.arena.words, self.arena.cells)
+
+    def rollback(self) -> None:
+        rollback(self.arena.words, self.arena.cells)
+
+    def rows(self) -> set[tuple[int, ...]]:
+        self.db.check_invariants()
+        return set(map(tuple, codes_where(self.arena, self.number, at.WAS).tolist()))
+
+    def has(self, row: tuple[int, ...]) -> bool:
+        key = np.array(row, dtype=np.int32)
+        return lookup(self.arena.words, self.arena.cells, key, self.number, 0, at.WAS) >= 0
+
+
+def rows_of(rng: Random, count: int, spread: int) -> list[tuple[int, ...]]:
+    return [tuple(rng.randrange(spread) for _ in range(3)) for _ in range(count)]
+
+
+@pytest.mark.parametrize("spread", [3, 12, 10**6])
+def test_oracle_batches_in_and_out(spread: int) -> None:
+    """Large batches go in by sorted hash, small ones row by row; both leave the same tables."""
+    rng = Random(spread)
+    table = Table()
+    model: set[tuple[int, ...]] = set()
+    for count in (SIZE, 1, SIZE // 3, 7, 2 * SIZE):
+        batch = rows_of(rng, count, spread)
+        assert table.edit(insert_rows, batch) == len(set(batch) - model)
+        model |= set(batch)
+        table.commit()
+        assert table.rows() == model
+        gone = rng.sample(sorted(model), len(model) // 2)
+        assert table.edit(delete_rows, gone) == len(gone)
+        model -= set(gone)
+        table.commit()
+        assert table.rows() == model
+    for row in [*rng.sample(sorted(model), min(20, len(model))), (-1, -1, -1)]:
+        assert table.has(row) == (row in model)
+
+
+def test_oracle_a_rollback_puts_everything_back() -> None:
+    rng = Random(5)
+    table = Table()
+    first = rows_of(rng, SIZE, 9)
+    table.edit(insert_rows, first)
+    table.commit()
+    clock = int(table.arena.cells[at.CLOCK])
+    for _ in range(3):
+        table.edit(delete_rows, first[: SIZE // 2])
+        table.edit(insert_rows, rows_of(rng, SIZE, 40))
+        table.edit(insert_rows, first[:10])
+        table.rollback()
+        assert table.rows() == set(first)
+        assert int(table.arena.cells[at.CLOCK]) == clock
+
+
+def test_rows_that_left_are_used_again() -> None:
+    table = Table()
+    rows = rows_of(Random(1), SIZE, 10**6)
+    sizes = set()
+    for _ in range(4):
+        table.edit(insert_rows, rows)
+        table.commit()
+        sizes.add(
+            int(table.arena.cells[int(table.arena.cells[at.RELS]) + table.number * at.RSZ + at.R_N])
+        )
+        table.edit(delete_rows, rows)
+        table.commit()
+    assert sizes == {len(set(rows))}
+    assert table.rows() == set()
+
+
+ROWS = st.tuples(*[st.integers(0, 2)] * 3)
+
+
+@settings(max_examples=15 if JIT_DISABLED else 60)
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.lists(ROWS, min_size=1, max_size=8), st.booleans()), max_size=12
+    )
+)
+def test_oracle_any_sequence_of_edits(script) -> None:
+    table = Table()
+    model: set[tuple[int, ...]] = set()
+    for adds, batch, commits in script:
+        after = model | set(batch) if adds else model - set(batch)
+        table.edit(insert_rows if adds else delete_rows, batch)
+        if commits:
+            table.commit()
+            model = after
+        else:
+            table.rollback()
+        assert table.rows() == model
