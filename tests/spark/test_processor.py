@@ -40,7 +40,7 @@ def test_signed_rows_give_signed_results():
 
 @pytest.mark.parametrize("reducer", REDUCERS, ids=lambda reducer: reducer.name)
 def test_oracle_results_equal_a_fold_of_what_is_held(reducer):
-    chance = random.Random(5)  # noqa: S311  test data
+    chance = random.Random(5)
     tester = TwsTester(ReducerProcessor(reducer, value_type="double"))
     held, shown = [], {}
     for _ in range(40):

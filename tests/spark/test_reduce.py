@@ -58,7 +58,7 @@ def test_a_seen_batch_returns_what_it_changed_then_and_changes_nothing(tmp_path)
 def test_oracle_crashes_anywhere_and_replays_give_the_batch_recomputation(
     tmp_path, monkeypatch, seed
 ):
-    chance = random.Random(seed)  # noqa: S311  test data
+    chance = random.Random(seed)
     monkeypatch.setattr("deltafix.spark.reduce._LOGS", 3)
     held, batches = [], []
     for _ in range(12):
@@ -167,7 +167,7 @@ def test_state_that_is_damaged_or_of_another_reducer_is_refused(tmp_path):
 
 @pytest.mark.spark
 def test_a_query_restarted_ten_times_equals_the_batch_recomputation(tmp_path, spark):
-    chance = random.Random(3)  # noqa: S311  test data
+    chance = random.Random(3)
     source, held = tmp_path / "in", []
     source.mkdir()
     for number in range(12):

@@ -310,3 +310,17 @@ def test_explain_prints_the_operators_as_a_tree():
     source = Collection.input(name="sales")
     view = source.filter(lambda k, v: v > 0, name="positive").reduce(Sum("amount"))
     assert view.explain() == "reduce(Sum('amount'))\n  positive\n    sales"
+
+
+def test_signed_counts_are_applied_as_one_epoch():
+    source = Collection.input(key=str)
+    total = source.reduce(Sum())
+    assert source.apply({"a": {3: 2, 5: 1}, "b": {1: 1}, "c": {7: 0}}) == 1
+    assert total.to_dict() == {"a": [11], "b": [1]}
+    with pytest.raises(MissingRowError, match="5 at key 'a'"):
+        source.apply({"b": {1: -1}, "a": {5: -2}})
+    assert source.to_dict() == {"a": [3, 3, 5], "b": [1]}
+    assert source.apply({"c": {7: 0}}) == 1
+    with pytest.raises(TypeMismatchError):
+        source.apply({3: {1: 1}})
+    source.check_invariants()

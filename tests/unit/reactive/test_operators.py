@@ -288,7 +288,7 @@ def _multiset(collection):
 
 
 def test_oracle_one_big_transaction_equals_many_small_ones():
-    chance = random.Random(7)  # noqa: S311  test data
+    chance = random.Random(7)
     rows = [(chance.randrange(5), chance.randrange(9)) for _ in range(200)]
     one, other = Collection.input(), Collection.input()
     many, many_other = Collection.input(), Collection.input()
