@@ -71,7 +71,7 @@ SAMPLED: dict[str, tuple[ChangeAction[Any, Any], Any, Any]] = {
 @pytest.mark.parametrize("name", SAMPLED)
 def test_laws_hold_at_sampled_points(name: str) -> None:
     action, values, changes = SAMPLED[name]
-    report = check_change_action(action, values=values, changes=changes, max_examples=40)
+    report = check_change_action(action, values=values, changes=changes, max_examples=25)
     assert not report.exhaustive
     assert ("minus_law" in report.laws) == action.complete
     assert report.points >= len(report.laws)

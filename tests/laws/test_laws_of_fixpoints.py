@@ -107,7 +107,7 @@ def test_partial_derivative_of_iterate_in_f(old, new, n) -> None:
     assert SETS.apply(start, change) == iterate(_step(new), n, EMPTY)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(graphs, graphs)
 def test_the_derivative_of_lfp_from_the_least_change_is_a_derivative(old, new) -> None:
     """Theorem "Derivatives of least fixpoint operators": from ⊥ of the change order, always."""
@@ -118,7 +118,7 @@ def test_the_derivative_of_lfp_from_the_least_change_is_a_derivative(old, new) -
     assert verdict, verdict.sentence
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(graphs, graphs)
 def test_from_the_zero_change_it_ends_at_a_fixpoint_no_smaller_or_says_that_it_never_ends(
     old, new

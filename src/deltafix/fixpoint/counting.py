@@ -195,7 +195,7 @@ class CountingFixpoint(FixpointView[A]):
                     counts[y] = 0
                     queue.append(y)
                 counts[y] += 1
-                if x in self._level and self._level[x] >= self._level.get(y, 0):
+                if x in self._level and y in self._level and self._level[x] >= self._level[y]:
                     raise InternalError(f"fixpoint/counting: the pair ({x!r}, {y!r}) is not rising")
         if counts != self._count:
             odd = min((counts.items() ^ self._count.items()), key=repr)

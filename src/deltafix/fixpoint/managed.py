@@ -130,6 +130,10 @@ class ManagedFixpoint(FixpointView[A]):
             self._state.give(PAIR, codes, len(codes) // 2)
         return self._edited()
 
+    def cancel(self) -> None:
+        """Stop the update that is running, from any thread: it raises CancelledError, undone."""
+        self._state.cancel()
+
     def transaction(self) -> FixpointTransaction[A]:
         """Edits inside `with fx.transaction():` take effect together, or not at all.
 

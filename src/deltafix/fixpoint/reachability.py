@@ -148,10 +148,12 @@ class Reachability:
 
         Raises:
             BudgetError: `max_rows` or `timeout` was exceeded.
-            CancelledError, LimitError: The kernel stopped for another reason.
+            CancelledError: `cancel` was called meanwhile.
+            LimitError: An element has more derivations than can be counted.
         """
         cells = self.arena.cells
         cells[at.S_STRATUM] = -1
+        cells[at.CANCEL] = 0
         cells[at.MAX_ROWS] = max_rows or 0
         deadline = None if timeout is None else time.monotonic() + timeout
         work = 0
@@ -165,6 +167,10 @@ class Reachability:
             work = int(cells[at.C_PROBED] + cells[at.C_DERIVATIONS])
             if deadline is not None and time.monotonic() > deadline:
                 raise BudgetError(f"the update took longer than timeout={timeout} s; undone")
+
+    def cancel(self) -> None:
+        """Stop the run that is on, from any thread."""
+        self.arena.cells[at.CANCEL] = 1
 
     def commit(self) -> tuple[list[int], list[int]]:
         """End the epoch; codes that reach now and did not, and the other way round. O(touched)."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deltafix.errors import CycleError, StepContractError
+from deltafix.errors import CycleError, InternalError, StepContractError
 from deltafix.fixpoint import Change, CountingFixpoint, FixpointDelta, FullFixpoint
 
 node = st.integers(0, 7)
@@ -178,3 +178,25 @@ def test_what_is_not_in_the_base_cannot_leave_it_and_failures_undo() -> None:
     counting._step = graph.step
     assert set(counting) == {0, 1}
     counting.check_invariants()
+
+
+def test_invariants_notice_a_caller_who_did_not_tell() -> None:
+    graph = Graph([(0, 1)])
+    counting = CountingFixpoint({0}, graph.step)
+    graph.toggle([(1, 2)])
+    with pytest.raises(InternalError, match="differs from a recount"):
+        counting.check_invariants()
+    backwards = CountingFixpoint({0}, graph.step)
+    graph.toggle([(2, 1)])
+    with pytest.raises(InternalError, match=r"the pair \(2, 1\) is not rising"):
+        backwards.check_invariants()
+    assert list(backwards) == [0, 1, 2]
+
+
+def test_base_elements_come_and_go_with_their_derivations() -> None:
+    graph = Graph([(0, 1)])
+    counting = CountingFixpoint({0}, graph.step)
+    assert not counting.apply(FixpointDelta.of(added_base=[1]))
+    assert counting.derivation_count(1) == 2
+    assert counting.apply(FixpointDelta.of([5], [0])) == Change(frozenset({5}), frozenset({0}))
+    assert list(counting) == [1, 5]

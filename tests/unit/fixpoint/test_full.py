@@ -197,7 +197,7 @@ def test_a_revived_element_spares_everything_after_it() -> None:
 
 def test_touched_stays_close_to_changed_on_a_random_graph() -> None:
     """The figure to drive down: 400 random deletions, all retractions against those that stay."""
-    draw = random.Random(7)  # noqa: S311  a fixed graph, not a secret
+    draw = random.Random(7)
     size, relation = 2000, Relation()
     pairs = list({(int(size * draw.random() ** 2), draw.randrange(size)) for _ in range(6000)})
     for x, y in pairs:

@@ -12,12 +12,15 @@ from hypothesis import strategies as st
 
 from deltafix.errors import (
     BudgetError,
+    CancelledError,
     ChangeError,
+    InternalError,
     MissingRowError,
     NotInFixpointError,
     TransactionError,
 )
-from deltafix.fixpoint import Change, FixpointDelta, FullFixpoint, ManagedFixpoint
+from deltafix.fixpoint import Change, FixpointDelta, FullFixpoint, ManagedFixpoint, reachability
+from deltafix.kernel import layout
 
 
 def _managed(*edges: str) -> ManagedFixpoint[str]:
@@ -205,6 +208,47 @@ def test_growth_is_bounded_on_request_and_the_setting_is_named() -> None:
     assert set(fixpoint) == {200}
     assert fixpoint.add_base(95).added == frozenset(range(95, 101))
     fixpoint.check_invariants()
+
+
+def _slow(monkeypatch: pytest.MonkeyPatch) -> ManagedFixpoint[int]:
+    """A fixpoint whose updates look at the clock after every few derivations."""
+    fixpoint = ManagedFixpoint([200], [(x, x + 1) for x in range(100)], timeout=5)
+    monkeypatch.setattr(reachability, "_SLICE", 3)
+    return fixpoint
+
+
+def test_an_update_over_its_time_is_undone_and_names_the_setting(monkeypatch) -> None:
+    fixpoint = _slow(monkeypatch)
+    clock = iter(range(0, 100, 2))
+    monkeypatch.setattr(reachability.time, "monotonic", lambda: next(clock))
+    with pytest.raises(BudgetError, match="longer than timeout=5 s"):
+        fixpoint.add_base(0)
+    assert set(fixpoint) == {200}
+    fixpoint.check_invariants()
+
+
+def test_an_update_can_be_cancelled_and_is_undone(monkeypatch) -> None:
+    fixpoint = _slow(monkeypatch)
+
+    def now() -> int:
+        fixpoint.cancel()
+        return 0
+
+    monkeypatch.setattr(reachability.time, "monotonic", now)
+    with pytest.raises(CancelledError, match="cancelled; undone"):
+        fixpoint.add_base(0)
+    assert set(fixpoint) == {200}
+    monkeypatch.undo()
+    assert len(fixpoint.add_base(0).added) == 101  # the next one is not cancelled
+
+
+def test_invariants_notice_a_support_that_is_counted_wrong() -> None:
+    fixpoint = _managed("RA", "AB")
+    words = fixpoint._state.arena.words
+    at_row = int(fixpoint._state._cell(fixpoint._row("B"))) * 2
+    words[at_row + layout.SUPPORT] += 1
+    with pytest.raises(InternalError, match="'B' has 1 supports, 2 counted"):
+        fixpoint.check_invariants()
 
 
 def test_cutting_the_end_of_a_long_chain_touches_only_the_end() -> None:
