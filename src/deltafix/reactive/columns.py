@@ -91,10 +91,6 @@ class Segment:
     def __len__(self) -> int:
         return int(self._offsets[-1])
 
-    def items(self) -> Any:
-        """As a dictionary's items, for operators that read changes row by row."""
-        return self.as_changes().items()
-
     def as_changes(self) -> dict[Any, Counts]:
         """The whole table as additions. O(rows) in Python."""
         return {key: self.counts(place) for key, place in self.codes.items()}

@@ -49,7 +49,6 @@ reach(target) :- reach(source), edge(source, target).
 class Fixpoint(Node):
     """One engine over several collections; its output is keyed by relation name."""
 
-    operator = "fixpoint"
     routes_by_key = True
 
     def __init__(
@@ -217,8 +216,6 @@ class Fixpoint(Node):
 
 class View(Node):
     """One relation of a fixpoint, under the key `()`."""
-
-    operator = "view"
 
     def __init__(self, graph: Graph, source: Fixpoint, relation: str) -> None:
         super().__init__(graph, (source,), relation)

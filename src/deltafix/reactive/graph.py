@@ -63,7 +63,6 @@ class Node:
     `inbox[port]` holds the changes of `sources[port]` during a pass, None if it did not change.
     """
 
-    operator = "node"
     takes_segments = False
     routes_by_key = False
     """Whether each dependent gets the changes at one key only, that of its `route`."""

@@ -39,8 +39,6 @@ class Join(_ReadsSources):
     d(A ⋈ B) = dA ⋈ B + A ⋈ dB - dA ⋈ dB, with A and B new. O(|dA| |B(k)| + |dB| |A(k)|).
     """
 
-    operator = "join"
-
     def __init__(
         self,
         graph: Graph,
@@ -94,8 +92,6 @@ class Join(_ReadsSources):
 class SemiJoin(_ReadsSources):
     """The left values whose key the right has (`present`), or has not (an anti-join)."""
 
-    operator = "semi_join"
-
     def __init__(self, graph: Graph, left: Node, right: Node, *, present: bool, label: str) -> None:
         super().__init__(graph, (left, right), label)
         self._present = present
@@ -139,8 +135,6 @@ def _was_there(now: Mapping[Any, int], change: Mapping[Any, int]) -> bool:
 
 class SetOperation(_ReadsSources):
     """Gives a value at a key once, if `holds` says so of the sources that have it there."""
-
-    operator = "set"
 
     def __init__(
         self,

@@ -24,8 +24,6 @@ _CACHED = 10_000
 class Lazy(Node):
     """Results per key: of watched keys for good, of read ones until they change."""
 
-    operator = "lazy"
-
     def __init__(
         self,
         graph: Graph,

@@ -27,8 +27,6 @@ def label_of(operator: str, function: object = None) -> str:
 class InputNode(Node):
     """Where changes enter; its state is what the user put there."""
 
-    operator = "input"
-
     def __init__(self, graph: Graph, label: str) -> None:
         super().__init__(graph, (), label)
         self.kept: State = State()
@@ -53,8 +51,6 @@ class InputNode(Node):
 
 class Filter(Node):
     """Keeps the values for which `test(key, value)` is true."""
-
-    operator = "filter"
 
     def __init__(
         self, graph: Graph, source: Node, test: Callable[[Any, Any], Any], label: str
@@ -92,8 +88,6 @@ class Mapper(Node):
 
     Map, flat_map, map_values and group are this node with different readings of the user function.
     """
-
-    operator = "map"
 
     def __init__(
         self,
@@ -135,8 +129,6 @@ class Mapper(Node):
 
 class Merge(Node):
     """The multiset sum of its sources: every value of every one, as often as it occurs in all."""
-
-    operator = "merge"
 
     def __init__(self, graph: Graph, sources: Sequence[Node], label: str = "merge") -> None:
         super().__init__(graph, sources, label)

@@ -48,7 +48,6 @@ class Drift:
 class Reduce(Leaf):
     """One result per key that has values. `at` and `rows` answer from the entries."""
 
-    operator = "reduce"
     takes_segments = True
 
     def __init__(

@@ -19,8 +19,6 @@ __all__ = ["Spread"]
 class Spread(Node):
     """Gives each item of a reduced tuple as a value of its own; what `top_k` stands on."""
 
-    operator = "top_k"
-
     def __init__(self, graph: Graph, source: Reduce, label: str) -> None:
         super().__init__(graph, (source,), label)
 
