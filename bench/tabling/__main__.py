@@ -19,7 +19,9 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bench.tabling", description=__doc__)
     parser.add_argument("--only", action="append", choices=NAMES)
     parser.add_argument("--way", action="append", choices=[*STRATEGIES, "kernel", "swipl"])
-    parser.add_argument("--quick", action="store_true", help="small sizes, seconds instead of minutes")
+    parser.add_argument(
+        "--quick", action="store_true", help="small sizes, seconds instead of minutes"
+    )
     parser.add_argument("--json", type=Path, help="write the records here")
     options = parser.parse_args(argv)
     ways = tuple(options.way or (*STRATEGIES, "kernel", "swipl"))

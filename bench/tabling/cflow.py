@@ -43,7 +43,7 @@ def flow_of(texts: Iterable[str], functions: int | None = None) -> Flow:
     for text in texts:
         try:
             unit = c_parser.CParser().parse(text)
-        except Exception:  # noqa: BLE001, S112  pycparser raises its own and built-in errors
+        except Exception:  # noqa: S112  pycparser raises its own and built-in errors
             continue
         for item in unit.ext:
             if isinstance(item, c_ast.FuncDef):
@@ -94,9 +94,9 @@ class _Function:
                 continue
             if isinstance(top, c_ast.Assignment) and isinstance(top.lvalue, c_ast.ID):
                 found.append(top.lvalue.name)
-            if isinstance(top, c_ast.UnaryOp) and top.op in ("++", "--", "p++", "p--"):
-                if isinstance(top.expr, c_ast.ID):
-                    found.append(top.expr.name)
+            steps = isinstance(top, c_ast.UnaryOp) and top.op in ("++", "--", "p++", "p--")
+            if steps and isinstance(top.expr, c_ast.ID):
+                found.append(top.expr.name)
             if isinstance(top, c_ast.Decl) and top.init is not None and top.name:
                 found.append(top.name)
             stack.extend(child for _, child in top.children())

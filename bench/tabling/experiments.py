@@ -93,7 +93,7 @@ def _run(experiment: Experiment, way: str, edits: int) -> Record | None:
 def table(records: list[Record]) -> str:
     """The records as a Markdown table; times per edit in milliseconds."""
     lines = [
-        "| experiment | size | how | from scratch s | ms per edit | touched per edit | calls | note |",
+        "| experiment | size | how | scratch s | ms/edit | touched/edit | calls/edit | note |",
         "| --- | --- | --- | ---: | ---: | ---: | ---: | --- |",
     ]
     for r in records:

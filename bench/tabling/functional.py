@@ -50,7 +50,9 @@ def experiment(inputs: int, edits: int, seed: int = 4) -> Experiment:
         if values[at] != old:
             script.append(Edit([("input", at, values[at])], [("input", at, old)]))
     goal = f"apply(sum, [0, {inputs - 1}], V)"
-    return Experiment("functional interpreter", f"{inputs} inputs", PROGRAM, list(facts), [goal], script)
+    return Experiment(
+        "functional interpreter", f"{inputs} inputs", PROGRAM, list(facts), [goal], script
+    )
 
 
 def adaptive(experiment: Experiment) -> int:

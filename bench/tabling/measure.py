@@ -84,7 +84,7 @@ def run_strategy(experiment: Experiment, strategy: Any, edits: int | None = None
     scratch = time.perf_counter() - start
     total = Counters()
     visited: dict[str, int] = {}
-    gc.freeze()  # the tables live on: a full collection per few thousand events would only walk them
+    gc.freeze()  # the tables live on: full collections would only walk them
     script = experiment.edits[:edits]
     start = time.perf_counter()
     for edit in script:

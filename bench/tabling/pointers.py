@@ -41,4 +41,6 @@ def experiment(units: list[tuple[str, Path]], edits: int, seed: int = 2) -> Expe
     script: list[Edit] = []
     for fact in Random(seed).choices(chosen, k=edits):
         script += [Edit([], [fact]), Edit([fact], [])]
-    return Experiment("points-to", f"{len(facts)} constraints", PROGRAM, facts, ["pt(P, O)"], script)
+    return Experiment(
+        "points-to", f"{len(facts)} constraints", PROGRAM, facts, ["pt(P, O)"], script
+    )

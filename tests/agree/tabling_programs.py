@@ -232,7 +232,7 @@ def play(seed: int, mode: str, *, oracle_too: bool = False) -> int:
             assert now == grounded(script, tables), what
         if oracle_too and mode == "flat":
             assert {g: set(rows) for g, rows in now.items()} == by_oracle(script, tables), what
-        _check_delta(tables, script, delta, before, now, what)
+        _check_delta(tables, script, delta, (before, now), what)
         epochs += 1
         if rng.random() < 0.2:
             tables.collect()
@@ -240,7 +240,8 @@ def play(seed: int, mode: str, *, oracle_too: bool = False) -> int:
     return epochs
 
 
-def _check_delta(tables, script, delta, before, now, what) -> None:
+def _check_delta(tables, script, delta, states, what) -> None:
+    before, now = states
     for text in script.goals:
         goal = read_goal(tables.program, text)
         key = repr(instantiate((goal.term,), (None,) * len(goal.names))[0])

@@ -12,4 +12,13 @@ from deltafix.tabling.session import Change, Tables, TablesDelta
 from deltafix.tabling.table import Counters
 from deltafix.tabling.trace import Trace
 
-__all__ = ["AutoTables", "Change", "Counters", "Solution", "Tables", "TablesDelta", "Trace", "open_tables"]
+__all__ = [
+    "AutoTables",
+    "Change",
+    "Counters",
+    "Solution",
+    "Tables",
+    "TablesDelta",
+    "Trace",
+    "open_tables",
+]

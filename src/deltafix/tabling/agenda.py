@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from deltafix.errors import BudgetError
 from deltafix.tabling.table import LEVEL, Answer, Consumer, rank_of
@@ -52,8 +52,9 @@ class Event:
 
 @dataclass(slots=True)
 class Budget:
-    """Limits of one run; `None` is no limit. `max_answers` counts new answers and new calls:
-    a runaway may make either without the other.
+    """Limits of one run; `None` is no limit.
+
+    `max_answers` counts new answers and new calls: a runaway may make either without the other.
     """
 
     max_answers: int | None = None
@@ -75,7 +76,8 @@ class Budget:
         """
         self.answers += 1
         if self.max_answers is not None and self.answers > self.max_answers:
-            msg = f"more than max_answers={self.max_answers} answers and calls; the tables are as before"
+            limit = f"max_answers={self.max_answers}"
+            msg = f"more than {limit} answers and calls; the tables are as before"
             raise BudgetError(msg, max_answers=self.max_answers)
 
     def tick(self) -> None:
@@ -222,8 +224,7 @@ class Agenda:
             if event.state == READY:
                 event.state = DONE
                 if event.kind != CONSUME:
-                    assert isinstance(event.premise, Answer)
-                    self.due[event.kind].pop(event.premise, None)
+                    self.due[event.kind].pop(cast("Answer", event.premise), None)
                 return event
         return None
 
@@ -244,5 +245,3 @@ def gather(keeper: Component, parts: list[Component]) -> None:
             part.fifo.clear()
             part.open = False
     heapify(keeper.heap)
-
-

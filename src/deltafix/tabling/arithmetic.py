@@ -1,7 +1,7 @@
 """`is` and numeric comparison: evaluation of arithmetic terms, without recursion.
 
 Invariant: integers are exact and of any size; `/` on integers is exact when it divides and a
-float otherwise. Errors are `ArithmeticProblem`s without a place; the caller adds clause and literal.
+float otherwise. An `ArithmeticFaultError` has no place yet: the caller adds clause and literal.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from deltafix.tabling.terms import Atom, Float, Int, Struct, Term, Var, floating, integer
 from deltafix.tabling.writer import show
 
-__all__ = ["ArithmeticProblem", "FUNCTIONS", "evaluate", "number_term"]
+__all__ = ["FUNCTIONS", "ArithmeticFaultError", "evaluate", "number_term"]
 
 Number: TypeAlias = int | float
 
@@ -21,14 +21,14 @@ MAX_BITS: Final = 1 << 20
 """Largest integer result of `**`, `^` and `<<`, in bits: beyond, memory is the runaway."""
 
 
-class ArithmeticProblem(ValueError):
+class ArithmeticFaultError(ValueError):
     """An expression that has no value: unbound variable, unknown function, wrong type, range."""
 
 
 def _divide(x: Number, y: Number) -> Number:
     if y == 0:
         msg = "division by zero"
-        raise ArithmeticProblem(msg)
+        raise ArithmeticFaultError(msg)
     if isinstance(x, int) and isinstance(y, int) and x % y == 0:
         return x // y
     return x / y
@@ -38,7 +38,7 @@ def _whole(function: Callable[[int, int], int]) -> Callable[[Number, Number], Nu
     def apply(x: Number, y: Number) -> Number:
         if not isinstance(x, int) or not isinstance(y, int):
             msg = f"integers expected, not {x} and {y}"
-            raise ArithmeticProblem(msg)
+            raise ArithmeticFaultError(msg)
         return function(x, y)
 
     return apply
@@ -48,7 +48,7 @@ def _nonzero(function: Callable[[int, int], int]) -> Callable[[int, int], int]:
     def apply(x: int, y: int) -> int:
         if y == 0:
             msg = "division by zero"
-            raise ArithmeticProblem(msg)
+            raise ArithmeticFaultError(msg)
         return function(x, y)
 
     return apply
@@ -63,12 +63,12 @@ def _power(x: Number, y: Number) -> Number:
     if isinstance(x, int) and isinstance(y, int):
         if y < 0 and x not in (1, -1):
             msg = f"{x} ** {y} is no integer"
-            raise ArithmeticProblem(msg)
+            raise ArithmeticFaultError(msg)
         if y < 0:
             return x if y % 2 else 1
         if x.bit_length() * y > MAX_BITS:
             msg = f"{x} ** {y} has more than {MAX_BITS} bits"
-            raise ArithmeticProblem(msg)
+            raise ArithmeticFaultError(msg)
         return int(x**y)
     result = float(x) ** float(y) if x >= 0 or y == int(y) else math.nan
     return float(result)
@@ -79,7 +79,7 @@ def _shift(x: int, y: int) -> int:
         return x >> -y
     if x.bit_length() + y > MAX_BITS:
         msg = f"{x} << {y} has more than {MAX_BITS} bits"
-        raise ArithmeticProblem(msg)
+        raise ArithmeticFaultError(msg)
     return x << y
 
 
@@ -122,7 +122,7 @@ FUNCTIONS: Final[Mapping[tuple[str, int], Callable[..., Number]]] = {
 }
 
 CONSTANTS: Final[Mapping[str, Number]] = {
-    "pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan, 
+    "pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan,
 }  # fmt: skip
 
 
@@ -136,18 +136,18 @@ def _leaf(term: Term) -> Number:
         return term.value
     if isinstance(term, Var):
         msg = "an unbound variable has no value"
-        raise ArithmeticProblem(msg)
+        raise ArithmeticFaultError(msg)
     if isinstance(term, Atom) and term.name in CONSTANTS:
         return CONSTANTS[term.name]
     msg = f"{show(term)} is no number and no function of arithmetic"
-    raise ArithmeticProblem(msg)
+    raise ArithmeticFaultError(msg)
 
 
 def evaluate(term: Term) -> Number:
     """The value of an arithmetic term. O(its size).
 
     Raises:
-        ArithmeticProblem: see the class.
+        ArithmeticFaultError: see the class.
     """
     if not isinstance(term, Struct):
         return _leaf(term)
@@ -165,14 +165,14 @@ def evaluate(term: Term) -> Number:
         function = FUNCTIONS.get((top.name, len(top.args)))
         if function is None:
             msg = f"{show(top)}: {top.name}/{len(top.args)} is no function of arithmetic"
-            raise ArithmeticProblem(msg)
+            raise ArithmeticFaultError(msg)
         try:
             value = function(*values)
         except (OverflowError, ValueError) as cause:
-            if isinstance(cause, ArithmeticProblem):
+            if isinstance(cause, ArithmeticFaultError):
                 raise
             msg = f"{show(top)}: {cause}"
-            raise ArithmeticProblem(msg) from cause
+            raise ArithmeticFaultError(msg) from cause
         if not frames:
             return value
         frames[-1][1].append(value)

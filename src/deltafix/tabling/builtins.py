@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
-from deltafix.tabling.arithmetic import ArithmeticProblem, evaluate, number_term
+from deltafix.tabling.arithmetic import ArithmeticFaultError, evaluate, number_term
 from deltafix.tabling.terms import NIL, Atom, Float, Int, String, Struct, Term, Var, list_items
 
 __all__ = ["BUILTINS", "REFUSED", "compare"]
@@ -54,11 +54,10 @@ def compare(left: Term, right: Term) -> int:
             return -1 if x.index < y.index else 1
         if isinstance(x, Atom) and isinstance(y, Atom):
             return -1 if x.name < y.name else 1
-        assert isinstance(x, Int | Float | String)
-        assert isinstance(y, Int | Float | String)
-        if x.value == y.value:
+        left_value, right_value = cast("Any", x).value, cast("Any", y).value  # numbers or strings
+        if left_value == right_value:
             return -1 if isinstance(x, Float) else 1
-        return -1 if x.value < y.value else 1  # type: ignore[operator]  # same kind by rank
+        return -1 if left_value < right_value else 1
     return 0
 
 
@@ -99,11 +98,11 @@ def _between(args: Args) -> Iterator[Args]:
     low, high, value = args
     if isinstance(low, Var) or isinstance(high, Var):
         msg = "between/3 needs its bounds bound"
-        raise ArithmeticProblem(msg)
+        raise ArithmeticFaultError(msg)
     first, last = evaluate(low), evaluate(high)
     if not isinstance(first, int) or not (isinstance(last, int) or last == math.inf):
         msg = f"between/3 needs whole bounds, not {first} and {last}"
-        raise ArithmeticProblem(msg)
+        raise ArithmeticFaultError(msg)
     if isinstance(value, Int):
         if first <= value.value <= last:
             yield args
@@ -114,7 +113,7 @@ def _between(args: Args) -> Iterator[Args]:
             at += 1
     else:
         msg = "between/3 needs an integer or a variable as its third argument"
-        raise ArithmeticProblem(msg)
+        raise ArithmeticFaultError(msg)
 
 
 def _true(args: Args) -> Iterator[Args]:

@@ -15,6 +15,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from deltafix.errors import InternalError
+
 if TYPE_CHECKING:
     from deltafix.tabling.agenda import Event
     from deltafix.tabling.table import Answer, Generator, Premise, Undo
@@ -73,7 +75,9 @@ class CallGraph:
 
     def _remove(self, component: Component) -> None:
         at = bisect_left(self.order, component.label, key=_label)
-        assert self.order[at] is component
+        if self.order[at] is not component:
+            msg = "tabling.callgraph: two components with one label"
+            raise InternalError(msg)
         del self.order[at]
 
     def renumber(self) -> None:

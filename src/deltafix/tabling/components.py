@@ -7,6 +7,8 @@ Invariant after `connect`: every answer not due to be marked again has an acycli
 
 from __future__ import annotations
 
+from typing import cast
+
 from deltafix.tabling.agenda import MARK, gather
 from deltafix.tabling.callgraph import Component
 from deltafix.tabling.propagate import lost, mark_node, recount
@@ -62,8 +64,7 @@ def _merge(forest: Forest, parts: list[Component], lifted: list[Component]) -> N
         if consumer.literal is not None and consumer in _negations(consumer):
             forest.set(keeper, "negative", True)
             keeper.unsettled = True
-            source = consumer.source
-            assert isinstance(source, Generator)
+            source = cast("Generator", consumer.source)
             forest.agenda.consume(source.absence, consumer)
         work.extend(consumer.children or ())
     _raise(forest, work)

@@ -57,7 +57,6 @@ def discard(forest: Forest, doomed: dict[Generator, None]) -> None:
             node.dead = True
             premise = node.premise
             if not (isinstance(premise, Answer) and premise.generator in doomed):
-                assert premise is not None
                 premise.affects.pop(node, None)
             source = node.source
             if isinstance(source, Generator):
@@ -70,7 +69,6 @@ def discard(forest: Forest, doomed: dict[Generator, None]) -> None:
         for answer in generator.answers.values():
             answer.dead = True
         bucket = generator.bucket
-        assert bucket is not None
         generator.root.dead = True
         bucket.consumers.pop(generator.root, None)
         release(bucket)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 from deltafix.diagnostics import Diagnostic, Span, render
 from deltafix.errors import PrologError, UnknownPredicateError
@@ -59,9 +60,8 @@ class Solution(Mapping[str, object]):
     def of(cls, goal: Goal, args: tuple[Term, ...], truth: str = "true") -> Solution:
         """The solution that an answer's arguments are of a goal."""
         empty: Row = (None,) * len(goal.names)
-        bind = match if all([a.ground for a in args]) else unify
-        row = bind(goal.args, empty, args)
-        assert row is not None
+        bind = match if all(a.ground for a in args) else unify
+        row = cast("Row", bind(goal.args, empty, args))  # an answer fits its goal
         return cls(goal, goal_term(goal.key[0], args), truth, row)
 
     def __getitem__(self, name: str) -> object:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from deltafix.errors import InternalError
+from deltafix.tabling.clauses import Literal
 from deltafix.tabling.drop import nodes
 from deltafix.tabling.table import (
     TRUE,
@@ -81,14 +84,14 @@ def _node(node: Consumer) -> None:
         _require(wanted or not has, "absence consumed though there is an answer", text)
         return
     _require(node in source.consumers, "generator link", text)
-    assert node.literal is not None
+    literal = cast("Literal", node.literal)
     consumed = {c.premise for c in node.children or ()}
     last = node.rule is not None and all(
         later.kind.value in ("call", "not") for later in node.rule.body[node.at + 1 :]
     )
     for answer in source.answers.values():
         bind = match if answer.ground else unify
-        fits = bind(node.literal.args, node.row, answer.args) is not None
+        fits = bind(literal.args, node.row, answer.args) is not None
         if last and fits:
             _require(answer in consumed, f"answer {show(answer_term(answer))} not consumed", text)
         _require(fits or answer not in consumed, "consumed what does not fit", text)

@@ -10,7 +10,7 @@ An edit of facts is one engine transaction; an edit of rules builds the engine's
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from deltafix.datalog.program import Program as RulesProgram
 from deltafix.errors import ProgramError, PrologError
@@ -82,8 +82,7 @@ class _Kernel:
 
     def answers(self, goal: Goal) -> list[tuple[Term, ...]]:
         """The answers of a goal the translation knows."""
-        name = self.relation(goal)
-        assert name is not None
+        name = cast("str", self.relation(goal))
         pattern = [self.symbols.code(a) if a.ground else None for a in goal.args]
         rows = self.db.select(name, [*pattern, None])
         return [args for row in rows if (args := self.fits(goal, row)) is not None]
@@ -141,7 +140,7 @@ class AutoTables:
         self, insert: Iterable[ClauseLike] | str = (), delete: Iterable[ClauseLike] | str = (),
         *, missing: str = "error",
     ) -> TablesDelta:  # fmt: skip
-        """Change the program; see `Tables.update`. Program and answers are as before if it raises."""
+        """Change the program; see `Tables.update`. All is as before if it raises."""
         delta = self.tables.update(insert, delete, missing=missing)
         arrived, left = self.tables.changed
         if self.route == "term":
@@ -185,8 +184,7 @@ class AutoTables:
                     pass
 
     def _edit(self, arrived: list[Clause], left: list[Clause]) -> TablesDelta:
-        kernel = self._kernel
-        assert kernel is not None
+        kernel = cast("_Kernel", self._kernel)
         try:
             added = [pair for clause in arrived for pair in kernel.rows(clause)]
             removed = [pair for clause in left for pair in kernel.rows(clause)]

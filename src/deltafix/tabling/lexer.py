@@ -65,9 +65,11 @@ class Source:
         line = bisect_right(self._starts, start)
         return Span(start, end, line, start - self._starts[line - 1] + 1, self.path)
 
-    def problem(self, message: str, start: int, end: int, help: str | None = None) -> PrologSyntaxError:  # noqa: A002  the field's name
+    def problem(
+        self, message: str, start: int, end: int, fix: str | None = None
+    ) -> PrologSyntaxError:
         """A syntax error at a range of offsets."""
-        found = Diagnostic("DF710", message, self.span(start, max(end, start + 1)), help)
+        found = Diagnostic("DF710", message, self.span(start, max(end, start + 1)), fix)
         return PrologSyntaxError(render(found, self.text), [found])
 
 
@@ -84,7 +86,9 @@ def _unescape(body: str, quote: str, source: Source, start: int) -> str:
             out.append(char)
             at += 1
             continue
-        code = re.compile(r"\\(?:x([0-9a-fA-F]+)\\?|([0-7]+)\\|(\n)|(.))", re.DOTALL).match(body, at)
+        code = re.compile(r"\\(?:x([0-9a-fA-F]+)\\?|([0-7]+)\\|(\n)|(.))", re.DOTALL).match(
+            body, at
+        )
         if code is None:
             raise source.problem("escape at the end of a quoted text", start + at, start + at + 1)
         value = None

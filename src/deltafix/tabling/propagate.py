@@ -14,6 +14,8 @@ Deviations from the printed algorithm, each with a test in test_deviations.py:
 
 from __future__ import annotations
 
+from typing import cast
+
 from deltafix.tabling.agenda import MARK, MAY_REDERIVE, REDERIVE
 from deltafix.tabling.callgraph import Component
 from deltafix.tabling.table import Answer, Consumer, Forest, Generator, rank_of
@@ -23,8 +25,7 @@ __all__ = ["kill", "lost", "mark", "mark_node", "may_rederive", "recount", "rede
 
 def lost(forest: Forest, support: Consumer, *, raising: bool = False) -> None:
     """An unmarked support is lost to its answer: killed, marked, or (raising) no longer acyclic."""
-    answer = support.answer
-    assert answer is not None
+    answer = cast("Answer", support.answer)
     counted = support.counted
     if counted:
         forest.set(support, "counted", False)
@@ -39,14 +40,11 @@ def lost(forest: Forest, support: Consumer, *, raising: bool = False) -> None:
 
 def kill(forest: Forest, top: Consumer) -> None:
     """Remove a node and everything below it for good. O(nodes removed)."""
-    assert top.previous is not None
-    assert top.previous.children is not None
-    forest.take(top.previous.children, top)
+    forest.take(cast("dict[Consumer, None]", cast("Consumer", top.previous).children), top)
     stack = [top]
     while stack:
         node = stack.pop()
         forest.set(node, "dead", True)
-        assert node.premise is not None
         forest.take(node.premise.affects, node)
         if node.answer is not None:
             forest.take(node.answer.supports, node)
@@ -149,8 +147,7 @@ def _unmark_node(forest: Forest, top: Consumer, component: Component) -> None:
 
 
 def _regained(forest: Forest, support: Consumer) -> None:
-    answer = support.answer
-    assert answer is not None
+    answer = cast("Answer", support.answer)
     if rank_of(support) < answer.rank:
         forest.set(support, "counted", True)
         forest.set(answer, "acyclic", answer.acyclic + 1)

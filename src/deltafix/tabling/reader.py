@@ -128,11 +128,11 @@ class _Reader:
         if kind in ("name", "quoted") and opens and following is not None:
             stack.append(_Context("(", following.start, value))
             return 2, True
-        if kind == "name" and value == "-" and following is not None:
-            if following.kind == "number" and not following.spaced:
-                number = self._number(following, negative=True)
-                self._push(context, number, 0, Place(token.start, following.end))
-                return 2, False
+        numeric = following is not None and following.kind == "number" and not following.spaced
+        if kind == "name" and value == "-" and numeric and following is not None:
+            number = self._number(following, negative=True)
+            self._push(context, number, 0, Place(token.start, following.end))
+            return 2, False
         if kind == "name" and value in self.operators.prefix and self._starts_term(following):
             context.operators.append(_Pending(self.operators.prefix[value], token, True))
             return 1, True
@@ -171,11 +171,11 @@ class _Reader:
         if token.kind == "punct" and value == "," and separates and context.tail is None:
             context.items.append(self._finish(context).term)
             return True
-        if token.kind == "punct" and value == "|" and context.opener == "[":
-            if context.tail is None:
-                context.items.append(self._finish(context).term)
-                context.tail = NIL
-                return True
+        bar = token.kind == "punct" and value == "|" and context.opener == "["
+        if bar and context.tail is None:
+            context.items.append(self._finish(context).term)
+            context.tail = NIL
+            return True
         operator = self.operators.infix.get(value)
         if operator is None or token.kind not in ("name", "punct"):
             shown = repr(value) if token.kind in ("string", "quoted") else value
@@ -314,7 +314,9 @@ def read_clauses(source: Source, operators: OperatorTable) -> Iterator[ReadClaus
         tokens = []
     if tokens:
         end = tokens[-1].end
-        raise source.problem("the text ends inside a clause", end, end + 1, "end the clause with '.'")
+        raise source.problem(
+            "the text ends inside a clause", end, end + 1, "end the clause with '.'"
+        )
 
 
 def read_term(text: str, operators: OperatorTable, path: str | None = None) -> ReadClause:

@@ -8,13 +8,14 @@ above hear of it. An error or a spent budget leaves the loop at once; the caller
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 from deltafix.errors import InternalError
 from deltafix.tabling.agenda import CONSUME, MARK, REDERIVE, Event
 from deltafix.tabling.callgraph import Component
 from deltafix.tabling.propagate import kill, mark, may_rederive, rederive, remove
 from deltafix.tabling.solve import consume
-from deltafix.tabling.table import TRUE, UNDEFINED, Answer, Forest, Generator
+from deltafix.tabling.table import TRUE, UNDEFINED, Answer, Consumer, Forest, Generator
 from deltafix.tabling.truth import exists, settle
 
 __all__ = ["run", "steps"]
@@ -50,9 +51,9 @@ def steps(forest: Forest) -> Iterator[None]:
 
 
 def _process(forest: Forest, event: Event) -> None:
-    premise, consumer = event.premise, event.consumer
+    premise = event.premise
     if event.kind == CONSUME:
-        assert consumer is not None
+        consumer = cast("Consumer", event.consumer)
         if consumer.dead or (isinstance(premise, Answer) and premise.dead):
             return
         generator = consumer.generator
@@ -63,18 +64,18 @@ def _process(forest: Forest, event: Event) -> None:
             forest.trace.processed(event, generator.component)
         consume(forest, premise, consumer)
         return
-    assert isinstance(premise, Answer)
-    if premise.generator not in forest.visited:
-        forest.visited.add(premise.generator)
+    answer = cast("Answer", premise)
+    if answer.generator not in forest.visited:
+        forest.visited.add(answer.generator)
         forest.counters.calls_visited += 1
     if forest.trace is not None:
-        forest.trace.processed(event, premise.generator.component)
+        forest.trace.processed(event, answer.generator.component)
     if event.kind == MARK:
-        mark(forest, premise)
+        mark(forest, answer)
     elif event.kind == REDERIVE:
-        rederive(forest, premise)
+        rederive(forest, answer)
     else:
-        may_rederive(forest, premise)
+        may_rederive(forest, answer)
 
 
 def sweep(forest: Forest, component: Component) -> None:

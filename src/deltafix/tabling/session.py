@@ -157,7 +157,7 @@ class Tables:
 
     def holds(self, goal: str) -> bool:
         """Whether a goal has a true answer."""
-        return any([s.truth == "true" for s in self.query(goal)])
+        return any(answer.truth == "true" for answer in list(self.query(goal)))
 
     def _solutions(self, goal: Goal) -> Iterator[Solution]:
         forest = self._forest
@@ -310,9 +310,7 @@ class Tables:
                 raise MissingRowError(msg, clause=str(clause))
         return list(leaving.values())
 
-    def _clauses(
-        self, items: Iterable[ClauseLike | Source]
-    ) -> Iterator[tuple[Term, Clause]]:
+    def _clauses(self, items: Iterable[ClauseLike | Source]) -> Iterator[tuple[Term, Clause]]:
         for item in items:
             if isinstance(item, str | Source):
                 source = Source(_ended(item)) if isinstance(item, str) else item
@@ -352,10 +350,8 @@ class Tables:
         from deltafix.tabling.drop import nodes  # noqa: PLC0415  only scratch needs it
 
         forest = self._forest
-        assert generator.bucket is not None
         forest.take(generator.bucket.consumers, generator.root)
         for node in nodes(generator):
-            assert node.premise is not None
             forest.take(node.premise.affects, node)
             if node.source is not None and not isinstance(node.source, Generator):
                 forest.take(node.source.consumers, node)

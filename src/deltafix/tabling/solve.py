@@ -8,11 +8,12 @@ takes anything away: that is `propagate`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 from deltafix.diagnostics import Diagnostic
 from deltafix.errors import EvaluationError, UnknownPredicateError, UnsafeNegationError
 from deltafix.tabling.agenda import MARK, MAY_REDERIVE
-from deltafix.tabling.arithmetic import ArithmeticProblem
+from deltafix.tabling.arithmetic import ArithmeticFaultError
 from deltafix.tabling.builtins import BUILTINS
 from deltafix.tabling.clauses import Kind, Literal, Rule
 from deltafix.tabling.components import connect
@@ -69,22 +70,22 @@ def consume(forest: Forest, premise: Premise, consumer: Consumer) -> None:
     rule = consumer.rule
     row: Row | None
     if rule is None:
-        assert isinstance(premise, Rule)
-        row = _head_row(premise, consumer.generator)
+        clause = cast("Rule", premise)
+        row = _head_row(clause, consumer.generator)
         if row is not None:
-            _advance(forest, premise, 0, row, premise, consumer)
+            _advance(forest, clause, 0, row, premise, previous=consumer)
         return
-    assert consumer.literal is not None
+    goal = cast("Literal", consumer.literal).args
     if isinstance(premise, Absence):
         if _denied(premise, consumer):
             return
         row = consumer.row
     elif premise.ground:
-        row = match(consumer.literal.args, consumer.row, premise.args)
+        row = match(goal, consumer.row, premise.args)
     else:
-        row = unify(consumer.literal.args, consumer.row, premise.args)
+        row = unify(goal, consumer.row, premise.args)
     if row is not None:
-        _advance(forest, rule, consumer.at + 1, row, premise, consumer)
+        _advance(forest, rule, consumer.at + 1, row, premise, previous=consumer)
 
 
 def _denied(absence: Absence, consumer: Consumer) -> bool:
@@ -109,7 +110,7 @@ def _head_row(rule: Rule, generator: Generator) -> Row | None:
 
 
 def _advance(
-    forest: Forest, rule: Rule, at: int, row: Row, premise: Premise, previous: Consumer
+    forest: Forest, rule: Rule, at: int, row: Row, premise: Premise, *, previous: Consumer
 ) -> None:
     """Run the built-ins from `at` on; every way through makes a consumer or a support."""
     body = rule.body
@@ -119,7 +120,7 @@ def _advance(
         return
     kind = body[at].kind
     if kind is Kind.CALL or kind is Kind.NOT:
-        _node(forest, rule, at, row, premise, previous)
+        _node(forest, rule, at, row, premise, previous=previous)
         return
     frames: list[tuple[int, Iterator[Row]]] = [(at + 1, _built_in(rule, body[at], row))]
     while frames:
@@ -132,7 +133,7 @@ def _advance(
         if at == length:
             _support(forest, rule, bound, premise, previous)
         elif body[at].kind in (Kind.CALL, Kind.NOT):
-            _node(forest, rule, at, bound, premise, previous)
+            _node(forest, rule, at, bound, premise, previous=previous)
         else:
             frames.append((at + 1, _built_in(rule, body[at], bound)))
 
@@ -159,15 +160,15 @@ def _built_in(rule: Rule, literal: Literal, row: Row) -> Iterator[Row]:
             bound = match(patterns, row, [out[i] for i in changed])
             if bound is not None:
                 yield bound
-    except ArithmeticProblem as cause:
+    except ArithmeticFaultError as cause:
         found = rule.clause.problem("DF714", str(cause), literal, "bind it by an earlier goal")
         raise EvaluationError(rule.clause.render(found), [found]) from cause
 
 
 def _node(
-    forest: Forest, rule: Rule, at: int, row: Row, premise: Premise, previous: Consumer
+    forest: Forest, rule: Rule, at: int, row: Row, premise: Premise, *, previous: Consumer
 ) -> None:
-    consumer = Consumer(previous.generator, rule, at, row, premise, previous)
+    consumer = Consumer(previous.generator, rule, at, row, premise, previous=previous)
     consumer.literal = rule.body[at]
     _link(forest, consumer)
     if forest.trace is not None:
@@ -176,14 +177,12 @@ def _node(
 
 
 def _link(forest: Forest, consumer: Consumer) -> None:
-    assert consumer.premise is not None
-    assert consumer.previous is not None
-    forest.put(consumer.premise.affects, consumer)
-    if consumer.previous.children is None:
-        consumer.previous.children = {}
-    forest.put(consumer.previous.children, consumer)
-    premise = consumer.premise
-    if type(premise) is not Rule:
+    premise, previous = consumer.premise, cast("Consumer", consumer.previous)
+    forest.put(premise.affects, consumer)
+    if previous.children is None:
+        previous.children = {}
+    forest.put(previous.children, consumer)
+    if not isinstance(premise, Rule):
         truth = premise.truth if isinstance(premise, Answer) else TRUE - premise.generator.settled
         if truth != TRUE:
             consumer.generator.component.unsettled = True
@@ -191,9 +190,7 @@ def _link(forest: Forest, consumer: Consumer) -> None:
 
 def resolve_goal(forest: Forest, consumer: Consumer) -> None:
     """Subscribe a consumer to the source of its goal and schedule what is there already."""
-    literal, rule = consumer.literal, consumer.rule
-    assert literal is not None
-    assert rule is not None
+    literal, rule = cast("Literal", consumer.literal), cast("Rule", consumer.rule)
     predicate = forest.program.predicates.get(literal.key)
     if predicate is None:
         raise _unknown(forest, rule, literal)
@@ -219,8 +216,7 @@ def resolve_goal(forest: Forest, consumer: Consumer) -> None:
 def _negate(
     forest: Forest, consumer: Consumer, predicate: Predicate, args: tuple[Term, ...]
 ) -> None:
-    rule, literal = consumer.rule, consumer.literal
-    assert rule is not None
+    rule, literal = cast("Rule", consumer.rule), consumer.literal
     if not all(a.ground for a in args):
         found = rule.clause.problem(
             "DF713", "negation of a goal with an unbound variable", literal,
@@ -248,12 +244,10 @@ def _unknown(forest: Forest, rule: Rule, literal: Literal) -> UnknownPredicateEr
     return UnknownPredicateError(rule.clause.render(found), [found])
 
 
-def _support(
-    forest: Forest, rule: Rule, row: Row, premise: Premise, previous: Consumer
-) -> None:
+def _support(forest: Forest, rule: Rule, row: Row, premise: Premise, previous: Consumer) -> None:
     """A derivation came to its end: a new answer, or a further support of an old one."""
     generator = previous.generator
-    leaf = Consumer(generator, rule, len(rule.body), row, premise, previous)
+    leaf = Consumer(generator, rule, len(rule.body), row, premise, previous=previous)
     _link(forest, leaf)
     args = instantiate(rule.args, row)
     answer = generator.answers.get(args)

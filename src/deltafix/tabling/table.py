@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 if TYPE_CHECKING:
     from deltafix.tabling.agenda import Agenda, Budget
@@ -64,7 +64,7 @@ class Answer:
     def __init__(self, generator: Generator, args: tuple[Term, ...], epoch: int) -> None:
         self.generator = generator
         self.args = args
-        self.ground = all([a.ground for a in args])
+        self.ground = all(a.ground for a in args)
         self.epoch = epoch
         self.rank = 0
         self.acyclic = 0
@@ -88,8 +88,8 @@ class Absence:
 class Consumer:
     """A node of the forest below a root: `literal` is selected, the row binds the rule.
 
-    A root has rule None; a leaf (a support) has literal None and its answer. `marks` counts
-    which of its two premises (the previous consumer, and `premise`) are marked.
+    A root has neither rule nor premise; a leaf (a support) has no literal, but its answer. `marks`
+    counts how many of its two premises (the previous consumer, and `premise`) are marked.
     """
 
     __slots__ = (
@@ -103,7 +103,8 @@ class Consumer:
         rule: Rule | None,
         at: int,
         row: Row,
-        premise: Premise | None,
+        premise: Premise,
+        *,
         previous: Consumer | None,
     ) -> None:
         self.generator = generator
@@ -138,9 +139,9 @@ class Generator:
         self.consumers: dict[Consumer, None] = {}
         self.negations: dict[Consumer, None] = {}
         self.absence = Absence(self)
-        self.root = Consumer(self, None, -1, (), None, None)
+        self.root = Consumer(self, None, -1, (), cast("Premise", None), previous=None)
         self.component: Component
-        self.bucket: Bucket | None = None
+        self.bucket: Bucket
         self.kept = 0
         self.settled = FALSE
         """The truth of `some answer exists` as its negations last saw it."""
@@ -240,9 +241,12 @@ def rank_of(consumer: Consumer) -> int:
     node: Consumer | None = consumer
     while node is not None:
         premise = node.premise
-        if type(premise) is Answer and premise.rank > rank:
-            if premise.generator.component is component:
-                rank = premise.rank
+        if (
+            type(premise) is Answer
+            and premise.rank > rank
+            and premise.generator.component is component
+        ):
+            rank = premise.rank
         node = node.previous
     return rank
 

@@ -9,10 +9,10 @@ a paper's names. Invariant: tracing changes no decision. Off, it costs one test 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from deltafix.tabling.agenda import CONSUME, NAMES, Event
-from deltafix.tabling.clauses import Kind, Rule
+from deltafix.tabling.clauses import Kind, Literal, Rule
 from deltafix.tabling.table import LEVEL, Absence, Answer, Consumer, Generator, Premise, rank_of
 from deltafix.tabling.terms import Term, atom, list_of, struct
 from deltafix.tabling.unify import instantiate
@@ -129,18 +129,18 @@ class Trace:
     def call(self, generator: Generator) -> None:
         """A new call."""
         scc = generator.component.label
-        self.lines.append(f"  new {self.name(generator)} = {show(call_term(generator))} scc={scc:g}")
+        self.lines.append(
+            f"  new {self.name(generator)} = {show(call_term(generator))} scc={scc:g}"
+        )
 
     def node(self, consumer: Consumer) -> None:
         """A new consumer."""
-        assert consumer.literal is not None
-        sign = "\\+ " if consumer.literal.kind is Kind.NOT else ""
+        sign = "\\+ " if cast("Literal", consumer.literal).kind is Kind.NOT else ""
         self.lines.append(f"  new {sign}{self.name(consumer)} = {describe(consumer)}")
 
     def support(self, leaf: Consumer, *, new: bool) -> None:
         """A new support, and the answer it gave rise to if that is new too."""
-        answer = leaf.answer
-        assert answer is not None
+        answer = cast("Answer", leaf.answer)
         ordinal, own = rank_of(leaf) // LEVEL, answer.rank // LEVEL
         if new:
             self.lines.append(f"  new {self.name(answer)} = {show(answer_term(answer))} ord={own}")

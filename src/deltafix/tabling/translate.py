@@ -98,9 +98,7 @@ def translate(
 
 
 class _Work:
-    def __init__(
-        self, predicates: dict[Key, Predicate], symbols: Symbols, demand: bool
-    ) -> None:
+    def __init__(self, predicates: dict[Key, Predicate], symbols: Symbols, demand: bool) -> None:
         self.predicates = predicates
         self.symbols = symbols
         self.demand = demand
@@ -148,7 +146,9 @@ class _Work:
             names = [f"V{i}" for i in range(key[1])]
             guard = self._guard(key, pattern, names)
             own = f"{self.base(key)}({', '.join([*names, '0'])})"
-            self.out.lines.append(f"{head}({', '.join([*names, '0'])}) :- {', '.join([*guard, own])}.")
+            self.out.lines.append(
+                f"{head}({', '.join([*names, '0'])}) :- {', '.join([*guard, own])}."
+            )
             for rule in self.rules.get(key, ()):
                 self._rule(rule, head, pattern)
 
@@ -178,6 +178,9 @@ class _Work:
         self.out.lines.append(f"{head}({', '.join([*args, '0'])}) :- {', '.join(body)}.")
 
     def _literal(self, literal: Literal, before: list[str], bound: set[int]) -> str:
+        equality = literal.key in (("==", 2), ("\\==", 2))
+        if literal.kind is Kind.BUILTIN and not equality:
+            raise Untranslatable(f"the built-in {literal.key[0]}/{literal.key[1]}")
         args = [self._argument(a) for a in literal.args]
         free = [a for a in literal.args if isinstance(a, Var) and a.index not in bound]
         if literal.kind is Kind.UNIFY:
@@ -185,12 +188,10 @@ class _Work:
                 raise Untranslatable("= between two unbound variables")
             bound.update(a.index for a in free)
             return f"{args[0]} = {args[1]}"
-        if literal.kind is Kind.DIFFER or literal.key in (("==", 2), ("\\==", 2)):
+        if literal.kind is Kind.DIFFER or equality:
             if free:
                 raise Untranslatable(f"{literal.key[0]} over an unbound variable")
             return f"{args[0]} {'=' if literal.key[0] == '==' else '!='} {args[1]}"
-        if literal.kind is Kind.BUILTIN:
-            raise Untranslatable(f"the built-in {literal.key[0]}/{literal.key[1]}")
         predicate = self.predicates.get(literal.key)
         if predicate is None:
             raise Untranslatable(f"unknown predicate {literal.key[0]}/{literal.key[1]}")

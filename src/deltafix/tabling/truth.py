@@ -13,6 +13,7 @@ per answer; it is not incremental within a component (docs/concepts/tabling.md, 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 from deltafix.tabling.callgraph import Component
 from deltafix.tabling.table import (
@@ -50,8 +51,7 @@ class _Instance:
 
 
 def _instance(support: Consumer, component: Component) -> _Instance:
-    assert support.answer is not None
-    out = _Instance(support.answer, [], [], TRUE)
+    out = _Instance(cast("Answer", support.answer), [], [], TRUE)
     node: Consumer | None = support
     while node is not None:
         premise = node.premise
@@ -69,9 +69,7 @@ def _instance(support: Consumer, component: Component) -> _Instance:
     return out
 
 
-def _least(
-    instances: list[_Instance], floor: int, held: set[Answer]
-) -> set[Answer]:
+def _least(instances: list[_Instance], floor: int, held: set[Answer]) -> set[Answer]:
     """The least model when a delayed call counts as absent iff none of its answers is in `held`."""
     uses: dict[Answer, list[int]] = {}
     missing: list[int] = []

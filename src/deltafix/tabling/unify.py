@@ -10,7 +10,7 @@ it fails where a variable would have to contain itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from deltafix.tabling.terms import Struct, Term, Var, struct, var
 
@@ -25,8 +25,7 @@ def substitute(term: Term, lookup: Callable[[int], Term]) -> Term:
         return term
     if isinstance(term, Var):
         return lookup(term.index)
-    assert isinstance(term, Struct)
-    frames: list[tuple[Struct, list[Term]]] = [(term, [])]
+    frames: list[tuple[Struct, list[Term]]] = [(cast("Struct", term), [])]
     while True:
         top, built = frames[-1]
         args = top.args
@@ -37,8 +36,7 @@ def substitute(term: Term, lookup: Callable[[int], Term]) -> Term:
             elif isinstance(argument, Var):
                 built.append(lookup(argument.index))
             else:
-                assert isinstance(argument, Struct)
-                frames.append((argument, []))
+                frames.append((cast("Struct", argument), []))
                 break
         else:
             frames.pop()
@@ -96,9 +94,13 @@ def _match_struct(pattern: Term, out: list[Term | None], value: Term) -> bool | 
                 out[left.index] = right
             elif current is not right:
                 return False if current.ground else None
-        elif left.ground or type(left) is not Struct or type(right) is not Struct:
-            return False
-        elif left.name != right.name or len(left.args) != len(right.args):
+        elif (
+            left.ground
+            or type(left) is not Struct
+            or type(right) is not Struct
+            or left.name != right.name
+            or len(left.args) != len(right.args)
+        ):
             return False
         else:
             work.extend(zip(left.args, right.args, strict=True))
@@ -153,9 +155,12 @@ def _solve(row: Row, work: list[tuple[Term, int, Term, int]]) -> Row | None:
             bindings[left.index + left_at] = (right, right_at)
         elif type(right) is Var:
             bindings[right.index + right_at] = (left, left_at)
-        elif type(left) is not Struct or type(right) is not Struct:
-            return None
-        elif left.name != right.name or len(left.args) != len(right.args):
+        elif (
+            type(left) is not Struct
+            or type(right) is not Struct
+            or left.name != right.name
+            or len(left.args) != len(right.args)
+        ):
             return None
         else:
             work.extend(
@@ -185,9 +190,7 @@ def _resolve_row(slots: int, bindings: dict[int, tuple[Term, int]]) -> Row | Non
             return None
         out.append(resolved)
         _count(resolved, uses)
-    return tuple(
-        None if type(t) is Var and uses[t.index] == 1 else t for t in out
-    )
+    return tuple(None if type(t) is Var and uses[t.index] == 1 else t for t in out)
 
 
 def _count(term: Term, uses: dict[int, int]) -> None:
@@ -220,13 +223,12 @@ def _resolve(
         elif type(term) is Var:
             result = var(numbers.setdefault(term.index + at, len(numbers)))
         else:
-            assert isinstance(term, Struct)
             result = done.get((id(term), at))
             if result is None:
                 if (id(term), at) in open_frames:
                     return None
                 open_frames.add((id(term), at))
-                frames.append((term, at, []))
+                frames.append((cast("Struct", term), at, []))
         while frames:
             top, top_at, built = frames[-1]
             if result is not None:
@@ -239,8 +241,7 @@ def _resolve(
             open_frames.discard((id(top), top_at))
             result = done[(id(top), top_at)] = struct(top.name, built)
         else:
-            assert result is not None
-            return result
+            return cast("Term", result)
 
 
 def instantiate(patterns: Sequence[Term], row: Row) -> tuple[Term, ...]:

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, cast
 
 from deltafix.tabling.clauses import Clause
-from deltafix.tabling.factbase import Predicate
+from deltafix.tabling.factbase import Bucket, Predicate
 from deltafix.tabling.propagate import kill
 from deltafix.tabling.run import run
 from deltafix.tabling.solve import resolve_goal
-from deltafix.tabling.table import Consumer, Forest
+from deltafix.tabling.table import Consumer, Forest, Undo
 
 __all__ = ["STRATEGIES", "Strategy", "apply", "declare", "guarded"]
 
@@ -52,7 +52,8 @@ def guarded(forest: Forest) -> Iterator[None]:
     operators = forest.program.operators.copy()
     births = forest.births
     forest.epoch += 1
-    forest.undo = forest.graph.undo = undo = []
+    undo: Undo = []
+    forest.undo = forest.graph.undo = undo
     forest.agenda.updating = True
     try:
         yield
@@ -97,8 +98,7 @@ def declare(forest: Forest, predicate: Predicate, *, tabled: bool) -> None:
 def _reread(forest: Forest, consumer: Consumer) -> None:
     for child in list(consumer.children or ()):
         kill(forest, child)
-    bucket = consumer.source
-    assert bucket is not None
+    bucket = cast("Bucket", consumer.source)
     forest.take(bucket.consumers, consumer)
     resolve_goal(forest, consumer)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import cast
 
 from deltafix.tabling.operators import STANDARD, OperatorTable
 from deltafix.tabling.terms import NIL, Atom, Float, Int, String, Struct, Term, Var, list_items
@@ -31,7 +32,7 @@ def show_atom(name: str) -> str:
 
 
 def variable_name(index: int) -> str:
-    """A, B, … Z, A1, B1, …"""
+    """The name of a variable by number: A to Z, then A1, B1 and so on."""
     letter = chr(ord("A") + index % 26)
     return letter if index < 26 else f"{letter}{index // 26}"
 
@@ -47,8 +48,7 @@ def _leaf(term: Term, names: Sequence[str]) -> str:
         return text if "." in text or "n" in text else text.replace("e", ".0e")
     if isinstance(term, String):
         return quoted(term.value, '"')
-    assert isinstance(term, Atom)
-    return show_atom(term.name)
+    return show_atom(cast("Atom", term).name)
 
 
 def show(term: Term, names: Sequence[str] = (), operators: OperatorTable = STANDARD) -> str:
@@ -66,9 +66,9 @@ def show(term: Term, names: Sequence[str] = (), operators: OperatorTable = STAND
         top, limit = item
         if not isinstance(top, Struct):
             text = _leaf(top, names)
-            if isinstance(top, Atom) and (top.name in operators.infix) and limit < 1200:
-                text = f"({text})"
-            elif isinstance(top, Int | Float) and text[0] == "-" and limit < 999:
+            if (isinstance(top, Atom) and (top.name in operators.infix) and limit < 1200) or (
+                isinstance(top, Int | Float) and text[0] == "-" and limit < 999
+            ):
                 text = f"({text})"
             _append(out, text)
         elif top.name == "." and len(top.args) == 2:
@@ -96,9 +96,7 @@ def _append(out: list[str], text: str) -> None:
     out.append(text)
 
 
-def _compound(
-    term: Struct, limit: int, operators: OperatorTable
-) -> list[tuple[Term, int] | str]:
+def _compound(term: Struct, limit: int, operators: OperatorTable) -> list[tuple[Term, int] | str]:
     infix = operators.infix.get(term.name) if len(term.args) == 2 else None
     if infix is not None and infix.right:
         name = show_atom(term.name) if term.name not in (",", "|") else term.name

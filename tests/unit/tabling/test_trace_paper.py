@@ -17,7 +17,6 @@ from .paper import (
     answers,
     block,
     ordinal_of_support,
-    processed,
     traced,
 )
 

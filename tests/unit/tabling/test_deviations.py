@@ -1,0 +1,88 @@
+"""Where the printed algorithm is not followed, and the stories of faults the fuzz found."""
+
+from deltafix.tabling import Tables
+from deltafix.tabling.invariants import check_invariants
+
+from .paper import FIGURE_6, answers, processed, traced
+
+REACH = """
+:- table r/2.
+:- dynamic e/2.
+r(X, Y) :- e(X, Y).
+r(X, Y) :- r(X, Z), e(Z, Y).
+"""
+
+
+def test_deviation_1_rederiving_an_answer_lets_those_that_stand_on_it_try_again():
+    """x (ordinal 2) may be re-derived only after y (ordinal 3), whose turn comes later."""
+    edges = (
+        "e(1,m). e(m,x). e(m,w). e(w,y). e(y,x). e(1,c1). e(c1,c2). e(c2,c3). e(c3,c4). e(c4,y)."
+    )
+    tables, trace = traced(REACH + edges, {}, "r(1, X)")
+    delta = tables.delete("e(1, m)")
+    assert delta.lines() == ["r(1, A): -r(1, m)", "r(1, A): -r(1, w)"]
+    events = processed(trace)
+    name = {
+        line.split(" = ")[1].split(" ord")[0]: line.split()[1]
+        for line in trace.lines
+        if " = r(" in line
+    }
+    assert not name  # no new answers: x and y are the old ones, brought back
+    assert tables.last.rederived == 2
+    tries = [event for event in events if event.startswith("may_rederive")]
+    assert len(tries) == 1 + 4 - 1  # m has no support left; x is tried twice, w and y once
+    check_invariants(tables._forest)
+
+
+def test_deviation_2_a_support_of_equal_ordinal_but_earlier_birth_is_acyclic():
+    tables, trace = traced(REACH + "e(1, a). e(1, b). e(a, b).", {}, "r(1, X)")
+    assert not tables.delete("e(1, b)")
+    assert tables.last.marked == 0
+    assert trace.lines == []
+
+
+def test_deviation_4_no_may_rederive_for_an_answer_without_any_support_left():
+    tables, trace = traced(FIGURE_6, {}, "r(1, Y)")
+    tables.delete("e(1, 3)")
+    assert processed(trace) == ["mark(a1)"]
+
+
+def test_an_unreachable_cycle_does_not_keep_itself_alive():
+    """The known error of counting alone, and of ranks that restart at 0 (design.md)."""
+    tables = Tables(REACH + "e(r, b). e(r, c). e(c, b). e(b, c).")
+    assert answers(tables, "r(r, X)") == ["r(r, b)", "r(r, c)"]
+    assert not tables.delete("e(r, b)")
+    assert tables.delete("e(r, c)").lines() == ["r(r, A): -r(r, b)", "r(r, A): -r(r, c)"]
+    check_invariants(tables._forest)
+
+
+def test_a_long_chain_of_calls_renumbers_labels_and_still_completes():
+    """Found by seed 59: renumbering left open components out of the agenda."""
+    text = ":- table p/1.\np(z).\np(s(X)) :- p(X), q(X).\nq(_)."
+    goal = "p(" + "s(" * 300 + "z" + ")" * 300 + ")"
+    tables = Tables(text)
+    assert len(list(tables.query(goal))) == 1
+    assert len(tables.goals()) == 1
+    check_invariants(tables._forest)
+
+
+def test_truth_follows_when_a_support_goes_and_the_answer_stays():
+    """Found by seed 116: r(0) loses its fact-based support and keeps the one on its own absence."""
+    tables = Tables(
+        """
+        :- table r/1.
+        e(0, 0). f(1). g(1, 0). g(0, 1).
+        r(Z) :- e(W, Z), g(1, Z), \\+ r(Z).
+        r(Z) :- g(Z, Y), f(1).
+        """
+    )
+    assert {str(s): s.truth for s in tables.query("r(A)")} == {"r(1)": "true", "r(0)": "true"}
+    assert tables.delete("f(1)").lines() == ["r(A): -r(1)", "r(A): ~r(0)"]
+    assert {str(s): s.truth for s in tables.query("r(A)")} == {"r(0)": "undefined"}
+
+
+def test_a_complete_call_negated_for_the_first_time_counts_as_it_stands():
+    """Found by seed 150: p(1, 1) was complete before anyone negated it."""
+    tables = Tables(":- table p/1, q/1.\np(1). f(1). f(2).\nq(X) :- f(X), \\+ p(X).")
+    assert answers(tables, "p(1)") == ["p(1)"]
+    assert answers(tables, "q(X)") == ["q(2)"]
