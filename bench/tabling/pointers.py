@@ -17,11 +17,11 @@ __all__ = ["PROGRAM", "experiment"]
 
 PROGRAM = """
 :- table pt/2, assign/2, callee/2.
-:- dynamic addr/2, copy/2, load/2, store/2, dcall/2, icall/2, arg/3, param/3, result/2, ret/2.
+:- dynamic addr/2, copy/2, load/2, store/2, dcall/2, icall/2, actual/3, param/3, result/2, ret/2.
 assign(P, Q) :- copy(P, Q).
 callee(S, F) :- dcall(S, F).
 callee(S, F) :- icall(S, V), pt(V, F).
-assign(P, A) :- callee(S, F), arg(S, I, A), param(F, I, P).
+assign(P, A) :- callee(S, F), actual(S, I, A), param(F, I, P).
 assign(R, Q) :- callee(S, F), result(S, R), ret(F, Q).
 pt(P, O) :- addr(P, O).
 pt(P, O) :- assign(P, Q), pt(Q, O).
@@ -34,7 +34,8 @@ def experiment(units: list[tuple[str, Path]], edits: int, seed: int = 2) -> Expe
     """`edits` random constraints (address-of, copy, load, store) deleted and restored."""
     rows, _, _ = extract(units)
     facts: list[tuple[Any, ...]] = []
-    for name, table in rows.items():
+    for relation, table in rows.items():
+        name = "actual" if relation == "arg" else relation  # arg/3 is built into every Prolog
         facts += [(name, *(int(value) for value in row)) for row in table]
     facts = list(dict.fromkeys(facts))
     chosen = [fact for fact in facts if fact[0] in ("addr", "copy", "load", "store")]

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias, cast
 from deltafix.tabling.arithmetic import ArithmeticFaultError, evaluate, number_term
 from deltafix.tabling.terms import NIL, Atom, Float, Int, String, Struct, Term, Var, list_items
 
-__all__ = ["BUILTINS", "REFUSED", "compare"]
+__all__ = ["BUILTINS", "compare", "refused"]
 
 Args: TypeAlias = tuple[Term, ...]
 Builtin: TypeAlias = Callable[[Args], Iterator[Args]]
@@ -157,31 +157,43 @@ BUILTINS: Final[Mapping[tuple[str, int], Builtin]] = {
     ("is_list", 1): _type_test(lambda t: list_items(t)[1] is NIL),
 }
 
-REFUSED: Final[Mapping[str, str]] = {
-    "!": "cut depends on the order of clauses; write the cases so that they exclude each other",
-    "->": "if-then-else commits; write two clauses, the second with \\+",
-    "*->": "soft cut commits; write two clauses",
-    "findall": "collecting answers is not monotone; query the tables from Python",
-    "bagof": "collecting answers is not monotone; query the tables from Python",
-    "setof": "collecting answers is not monotone; query the tables from Python",
-    "aggregate_all": "collecting answers is not monotone; query the tables from Python",
-    "forall": "use \\+ over a predicate of its own",
-    "assert": "change the program with update(insert=...)",
-    "asserta": "change the program with update(insert=...)",
-    "assertz": "change the program with update(insert=...)",
-    "retract": "change the program with update(delete=...)",
-    "retractall": "change the program with update(delete=...)",
-    "abolish": "drop tables with Tables.abolish(goal)",
-    "call": "the goal called must be known when the program is read",
-    "once": "it depends on the order of answers",
-    "write": "input and output have no place in a table",
-    "print": "input and output have no place in a table",
-    "nl": "input and output have no place in a table",
-    "read": "input and output have no place in a table",
-    "format": "input and output have no place in a table",
-    "functor": "not in the subset; name the shapes in clause heads",
-    "arg": "not in the subset; name the shapes in clause heads",
-    "=..": "not in the subset; name the shapes in clause heads",
-    "copy_term": "not in the subset",
-    "length": "not in the subset; define it over the list",
+_COLLECTING = "collecting answers is not monotone; query the tables from Python"
+_OUTPUT = "input and output have no place in a table"
+
+_REFUSED: Final[Mapping[str, tuple[tuple[int, ...], str]]] = {
+    "!": (
+        (0,),
+        "it depends on the order of clauses; write a cut's cases so that they exclude each other",
+    ),
+    "->": ((2,), "if-then-else commits; write two clauses, the second with \\+"),
+    "*->": ((2,), "soft cut commits; write two clauses"),
+    "findall": ((3, 4), _COLLECTING),
+    "bagof": ((3,), _COLLECTING),
+    "setof": ((3,), _COLLECTING),
+    "aggregate_all": ((3, 4), _COLLECTING),
+    "forall": ((2,), "use \\+ over a predicate of its own"),
+    "assert": ((1, 2), "change the program with update(insert=...)"),
+    "asserta": ((1, 2), "change the program with update(insert=...)"),
+    "assertz": ((1, 2), "change the program with update(insert=...)"),
+    "retract": ((1,), "change the program with update(delete=...)"),
+    "retractall": ((1,), "change the program with update(delete=...)"),
+    "abolish": ((1, 2), "drop tables with Tables.abolish(goal)"),
+    "call": (tuple(range(1, 9)), "the goal called must be known when the program is read"),
+    "once": ((1,), "it depends on the order of answers"),
+    "write": ((1, 2), _OUTPUT),
+    "print": ((1, 2), _OUTPUT),
+    "nl": ((0, 1), _OUTPUT),
+    "read": ((1, 2), _OUTPUT),
+    "format": ((1, 2, 3), _OUTPUT),
+    "functor": ((3,), "not in the subset; name the shapes in clause heads"),
+    "arg": ((3,), "not in the subset; name the shapes in clause heads"),
+    "=..": ((2,), "not in the subset; name the shapes in clause heads"),
+    "copy_term": ((2,), "not in the subset"),
+    "length": ((2,), "not in the subset; define it over the list"),
 }
+
+
+def refused(name: str, arity: int) -> str | None:
+    """What to write instead of a predicate that has no place here; None if it may be used."""
+    arities, advice = _REFUSED.get(name, ((), ""))
+    return advice if arity in arities else None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from deltafix.diagnostics import Diagnostic, Span, render
 from deltafix.errors import LimitError, PrologError, RefusedPredicateError
-from deltafix.tabling.builtins import BUILTINS, REFUSED
+from deltafix.tabling.builtins import BUILTINS, refused
 from deltafix.tabling.reader import Place, ReadClause
 from deltafix.tabling.terms import Atom, Struct, Term, Var, subterms
 from deltafix.tabling.writer import show
@@ -105,9 +105,9 @@ def _split(term: Term) -> tuple[Term, Term | None]:
     return term, None
 
 
-def _refuse(read: ReadClause, name: str, place: Place) -> RefusedPredicateError:
+def _refuse(read: ReadClause, name: str, place: Place, advice: str) -> RefusedPredicateError:
     found = Diagnostic(
-        "DF711", f"{name} is not part of pure tabled programs", read.span(place), REFUSED[name]
+        "DF711", f"{name} is not part of pure tabled programs", read.span(place), advice
     )
     return RefusedPredicateError(render(found, read.source.text), [found])
 
@@ -133,8 +133,9 @@ def compile_clause(read: ReadClause) -> Clause:
     key: Key = (head.name, len(head.args) if isinstance(head, Struct) else 0)
     if key in BUILTINS or key == ("\\=", 2) or key in ((",", 2), (";", 2), ("|", 2)):
         raise _bad(read, f"{key[0]}/{key[1]} is built in", places[0], "choose another name")
-    if head.name in REFUSED and head.name in ("!", "->", "*->"):
-        raise _refuse(read, head.name, places[0])
+    advice = refused(*key)
+    if advice is not None:
+        raise _refuse(read, head.name, places[0], advice)
     clause = Clause(read.term, read.names, read)
     args = head.args if isinstance(head, Struct) else ()
     alternatives = _alternatives(read, body, places[1] if body is not None else None)
@@ -179,7 +180,7 @@ def _alternatives(
 
 def _literal(read: ReadClause, term: Term, at: Place) -> Literal:
     if isinstance(term, Var):
-        raise _bad(read, f"{read.names[term.index]} as a goal", at, REFUSED["call"])
+        raise _bad(read, f"{read.names[term.index]} as a goal", at, refused("call", 1) or "")
     if not isinstance(term, Atom | Struct):
         raise _bad(read, f"{show(term, read.names)} as a goal", at, "a predicate")
     args: tuple[Term, ...] = term.args if isinstance(term, Struct) else ()
@@ -205,8 +206,9 @@ def _literal(read: ReadClause, term: Term, at: Place) -> Literal:
         raise _bad(
             read, "a conjunction under \\+", at, "give it a predicate of its own and negate that"
         )
-    if term.name in REFUSED:
-        raise _refuse(read, term.name, at)
+    advice = refused(*key)
+    if advice is not None:
+        raise _refuse(read, term.name, at, advice)
     return Literal(Kind.CALL, key, args, term, span)
 
 
