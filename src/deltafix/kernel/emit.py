@@ -31,6 +31,7 @@ from deltafix.kernel.layout import (
     LIMBO,
     MAX_ROWS,
     MODE_DESTROY,
+    MODE_MOVE,
     MODE_REST,
     MODE_RETRACT,
     MODE_REVIVE,
@@ -49,6 +50,7 @@ from deltafix.kernel.layout import (
     RULE_COUNTS,
     STRATEGY,
     SUPPORT,
+    T_RANK,
     TOUCHED,
     USED,
     WAVEFRONT,
@@ -100,6 +102,17 @@ def _lose(A, L, e, r):
         and ((counted and A[at + SUPPORT] == 0) or L[STRATEGY] == DRED)
     ):
         heap_push(L, rank, 0, 0, (r << 32) | row)
+
+
+@kernel("v:ALii")
+def _forsake(A, L, e, r):
+    """Entry `e`: its body now ranks at T_RANK. A head that it held up, but does not, loses it."""
+    rb = L[RELS] + r * RSZ
+    row = key_find(A, L, A, r, EMIT + e * L[rb + R_ARITY], L[EMIT_CELLS + 2 * e])
+    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
+    rank = L[at >> 1] >> RANK_SHIFT
+    if L[at >> 1] & NOW and L[EMIT_CELLS + 2 * e + 1] < rank <= L[T_RANK]:
+        _lose(A, L, e, r)
 
 
 @kernel("v:ALiii")
@@ -181,6 +194,8 @@ def flush(A, L, r, rule, mode):
             _lose(A, L, e, r)
         elif mode == MODE_REVIVE:
             _offer(A, L, e, r)
+        elif mode == MODE_MOVE:
+            _forsake(A, L, e, r)
         else:
             _gain(A, L, e, r, mode)
     L[EMITTED] = 0

@@ -5,7 +5,7 @@ The arena is one reserved range seen twice: `A` as int32 words, `L` as int64 cel
 
 A row is one record of `stride` words, stride even:
 
-    words 0-1   (one cell)  rank << 8 | flags
+    words 0-1   (one cell)  rank << 9 | flags
     word  2                 support: derivations that hold the row up (all of them in a
                             non-recursive stratum; those of lower rank in a recursive one)
     words 3..               columns, one 32-bit code each (`values`)
@@ -68,6 +68,7 @@ T_MODE = 51
 T_THEN = 52
 T_REL = 53  # the wave's fact and the rank it was taken up at
 T_RANK = 54
+T_SUPPORT = 55  # support at the new rank of a fact that moves
 # query results
 BEST = 94
 BEST_COUNT = 95
@@ -143,10 +144,11 @@ PENDING = 16  # created, waiting in the queue
 LIMBO = 32  # retracted by the wave, may be revived; its rank field is its next try
 INDEXED = 64  # is in the secondary indexes
 USED = 128  # allocated
-FLAGS = 255
-RANK_SHIFT = 8
+MOVED = 256  # the wave has moved its rank in this epoch: a second time it goes to limbo
+FLAGS = 511
+RANK_SHIFT = 9
 GAP = 1024  # between ranks of new facts, so that a revived fact fits in between
-NEVER = (1 << 54) - 1  # a rank above all ranks
+NEVER = (1 << 53) - 1  # a rank above all ranks
 
 HASH_BITS = 31
 
@@ -233,7 +235,8 @@ MODE_REST = 3  # as CREATE, but heads that hold were counted by SAVE
 MODE_TAKE = 4  # a fact of the stratum becomes true
 MODE_RETRACT = 5  # a fact of the stratum becomes false
 MODE_REVIVE = 6  # a retracted fact holds again
-MODE_QUERY = 7  # find the derivations of one head with the lowest body rank
+MODE_MOVE = 7  # a fact gets a higher rank: heads it no longer supports lose a derivation
+MODE_QUERY = 8  # find the derivations of one head with the lowest body rank
 
 # --- states that literals of lower strata see: as masks of row flags ---------------------------
 STATE_UNION = 0  # rows that held before or hold now
@@ -249,4 +252,4 @@ ERR_NONE, ERR_MEMORY, ERR_ROWS, ERR_ROUNDS, ERR_CANCEL, ERR_SUPPORT = range(6)
 # results of a run, or of one step of it
 DONE, YIELD, STOPPED, GO = range(4)
 # what follows a task
-THEN_NEXT, THEN_FALL, THEN_WAIT, THEN_TRY = range(4)
+THEN_NEXT, THEN_FALL, THEN_WAIT, THEN_TRY, THEN_MOVE, THEN_MOVED = range(6)

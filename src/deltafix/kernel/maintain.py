@@ -52,6 +52,7 @@ from deltafix.kernel.layout import (
     MODE_REST,
     MODE_SAVE,
     MODE_TAKE,
+    MOVED,
     N_RULES,
     NOW,
     PENDING,
@@ -374,7 +375,7 @@ def _settle(A, L, r, row):
     """End of a stratum for one of its rows: clear LIMBO; without recursion, support decides."""
     rb = L[RELS] + r * RSZ
     at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-    word = L[at >> 1] & ~LIMBO
+    word = L[at >> 1] & ~(LIMBO | MOVED)
     L[at >> 1] = word
     if not L[RECURSIVE]:
         holds = (word & GIVEN) or A[at + SUPPORT] > 0

@@ -29,9 +29,11 @@ from deltafix.kernel.layout import (
     GIVEN,
     HEAP,
     LIMBO,
+    MODE_MOVE,
     MODE_QUERY,
     MODE_RETRACT,
     MODE_REVIVE,
+    MOVED,
     NEVER,
     NOW,
     R_NOW,
@@ -52,8 +54,11 @@ from deltafix.kernel.layout import (
     T_RELS,
     T_ROW,
     T_SAME,
+    T_SUPPORT,
     T_THEN,
     THEN_FALL,
+    THEN_MOVED,
+    THEN_MOVE,
     THEN_NEXT,
     THEN_TRY,
     THEN_WAIT,
@@ -124,6 +129,38 @@ def _try(A, L, P, t):
 
 
 @kernel("v:ALPi")
+def _move(A, L, P, t):
+    """A suspect's best derivation is known: move up above its body at once, or fall.
+
+    Waiting in limbo would take every fact that it supports through two changes; moving touches
+    only those that rank below its new place. If the body turns out to rest on the fact itself,
+    the fact becomes a suspect once more, and then it waits (MOVED), so this ends.
+    """
+    r = L[T_REL]
+    row = L[T_ROW]
+    rb = L[RELS] + r * RSZ
+    cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
+    L[cell] |= NOW
+    if L[BEST] < NEVER:
+        L[T_RANK] = L[BEST] + 1
+        L[T_SUPPORT] = L[BEST_COUNT]
+        set_task(L, P, t, T_SAME, r, row, MODE_MOVE, THEN_MOVED)
+    else:
+        L[C_RETRACTED] += 1
+        set_task(L, P, t, T_SAME, r, row, MODE_RETRACT, THEN_FALL)
+
+
+@kernel("v:AL")
+def _moved(A, L):
+    """The heads that lost the fact's support know: give it its new rank."""
+    rb = L[RELS] + L[T_REL] * RSZ
+    at = L[rb + R_ROWS] + L[T_ROW] * L[rb + R_STRIDE]
+    L[at >> 1] = (L[T_RANK] << RANK_SHIFT) | (L[at >> 1] & FLAGS)
+    A[at + SUPPORT] = L[T_SUPPORT]
+    L[C_RERANKED] += 1
+
+
+@kernel("v:ALPi")
 def follow(A, L, P, t):
     """What follows a task of the wave whose variants have run."""
     then = L[T_THEN]
@@ -135,6 +172,10 @@ def follow(A, L, P, t):
             _wait(A, L, L[BEST])
     elif then == THEN_TRY:
         _try(A, L, P, t)
+    elif then == THEN_MOVE:
+        _move(A, L, P, t)
+    elif then == THEN_MOVED:
+        _moved(A, L)
 
 
 @kernel("i:ALPi")
@@ -161,7 +202,11 @@ def next_suspect(A, L, P, t):
                 return np.int64(1)
         elif word & NOW and not (word & GIVEN) and (A[at + SUPPORT] == 0 or L[STRATEGY] == DRED):
             touch(A, L, r, row)
-            L[C_RETRACTED] += 1
-            set_task(L, P, t, T_SAME, r, row, MODE_RETRACT, THEN_FALL)
+            if L[STRATEGY] == WAVEFRONT and not (word & MOVED):
+                L[at >> 1] = (L[at >> 1] | MOVED) & ~NOW  # it must not find itself
+                set_task(L, P, t, T_REDERIVE, r, row, MODE_QUERY, THEN_MOVE)
+            else:
+                L[C_RETRACTED] += 1
+                set_task(L, P, t, T_SAME, r, row, MODE_RETRACT, THEN_FALL)
             return np.int64(1)
     return np.int64(0)
