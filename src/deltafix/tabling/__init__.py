@@ -6,9 +6,10 @@ Saha and Ramakrishnan: insertions and deletions interleaved along call component
 
 from __future__ import annotations
 
+from deltafix.tabling.changes import Change, TablesDelta
 from deltafix.tabling.goals import Solution
 from deltafix.tabling.kernel_route import AutoTables, open_tables
-from deltafix.tabling.session import Change, Tables, TablesDelta
+from deltafix.tabling.session import Tables
 from deltafix.tabling.table import Counters
 from deltafix.tabling.trace import Trace
 

@@ -14,9 +14,10 @@ from typing import Any, Final, Literal, cast
 
 from deltafix.datalog.program import Program as RulesProgram
 from deltafix.errors import ProgramError, PrologError
+from deltafix.tabling.changes import Change, TablesDelta
 from deltafix.tabling.clauses import Clause, Key
 from deltafix.tabling.goals import Goal, Solution, read_goal
-from deltafix.tabling.session import Change, ClauseLike, Tables, TablesDelta
+from deltafix.tabling.session import ClauseLike, Tables
 from deltafix.tabling.table import Counters
 from deltafix.tabling.terms import Term
 from deltafix.tabling.trace import goal_term

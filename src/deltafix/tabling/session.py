@@ -8,8 +8,7 @@ Not here: how answers are found (`solve`) and kept (`propagate`, `run`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
@@ -17,6 +16,7 @@ from typing import TypeAlias
 from deltafix.errors import MissingRowError, TransactionError
 from deltafix.tabling.agenda import Agenda, Budget
 from deltafix.tabling.callgraph import CallGraph
+from deltafix.tabling.changes import TablesDelta, compared, contents, net_changes
 from deltafix.tabling.clauses import Clause, Kind, compile_clause
 from deltafix.tabling.drop import dependents, discard, unreachable
 from deltafix.tabling.goals import Goal, Solution, read_goal, visible
@@ -27,7 +27,7 @@ from deltafix.tabling.run import run, steps
 from deltafix.tabling.solve import call
 from deltafix.tabling.table import TRUE, Answer, Counters, Forest, Generator
 from deltafix.tabling.terms import Term, atom, from_python, struct
-from deltafix.tabling.trace import Trace, answer_term, call_term
+from deltafix.tabling.trace import Trace, call_term
 from deltafix.tabling.unify import instantiate
 from deltafix.tabling.update import (
     STRATEGIES,
@@ -40,57 +40,12 @@ from deltafix.tabling.update import (
 )
 from deltafix.tabling.writer import show, variable_name
 
-__all__ = ["Change", "ClauseLike", "Tables", "TablesDelta"]
+__all__ = ["ClauseLike", "Tables"]
 
 ClauseLike: TypeAlias = "str | Term | tuple[object, ...]"
 """A text of clauses, a clause as a term, or a fact as a tuple: name first, then values."""
 
 _NO_TEXT = Source("")
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What an update did to one table: answers as terms, in no particular order.
-
-    `revalued` holds answers that stayed and went from true to undefined or back.
-    """
-
-    added: tuple[Term, ...] = ()
-    removed: tuple[Term, ...] = ()
-    revalued: tuple[Term, ...] = ()
-
-
-class TablesDelta(Mapping[str, Change]):
-    """Net changes by kept goal (its text with variables A, B, …); only goals that changed."""
-
-    __slots__ = ("_changes", "counters")
-
-    def __init__(self, changes: dict[str, Change], counters: Counters) -> None:
-        self._changes = changes
-        self.counters = counters
-
-    def __getitem__(self, goal: str) -> Change:
-        return self._changes[goal]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._changes)
-
-    def __len__(self) -> int:
-        return len(self._changes)
-
-    def __repr__(self) -> str:
-        return "\n".join(self.lines()) or "<no change>"
-
-    def lines(self) -> list[str]:
-        """`+r(1, 2)` and `-r(1, 3)` per changed goal, sorted: for people and golden tests."""
-        out = []
-        for goal in sorted(self._changes):
-            change = self._changes[goal]
-            rows = [f"-{show(t)}" for t in change.removed]
-            rows += [f"+{show(t)}" for t in change.added]
-            rows += [f"~{show(t)}" for t in change.revalued]
-            out += [f"{goal}: {row}" for row in sorted(rows)]
-        return out
 
 
 class Tables:
@@ -273,7 +228,7 @@ class Tables:
         forest.counters = counters = self.last = Counters()
         if forest.trace is not None:
             forest.graph.renumber()
-        before = self._contents() if chosen == "scratch" else {}
+        before = contents(self._forest) if chosen == "scratch" else {}
         try:
             with guarded(forest):
                 arriving = dict(self._clauses(insert))
@@ -286,8 +241,8 @@ class Tables:
                     apply(forest, inserts, leaving, chosen)
                 self.visited = _by_predicate(forest.visited)
                 if chosen == "scratch":
-                    return TablesDelta(self._compare(before), counters)
-                return TablesDelta(self._changes(), counters)
+                    return TablesDelta(compared(self._forest, before), counters)
+                return TablesDelta(net_changes(self._forest), counters)
         finally:
             forest.born.clear()
             forest.died.clear()
@@ -355,59 +310,6 @@ class Tables:
             forest.take(node.premise.affects, node)
             if node.source is not None and not isinstance(node.source, Generator):
                 forest.take(node.source.consumers, node)
-
-    # -- what changed ---------------------------------------------------------------------------
-
-    def _contents(self) -> dict[str, dict[Term, int]]:
-        return {
-            show(call_term(g)): {answer_term(a): a.truth for a in g.answers.values() if visible(a)}
-            for g in self._forest.generators
-            if g.kept
-        }
-
-    def _compare(self, before: dict[str, dict[Term, int]]) -> dict[str, Change]:
-        out = {}
-        for goal, now in self._contents().items():
-            old = before.get(goal, {})
-            change = Change(
-                tuple(t for t in now if t not in old),
-                tuple(t for t in old if t not in now),
-                tuple(t for t, truth in now.items() if old.get(t, truth) != truth),
-            )
-            if change != Change():
-                out[goal] = change
-        return out
-
-    def _changes(self) -> dict[str, Change]:
-        """Net changes of kept tables out of what was born, died and revalued."""
-        forest = self._forest
-        touched: dict[Generator, dict[Term, list[int]]] = {}
-
-        def note(answer: Answer, at: int, truth: int) -> None:
-            generator = answer.generator
-            if generator.kept:
-                rows = touched.setdefault(generator, {})
-                row = rows.setdefault(answer_term(answer), [0, 0])
-                row[at] = truth
-
-        for answer in forest.died:
-            note(answer, 0, forest.revalued.get(answer, answer.truth))
-        for answer, truth in forest.revalued.items():
-            if answer not in forest.born and not answer.dead:
-                note(answer, 0, truth)
-                note(answer, 1, answer.truth)
-        for answer in forest.born:
-            note(answer, 1, answer.truth)
-        out = {}
-        for generator, rows in touched.items():
-            change = Change(
-                tuple(t for t, (old, new) in rows.items() if not old and new),
-                tuple(t for t, (old, new) in rows.items() if old and not new),
-                tuple(t for t, (old, new) in rows.items() if old and new and old != new),
-            )
-            if change != Change():
-                out[show(call_term(generator))] = change
-        return out
 
     # -- tables ---------------------------------------------------------------------------------
 
