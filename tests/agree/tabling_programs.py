@@ -15,7 +15,7 @@ from random import Random
 
 from deltafix import Program
 from deltafix.errors import BudgetError
-from deltafix.tabling import Tables
+from deltafix.tabling import Tables, open_tables
 from deltafix.tabling.clauses import Kind, Rule
 from deltafix.tabling.goals import read_goal
 from deltafix.tabling.invariants import check_invariants
@@ -253,3 +253,21 @@ def _check_delta(tables, script, delta, states, what) -> None:
         assert added == set(new) - set(old), what
         assert removed == set(old) - set(new), what
         assert revalued == {a for a in new if a in old and new[a] != old[a]}, what
+
+
+def play_routes(seed: int, connect) -> int:
+    """Play a function-free seed on the kernel route: answers and deltas as on the term route."""
+    script = Script(seed, "flat")
+    term, auto = Tables(script.header), open_tables(script.header, engine="auto", connect=connect)
+    term.update(insert=script.clauses)
+    auto.update(insert=script.clauses)
+    epochs = 0
+    for _ in range(4):
+        for goal in script.goals:
+            assert contents(term, goal) == contents(auto, goal), (seed, goal, term.program.show())
+        arriving, doomed = script.edit(term)
+        expected = term.update(insert=arriving, delete=doomed).lines()
+        assert auto.update(insert=arriving, delete=doomed).lines() == expected, seed
+        epochs += 1
+    auto.close()
+    return epochs

@@ -6,7 +6,9 @@ naive oracle over the demand-transformed program; deltas must be net and exact.
 
 import pytest
 
-from .tabling_programs import play
+import deltafix
+
+from .tabling_programs import play, play_routes
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -22,3 +24,8 @@ def test_agree_programs_over_terms(seed):
 @pytest.mark.parametrize("seed", range(16))
 def test_oracle_programs_with_negation(seed):
     assert play(seed, "negation") >= 3
+
+
+@pytest.mark.parametrize("seed", range(100, 104))
+def test_agree_kernel_route_and_term_route(seed):
+    assert play_routes(seed, deltafix.connect) == 4
