@@ -120,7 +120,7 @@ def with_rustworkx(work: Script) -> Figures:
     import rustworkx
 
     start = time.perf_counter()
-    graph = rustworkx.PyDiGraph(multigraph=False)
+    graph = rustworkx.PyDiGraph()  # pairs are distinct, and its own check of that is slow
     graph.add_nodes_from([None] * (work.nodes + 1))
     graph.extend_from_edge_list([(work.nodes, root) for root in work.roots])
     graph.extend_from_edge_list(list(map(tuple, work.pairs.tolist())))
