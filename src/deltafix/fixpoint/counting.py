@@ -122,7 +122,7 @@ class CountingFixpoint(FixpointView[A]):
         change = Change(frozenset(new) - gone, gone - frozenset(new))
         report.retracted = len(gone)
         report.added, report.removed = len(change.added), len(change.removed)
-        report.revived = report.retracted - report.removed
+        report.revived = report.reranked = report.retracted - report.removed
         return change
 
     # --- questions ----------------------------------------------------------------------------

@@ -191,6 +191,7 @@ class FullFixpoint(FixpointView[A]):
         change = Change(new - gone, gone - new)
         ledger.report.added, ledger.report.removed = len(change.added), len(change.removed)
         ledger.report.revived += len(new & gone)
+        ledger.report.reranked += len(new & gone)
         self._report = ledger.report
         if self._contract is not None:
             self._contract.remember(self)

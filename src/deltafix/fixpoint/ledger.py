@@ -160,6 +160,7 @@ class Ledger(Journal, Generic[A]):
     def _revive(self, y: A, rank: int) -> None:
         del self.suspended[y]
         self.report.revived += 1
+        self.report.reranked += 1
         self.put(self.rank, y, rank)
         below = 0
         for x in self._backward(y):

@@ -289,11 +289,12 @@ class ManagedFixpoint(FixpointView[A]):
             state.rollback()  # an interrupt too
             raise
         added, removed = state.commit()
-        derivations, retracted, revived = state.counters()
+        derivations, retracted, revived, reranked = state.counters()
         self._report = FixpointReport(
             added=len(added),
             retracted=retracted,
             revived=revived,
+            reranked=reranked,
             removed=len(removed),
             derivations=derivations,
         )

@@ -226,11 +226,11 @@ class Reachability:
         """The REACH row of lowest rank that supports this one, or -1."""
         return int(lowest_source(self.arena.words, self.arena.cells, row))
 
-    def counters(self) -> tuple[int, int, int]:
-        """Derivations, retracted and revived elements of the last epoch."""
-        found: list[int] = self.arena.cells[at.C_DERIVATIONS : at.C_REVIVED + 1].tolist()
-        first = at.C_DERIVATIONS
-        return found[0], found[at.C_RETRACTED - first], found[at.C_REVIVED - first]
+    def counters(self) -> tuple[int, int, int, int]:
+        """Derivations, and retracted, revived and re-ranked elements, of the last epoch."""
+        cells = self.arena.cells[at.C_DERIVATIONS : at.C_RERANKED + 1].tolist()
+        retracted, revived, reranked = cells[at.C_RETRACTED - at.C_DERIVATIONS :]
+        return cells[0], retracted, revived, reranked
 
     def count(self, relation: int) -> int:
         """How many rows a relation has, as of the last commit. O(1)."""

@@ -99,6 +99,8 @@ class FixpointReport:
         added: Elements that are new.
         retracted: Elements that lost all support at their rank (revived ones included).
         revived: Of those, elements that another derivation kept, at a new rank.
+        reranked: Elements that got a new rank: the revived ones, and (on the kernel) suspects
+            that could move to another derivation at once, without being retracted.
         removed: Elements that are gone.
         derivations: Pairs (x, y) looked at.
     """
@@ -108,13 +110,14 @@ class FixpointReport:
     added: int = 0
     retracted: int = 0
     revived: int = 0
+    reranked: int = 0
     removed: int = 0
     derivations: int = 0
 
     @property
     def touched(self) -> int:
         """Elements the update had to do something about."""
-        return self.added + self.retracted
+        return self.added + self.retracted + self.reranked - self.revived
 
     @property
     def changed(self) -> int:

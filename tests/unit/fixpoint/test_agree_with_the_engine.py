@@ -51,9 +51,10 @@ def test_agree_rows_deltas_and_counters_with_the_same_rule_in_the_engine(scripts
             assert ours.change.added == {x for (x,) in added}
             assert ours.change.removed == {x for (x,) in removed}
             report, epoch = managed.last_report, db.last_epoch
-            assert (report.derivations, report.retracted, report.revived) == (
+            assert (report.derivations, report.retracted, report.revived, report.reranked) == (
                 epoch.derivations,
                 epoch.retracted,
                 epoch.revived,
+                epoch.reranked,
             )
         managed.check_invariants()
