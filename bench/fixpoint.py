@@ -234,7 +234,8 @@ def touched(report: Report, size: int = 50_000, edits: int = 300) -> None:
     roots = pick_roots(size // 5, pairs, 10, seed=size + 1).tolist()
     report("## Level 1: elements touched per element lost\n")
     report(
-        "| strategy | edits | touched | of these kept at a new rank | lost | touched per lost | derivations |"
+        "| strategy | edits | touched | of these kept at a new rank | lost | touched per lost | "
+        "derivations |"
     )
     report("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     strategies = {"wavefront": at.WAVEFRONT, "local": at.LOCAL, "deletes_first": at.DELETES_FIRST}
