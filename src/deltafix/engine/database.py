@@ -11,7 +11,9 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
@@ -23,9 +25,10 @@ from deltafix.engine.codes import Codes, is_ordered
 from deltafix.engine.link import Linked, link
 from deltafix.engine.query import select
 from deltafix.engine.run import STRATEGIES, Budget, run_epoch, set_budget
+from deltafix.engine.state.disk import FSYNC
 from deltafix.engine.store import codes_where, relation_cell
 from deltafix.engine.transaction import Transaction
-from deltafix.errors import DeltafixError, TransactionError, UnknownRelationError
+from deltafix.errors import StateError, TransactionError, UnknownRelationError
 from deltafix.events import EpochReport
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Row, Schema, Value
@@ -45,8 +48,9 @@ _AUTO_SHARE = 0.3
 
 def connect(
     program: Program | str,
-    path: str = ":memory:",
+    path: str | Path = ":memory:",
     *,
+    fsync: str = "always",
     strategy: str = "wavefront",
     max_rows: int | None = None,
     max_rounds: int | None = None,
@@ -56,7 +60,10 @@ def connect(
 
     Args:
         program: a Program, or its text.
-        path: `":memory:"`.
+        path: `":memory:"`, or a state folder (made if it is not there): its given rows outlive
+            the process, and derived ones are rebuilt when it is opened (docs/concepts/state.md).
+        fsync: when an epoch's record is on the disk: `always` (before its commit returns),
+            `interval` (within a second after), or `never` (when the system likes).
         strategy: the schedule of maintenance: `wavefront`, `local`, `deletes_first`,
             `inserts_first`, `dred`, `recompute`, or `auto` (wavefront, but recompute when a
             large share of the given rows changes). All give the same deltas.
@@ -66,16 +73,22 @@ def connect(
 
     Raises:
         ProgramError: the program is not valid; carries every diagnostic.
-        ValueError: an unknown strategy.
+        ValueError: an unknown strategy or fsync policy.
+        StateInUseError: another database has the folder.
+        StateError: the folder is damaged, or of another program.
     """
-    if path != ":memory:":
-        message = f"state folders are not supported yet: path={path!r}; use ':memory:'"
-        raise DeltafixError(message)
+    if fsync not in FSYNC:
+        raise ValueError(f"unknown fsync={fsync!r}; one of {', '.join(FSYNC)}")
     if isinstance(program, str):
         from deltafix.datalog.program import Program as Text  # noqa: PLC0415
 
         program = Text.parse(program)
-    return Database(program, strategy=strategy, budget=Budget(max_rows, max_rounds, timeout))
+    budget = Budget(max_rows, max_rounds, timeout)
+    if str(path) == ":memory:":
+        return Database(program, strategy=strategy, budget=budget)
+    from deltafix.engine.state.durable import DurableDatabase  # noqa: PLC0415  pyarrow is slow
+
+    return DurableDatabase(program, path, fsync, strategy=strategy, budget=budget)
 
 
 class Database:
@@ -89,7 +102,6 @@ class Database:
             raise ValueError(message + (f" (did you mean {hint!r}?)" if hint else ""))
         self.program = program
         self.strategy = strategy
-        self.budget = budget
         self.plan: Plan = plan(typed(program))
         self._arena = Arena()
         clauses = [v.clause for s in self.plan.stages for v in (*s.lower, *s.same, *s.const)]
@@ -105,9 +117,11 @@ class Database:
                 for declared in program.relations
             }
         )
+        # What must succeed before an epoch is seen; None in memory, which pays only for asking.
+        self._before_commit: Callable[[], None] | None = None
         self._width = max((len(relation.types) for relation in self.plan.relations), default=0)
         self._types = {name: schema.types for name, schema in self.schemas.items()}
-        set_budget(self._arena, budget)
+        self._bound(budget)
         if strategy != "auto":
             self._arena.cells[at.STRATEGY] = STRATEGIES[strategy]
         self._by_number = {self._linked.ids[name]: s for name, s in self.schemas.items()}
@@ -222,6 +236,15 @@ class Database:
 
         check_invariants(self._arena, self._linked)
 
+    @property
+    def recovered(self) -> tuple[str, ...]:
+        """What was mended or noticed in the state folder, in words; empty in memory."""
+        return ()
+
+    def compact(self) -> None:
+        """Write a new snapshot of the state folder. Raises StateError for one in memory."""
+        raise StateError("the database is in memory: there is no state folder to compact")
+
     # --- life --------------------------------------------------------------------------------
 
     def close(self) -> None:
@@ -265,6 +288,8 @@ class Database:
         if self.strategy == "auto":
             cells[at.STRATEGY] = self._schedule()
         run_epoch(arena, self._linked.program, self.budget)
+        if self._before_commit is not None:
+            self._before_commit()
         with self._gate:
             commit(arena.words, cells)
             self.epoch += 1
@@ -302,13 +327,22 @@ class Database:
         with self._gate:
             return codes_where(self._arena, self._linked.ids[relation], at.WAS)
 
-    def _load(self) -> None:
-        """Epoch 0: every rule once from scratch, the facts of the program's text among them."""
+    def _bound(self, budget: Budget) -> None:
+        self.budget = budget
+        set_budget(self._arena, budget)
+
+    @contextmanager
+    def _fresh(self) -> Iterator[None]:
+        """Epochs inside run every rule from scratch, the facts of the program's text too."""
         program = self._linked.program
-        stages = program[1]
-        for number in range(int(program[0])):
-            program[program[stages + number] + at.T_FRESH] = 1
-        with self.transaction():
+        starts = program[int(program[1]) :][: int(program[0])]
+        program[starts + at.T_FRESH] = 1
+        try:
+            yield
+        finally:
+            program[starts + at.T_FRESH] = 0
+
+    def _load(self) -> None:
+        """Epoch 0."""
+        with self._fresh(), self.transaction():
             pass
-        for number in range(int(program[0])):
-            program[program[stages + number] + at.T_FRESH] = 0

@@ -110,6 +110,11 @@ class Transaction:
             self._delta = self._changes.delta()
         return self._delta
 
+    @property
+    def is_committed(self) -> bool:
+        """Whether its epoch has become the database's."""
+        return self._state == "committed"
+
     def __enter__(self) -> Self:
         return self
 

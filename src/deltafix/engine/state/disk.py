@@ -1,0 +1,76 @@
+"""Every call that changes something on the disk, one function each.
+
+Invariant: no other module of the state writes, syncs, renames or cuts, so a test that makes these
+fail one by one has tried every step of the protocol (tests/faults/test_state_faults.py).
+Errors are the system's own (`OSError`); who calls says what they mean.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TypeAlias
+
+__all__ = ["FSYNC", "Piece", "create", "cut", "publish", "remove", "sync", "write_at"]
+
+FSYNC = ("always", "interval", "never")
+"""When an epoch's record is synced: in its commit, within a second after it, or by the system."""
+
+Piece: TypeAlias = bytes | memoryview
+"""Bytes to write, however they are held."""
+
+
+def write_at(fd: int, start: int, pieces: Iterable[Piece]) -> int:
+    """Write pieces one after another from byte `start`; returns where they end.
+
+    The place is given with every write, so bytes that a failed write left behind are overwritten
+    and not followed.
+    """
+    place = start
+    for piece in pieces:
+        view = memoryview(piece).cast("B")
+        while len(view):
+            written = os.pwrite(fd, view, place)
+            place += written
+            view = view[written:]
+    return place
+
+
+def sync(fd: int) -> None:
+    """Wait until the file is on the disk."""
+    os.fsync(fd)
+
+
+def cut(fd: int, end: int) -> None:
+    """Drop everything behind byte `end`."""
+    os.ftruncate(fd, end)
+
+
+def create(path: Path, pieces: Iterable[Piece]) -> int:
+    """Write and sync a whole new file; returns its size. What fails half-way is removed."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        size = write_at(fd, 0, pieces)
+        sync(fd)
+    except BaseException:
+        os.close(fd)
+        remove(path)
+        raise
+    os.close(fd)
+    return size
+
+
+def publish(path: Path, name: Path) -> None:
+    """Give a written file its name, in one step, replacing what had it; sync the folder."""
+    os.replace(path, name)
+    fd = os.open(name.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def remove(path: Path) -> None:
+    """Remove a file that may not be there."""
+    path.unlink(missing_ok=True)

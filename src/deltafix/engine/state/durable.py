@@ -1,0 +1,142 @@
+"""A database whose given rows outlive the process.
+
+The same engine, with four moments of its own: `_load` (given rows from the folder, everything
+derived from them in one epoch), `_commit` (the record goes to the log when the kernel has found
+that the epoch stands, before anyone can see it), `_rollback` (what was written is cut off), and
+the end of a transaction (compaction, when the log is full). Invariant: the epoch that readers
+see is the epoch of the folder.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deltafix.engine.database import Database
+from deltafix.engine.run import Budget
+from deltafix.engine.state.edits import given_changes, given_rows
+from deltafix.engine.state.folder import StateFolder
+from deltafix.engine.state.identity import Identity
+from deltafix.engine.state.rows import GivenRows
+from deltafix.errors import StateError, TransactionError
+from deltafix.facts.schema import Schema
+from deltafix.kernel import layout as at
+from deltafix.kernel.edit import delete_rows, insert_rows
+from deltafix.rules.ast import Program
+
+__all__ = ["DurableDatabase"]
+
+
+class DurableDatabase(Database):
+    """Made by `connect(program, path)`. Close it: the folder is locked as long as it lives."""
+
+    def __init__(
+        self, program: Program, path: str | Path, fsync: str, *, strategy: str, budget: Budget
+    ) -> None:
+        self._path = Path(path)
+        self._fsync = fsync
+        super().__init__(program, strategy=strategy, budget=budget)
+
+    @property
+    def recovered(self) -> tuple[str, ...]:
+        """What was mended or noticed, in words: a torn tail, a changed program, no compaction."""
+        return tuple(self._state.recovered)
+
+    def compact(self) -> None:
+        """Write a new snapshot and begin a new log. O(given rows).
+
+        Raises StateError if it cannot be written, TransactionError while this thread has a
+        transaction open or after `close`.
+        """
+        with self._writer:
+            if self._closed or self._open is not None:
+                what = "the database is closed" if self._closed else "a transaction is open"
+                raise TransactionError(f"{what}: nothing to compact now")
+            self._state.compact(given_rows(self._arena, self._by_number))
+
+    def close(self) -> None:
+        """Sync as the policy says and give the folder back. Idempotent."""
+        with self._writer:
+            super().close()
+            self._state.close()
+
+    # --- the four moments ----------------------------------------------------------------------
+
+    def _load(self) -> None:
+        self._ready = False
+        identity = Identity.of(self.program, self.schemas)
+        self._state = StateFolder(self._path, identity, self.schemas, self._fsync, self._codes)
+        try:
+            self._rebuild(self._state)
+            self.epoch = self._state.epoch
+            if not self._state.same_program:
+                self.compact()
+        except BaseException:
+            self._state.close()
+            raise
+        self._ready = True
+        self._before_commit = self._log_epoch
+
+    def _rebuild(self, state: StateFolder) -> None:
+        found: dict[str, list[GivenRows]] = {}
+        for given in state.given():
+            found.setdefault(given.schema.relation, []).append(given)
+        bounds = self.budget
+        if state.same_program:
+            # It was within its bounds epoch by epoch; all of it at once need not be.
+            self._bound(Budget())
+        with self._fresh(), self.transaction():
+            for edits in found.values():
+                self._replay(edits[0].schema, edits)
+        self._bound(bounds)
+
+    def _replay(self, schema: Schema, edits: list[GivenRows]) -> None:
+        """Apply one relation's edits in order: encoded at once, applied in runs of one sign."""
+        import pyarrow as pa  # noqa: PLC0415  as everywhere: only where tables are
+
+        counts = np.array([edit.count for edit in edits])
+        table = pa.concat_tables([edit.table for edit in edits])
+        codes = self._codes.encode_table(schema, table)
+        signs = np.repeat([edit.added for edit in edits], counts)
+        turns = np.flatnonzero(signs[1:] != signs[:-1]) + 1
+        arena, number = self._arena, self._linked.ids[schema.relation]
+        borders: list[int] = [0, *turns.tolist(), len(signs)]
+        for start, end in pairwise(borders):
+            door: Any = insert_rows if start < end and signs[start] else delete_rows
+            part = codes[start * schema.arity : end * schema.arity]
+            door(arena.words, arena.cells, part, number, end - start)
+
+    def _log_epoch(self) -> None:
+        self._state.append(self.epoch + 1, given_changes(self._arena, self._by_number))
+
+    def _rollback(self) -> None:
+        if not self._ready:
+            super()._rollback()
+            return
+        cells = self._arena.cells
+        idle = not cells[at.J + 1] and not cells[at.Q + 1]
+        if idle and self._state.epoch == self.epoch + 1:
+            # Interrupted (Ctrl-C) right behind the kernel's commit: the epoch stands, here as
+            # in the log, though the caller is told of the interrupt.
+            self.epoch += 1
+            return
+        super()._rollback()
+        self._state.undo(self.epoch)
+
+    def _end(self) -> None:
+        try:
+            done = self._ready and self._open is not None and self._open.is_committed
+            if done and self._state.is_full:
+                self._compact_quietly()
+        finally:
+            super()._end()
+
+    def _compact_quietly(self) -> None:
+        """The epoch is committed: a compaction that fails is told, and tried again later."""
+        try:
+            self._state.compact(given_rows(self._arena, self._by_number))
+        except StateError as error:
+            self._state.recovered.append(f"not compacted after epoch {self.epoch}: {error}")

@@ -1,0 +1,72 @@
+"""What an epoch changed among the given rows, read from the kernel's journal.
+
+Before `commit`, every row whose flags moved stands in the journal with its old flags, or in the
+queue if the epoch created it (`kernel.layout`). Invariant: the changes are net; a row given and
+taken in one transaction is not among them. Reading them here costs a transaction's `insert` and
+`delete` nothing, and a database in memory nothing at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from deltafix.engine.state.rows import Edit
+from deltafix.engine.store import codes_where, relation_cell
+from deltafix.facts.schema import Schema
+from deltafix.kernel import layout as at
+from deltafix.kernel.arena import Arena, Cells, Words
+
+__all__ = ["given_changes", "given_rows"]
+
+
+def given_changes(arena: Arena, schemas: Mapping[int, Schema]) -> list[Edit]:
+    """Net changes of given rows since the last commit, by relation. O(touched)."""
+    journal = arena.take(at.J).reshape(-1, 3)
+    queue = np.unique(arena.take(at.Q))
+    touched = np.concatenate([journal[:, 0], queue])
+    # A queued row that was there before the epoch is in the journal too: only there it counts.
+    old = np.concatenate([journal[:, 1], np.zeros(len(queue), dtype=np.int64)])
+    queued = np.arange(len(touched)) >= len(journal)
+    numbers = touched >> 32
+    edits = []
+    for number, schema in schemas.items():
+        chosen = np.flatnonzero(numbers == number)
+        if not len(chosen):
+            continue
+        rows = touched[chosen] & 0xFFFFFFFF
+        words = _words(arena, number, rows)
+        counts = ~queued[chosen] | ((words & at.WAS) == 0)
+        before = (old[chosen] & at.GIVEN) != 0
+        now = (words & at.GIVEN) != 0
+        for added, moved in ((False, before & ~now), (True, now & ~before & counts)):
+            if moved.any():
+                edits.append(Edit(schema, added, _codes(arena, number, rows[moved])))
+    return edits
+
+
+def given_rows(arena: Arena, schemas: Mapping[int, Schema]) -> list[Edit]:
+    """All given rows, by relation; no epoch may be open. O(rows)."""
+    found = (
+        Edit(schema, True, codes_where(arena, number, at.WAS | at.GIVEN))
+        for number, schema in schemas.items()
+    )
+    return [edit for edit in found if len(edit.codes)]
+
+
+def _places(arena: Arena, relation: int, rows: Cells) -> Cells:
+    stride = relation_cell(arena, relation, at.R_STRIDE)
+    return relation_cell(arena, relation, at.R_ROWS) + rows * stride
+
+
+def _words(arena: Arena, relation: int, rows: Cells) -> Cells:
+    words: Cells = arena.cells[_places(arena, relation, rows) >> 1]
+    return words
+
+
+def _codes(arena: Arena, relation: int, rows: Cells) -> Words:
+    arity = relation_cell(arena, relation, at.R_ARITY)
+    columns = _places(arena, relation, rows)[:, None] + at.COLS + np.arange(arity)
+    codes: Words = arena.words[columns]
+    return codes

@@ -1,0 +1,101 @@
+"""Given rows as bytes: one Arrow IPC stream per relation and sign, and back.
+
+Invariant: `decode(encode(edit))` gives the same rows, and nothing is taken from bytes but what
+Arrow validates and the relation's schema fits: no pickle, no code. A nullary relation has no
+columns, so its row count stands in the meta data alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from deltafix.engine.codes import Codes
+from deltafix.engine.state.disk import Piece
+from deltafix.errors import StateError
+from deltafix.facts.arrow import ARROW_TYPES, arrow_schema
+from deltafix.facts.schema import Schema
+from deltafix.kernel.arena import Words
+
+__all__ = ["Edit", "GivenRows", "decode", "encode"]
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Given rows of one relation, added or removed, as codes (n, arity)."""
+
+    schema: Schema
+    added: bool
+    codes: Words
+
+
+@dataclass(frozen=True, slots=True)
+class GivenRows:
+    """The same as read back: a table, and the count that a table without columns cannot say."""
+
+    schema: Schema
+    added: bool
+    table: pa.Table
+    count: int
+
+
+def encode(edits: Sequence[Edit], codes: Codes) -> tuple[list[dict[str, Any]], list[Piece]]:
+    """Edits as meta data (one entry each) and bytes, in order. O(cells)."""
+    entries: list[dict[str, Any]] = []
+    body: list[Piece] = []
+    for edit in edits:
+        data: Piece = b""
+        if edit.schema.arity:
+            table = codes.table(edit.schema, edit.codes)
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, table.schema) as writer:
+                writer.write_table(table)
+            data = memoryview(sink.getvalue())
+        body.append(data)
+        entries.append(
+            {
+                "relation": edit.schema.relation,
+                "added": edit.added,
+                "rows": len(edit.codes),
+                "bytes": len(data),
+            }
+        )
+    return entries, body
+
+
+def decode(
+    entries: Sequence[Mapping[str, Any]], body: memoryview, schemas: Mapping[str, Schema]
+) -> Iterator[GivenRows]:
+    """Read edits back, in order.
+
+    Raises:
+        StateError: a relation the program does not declare or declares differently.
+        ValueError, LookupError, TypeError: bytes that `encode` does not write.
+    """
+    place = 0
+    for entry in entries:
+        size, count = int(entry["bytes"]), int(entry["rows"])
+        data = body[place : place + size]
+        place += size
+        table = pa.table({})
+        if size:
+            table = pa.ipc.open_stream(pa.py_buffer(data)).read_all()
+            table.validate(full=True)
+        found = _of_the_program(str(entry["relation"]), table, schemas)
+        if found.arity and table.num_rows != count:
+            raise ValueError(f"{found.relation}: {table.num_rows} rows, but {count} are noted")
+        yield GivenRows(found, bool(entry["added"]), table, count)
+
+
+def _of_the_program(name: str, table: pa.Table, schemas: Mapping[str, Schema]) -> Schema:
+    schema = schemas.get(name)
+    if schema is not None and table.schema.equals(arrow_schema(schema)):
+        return schema
+    names = {arrow: base for base, arrow in ARROW_TYPES.items()}
+    columns = ", ".join(f"{f.name}: {names.get(f.type, f.type)}" for f in table.schema)
+    wanted = schema.show() if schema else "not declared"
+    message = f"the state holds given rows of {name}({columns}), which the program has {wanted}"
+    raise StateError(message, relation=name)

@@ -1,0 +1,95 @@
+"""The snapshot: all given rows of one epoch, in one file.
+
+A header frame (the state's name, the program's identity, how many frames follow) and one frame
+per relation that has given rows. Invariant: the file gets its name only when all of it is on the
+disk, so a snapshot is whole, or it was damaged later, and then it is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from deltafix.engine.codes import Codes
+from deltafix.engine.state import disk
+from deltafix.engine.state.disk import Piece
+from deltafix.engine.state.frame import DamagedError, Frame, check_preamble, pack, preamble, read
+from deltafix.engine.state.identity import Identity
+from deltafix.engine.state.rows import Edit, GivenRows, decode, encode
+from deltafix.errors import StateError
+from deltafix.facts.schema import Schema
+
+__all__ = ["Snapshot", "read_snapshot", "write_snapshot"]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A snapshot as read: `state` names the folder's life, `size` is in bytes."""
+
+    state: str
+    epoch: int
+    identity: Identity
+    frames: Sequence[Frame]
+    size: int
+
+    def given(self, schemas: Mapping[str, Schema]) -> Iterator[GivenRows]:
+        """The given rows. Raises StateError for relations that differ, see `rows.decode`."""
+        for frame in self.frames:
+            yield from decode(frame.meta["edits"], frame.body, schemas)
+
+
+def write_snapshot(
+    path: Path,
+    state: str,
+    epoch: int,
+    identity: Identity,
+    *,
+    edits: Sequence[Edit],
+    codes: Codes,
+) -> int:
+    """Write a snapshot beside the old one, then replace it in one step. Returns its bytes.
+
+    Holds the bytes of one relation at a time. Raises OSError; the old snapshot is as before.
+    """
+
+    def pieces() -> Iterator[Piece]:
+        yield preamble("snapshot")
+        head = {"state": state, "identity": identity.to_json(), "frames": len(edits)}
+        yield from pack(epoch, head)
+        for edit in edits:
+            entries, body = encode([edit], codes)
+            yield from pack(epoch, {"edits": entries}, body)
+
+    beside = path.with_suffix(".new")
+    size = disk.create(beside, pieces())
+    disk.publish(beside, path)
+    return size
+
+
+def read_snapshot(path: Path) -> Snapshot:
+    """Read and check a whole snapshot. O(bytes). Raises StateError if a byte of it is wrong."""
+    data = path.read_bytes()
+    epoch: int | None = None
+    place = 0
+    try:
+        place = check_preamble(data, "snapshot")
+        head = read(data, place)
+        epoch, place = head.epoch, head.end
+        frames = []
+        for _ in range(head.meta["frames"]):
+            frame = read(data, place)
+            frames.append(frame)
+            place = frame.end
+        if place != len(data):
+            raise DamagedError(f"{len(data) - place} bytes follow its last frame")
+        identity = Identity.from_json(head.meta["identity"])
+        return Snapshot(str(head.meta["state"]), epoch, identity, frames, len(data))
+    except (DamagedError, LookupError, TypeError, ValueError) as damage:
+        which = "of an unreadable epoch" if epoch is None else f"of epoch {epoch}"
+        message = (
+            f"{path}: the snapshot {which} is damaged at byte {place}: {damage}. The log rests on "
+            f"it, so no epoch can be opened; the last good epoch is "
+            f"{'unknown' if epoch is None else epoch}: restore the folder from a copy of it"
+        )
+        raise StateError(message, path=str(path), byte=place, epoch=epoch) from None
