@@ -60,15 +60,6 @@ S_HEAD = 90  # next entry of Q to take up
 S_MODE = 91
 S_BEFORE = 92  # state that literals before the trigger see
 S_AFTER = 93
-# the task at hand: variants to run on one row, and what follows when they are done
-T_NEXT = 48  # offset in the program of the next variant's offset
-T_LEFT = 49
-T_ROW = 50
-T_MODE = 51
-T_THEN = 52
-T_REL = 53  # the wave's fact and the rank it was taken up at
-T_RANK = 54
-T_SUPPORT = 55  # support at the new rank of a fact that moves
 # query results
 BEST = 94
 BEST_COUNT = 95
@@ -85,11 +76,20 @@ C_RERANKED = 104
 C_CREATED = 105
 C_STRATA = 106
 C_TAKEN = 107  # facts taken up by the queue
+RULE_COUNTS = 111  # cell of per-rule counters (derivations), one a rule
+DELTA = 112  # vector of net changes of the last epoch: rel << 33 | row << 1 | added
 N_RELS = 115
 N_RULES = 116
 SLICE = 117  # QUOTA of a run's first slice
-DELTA = 112  # vector of net changes of the last epoch: rel << 33 | row << 1 | added
-RULE_COUNTS = 111  # cell of per-rule counters (derivations), 2 cells a rule
+# the task at hand: variants to run on one row, and what follows when they are done
+T_NEXT = 120  # offset in the program of the next variant's offset
+T_LEFT = 121
+T_ROW = 122
+T_MODE = 123
+T_THEN = 124
+T_REL = 125  # the wave's fact and the rank it was taken up at
+T_RANK = 126
+T_SUPPORT = 127  # support at the new rank of a fact that moves
 HEADER_CELLS = 512
 
 # scratch words right behind the header
@@ -120,7 +120,6 @@ R_KEEP = 13  # 1: later strata read its changes
 R_CHANGED = 14  # vector of rows whose NOW differs from WAS (first cell, length, capacity)
 R_STRATUM = 17
 R_RULES = 18  # 1: some rule has it as head
-R_GIVEN = 19  # 1: given rows of this relation were edited in this epoch
 RSZ = 20
 
 # --- index descriptor -----------------------------------------------------------------------
