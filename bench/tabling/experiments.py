@@ -37,7 +37,8 @@ def _reaching(cache: Path, quick: bool) -> Experiment:
 def _pointers(cache: Path, quick: bool) -> Experiment:
     from bench.tabling import pointers
 
-    return pointers.experiment(_sources(cache, "bzip2"), 3 if quick else 50)
+    units = sorted(_sources(cache, "bzip2"), key=lambda unit: unit[1].stat().st_size)
+    return pointers.experiment(units[: 7 if quick else 8], 3 if quick else 50)
 
 
 def _parsing(cache: Path, quick: bool) -> Experiment:
