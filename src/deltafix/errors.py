@@ -191,13 +191,13 @@ class SubscriberError(ReactiveError):
 class ChangeError(DeltafixError, ValueError):
     """A value or a change that its change action, formula or fixpoint does not admit."""
 
-    code = "DF600"
+    code = "DF630"
 
 
 class IncompleteActionError(ChangeError, TypeError):
     """A difference was asked of a change action without a minus operator."""
 
-    code = "DF601"
+    code = "DF631"
 
 
 class LawError(DeltafixError, AssertionError):

@@ -102,7 +102,7 @@ def messed(text: str, rng: Random) -> str:
 @given(st.integers(0, 100_000))
 @settings(max_examples=80, deadline=None)
 def test_formatting_keeps_program_and_comments_and_is_idempotent(seed: int) -> None:
-    rng = Random(seed)  # noqa: S311  a generator of tests
+    rng = Random(seed)
     text = messed(random_program(rng, rng.randint(1, 5)).source or "", rng)
     neat = format_program(text)
     assert Program.parse(neat) == Program.parse(text)

@@ -32,7 +32,7 @@ MARKS = {
 
 
 def sources(features: frozenset[str], count: int) -> str:
-    seeds = (Random(seed) for seed in range(count))  # noqa: S311  a generator of tests
+    seeds = (Random(seed) for seed in range(count))
     return "".join(random_program(rng, 4, features).source or "" for rng in seeds)
 
 
@@ -50,7 +50,7 @@ def test_every_edit_of_a_script_changes_something(pair: tuple) -> None:
 
 
 def test_a_seed_gives_the_same_program_and_script() -> None:
-    one, two = Random(7), Random(7)  # noqa: S311  a generator of tests
+    one, two = Random(7), Random(7)
     program = random_program(one, 5)
     assert program == random_program(two, 5)
     assert random_script(one, program) == random_script(two, program)
@@ -73,7 +73,7 @@ def test_a_feature_appears_when_asked_for_and_only_then(feature: str) -> None:
 
 
 def test_random_programs_recurse_derive_and_change() -> None:
-    rng = Random(1)  # noqa: S311  a generator of tests
+    rng = Random(1)
     recursive = derived = changed = 0
     for _ in range(25):
         program = random_program(rng, 4)
