@@ -2,8 +2,9 @@
 
 Life of a record: appended (written, and synced as the policy says) after the kernel has found
 that the epoch stands, before anyone sees it; or undone, and then cut off. Invariant: between
-epochs the file ends behind the record of the last committed epoch. A log that could not be cut
-or synced is `broken`: it takes no more epochs until it is opened again.
+epochs the file ends behind the record of the last committed epoch. What could not be cut off is
+cut before the next record; a log that could not be synced after its epochs were acknowledged is
+`broken`: it takes no more until it is opened again.
 """
 
 from __future__ import annotations
@@ -125,10 +126,11 @@ class Log:
         self.broken = ""
         self._fsync = fsync
         self._before = (self.epoch, self.end)
+        self._uncut = bool(records.torn)
         self._guard = threading.Lock()
         self._timer: threading.Timer | None = None
         self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        if records.torn:
+        if self._uncut:
             self._cut()
 
     def append(self, epoch: int, edits: Sequence[Edit], codes: Codes) -> None:
@@ -138,6 +140,8 @@ class Log:
         """
         if self.broken or self._fd < 0:
             raise StateError(self.broken or f"{self.path}: the state is closed")
+        if self._uncut:
+            self._cut()
         entries, body = encode(edits, codes)
         self._before = (self.epoch, self.end)
         try:
@@ -154,11 +158,13 @@ class Log:
     def undo(self, epoch: int) -> None:
         """Cut off what was written, wholly or in part, for an epoch after `epoch`.
 
-        Raises StateError if that fails too; then the log is broken, and opening it again decides.
+        Raises StateError if that fails too; it is tried again before the next record. If the
+        process ends before that, a record that was written wholly is there when it is opened.
         """
         if self.epoch > epoch:
             self.epoch, self.end = self._before
         if self._fd >= 0 and os.fstat(self._fd).st_size > self.end:
+            self._uncut = True
             self._cut()
 
     @property
@@ -190,11 +196,12 @@ class Log:
             disk.cut(self._fd, self.end)
             disk.sync(self._fd)
         except OSError as error:
-            self.broken = (
+            message = (
                 f"{self.path}: what follows byte {self.end} (epoch {self.epoch}) could not be cut "
-                f"off: {error}; no more epochs are taken until the state is opened again"
+                f"off: {error}; it is tried again before the next epoch is written"
             )
-            raise StateError(self.broken, path=str(self.path)) from error
+            raise StateError(message, path=str(self.path)) from error
+        self._uncut = False
 
     def _sync_later(self) -> None:
         if self._timer is None:

@@ -16,11 +16,14 @@ import pyarrow as pa
 from deltafix.engine.codes import Codes
 from deltafix.engine.state.disk import Piece
 from deltafix.errors import StateError
-from deltafix.facts.arrow import ARROW_TYPES, arrow_schema
+from deltafix.facts.arrow import ARROW_TYPES, arrow_schema, table_from_rows
 from deltafix.facts.schema import Schema
 from deltafix.kernel.arena import Words
 
 __all__ = ["Edit", "GivenRows", "decode", "encode"]
+
+_FEW = 64
+"""Up to so many rows go to Arrow as Python values: one row 0.2 ms sooner than by dictionaries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ def encode(edits: Sequence[Edit], codes: Codes) -> tuple[list[dict[str, Any]], l
     for edit in edits:
         data: Piece = b""
         if edit.schema.arity:
-            table = codes.table(edit.schema, edit.codes)
+            table = _table(edit, codes)
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, table.schema) as writer:
                 writer.write_table(table)
@@ -64,6 +67,12 @@ def encode(edits: Sequence[Edit], codes: Codes) -> tuple[list[dict[str, Any]], l
             }
         )
     return entries, body
+
+
+def _table(edit: Edit, codes: Codes) -> pa.Table:
+    if len(edit.codes) <= _FEW:
+        return table_from_rows(edit.schema, codes.rows(edit.schema, edit.codes))
+    return codes.table(edit.schema, edit.codes)
 
 
 def decode(

@@ -1,0 +1,545 @@
+"""What can happen to a state folder: every step fails, or is the last; files are cut and flipped.
+
+One script runs everywhere: epoch `n` applies `edits(n)`, so what the folder must hold after any
+epoch is known. Invariant asserted after every fault: the state opened again is that of the last
+acknowledged epoch, or of the one at work, never anything else, and equals recomputation.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from random import Random
+
+import pytest
+from tests.oracle import evaluate
+
+import deltafix
+from deltafix.engine.state import disk
+from deltafix.engine.state.log import read_log
+from deltafix.errors import StateError, StateInUseError
+from deltafix.kernel.jit import JIT_DISABLED
+
+TEXT = """
+.decl edge(x: number, y: symbol)
+.decl seed(y: symbol)
+.decl both(x: number, z: number)
+.input edge
+.input seed
+both(x, z) :- edge(x, y), edge(z, y), seed(y).
+both(x, z) :- both(x, y), both(y, z).
+"""
+PROGRAM = deltafix.Program.parse(TEXT)
+EPOCHS = 6
+COMPACT_AFTER = 3
+
+Edits = list[tuple[str, str, tuple]]
+
+
+@cache
+def edits(epoch: int) -> Edits:
+    """What an epoch of the script does; deletes name rows that are there."""
+    rng = Random(f"faults {epoch}")
+    before = given(epoch - 1)
+    found: Edits = []
+    for name, row in rng.sample(sorted(before), min(len(before), rng.randrange(2))):
+        found.append(("-", name, row))
+    for _ in range(rng.randrange(1, 4)):
+        symbol = rng.choice("abc")
+        row = ("edge", (rng.randrange(5), symbol)) if rng.random() < 0.7 else ("seed", (symbol,))
+        if row not in before and ("+", *row) not in found:
+            found.append(("+", *row))
+    return found
+
+
+@cache
+def given(epoch: int) -> frozenset[tuple[str, tuple]]:
+    """The given rows after an epoch of the script."""
+    if epoch <= 0:
+        return frozenset()
+    rows = set(given(epoch - 1))
+    for sign, name, row in edits(epoch):
+        (rows.add if sign == "+" else rows.remove)((name, row))
+    return frozenset(rows)
+
+
+def commit(db: deltafix.Database) -> None:
+    with db.transaction() as tx:
+        for sign, name, row in edits(db.epoch + 1):
+            (tx.insert if sign == "+" else tx.delete)(name, [row])
+
+
+def check(db: deltafix.Database) -> None:
+    """The database is what the script's epoch of its number gives, all of it recomputed."""
+    db.check_invariants()
+    inputs: dict[str, set[tuple]] = {"edge": set(), "seed": set()}
+    for name, row in given(db.epoch):
+        inputs[name].add(row)
+    assert {name: set(db.rows(name)) for name in db.schemas} == evaluate(PROGRAM, inputs)
+
+
+def connect(path: Path, fsync: str = "always") -> deltafix.Database:
+    return deltafix.connect(PROGRAM, path, fsync=fsync)
+
+
+class Dead(BaseException):
+    """The machine stopped here: nothing after this happens."""
+
+
+class Fault:
+    """Stands for `os` in `disk`: the step of number `at` goes wrong, and perhaps all later ones.
+
+    `fail`: one error, nothing done. `full`: this step and all later ones fail, a write half done.
+    `die`: nothing happens from here on. `tear`: half of the write happens, then nothing.
+    `late`: the step happens, then nothing.
+    """
+
+    STEPS = ("pwrite", "fsync", "replace", "ftruncate")
+
+    def __init__(self, at: int, mode: str) -> None:
+        self.at = at
+        self.mode = mode
+        self.seen: list[str] = []
+        self.healed = False
+
+    def __getattr__(self, name: str):
+        real = getattr(os, name)
+        return self.step(name, real) if name in self.STEPS else real
+
+    def step(self, name: str, real):
+        def run(*args):
+            number = len(self.seen)
+            self.seen.append(name)
+            if self.healed or number < self.at or (number > self.at and self.mode == "fail"):
+                return real(*args)
+            half = name == "pwrite" and number == self.at
+            if half and self.mode in ("tear", "full"):
+                real(args[0], bytes(args[1])[: len(args[1]) // 2], args[2])
+            if number == self.at and self.mode == "late":
+                real(*args)
+            if self.mode in ("fail", "full"):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            raise Dead
+
+        return run
+
+
+def run_script(path: Path, acknowledged: list[int]) -> None:
+    """Open, commit every epoch, compact once, close; notes each epoch that was acknowledged."""
+    with connect(path) as db:
+        acknowledged.append(0)
+        while db.epoch < EPOCHS:
+            commit(db)
+            acknowledged.append(db.epoch)
+            if db.epoch == COMPACT_AFTER:
+                db.compact()
+
+
+def steps_of_the_script(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    with monkeypatch.context() as patch:
+        counter = Fault(10**9, "fail")
+        patch.setattr(disk, "os", counter)
+        run_script(path, [])
+    return counter.seen
+
+
+def test_the_script_takes_every_kind_of_step(tmp_path, monkeypatch) -> None:
+    seen = steps_of_the_script(tmp_path / "s", monkeypatch)
+    # Beginning and compaction: two files written, synced, named, their folder synced; then a
+    # write and a sync per epoch.
+    assert seen.count("replace") == 4
+    assert seen.count("fsync") == 8 + EPOCHS
+    assert seen.count("pwrite") >= 4 + EPOCHS
+
+
+@pytest.mark.parametrize("mode", ["die", "tear", "late"])
+def test_a_stop_at_any_step_leaves_the_last_epoch_or_the_one_at_work(
+    mode, tmp_path, monkeypatch
+) -> None:
+    steps = steps_of_the_script(tmp_path / "count", monkeypatch)
+    for at in range(0, len(steps), 7 if JIT_DISABLED else 1):
+        path = tmp_path / f"{at}"
+        acknowledged: list[int] = [-1]
+        with monkeypatch.context() as patch:
+            patch.setattr(disk, "os", Fault(at, mode))
+            with pytest.raises(Dead):
+                run_script(path, acknowledged)
+        with connect(path) as db:
+            assert db.epoch in (max(acknowledged[-1], 0), acknowledged[-1] + 1), (at, steps[at])
+            check(db)
+            commit(db)
+            check(db)
+
+
+@pytest.mark.parametrize("mode", ["fail", "full"])
+def test_an_error_at_any_step_rolls_back_and_the_script_goes_on_when_there_is_room(
+    mode, tmp_path, monkeypatch
+) -> None:
+    steps = steps_of_the_script(tmp_path / "count", monkeypatch)
+    for at in range(0, len(steps), 7 if JIT_DISABLED else 1):
+        path = tmp_path / f"{at}"
+        acknowledged: list[int] = []
+        fault = Fault(at, mode)
+        with monkeypatch.context() as patch:
+            patch.setattr(disk, "os", fault)
+            with pytest.raises(StateError, match="No space left"):
+                run_script(path, acknowledged)
+            fault.healed = True
+            with connect(path) as db:
+                # An error is not a stop: what was not acknowledged is not there, unless even
+                # the cut failed, which the error said.
+                done = max([0, *acknowledged])
+                assert db.epoch == done or (mode == "full" and db.epoch == done + 1), steps[at]
+                check(db)
+                while db.epoch < EPOCHS:
+                    commit(db)
+                check(db)
+
+
+def test_an_epoch_that_cannot_be_written_is_rolled_back_in_the_open_database(
+    tmp_path, monkeypatch
+) -> None:
+    with connect(tmp_path / "s") as db:
+        commit(db)
+        before = (tmp_path / "s" / "log").read_bytes()
+        for step in range(2):  # the write, the sync
+            with monkeypatch.context() as patch:
+                patch.setattr(disk, "os", Fault(step, "fail"))
+                with pytest.raises(StateError, match=r"epoch 2 .*No space left.*rolled back"):
+                    commit(db)
+            assert db.epoch == 1
+            check(db)
+            assert (tmp_path / "s" / "log").read_bytes() == before
+        commit(db)
+        check(db)
+    with connect(tmp_path / "s") as db:
+        assert (db.epoch, db.recovered) == (2, ())
+        check(db)
+
+
+def test_a_log_that_cannot_even_be_cut_is_cut_before_the_next_epoch(tmp_path, monkeypatch) -> None:
+    with connect(tmp_path / "s") as db:
+        commit(db)
+        size = (tmp_path / "s" / "log").stat().st_size
+        with monkeypatch.context() as patch:
+            patch.setattr(disk, "os", Fault(0, "full"))
+            for _ in range(2):
+                with pytest.raises(StateError, match="tried again before the next epoch"):
+                    commit(db)
+                assert db.epoch == 1
+                check(db)
+        torn = (tmp_path / "s" / "log").read_bytes()
+        assert len(torn) > size
+        commit(db)
+    with connect(tmp_path / "s") as db:
+        assert (db.epoch, db.recovered) == (2, ())
+        check(db)
+    (tmp_path / "s" / "log").write_bytes(torn)
+    with connect(tmp_path / "s") as db:
+        assert "torn tail" in db.recovered[0]
+        assert db.epoch == 1
+        check(db)
+
+
+def test_a_file_size_limit_tears_a_real_write(tmp_path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with connect(tmp_path / "s") as db:
+        for _ in range(5):
+            commit(db)
+        size = (tmp_path / "s" / "log").stat().st_size
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, limits[1]))
+        try:
+            with pytest.raises(StateError, match="File too large"):
+                commit(db)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert (tmp_path / "s" / "log").stat().st_size == size
+        check(db)
+        commit(db)
+    with connect(tmp_path / "s") as db:
+        assert (db.epoch, db.recovered) == (6, ())
+        check(db)
+
+
+def test_a_failed_automatic_compaction_is_told_and_the_epoch_stands(tmp_path, monkeypatch) -> None:
+    def full(path, pieces):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("deltafix.engine.state.folder.COMPACT_LEAST", 0)
+    with connect(tmp_path / "s") as db:
+        with monkeypatch.context() as patch:
+            patch.setattr(disk, "create", full)
+            while db.epoch < EPOCHS:
+                commit(db)
+                check(db)
+        told = db.recovered
+        assert told[0].startswith("not compacted after epoch")
+        # It is tried again when the log has doubled, not with every epoch.
+        assert 1 <= len(told) < EPOCHS - 1
+    with connect(tmp_path / "s") as db:
+        assert db.epoch == EPOCHS
+        check(db)
+        while read_log(tmp_path / "s" / "log").base == 0:
+            commit(db)
+        check(db)
+
+
+def test_an_interrupt_behind_the_kernels_commit_keeps_log_and_readers_together(
+    tmp_path, monkeypatch
+) -> None:
+    from deltafix.engine import database
+
+    def interrupted(words, cells) -> None:
+        real(words, cells)
+        raise KeyboardInterrupt
+
+    real = database.commit
+    with connect(tmp_path / "s") as db:
+        commit(db)
+        with monkeypatch.context() as patch:
+            patch.setattr(database, "commit", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                commit(db)
+        assert db.epoch == 2
+        check(db)
+        commit(db)
+    with connect(tmp_path / "s") as db:
+        assert db.epoch == 3
+        check(db)
+
+
+def test_a_failed_sync_between_commits_is_not_forgotten(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("deltafix.engine.state.log.INTERVAL", 3600)
+    with connect(tmp_path / "s", fsync="interval") as db:
+        commit(db)
+        with monkeypatch.context() as patch:
+            patch.setattr(disk, "os", Fault(0, "fail"))
+            db._state._log.sync_now()
+        with pytest.raises(StateError, match="may not be on the disk"):
+            commit(db)
+        assert db.epoch == 1
+        check(db)
+
+
+def test_a_forked_child_cannot_write(tmp_path) -> None:
+    with connect(tmp_path / "s") as db:
+        commit(db)
+        db._state._lock._pid += 1  # what a child sees: a lock that another process took
+        for edit in (lambda: commit(db), db.compact):
+            with pytest.raises(StateError, match="forked"):
+                edit()
+        db._state._lock._pid -= 1
+        check(db)
+        commit(db)
+
+
+# --- damaged files -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def state(tmp_path) -> Path:
+    path = tmp_path / "s"
+    with connect(path) as db:
+        for _ in range(EPOCHS):
+            commit(db)
+            if db.epoch == 1:
+                db.compact()
+    return path
+
+
+def test_a_log_cut_anywhere_opens_at_its_last_whole_record(state) -> None:
+    data = (state / "log").read_bytes()
+    records = read_log(state / "log")
+    ends = [frame.end for frame in records.frames]
+    header = ends[0] - len(data) // 2
+    places = sorted(
+        {*ends, *(end - 1 for end in ends), *(end + 1 for end in ends[:-1]), ends[0] + 40}
+    )
+    for place in places:
+        (state / "log").write_bytes(data[:place])
+        whole = sum(end <= place for end in ends)
+        with connect(state) as db:
+            assert db.epoch == records.base + whole
+            torn = place not in ends and whole < len(ends)
+            start = ends[whole - 1] if whole else None
+            assert bool(db.recovered) == (torn and place != start)
+            check(db)
+        if torn and start is not None:
+            assert (state / "log").stat().st_size == start
+    for place in (0, 5, 20, max(header, 21)):
+        (state / "log").write_bytes(data[:place])
+        with pytest.raises(StateError):
+            connect(state)
+
+
+def test_zeros_behind_the_log_are_a_torn_tail(state) -> None:
+    with (state / "log").open("ab") as stream:
+        stream.write(bytes(500))
+    with connect(state) as db:
+        assert db.epoch == EPOCHS
+        assert "500 bytes after epoch 6" in db.recovered[0]
+        check(db)
+    with connect(state) as db:
+        assert db.recovered == ()
+
+
+def test_a_flipped_bit_in_the_log_never_gives_a_wrong_state(state) -> None:
+    data = (state / "log").read_bytes()
+    records = read_log(state / "log")
+    ends = [frame.end for frame in records.frames]
+    rng = Random("bits")
+    for place in [*range(16), *rng.sample(range(len(data)), 40), len(data) - 1]:
+        flipped = bytearray(data)
+        flipped[place] ^= 1 << rng.randrange(8)
+        (state / "log").write_bytes(flipped)
+        good = records.base + sum(end <= place for end in ends)
+        if good == EPOCHS - 1:  # the last record: a flipped bit cannot be told from a torn write
+            with connect(state) as db:
+                assert "torn tail" in db.recovered[0]
+                assert db.epoch == good
+                check(db)
+        else:
+            with pytest.raises(StateError) as refused:
+                connect(state)
+            assert (state / "log").read_bytes() == flipped
+            if refused.value.values.get("epoch") is not None:
+                assert refused.value.values["epoch"] == good
+                assert f"last good epoch is {good}" in str(refused.value)
+
+
+def test_the_advice_of_a_damaged_log_works(state) -> None:
+    data = bytearray((state / "log").read_bytes())
+    records = read_log(state / "log")
+    data[records.frames[1].end - 3] ^= 4
+    (state / "log").write_bytes(data)
+    with pytest.raises(StateError, match="cutting the file to") as refused:
+        connect(state)
+    os.truncate(state / "log", refused.value.values["byte"])
+    with connect(state) as db:
+        assert db.epoch == refused.value.values["epoch"] == records.base + 1
+        check(db)
+
+
+def test_a_damaged_snapshot_is_refused_wherever_the_damage_is(state) -> None:
+    data = (state / "snapshot").read_bytes()
+    rng = Random("snapshot")
+    for place in [*range(16), *rng.sample(range(len(data)), 40)]:
+        flipped = bytearray(data)
+        flipped[place] ^= 1 << rng.randrange(8)
+        (state / "snapshot").write_bytes(flipped)
+        with pytest.raises(StateError, match=r"last good epoch is (1|unknown)"):
+            connect(state)
+    for place in rng.sample(range(len(data)), 10):
+        (state / "snapshot").write_bytes(data[:place])
+        with pytest.raises(StateError, match="damaged"):
+            connect(state)
+    (state / "snapshot").write_bytes(data)
+    with connect(state) as db:
+        check(db)
+
+
+@pytest.mark.parametrize("lost", ["snapshot", "log"])
+def test_a_lost_file_is_refused(lost, state) -> None:
+    (state / lost).unlink()
+    with pytest.raises(StateError, match=r"gone; the last good epoch is 1"):
+        connect(state)
+
+
+def test_files_of_two_states_are_refused(state, tmp_path) -> None:
+    with connect(tmp_path / "other") as db:
+        for _ in range(2):
+            commit(db)
+        db.compact()
+    (state / "log").write_bytes((tmp_path / "other" / "log").read_bytes())
+    with pytest.raises(StateError, match="two different states"):
+        connect(state)
+
+
+def test_an_old_snapshot_under_a_new_log_is_refused(state) -> None:
+    old = (state / "snapshot").read_bytes()
+    with connect(state) as db:
+        db.compact()
+    (state / "snapshot").write_bytes(old)
+    with pytest.raises(StateError, match="begins after epoch 6, but the snapshot is of epoch 1"):
+        connect(state)
+
+
+# --- killed processes ----------------------------------------------------------------------------
+
+WRITERS = """
+import os, signal, sys
+from pathlib import Path
+from tests.faults import test_state_faults as script
+for line in sys.stdin:
+    path, acknowledgements = line.split()
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        db = script.connect(Path(path))
+        while True:
+            script.commit(db)
+            os.write(writer, b"%d\\n" % db.epoch)
+            if db.epoch % 5 == 0:
+                db.compact()
+    os.close(writer)
+    seen = b""
+    while seen.count(b"\\n") < int(acknowledgements):
+        seen += os.read(reader, 1 << 16)
+    print("running", child, flush=True)
+    sys.stdin.readline()
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    while data := os.read(reader, 1 << 16):
+        seen += data
+    os.close(reader)
+    print("killed", seen.split()[-1].decode(), flush=True)
+"""
+
+
+@pytest.fixture
+def writers(tmp_path) -> Iterator[subprocess.Popen[str]]:
+    """A process that forks writers on demand; it has the engine loaded, so each costs little."""
+    root = Path(__file__).resolve().parent.parent.parent
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITERS],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{root / 'tests'}"},
+    ) as process:
+        yield process
+        process.stdin.close()
+        process.wait()
+
+
+def ask(writers: subprocess.Popen[str], line: str) -> list[str]:
+    writers.stdin.write(line + "\n")
+    writers.stdin.flush()
+    return writers.stdout.readline().split()
+
+
+def test_killed_writers_lose_nothing_acknowledged(tmp_path, writers) -> None:
+    rng = Random("kill")
+    path = tmp_path / "s"
+    kills = 2 if JIT_DISABLED else 10
+    reached = 0
+    for _ in range(kills):
+        said, owner = ask(writers, f"{path} {rng.randrange(1, 12)}")
+        assert said == "running"
+        with pytest.raises(StateInUseError, match=f"process {owner} on"):
+            connect(path)
+        said, last = ask(writers, "kill")
+        assert said == "killed"
+        with connect(path) as db:
+            assert db.epoch in (int(last), int(last) + 1)
+            check(db)
+            assert db.epoch > reached
+            reached = db.epoch

@@ -1,0 +1,397 @@
+"""State folders: what they keep, what they refuse, and the work they do; crashes: tests/faults."""
+
+from __future__ import annotations
+
+import gc
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from tests.oracle import evaluate
+from tests.strategies import FEATURES, random_program, random_script, replay
+
+import deltafix
+from deltafix.engine.state import disk, folder, log
+from deltafix.engine.state.log import read_log
+from deltafix.engine.state.snapshot import read_snapshot
+from deltafix.errors import (
+    BudgetError,
+    ProgramError,
+    StateError,
+    StateInUseError,
+    TransactionError,
+)
+from deltafix.kernel.jit import JIT_DISABLED
+
+PATH = """
+.decl edge(x: number, y: number)
+.decl path(x: number, y: number)
+.input edge
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), edge(y, z).
+"""
+PROGRAMS = 2 if JIT_DISABLED else 15
+
+
+def commit(db: deltafix.Database, *edges: tuple[int, int]) -> None:
+    with db.transaction() as tx:
+        tx.insert("edge", list(edges))
+
+
+def contents(db: deltafix.Database) -> tuple[object, ...]:
+    db.check_invariants()
+    return db.epoch, {name: db.rows(name) for name in db.schemas}
+
+
+# --- what is kept --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(PROGRAMS))
+def test_oracle_a_state_opened_again_at_any_epoch_equals_recomputation(seed, tmp_path) -> None:
+    rng = Random(f"state {seed}")
+    while True:
+        program = random_program(rng, rng.choice([1, 2, 3]), FEATURES - {"aggregates"})
+        try:
+            db = deltafix.connect(program, tmp_path / "s", fsync="never")
+            break
+        except ProgramError as refused:
+            assert {found.code for found in refused.diagnostics} == {"DF171"}
+    script = random_script(rng, program, epochs=8, edits=5)
+    for number, (epoch, inputs) in enumerate(zip(script, replay(program, script), strict=True)):
+        with db.transaction() as tx:
+            for sign, name, row in epoch:
+                (tx.insert if sign == "+" else tx.delete)(name, [row])
+        turn = rng.choice(["go on", "open again", "compact"])
+        if turn == "compact":
+            db.compact()
+        if turn != "go on":
+            db.close()
+            db = deltafix.connect(program, tmp_path / "s", fsync="never")
+        db.check_invariants()
+        assert db.epoch == number + 1
+        expected = evaluate(program, inputs)
+        assert {name: set(db.rows(name)) for name in db.schemas} == expected
+    db.close()
+
+
+def test_values_of_every_type_come_back(tmp_path) -> None:
+    text = (
+        ".decl r(a: number, b: unsigned, c: float, d: symbol)\n.decl flag()\n.input r\n.input flag"
+    )
+    rows = [
+        (-(2**63), 2**64 - 1, math.inf, "\u00e4\n\t\U0001f600"),
+        (2**63 - 1, 2**63, -0.5, ""),
+        (0, 0, 1e-300, "\0"),
+    ]
+    with deltafix.connect(text, tmp_path / "s") as db, db.transaction() as tx:
+        tx.insert("r", rows)
+        tx.insert("flag", [()])
+    with deltafix.connect(text, tmp_path / "s") as db:
+        assert (db.rows("r"), db.rows("flag")) == (sorted(rows), [()])
+        db.compact()
+        with db.transaction() as tx:
+            tx.delete("flag", [()])
+    with deltafix.connect(text, tmp_path / "s") as db:
+        assert (db.rows("r"), db.rows("flag")) == (sorted(rows), [])
+
+
+def test_a_nan_comes_back(tmp_path) -> None:
+    text = ".decl r(a: float)\n.input r"
+    with deltafix.connect(text, tmp_path / "s") as db, db.transaction() as tx:
+        tx.insert("r", [(math.nan,)])
+    with deltafix.connect(text, tmp_path / "s") as db, db.transaction() as tx:
+        assert tx.insert("r", [(math.nan,)]) == 0
+
+
+def test_rows_given_to_a_derived_relation_stay_given(tmp_path) -> None:
+    with deltafix.connect(PATH, tmp_path / "s") as db:
+        commit(db, (1, 2))
+        with db.transaction() as tx:
+            tx.insert("path", [(1, 2), (7, 8)])
+    with deltafix.connect(PATH, tmp_path / "s") as db:
+        with db.transaction() as tx:
+            tx.delete("edge", [(1, 2)])
+        assert db.rows("path") == [(1, 2), (7, 8)]
+        with db.transaction() as tx:
+            tx.delete("path", [(1, 2)])
+        assert db.rows("path") == [(7, 8)]
+
+
+def test_a_batch_of_many_rows_comes_back(tmp_path) -> None:
+    rows = np.random.default_rng(0).integers(-(2**40), 2**40, (300 if JIT_DISABLED else 9000, 2))
+    text = ".decl edge(x: number, y: number)\n.input edge"
+    with deltafix.connect(text, tmp_path / "s") as db:
+        with db.transaction() as tx:
+            tx.insert("edge", rows)
+        with db.transaction() as tx:
+            tx.delete("edge", rows[:100])
+        expected = db.rows("edge")
+    with deltafix.connect(text, tmp_path / "s") as db:
+        db.check_invariants()
+        assert db.rows("edge") == expected == sorted(map(tuple, rows[100:].tolist()))
+
+
+def test_every_committed_epoch_is_numbered_also_an_empty_one(tmp_path) -> None:
+    with deltafix.connect(PATH, tmp_path / "s") as db:
+        with db.transaction():
+            pass
+        commit(db, (1, 2))
+        with db.transaction():
+            pass
+    with deltafix.connect(PATH, tmp_path / "s") as db:
+        assert db.epoch == 3
+        commit(db, (2, 3))
+        assert db.epoch == 4
+
+
+def test_a_rolled_back_transaction_leaves_no_byte(tmp_path) -> None:
+    with deltafix.connect(PATH, tmp_path / "s", max_rows=50) as db:
+        commit(db, (1, 2))
+        before = (tmp_path / "s" / "log").read_bytes()
+        with pytest.raises(BudgetError), db.transaction() as tx:
+            tx.insert("edge", [(i, i + 1) for i in range(30)])
+        with pytest.raises(ZeroDivisionError), db.transaction() as tx:
+            tx.insert("edge", [(1, 1)])
+            1 // 0  # noqa: B018  the error is the point
+        assert (tmp_path / "s" / "log").read_bytes() == before
+        commit(db, (2, 3))
+    with deltafix.connect(PATH, tmp_path / "s") as db:
+        assert db.rows("edge") == [(1, 2), (2, 3)]
+
+
+# --- the work ------------------------------------------------------------------------------------
+
+
+def test_the_log_holds_net_given_edits_and_nothing_derived(tmp_path) -> None:
+    with deltafix.connect(PATH, tmp_path / "s") as db:
+        commit(db, *[(i, i + 1) for i in range(20)])
+        with db.transaction() as tx:
+            tx.insert("edge", [(3, 4), (90, 91)])
+            tx.delete("edge", [(90, 91), (5, 6)])
+            tx.insert("edge", [(95, 96)])
+    frames = read_log(tmp_path / "s" / "log").frames
+    noted = [
+        [(e["relation"], e["added"], e["rows"]) for e in frame.meta["edits"]] for frame in frames
+    ]
+    assert noted == [[("edge", True, 20)], [("edge", False, 1), ("edge", True, 1)]]
+
+
+def test_opening_is_one_epoch_from_scratch(tmp_path) -> None:
+    with deltafix.connect(PATH, tmp_path / "s") as db:
+        for i in range(10):
+            commit(db, (i, i + 1))
+    with deltafix.connect(PATH, tmp_path / "s") as db:
+        report = db.last_epoch
+    # 10 edges and 55 pairs, each derived once, whatever the ten epochs before did.
+    assert (report.epoch, report.changed, report.derivations) == (10, 65, 55)
+
+
+def syncs(monkeypatch) -> list[int]:
+    seen: list[int] = []
+    real = disk.sync
+    monkeypatch.setattr(disk, "sync", lambda fd: (seen.append(fd), real(fd)))
+    return seen
+
+
+@pytest.mark.parametrize(("policy", "expected"), [("always", 5), ("interval", 0), ("never", 0)])
+def test_the_policy_says_when_commits_sync(policy, expected, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(log, "INTERVAL", 3600)
+    with deltafix.connect(PATH, tmp_path / "s", fsync=policy) as db:
+        seen = syncs(monkeypatch)
+        for i in range(5):
+            commit(db, (i, i + 1))
+        assert len(seen) == expected
+        waiting = db._state._log._timer
+        assert (waiting is not None) == (policy == "interval")
+        if waiting is not None:
+            waiting.function()
+            assert len(seen) == 1
+        seen.clear()
+    assert len(seen) == (policy == "interval")
+
+
+def test_compaction_replaces_the_log_by_a_snapshot(tmp_path) -> None:
+    with deltafix.connect(PATH, tmp_path / "s") as db:
+        for i in range(5):
+            commit(db, (i, i + 1))
+        with db.transaction() as tx:
+            tx.delete("edge", [(0, 1)])
+        db.compact()
+        expected = contents(db)
+        snapshot, records = read_files(tmp_path / "s")
+        assert (snapshot.epoch, records.base, records.frames) == (6, 6, [])
+        assert [e["rows"] for frame in snapshot.frames for e in frame.meta["edits"]] == [4]
+        tx = db.transaction()
+        with pytest.raises(TransactionError, match="open"):
+            db.compact()
+        tx.rollback()
+    with deltafix.connect(PATH, tmp_path / "s") as db:
+        assert contents(db) == expected
+        commit(db, (50, 51))
+    assert [frame.epoch for frame in read_files(tmp_path / "s")[1].frames] == [7]
+    with pytest.raises(TransactionError, match="closed"):
+        db.compact()
+
+
+def read_files(path: Path):
+    return read_snapshot(path / "snapshot"), read_log(path / "log")
+
+
+def test_a_log_that_outgrows_the_snapshot_is_compacted_by_itself(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(folder, "COMPACT_LEAST", 4000)
+    bases = set()
+    with deltafix.connect(PATH.replace("path(x, z)", "// "), tmp_path / "s") as db:
+        for i in range(60):
+            commit(db, (i, i + 1))
+            snapshot, records = read_files(tmp_path / "s")
+            bases.add(snapshot.epoch)
+            assert records.end < max(4000, 2 * snapshot.size) + 1000
+        expected = contents(db)
+    assert 4 <= len(bases) <= 12
+    with deltafix.connect(PATH.replace("path(x, z)", "// "), tmp_path / "s") as db:
+        assert contents(db) == expected
+
+
+# --- who may open it -----------------------------------------------------------------------------
+
+
+def test_a_second_connect_names_the_owner_and_changes_nothing(tmp_path) -> None:
+    with deltafix.connect(PATH, tmp_path / "s") as db:
+        commit(db, (1, 2))
+        before = (tmp_path / "s" / "log").read_bytes()
+        with pytest.raises(StateInUseError, match=r"process \d+ on .*, since 2.*this process"):
+            deltafix.connect(PATH, tmp_path / "s")
+        assert (tmp_path / "s" / "log").read_bytes() == before
+        commit(db, (2, 3))
+    with deltafix.connect(PATH, tmp_path / "s") as db:
+        assert db.count("edge") == 2
+
+
+def test_the_command_line_of_another_process_is_refused_too(tmp_path) -> None:
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from deltafix.engine.state.lock import Lock\n"
+        "try: Lock(Path(sys.argv[1]))\n"
+        "except Exception as error: print(type(error).__name__, error)"
+    )
+    with deltafix.connect(PATH, tmp_path / "s"):
+        command = [sys.executable, "-c", code, str(tmp_path / "s" / "lock")]
+        found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        owner = db_owner(tmp_path / "s")
+    assert found.startswith("StateInUseError")
+    assert owner in found
+
+
+def db_owner(path: Path) -> str:
+    return re.search(r'"pid": (\d+)', (path / "lock").read_text())[1]
+
+
+def test_a_dropped_database_gives_its_folder_back(tmp_path) -> None:
+    db = deltafix.connect(PATH, tmp_path / "s")
+    commit(db, (1, 2))
+    del db
+    gc.collect()
+    with deltafix.connect(PATH, tmp_path / "s") as again:
+        assert again.rows("edge") == [(1, 2)]
+
+
+def test_a_failed_connect_gives_the_folder_back(tmp_path) -> None:
+    with deltafix.connect(PATH, tmp_path / "s"):
+        pass
+    with pytest.raises(StateError):
+        deltafix.connect(PATH.replace("number", "symbol"), tmp_path / "s")
+    with deltafix.connect(PATH, tmp_path / "s") as db:
+        assert db.epoch == 0
+
+
+def test_a_program_that_is_refused_makes_no_folder(tmp_path) -> None:
+    with pytest.raises(ProgramError):
+        deltafix.connect("p(x) :- q(x).", tmp_path / "s")
+    assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            PATH.replace("edge(x: number, y: number)", "edge(x: number, y: symbol)").replace(
+                "path(x: number, y: number)", "path(x: number, y: symbol)"
+            ).replace("path(x, z) :- path(x, y), edge(y, z).", ""),
+            "edge(x: number, y: number) of the state is edge(x: number, y: symbol)",
+        ),
+        (".decl other(x: number)\n.input other", "edge(x: number, y: number) of the state is not"),
+        (
+            ".decl edge(x: number, y: number)\n.input edge",
+            "given rows of path(x: number, y: number), which the program has not declared",
+        ),
+    ],
+)  # fmt: skip
+def test_the_state_of_another_program_is_refused_by_relation(text, words, tmp_path) -> None:
+    with deltafix.connect(PATH, tmp_path / "s") as db:
+        commit(db, (1, 2))
+        with db.transaction() as tx:
+            tx.insert("path", [(5, 6)])
+    before = [(tmp_path / "s" / name).read_bytes() for name in ("snapshot", "log")]
+    with pytest.raises(StateError, match=re.escape(words)):
+        deltafix.connect(text, tmp_path / "s")
+    assert [(tmp_path / "s" / name).read_bytes() for name in ("snapshot", "log")] == before
+
+
+def test_changed_rules_over_the_same_inputs_are_rebuilt(tmp_path) -> None:
+    with deltafix.connect(PATH, tmp_path / "s") as db:
+        commit(db, (1, 2), (2, 3))
+        assert db.recovered == ()
+    changed = PATH + ".decl back(x: number, y: number)\nback(y, x) :- path(x, y).\n"
+    changed += ".decl extra(x: number)\n.input extra\n"
+    with deltafix.connect(changed, tmp_path / "s") as db:
+        assert "the program has changed" in db.recovered[0]
+        assert (db.epoch, db.rows("back")) == (1, [(2, 1), (3, 1), (3, 2)])
+        with db.transaction() as tx:
+            tx.insert("extra", [(1,)])
+    with deltafix.connect(changed, tmp_path / "s") as db:
+        assert db.recovered == ()
+        assert (db.epoch, db.rows("extra")) == (2, [(1,)])
+    with pytest.raises(StateError, match=re.escape("extra(x: number) of the state is not")):
+        deltafix.connect(PATH, tmp_path / "s")
+
+
+def test_bounds_of_an_epoch_do_not_keep_a_state_shut_but_bound_new_rules(tmp_path) -> None:
+    with deltafix.connect(PATH, tmp_path / "s", max_rows=25) as db:
+        for i in range(10):
+            commit(db, (i, i + 1))
+        total = db.count("path")
+    assert total == 55
+    with deltafix.connect(PATH, tmp_path / "s", max_rows=25) as db:
+        assert db.count("path") == total
+        with pytest.raises(BudgetError, match="max_rows=25"):
+            commit(db, *[(100 + i, 101 + i) for i in range(10)])
+    grows = PATH + "path(x, y + 1) :- path(x, y)."
+    with pytest.raises(BudgetError, match="max_rows=25"):
+        deltafix.connect(grows, tmp_path / "s", max_rows=25)
+    with deltafix.connect(PATH, tmp_path / "s") as db:
+        assert db.count("path") == total
+
+
+def test_paths_that_are_no_state_are_refused(tmp_path) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("x")
+    with pytest.raises(StateError, match="cannot be used"):
+        deltafix.connect(PATH, tmp_path / "file")
+    with pytest.raises(StateError, match="holds other files"):
+        deltafix.connect(PATH, tmp_path / "full")
+    assert sorted(p.name for p in (tmp_path / "full").iterdir()) == ["notes.txt"]
+    with pytest.raises(ValueError, match="always, interval, never"):
+        deltafix.connect(PATH, tmp_path / "s", fsync="sometimes")
+
+
+def test_a_database_in_memory_has_nothing_to_compact() -> None:
+    with deltafix.connect(PATH) as db:
+        assert (db.recovered, db._before_commit) == ((), None)
+        with pytest.raises(StateError, match="in memory"):
+            db.compact()
