@@ -87,7 +87,7 @@ def _reach_edit_small(name: str, quick: bool) -> Workload:
 
 def _growth(edges: int) -> Callable[[str, bool], Workload]:
     def build(name: str, quick: bool) -> Workload:
-        size = edges // 20 if quick else edges
+        size = min(edges // 20, 50_000) if quick else edges
         nodes = max(200, size // 5)
         return _reach(name, nodes, size, 200 if quick else 1000, f"reach-edit at {size:,} edges")
 

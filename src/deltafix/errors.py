@@ -260,7 +260,7 @@ class PrologSyntaxError(PrologError):
 
 
 class RefusedPredicateError(PrologError):
-    """A predicate that has no place in a pure tabled program: cut, assert, findall, write, …"""
+    """A predicate without a place in a pure tabled program: cut, assert, findall, write."""
 
     code = "DF711"
 
