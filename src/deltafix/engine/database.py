@@ -187,8 +187,7 @@ class Database:
     def select(self, relation: str, pattern: Iterable[Value | None]) -> list[Row]:
         """Rows whose columns equal the given values (None: any), sorted.
 
-        O(1) for a whole row, O(matches) where an index has the given columns and no writer is
-        at work, else one pass over the relation.
+        O(1) for a whole row, else one vectorised pass over the relation.
         """
         schema = self._schema(relation)
         with self._gate:

@@ -1,7 +1,7 @@
 """Point and pattern reads of a committed relation.
 
-Invariant: reads never use the kernel's scratch words, so they may run beside a writer; an index
-is used only while none is at work, because buckets move. Results are codes.
+Invariant: reads never use the kernel's scratch words, so they may run beside a writer. Indexes
+are not read, because a writer moves their buckets. Results are codes.
 """
 
 from __future__ import annotations
