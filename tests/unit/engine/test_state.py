@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import gc
 import math
 import re
@@ -395,3 +396,11 @@ def test_a_database_in_memory_has_nothing_to_compact() -> None:
         assert (db.recovered, db._before_commit) == ((), None)
         with pytest.raises(StateError, match="in memory"):
             db.compact()
+
+
+def test_the_page_shows_what_happens(tmp_path, monkeypatch) -> None:
+    page = Path(__file__).resolve().parents[3] / "docs" / "concepts" / "state.md"
+    monkeypatch.chdir(tmp_path)
+    result = doctest.testfile(str(page), module_relative=False)
+    assert result.attempted > 5
+    assert result.failed == 0
