@@ -13,6 +13,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -22,7 +23,7 @@ from tests.oracle import evaluate
 
 import deltafix
 from deltafix.engine.state import disk
-from deltafix.engine.state.frame import check_preamble, read
+from deltafix.engine.state.frame import check_preamble, pack, read
 from deltafix.engine.state.log import read_log
 from deltafix.errors import StateError, StateInUseError
 from deltafix.kernel.jit import JIT_DISABLED
@@ -340,6 +341,30 @@ def test_a_forked_child_cannot_write(tmp_path) -> None:
         commit(db)
 
 
+@pytest.mark.parametrize("mode", ["die", "late", "fail"])
+def test_a_stop_while_a_changed_program_is_noted_loses_nothing(mode, tmp_path, monkeypatch) -> None:
+    changed = deltafix.Program.parse(TEXT + ".decl more(x: number)\nmore(x) :- both(x, _).")
+    for at in range(100):
+        path = tmp_path / f"{at}"
+        with connect(path) as db:
+            for _ in range(EPOCHS):
+                commit(db)
+        fault = Fault(at, mode)
+        with monkeypatch.context() as patch:
+            patch.setattr(disk, "os", fault)
+            with suppress(Dead, StateError), deltafix.connect(changed, path) as db:
+                assert db.epoch == EPOCHS
+        for program in (changed, PROGRAM):
+            with deltafix.connect(program, path) as db:
+                assert db.epoch == EPOCHS
+                assert {row for row in given(EPOCHS) if row[0] == "edge"} == {
+                    ("edge", row) for row in db.rows("edge")
+                }
+        if len(fault.seen) <= at:
+            break
+    assert at >= 6
+
+
 # --- damaged files -------------------------------------------------------------------------------
 
 
@@ -439,6 +464,35 @@ def test_a_damaged_snapshot_is_refused_wherever_the_damage_is(state) -> None:
     (state / "snapshot").write_bytes(data)
     with connect(state) as db:
         check(db)
+
+
+@pytest.mark.parametrize(
+    ("meta", "body"),
+    [
+        ({}, b""),
+        ({"edits": [{"relation": "edge"}]}, b""),
+        ({"edits": [{"relation": "edge", "added": True, "rows": 1, "bytes": 9}]}, b"no stream"),
+        ({"edits": [{"relation": "edge", "added": True, "rows": -1, "bytes": -1}]}, b""),
+        ({"edits": [{"relation": "nowhere", "added": True, "rows": 1, "bytes": 0}]}, b""),
+        ({"edits": 7}, b""),
+        ([], b""),
+        (7, b""),
+    ],
+)
+def test_a_record_that_was_forged_is_refused(meta, body, state) -> None:
+    with (state / "log").open("ab") as stream:
+        stream.writelines(pack(EPOCHS + 1, meta, [body]))
+        stream.writelines(pack(EPOCHS + 2, {"edits": []}))
+    with pytest.raises(StateError):
+        connect(state)
+
+
+@pytest.mark.parametrize("name", ["snapshot", "log", "lock"])
+def test_a_folder_in_a_files_place_is_refused(name, state) -> None:
+    (state / name).unlink()
+    (state / name).mkdir()
+    with pytest.raises(StateError, match="cannot be used as a state folder"):
+        connect(state)
 
 
 @pytest.mark.parametrize("lost", ["snapshot", "log"])

@@ -8,6 +8,7 @@ import math
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from random import Random
 
@@ -214,6 +215,15 @@ def test_the_policy_says_when_commits_sync(policy, expected, tmp_path, monkeypat
             assert len(seen) == 1
         seen.clear()
     assert len(seen) == (policy == "interval")
+
+
+def test_what_waits_is_synced_without_another_commit(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(log, "INTERVAL", 0)
+    with deltafix.connect(PATH, tmp_path / "s", fsync="interval") as db:
+        synced = threading.Event()
+        monkeypatch.setattr(disk, "sync", lambda fd: synced.set())
+        commit(db, (1, 2))
+        assert synced.wait(60)
 
 
 def test_compaction_replaces_the_log_by_a_snapshot(tmp_path) -> None:

@@ -86,8 +86,11 @@ class StateFolder:
                 write_log(path / "log", self._state, snapshot.epoch)
                 records = read_log(path / "log")
             self._log = Log(path / "log", records, fsync)
-        except BaseException:
+        except BaseException as error:
             self._lock.release()
+            if isinstance(error, OSError) and not isinstance(error, StateError):
+                message = f"{path} cannot be used as a state folder: {error}"
+                raise StateError(message, path=str(path)) from error
             raise
 
     @property

@@ -101,7 +101,10 @@ def read(data: bytes, start: int) -> Frame:
         raise DamagedError(f"the frame of epoch {epoch} lacks {end - len(data)} bytes")
     if crc != zlib.crc32(view[start + _HEAD_SIZE : end]):
         raise DamagedError(f"the frame of epoch {epoch} does not match its checksum")
-    meta = json.loads(data[start + _HEAD_SIZE : middle])
+    try:
+        meta = dict(json.loads(data[start + _HEAD_SIZE : middle]))
+    except (ValueError, TypeError) as error:
+        raise DamagedError(f"the frame of epoch {epoch} is not readable: {error}") from None
     return Frame(epoch, meta, view[middle:end], end)
 
 

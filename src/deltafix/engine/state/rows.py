@@ -91,12 +91,20 @@ def decode(
         place += size
         table = pa.table({})
         if size:
-            table = pa.ipc.open_stream(pa.py_buffer(data)).read_all()
-            table.validate(full=True)
+            table = _read(data)
         found = _of_the_program(str(entry["relation"]), table, schemas)
-        if found.arity and table.num_rows != count:
+        if count != table.num_rows and (found.arity or count != 1):
             raise ValueError(f"{found.relation}: {table.num_rows} rows, but {count} are noted")
         yield GivenRows(found, bool(entry["added"]), table, count)
+
+
+def _read(data: memoryview) -> pa.Table:
+    try:
+        table = pa.ipc.open_stream(pa.py_buffer(data)).read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"no Arrow stream: {error}") from None
+    return table
 
 
 def _of_the_program(name: str, table: pa.Table, schemas: Mapping[str, Schema]) -> Schema:
