@@ -170,8 +170,10 @@ def _points_to(name: str, quick: bool) -> Workload:
     from bench.points_to import RULES, extract  # pycparser is checked by `preprocessed`
 
     units = preprocessed(cache_folder() / "csources")
-    if quick:
-        units = [(unit, path) for unit, path in units if unit.startswith("bzip2/")]
+    # Without fields and contexts, the interpreter loops of less and lua make everything point to
+    # everything: less alone passes 116 M derivations for 1 M facts, and no peer finishes either.
+    chosen = ("bzip2/",) if quick else ("bzip2/", "zlib/")
+    units = [(unit, path) for unit, path in units if unit.startswith(chosen)]
     inputs, read, failed = extract(units)
     edits = 50 if quick else 250
     rng = np.random.default_rng(7)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from deltafix.engine.codes import VALUE_TYPES, Codes
+from deltafix.errors import LimitError
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.plan.clause import Absent, Apply, Argument, Clause, Code, Compare, Match, Slot
@@ -82,6 +83,9 @@ def _describe(plan: Plan, arena: Arena, ids: dict[str, int]) -> None:
         rb = int(cells[at.RELS]) + ids[relation.name] * at.RSZ
         columns = plan.indexes[relation.name]
         arity = len(relation.types)
+        if arity > at.MAX_ARITY:
+            message = f"relation {relation.name} has {arity} columns; the limit is {at.MAX_ARITY}"
+            raise LimitError(message)
         stride = (at.COLS + arity + len(columns) + 1) // 2 * 2
         cells[rb + at.R_ROWS] = arena.block(64 * stride)
         cells[rb + at.R_STRIDE] = stride

@@ -90,3 +90,22 @@ def test_goals_are_read_like_programs() -> None:
             db.query("r(1)")
         with pytest.raises(deltafix.DeltafixError, match="unknown relation"):
             db.query("q(1)")
+
+
+def wide(columns: int) -> str:
+    names = ", ".join(f"c{i}: number" for i in range(columns))
+    args = ", ".join(f"x{i}" for i in range(columns))
+    return f".decl r({names})\n.decl s({names})\n.input r\ns({args}) :- r({args})."
+
+
+def test_rows_may_be_wide_up_to_the_documented_limit() -> None:
+    row = tuple(range(1000))
+    with deltafix.connect(wide(1000)) as db:
+        with db.transaction() as tx:
+            tx.insert("r", [row])
+        assert tx.delta["s"].added == [row]
+        with db.transaction() as tx:
+            tx.delete("r", [row])
+        assert tx.delta["s"].removed == [row]
+    with pytest.raises(deltafix.DeltafixError, match="1001 columns; the limit is 1000"):
+        deltafix.connect(wide(1001))
