@@ -43,6 +43,7 @@ class Codes:
         self._ordered = ordered
         self._ids: dict[str, int] = {}
         self.symbols: list[str] = []
+        self._one: dict[int, Words] = {}
 
     def symbol(self, text: str) -> int:
         """The id of a symbol, entered if new. O(1), plus its bytes where order is kept."""
@@ -72,21 +73,30 @@ class Codes:
         return int(intern(self._arena.cells, VALUE_TYPES[kind], _pattern(kind, value)))
 
     def encode_one(self, types: Sequence[BaseType], row: Any) -> Words | None:
-        """One row of plain small values as codes, without a detour; None: check it properly."""
-        if type(row) is not tuple or len(row) != len(types):
+        """One row of plain small values as codes, without a detour; None: check it properly.
+
+        The array is reused by the next call (a new one costs 1.1 us of an edit's 20).
+        """
+        width = len(types)
+        if type(row) is not tuple or len(row) != width:
             return None
-        codes = []
-        for kind, value in zip(types, row, strict=True):
+        codes = self._one.get(width)
+        if codes is None:
+            codes = self._one[width] = np.empty(width, dtype=np.int32)
+        column = 0
+        for value in row:
+            kind = types[column]
             if kind == "symbol":
                 code = self._ids.get(value) if type(value) is str else None
                 if code is None:
                     return None
-                codes.append(code)
+                codes[column] = code
             elif type(value) is int and 0 <= value < WIDE_BASE and kind != "float":
-                codes.append(value)
+                codes[column] = value
             else:
                 return None
-        return np.array(codes, dtype=np.int32)
+            column += 1
+        return codes
 
     def encode_rows(self, schema: Schema, rows: Sequence[Row]) -> Words:
         """Checked rows as a flat array of codes, row after row."""

@@ -72,13 +72,15 @@ class Transaction:
             return 0
         arena = self._db._arena
         number = self._db._linked.ids[schema.relation]
-        if self._missing == "error":
+        if self._missing == "error" and count > 1:
             for position in range(count):
                 found = lookup(arena.words, arena.cells, codes, number, position, at.GIVEN)
                 if found < 0:
                     raise self._missing_row(schema, codes, position)
         gone = int(delete_rows(arena.words, arena.cells, codes, number, count))
         if gone < count and self._missing == "error":
+            if count == 1:
+                raise self._missing_row(schema, codes, 0)
             width = schema.arity
             table = codes.reshape(count, width)
             unique, counts = np.unique(table, axis=0, return_counts=True)
