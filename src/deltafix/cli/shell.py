@@ -28,6 +28,10 @@ def shell(
         Path | None,
         typer.Option("-F", "--fact-dir", help="Load the .input relations from this folder first."),
     ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(help="Keep the given rows in this folder, from one session to the next."),
+    ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Piped input: stop at the first error, exit code 2.")
     ] = False,
@@ -40,7 +44,9 @@ def shell(
 
     program = Program.from_file(program_file)
     announce_kernel(quiet=quiet)
-    with deltafix.connect(program) as db:
+    with deltafix.connect(program, ":memory:" if state is None else state) as db:
+        for message in db.recovered:
+            note(f"note: {message}", quiet=quiet)
         if facts is not None:
             with db.transaction() as tx:
                 for directive in program.directives:

@@ -167,3 +167,22 @@ def test_on_a_terminal_errors_and_interrupts_never_end_the_session(deltafix, tmp
     assert (told.code, told.out) == (0, "\n0 rows\n\n")
     assert "unknown command 'nonsense'" in told.err
     assert prompts == ["deltafix> "] * 4
+
+
+def test_a_state_folder_keeps_rows_from_one_session_to_the_next(shell, tmp_path):
+    first = shell('+edge("a", "b")\ncommit\n', "--state", tmp_path / "state")
+    assert first.code == 0
+    second = shell('? path("a", X)\n', "--state", tmp_path / "state")
+    assert (second.code, '"b"' in second.out or "b" in second.out) == (0, True)
+
+
+def test_a_state_that_is_in_use_is_refused_with_its_owner(shell, tmp_path):
+    import os
+
+    from deltafix import Program, connect
+
+    with connect(Program.parse(PROGRAM), tmp_path / "state"):
+        told = shell("commit\n", "--state", tmp_path / "state")
+    assert told.code == 2
+    assert str(os.getpid()) in told.err
+    assert "Traceback" not in told.err
