@@ -83,8 +83,7 @@ class Codes:
         codes = self._one.get(width)
         if codes is None:
             codes = self._one[width] = np.empty(width, dtype=np.int32)
-        column = 0
-        for value in row:
+        for column, value in enumerate(row):
             kind = types[column]
             if kind == "symbol":
                 code = self._ids.get(value) if type(value) is str else None
@@ -95,7 +94,6 @@ class Codes:
                 codes[column] = value
             else:
                 return None
-            column += 1
         return codes
 
     def encode_rows(self, schema: Schema, rows: Sequence[Row]) -> Words:

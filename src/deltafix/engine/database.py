@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -39,6 +39,9 @@ from deltafix.plan.build import plan
 from deltafix.plan.ir import Plan
 from deltafix.rules.ast import Program
 from deltafix.rules.check import typed
+
+if TYPE_CHECKING:
+    from deltafix.engine.rule_edits import Replaced
 
 __all__ = ["Database", "connect"]
 
@@ -296,6 +299,18 @@ class Database:
                 arena.release()
         changes = Changes(arena, self._codes, self._by_number, self.epoch, self._width)
         self._last = weakref.ref(changes)
+        self._seconds = time.perf_counter() - began
+        return changes
+
+    def _require_rules_may_change(self) -> None:
+        """Raise TransactionError where the rules are not this database's to change."""
+
+    def _commit_rules(self, added: tuple[Program, ...], removed: tuple[Program, ...]) -> Replaced:
+        from deltafix.engine.rule_edits import changed_program, replace_program  # noqa: PLC0415
+
+        began = time.perf_counter()
+        changes = replace_program(self, changed_program(self.program, added, removed))
+        self._last = None
         self._seconds = time.perf_counter() - began
         return changes
 

@@ -23,6 +23,8 @@ from deltafix.kernel.edit import delete_rows, insert_rows, lookup
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
+    from deltafix.engine.rule_edits import Replaced
+    from deltafix.rules.ast import Program
 
 __all__ = ["Transaction"]
 
@@ -35,7 +37,9 @@ class Transaction:
             raise ValueError(f'missing={missing!r}; one of "error", "ignore"')
         self._db = db
         self._missing = missing
-        self._changes: Changes | None = None
+        self._changes: Changes | Replaced | None = None
+        self._added: list[Program] = []
+        self._removed: list[Program] = []
         self._delta: Delta | None = None
         self._state = "open"
         db._begin(self)
@@ -89,6 +93,29 @@ class Transaction:
             raise self._missing_row(schema, twice.reshape(-1), 0)
         return gone
 
+    def add_rule(self, text: str) -> None:
+        """Add rules, as text; declarations of new relations may stand with them.
+
+        They take effect at the commit, by a rebuild (see `engine.rule_edits`); rules that are
+        there already are no-ops. Raises ProgramError with positions in `text`.
+        """
+        self._edit_rules(self._added, text)
+
+    def remove_rule(self, text: str) -> None:
+        """Remove rules, written as they were added, names of variables included.
+
+        Raises ProgramError for text that is no rule; the commit raises FactError for a rule
+        that is not there.
+        """
+        self._edit_rules(self._removed, text)
+
+    def _edit_rules(self, into: list[Program], text: str) -> None:
+        from deltafix.engine.rule_edits import read_rules  # noqa: PLC0415  the parser
+
+        self._require_open()
+        self._db._require_rules_may_change()
+        into.append(read_rules(self._db.program, text))
+
     def commit(self) -> Delta:
         """Run the epoch and return what changed. On an error everything is rolled back first."""
         self._commit()
@@ -138,7 +165,10 @@ class Transaction:
     def _commit(self) -> None:
         self._require_open()
         try:
-            self._changes = self._db._commit()
+            if self._added or self._removed:
+                self._changes = self._db._commit_rules(tuple(self._added), tuple(self._removed))
+            else:
+                self._changes = self._db._commit()
         except BaseException:
             self.rollback()
             raise

@@ -45,6 +45,10 @@ class DurableDatabase(Database):
         """What was mended or noticed, in words: a torn tail, a changed program, no compaction."""
         return tuple(self._state.recovered)
 
+    def _require_rules_may_change(self) -> None:
+        message = "the rules of a state folder change by opening it with the changed program"
+        raise TransactionError(message)
+
     def compact(self) -> None:
         """Write a new snapshot and begin a new log. O(given rows).
 
