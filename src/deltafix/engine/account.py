@@ -14,7 +14,10 @@ __all__ = ["memory"]
 
 
 def memory(arena: Arena, linked: Linked) -> dict[str, dict[str, int]]:
-    """Bytes per relation: `rows`, `key`, `indexes` (with their buckets), and their `total`."""
+    """Bytes per relation: `rows`, `key`, `indexes` (with their buckets), and their `total`.
+
+    Under `<arena>`: bytes of blocks `taken` (untouched pages of them cost nothing) and `reserved`.
+    """
     found = {}
     for name, number in linked.ids.items():
         rows = relation_cell(arena, number, at.R_N) * relation_cell(arena, number, at.R_STRIDE) * 4
@@ -24,6 +27,11 @@ def memory(arena: Arena, linked: Linked) -> dict[str, dict[str, int]]:
         for index in range(first, first + relation_cell(arena, number, at.R_NIDX)):
             indexes += _index_bytes(arena, index)
         found[name] = {"rows": rows, "key": key, "indexes": indexes, "total": rows + key + indexes}
+    cells = arena.cells
+    found["<arena>"] = {
+        "taken": int(cells[at.BUMP]) * 4,
+        "reserved": int(cells[at.LIMIT]) * 4,
+    }
     return found
 
 

@@ -401,13 +401,6 @@ def test_paths_that_are_no_state_are_refused(tmp_path) -> None:
         deltafix.connect(PATH, tmp_path / "s", fsync="sometimes")
 
 
-def test_a_database_in_memory_has_nothing_to_compact() -> None:
-    with deltafix.connect(PATH) as db:
-        assert (db.recovered, db._before_commit) == ((), None)
-        with pytest.raises(StateError, match="in memory"):
-            db.compact()
-
-
 def test_the_page_shows_what_happens(tmp_path, monkeypatch) -> None:
     page = Path(__file__).resolve().parents[3] / "docs" / "concepts" / "state.md"
     monkeypatch.chdir(tmp_path)

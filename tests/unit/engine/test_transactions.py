@@ -219,5 +219,26 @@ def test_memory_is_reused_after_everything_is_deleted() -> None:
             with db.transaction() as tx:
                 tx.delete("edge", edges)
             assert db.count("path") == 0
-            sizes.append({name: part["total"] for name, part in db.memory().items()})
+            sizes.append({name: db.memory()[name]["total"] for name in db.schemas})
         assert sizes[1:] == [sizes[0]] * 3
+
+
+def test_compacting_an_emptied_database_gives_its_memory_back() -> None:
+    with deltafix.connect(NUMBERS) as new:
+        floor = new.memory()["<arena>"]["taken"]
+    edges = [(2 * i, 2 * i + 1) for i in range(4000)]
+    with deltafix.connect(NUMBERS) as db:
+        with db.transaction() as tx:
+            tx.insert("edge", edges)
+        epoch, paths = db.epoch, db.rows("path")
+        db.compact()
+        assert (db.epoch, db.rows("path")) == (epoch, paths)
+        with db.transaction() as tx:
+            tx.delete("edge", edges)
+        assert db.memory()["<arena>"]["taken"] > 1.5 * floor
+        db.compact()
+        assert db.memory()["<arena>"]["taken"] <= 1.5 * floor
+        with db.transaction() as tx:
+            tx.insert("edge", edges)
+        assert db.rows("path") == paths
+        db.check_invariants()
