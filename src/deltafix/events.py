@@ -23,6 +23,7 @@ class EpochReport:
         retracted: facts of recursive strata taken down, for good or not.
         revived: retracted facts that held by another derivation after all.
         reranked: facts whose rank moved.
+        abandoned: strata whose wave cost more than recomputing them, and which were recomputed.
         taken: facts that became true one at a time in recursive strata.
         changed: rows whose truth differs from before, given and derived.
         probed: rows looked at while joining.
@@ -37,6 +38,7 @@ class EpochReport:
     retracted: int = 0
     revived: int = 0
     reranked: int = 0
+    abandoned: int = 0
     taken: int = 0
     changed: int = 0
     probed: int = 0
@@ -47,8 +49,9 @@ class EpochReport:
 
     @property
     def touched(self) -> int:
-        """Facts taken up: retracted, or changed without having been retracted."""
-        return self.retracted + max(0, self.changed - (self.retracted - self.revived))
+        """Facts taken up: retracted, moved, or changed without either."""
+        moved = self.reranked - self.revived
+        return self.retracted + moved + max(0, self.changed - (self.retracted - self.revived))
 
     def show(self) -> str:
         """One line: the figures that are not zero."""

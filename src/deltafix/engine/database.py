@@ -214,6 +214,7 @@ class Database:
             retracted=int(cells[at.C_RETRACTED]),
             revived=int(cells[at.C_REVIVED]),
             reranked=int(cells[at.C_RERANKED]),
+            abandoned=int(cells[at.C_ABANDONED]),
             taken=int(cells[at.C_TAKEN]),
             changed=int(cells[at.DELTA + 1]),
             probed=int(cells[at.C_PROBED]),

@@ -42,12 +42,14 @@ from deltafix.kernel.layout import (
     QUOTA,
     R_ARITY,
     R_CHANGED,
+    R_DERIVATIONS,
     R_NOW,
     R_PK,
     R_PKCAP,
     R_PKUSED,
     R_ROWS,
     R_RULES,
+    R_SETTLED,
     R_STRIDE,
     R_WAS,
     RANK_SHIFT,
@@ -218,6 +220,7 @@ def _clear(L):
     L[HEAP + 1] = 0
     for r in range(L[N_RELS]):
         L[L[RELS] + r * RSZ + R_CHANGED + 1] = 0
+        L[L[RELS] + r * RSZ + R_SETTLED] = L[L[RELS] + r * RSZ + R_DERIVATIONS]
     L[EPOCH_BASE] = L[CLOCK]
     L[S_STRATUM] = -1
     L[QUOTA] = L[SLICE]
@@ -261,6 +264,8 @@ def rollback(A, L):
                 L[rb + R_NOW] -= 1
             L[cell] = word & ~TOUCHED
             _drop(A, L, r, row)
+    for r in range(L[N_RELS]):
+        L[L[RELS] + r * RSZ + R_DERIVATIONS] = L[L[RELS] + r * RSZ + R_SETTLED]
     L[CLOCK] = L[EPOCH_BASE]
     L[DELTA + 1] = 0
     L[ERROR] = 0

@@ -39,6 +39,7 @@ from deltafix.kernel.layout import (
     NOW,
     PENDING,
     R_ARITY,
+    R_DERIVATIONS,
     R_PK,
     R_PKCAP,
     R_ROWS,
@@ -182,6 +183,10 @@ def flush(A, L, r, rule, mode):
     n = L[EMITTED]
     L[C_DERIVATIONS] += n
     L[L[RULE_COUNTS] + rule] += n
+    if mode == MODE_DESTROY or mode == MODE_RETRACT:
+        L[L[RELS] + r * RSZ + R_DERIVATIONS] -= n
+    elif mode != MODE_MOVE and mode != MODE_REST:
+        L[L[RELS] + r * RSZ + R_DERIVATIONS] += n
     if n > 2:
         rb = L[RELS] + r * RSZ
         for e in range(n):  # the slots have arrived: ask for the rows they name

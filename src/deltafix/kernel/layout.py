@@ -76,6 +76,9 @@ C_RERANKED = 104
 C_CREATED = 105
 C_STRATA = 106
 C_TAKEN = 107  # facts taken up by the queue
+C_ABANDONED = 108  # strata whose wave cost more than recomputing them
+PATIENCE = 109  # rows and derivations that a wave may always cost
+S_WORK = 110  # C_PROBED + C_DERIVATIONS when the stratum began
 RULE_COUNTS = 111  # cell of per-rule counters (derivations), one a rule
 DELTA = 112  # vector of net changes of the last epoch: rel << 33 | row << 1 | added
 N_RELS = 115
@@ -120,7 +123,9 @@ R_KEEP = 13  # 1: later strata read its changes
 R_CHANGED = 14  # vector of rows whose NOW differs from WAS (first cell, length, capacity)
 R_STRATUM = 17
 R_RULES = 18  # 1: some rule has it as head
-RSZ = 20
+R_DERIVATIONS = 19  # derivations of its rows that hold: what recomputing it would find again
+R_SETTLED = 20  # R_DERIVATIONS when the last epoch ended
+RSZ = 21
 
 # --- index descriptor -----------------------------------------------------------------------
 X_REL = 0

@@ -27,6 +27,7 @@ from deltafix.kernel.index import index_row
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.join import run_variant
 from deltafix.kernel.layout import (
+    C_ABANDONED,
     C_DERIVATIONS,
     C_PROBED,
     C_STRATA,
@@ -55,9 +56,11 @@ from deltafix.kernel.layout import (
     MOVED,
     N_RULES,
     NOW,
+    PATIENCE,
     PENDING,
     QUOTA,
     R_CHANGED,
+    R_DERIVATIONS,
     R_KEEP,
     R_N,
     R_NOW,
@@ -80,6 +83,7 @@ from deltafix.kernel.layout import (
     S_Q0,
     S_ROW,
     S_STRATUM,
+    S_WORK,
     STATE_MID,
     STATE_NEW,
     STATE_OLD,
@@ -109,6 +113,7 @@ from deltafix.kernel.layout import (
     V_NEGATED,
     V_TRIGGER,
     WAS,
+    WAVEFRONT,
     YIELD,
     J,
     Q,
@@ -118,6 +123,7 @@ from deltafix.kernel.wave import follow, next_suspect, set_task
 
 __all__ = ["maintain"]
 
+RECOMPUTATION = 798  # WIPE, FULL, TAKE
 (GIVEN_OUT, DESTROY, SAVE, WAVE, GIVEN_IN, CREATE, TAKE, WIPE, FULL) = range(1, 10)
 
 
@@ -243,6 +249,7 @@ def _wipe(A, L, P, t):
     for k in range(P[t + T_NRELS]):
         r = np.int64(P[P[t + T_RELS] + k])
         rb = L[RELS] + r * RSZ
+        L[rb + R_DERIVATIONS] = 0
         for row in range(L[rb + R_N]):
             at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
             word = L[at >> 1]
@@ -311,7 +318,7 @@ def _script(A, L, P, t):
         return np.int64(GIVEN_OUT)  # given rows only: nothing to derive
     strategy = L[STRATEGY]
     if P[t + T_FRESH] or strategy == RECOMPUTE or (holds == 0 and changed * 2 > below):
-        return np.int64(798)  # WIPE, FULL, TAKE
+        return np.int64(RECOMPUTATION)
     if strategy == DELETES_FIRST or strategy == DRED:
         return np.int64(765421)
     if strategy == INSERTS_FIRST:
@@ -342,6 +349,23 @@ def _set_states(L):
     L[S_ROW] = 0
 
 
+@kernel("i:LPi")
+def _hopeless(L, P, t):
+    """Whether the wave has cost more than recomputing the stratum would: then give it up.
+
+    Points-to sets over a hub: one edit's wave took 94 s where recomputation takes 2 (bench,
+    points-to). A derivation found again costs about 2.5 units (galen), so an abandoned wave adds
+    at most two fifths to the recomputation that follows it.
+    """
+    work = L[C_PROBED] + L[C_DERIVATIONS] - L[S_WORK]
+    if L[STRATEGY] != WAVEFRONT or work < L[PATIENCE]:
+        return np.int64(0)
+    again = np.int64(0)
+    for k in range(P[t + T_NRELS]):
+        again += L[L[RELS] + P[P[t + T_RELS] + k] * RSZ + R_DERIVATIONS]
+    return np.int64(1) if work > again else np.int64(0)
+
+
 @kernel("i:ALPi")
 def _next_task(A, L, P, t):
     """Find the next task of the phase at hand. 0: the phase is over."""
@@ -355,6 +379,11 @@ def _next_task(A, L, P, t):
             L[S_MODE] = MODE_REST
             return _next_below(L, P, t, MODE_SAVE, 1)
     elif phase == WAVE:
+        if L[HEAP + 1] > 0 and _hopeless(L, P, t):
+            L[C_ABANDONED] += 1
+            L[S_MODE] = MODE_CREATE
+            L[S_PHASE] = RECOMPUTATION * 10  # the digit of the wave itself is dropped next
+            return np.int64(0)
         return next_suspect(A, L, P, t)
     elif phase == GIVEN_IN:
         _given_in(A, L, P, t)
@@ -450,6 +479,7 @@ def _advance(A, L, P):
             L[S_Q0] = L[Q + 1]
             L[S_J0] = L[J + 1]
             L[S_HEAD] = L[Q + 1]
+            L[S_WORK] = L[C_PROBED] + L[C_DERIVATIONS]
             _set_states(L)
         while L[S_PHASE] > 0:
             if L[T_THEN] != THEN_NEXT:
@@ -478,7 +508,7 @@ def maintain(A, L, P):
     each further one would compile the whole join again (docs/kernel.md, "Compile time").
     """
     if L[S_STRATUM] < 0:
-        for c in range(C_DERIVATIONS, C_TAKEN + 1):
+        for c in range(C_DERIVATIONS, C_ABANDONED + 1):
             L[c] = 0
         for c in range(L[N_RULES]):
             L[L[RULE_COUNTS] + c] = 0

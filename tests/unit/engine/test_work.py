@@ -116,3 +116,39 @@ def test_the_wave_revives_what_the_others_retract() -> None:
 def test_derivations_are_counted_by_rule() -> None:
     with chain(5) as db:
         assert dict(db.last_epoch.rules) == {0: 1, 1: 5}
+
+
+def clique(size: int) -> deltafix.Database:
+    text = """
+    .decl edge(x: number, y: number)
+    .decl path(x: number, y: number)
+    .input edge
+    path(x, y) :- edge(x, y).
+    path(x, z) :- path(x, y), path(y, z).
+    """
+    db = deltafix.connect(text)
+    with db.transaction() as tx:
+        tx.insert("edge", [(i, (i + 1) % size) for i in range(size)])
+    return db
+
+
+def test_a_wave_that_costs_more_than_recomputing_is_abandoned(monkeypatch) -> None:
+    """A ring of pairs: cutting it takes down half of them, each with many derivations."""
+    figures = {}
+    for patience in (10**9, 0):
+        monkeypatch.setattr("deltafix.engine.run.PATIENCE", patience)
+        with clique(24) as db:
+            whole = db.last_epoch
+            with db.transaction() as tx:
+                tx.delete("edge", [(23, 0)])
+            assert db.count("path") == 24 * 23 // 2
+            assert len(tx.delta["path"].removed) == 24 * 24 - 24 * 23 // 2
+            db.check_invariants()
+            figures[patience] = db.last_epoch
+            with db.transaction() as tx:
+                tx.insert("edge", [(23, 0)])
+            assert db.count("path") == 24 * 24
+            db.check_invariants()
+    assert (figures[10**9].abandoned, figures[0].abandoned) == (0, 1)
+    assert figures[0].derivations < figures[10**9].derivations
+    assert figures[0].derivations <= 2 * whole.derivations
