@@ -85,7 +85,7 @@ def _sort_by_hash(L, cells, spare, n):
 
 @kernel("v:ALPiiii")
 def _mark_known(A, L, rows, r, n, cells, known):
-    """Note for each row given (`known` is zero): 0 new, -1 an equal one stands earlier, -2 it is there already."""
+    """Note for each row given: 0 new (as `known` is), -1 an equal one stands earlier, -2 there."""
     arity = L[L[RELS] + r * RSZ + R_ARITY]
     held = L[L[RELS] + r * RSZ + R_PKUSED] > 0
     begin = np.int64(0)
