@@ -187,7 +187,7 @@ class StreamReduce:
         """A function for `DataStreamWriter.foreachBatch`; `sink` hears replays too.
 
         A replayed result is the same as the first, so a sink that writes by `result.batch` is
-        exactly once. Folding to net rows happens in Spark, in parallel.
+        exactly once. Rows are folded to net ones in the driver, by column.
         """
         key, value, sign = self._columns
 
