@@ -15,13 +15,10 @@ from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.kernel.maintain import maintain
 
-__all__ = ["PATIENCE", "SLICE", "STRATEGIES", "Budget", "run_epoch", "set_budget"]
+__all__ = ["SLICE", "STRATEGIES", "Budget", "run_epoch", "set_budget"]
 
 SLICE = 1_000_000
 """Rows and derivations between two looks at the clock: about a tenth of a second."""
-
-PATIENCE = 200_000
-"""Rows and derivations a wave may cost before it is held against a recomputation (20 ms)."""
 
 STRATEGIES = {
     "wavefront": at.WAVEFRONT,
@@ -47,7 +44,6 @@ def set_budget(arena: Arena, budget: Budget) -> None:
     arena.cells[at.MAX_ROWS] = budget.max_rows or 0
     arena.cells[at.MAX_ROUNDS] = budget.max_rounds or 0
     arena.cells[at.SLICE] = SLICE
-    arena.cells[at.PATIENCE] = PATIENCE
     arena.cells[at.QUOTA] = SLICE
     arena.cells[at.S_STRATUM] = -1
 

@@ -25,6 +25,8 @@ Cells = npt.NDArray[np.int64]
 _NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 _SMALL_PAGES = 64 << 20
 _DEAD_BLOCKS = 512
+_PATIENCE = 200_000
+"""Rows and derivations a wave may cost before it is held against a recomputation: 20 ms."""
 
 
 class Arena:
@@ -53,6 +55,7 @@ class Arena:
         cells[at.BUCKETS] = self.block(4096)
         cells[at.BUCKET_CAP] = 1024
         cells[at.QUOTA] = 1 << 62
+        cells[at.PATIENCE] = _PATIENCE
 
     def block(self, words: int) -> int:
         """Take a block of zeroed words; returns its first word."""
