@@ -101,11 +101,7 @@ class Codes:
         types = schema.types
         out = np.empty((len(rows), len(types)), dtype=np.int32)
         for c, kind in enumerate(types):
-            code = self.symbol if kind == "symbol" else None
-            if code is not None:
-                out[:, c] = [code(row[c]) for row in rows]  # type: ignore[arg-type]
-            else:
-                out[:, c] = [self.code(kind, row[c]) for row in rows]
+            out[:, c] = [self.code(kind, row[c]) for row in rows]
         return out.reshape(-1)
 
     def encode_table(self, schema: Schema, table: Any) -> Words:

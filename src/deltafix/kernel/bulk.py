@@ -11,7 +11,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from deltafix.kernel.index import bucket_start, bucket_take, hash_words, idx_add, idx_key, key_find
+from deltafix.kernel.index import (
+    bucket_start,
+    bucket_take,
+    hash_words,
+    idx_add,
+    idx_key,
+    key_find,
+    key_insert,
+)
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.layout import (
     CLOCK,
@@ -27,8 +35,6 @@ from deltafix.kernel.layout import (
     R_IDX,
     R_NIDX,
     R_NOW,
-    R_PK,
-    R_PKCAP,
     R_PKUSED,
     R_ROWS,
     R_RULES,
@@ -114,22 +120,11 @@ def _mark_known(A, L, rows, r, n, cells, known):
 @kernel("v:Liiii")
 def _fill_keys(L, r, n, cells, known):
     """Enter the created rows into the key table, in hash order. Room was made."""
-    rb = L[RELS] + r * RSZ
-    base = L[rb + R_PK]
-    cap = L[rb + R_PKCAP]
     for k in range(n):
         v = L[cells + k]
         row = L[known + (v & _MASK)]
-        if row < 0:
-            continue
-        h = v >> 32
-        s = (h * cap) >> HASH_BITS
-        while L[base + s] != 0:
-            s += 1
-            if s == cap:
-                s = 0
-        L[base + s] = (h << 32) | (row + 1)
-        L[rb + R_PKUSED] += 1
+        if row >= 0:
+            key_insert(L, r, row, v >> 32)
 
 
 @kernel("v:ALiiii")

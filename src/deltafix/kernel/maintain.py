@@ -13,8 +13,7 @@ A stratum's epoch is a list of phases, digits of its script read from the right:
     9 FULL       every rule from scratch over the state below
 
 Invariant: all positions live in header cells, so a run can stop at any row (`QUOTA`) and go on.
-Between phases every support is exact for the state the phase leaves. `FINISH` settles NOW for
-non-recursive strata, where support alone decides, and lists the changed rows for later strata.
+Between phases every support is exact for the state the phase leaves. `settle` ends the stratum.
 """
 
 from __future__ import annotations
@@ -53,7 +52,6 @@ from deltafix.kernel.layout import (
     MODE_REST,
     MODE_SAVE,
     MODE_TAKE,
-    MOVED,
     N_RULES,
     NOW,
     PATIENCE,
@@ -61,7 +59,6 @@ from deltafix.kernel.layout import (
     QUOTA,
     R_CHANGED,
     R_DERIVATIONS,
-    R_KEEP,
     R_N,
     R_NOW,
     R_ROWS,
@@ -119,6 +116,7 @@ from deltafix.kernel.layout import (
     Q,
 )
 from deltafix.kernel.memory import push
+from deltafix.kernel.settle import finish_stratum
 from deltafix.kernel.wave import follow, next_suspect, set_task
 
 __all__ = ["maintain"]
@@ -399,69 +397,6 @@ def _next_task(A, L, P, t):
     return np.int64(0)
 
 
-@kernel("v:ALii")
-def _settle(A, L, r, row):
-    """End of a stratum for one of its rows: clear LIMBO; without recursion, support decides."""
-    rb = L[RELS] + r * RSZ
-    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-    word = L[at >> 1] & ~(LIMBO | MOVED)
-    L[at >> 1] = word
-    if not L[RECURSIVE]:
-        holds = (word & GIVEN) or A[at + SUPPORT] > 0
-        L[at >> 1] = word & ~PENDING
-        if holds and not (word & NOW):
-            L[at >> 1] |= NOW
-            L[rb + R_NOW] += 1
-            index_row(A, L, r, row)
-        elif not holds and (word & NOW):
-            L[at >> 1] &= ~NOW
-            L[rb + R_NOW] -= 1
-
-
-@kernel("v:ALiii")
-def _list_change(A, L, r, row, keep):
-    """Put a row whose truth changed on its relation's list, once (LIMBO marks it)."""
-    rb = L[RELS] + r * RSZ
-    cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
-    word = L[cell]
-    changed = ((word & NOW) != 0) != ((word & WAS) != 0)
-    if keep and changed and not (word & LIMBO):
-        L[cell] = word | LIMBO
-        push(L, rb + R_CHANGED, row)
-
-
-@kernel("v:ALPi")
-def _finish(A, L, P, t):
-    """Settle the stratum's rows and list the changed ones for later strata."""
-    for k in range(P[t + T_NRELS]):
-        r = np.int64(P[P[t + T_RELS] + k])
-        rb = L[RELS] + r * RSZ
-        for e in range(L[rb + R_CHANGED + 1]):
-            _settle(A, L, r, L[L[rb + R_CHANGED] + e])
-    for e in range(L[S_J0], L[J + 1], 3):
-        value = L[L[J] + e]
-        _settle(A, L, value >> 32, value & 0xFFFFFFFF)
-    for e in range(L[S_Q0], L[Q + 1]):
-        value = L[L[Q] + e]
-        _settle(A, L, value >> 32, value & 0xFFFFFFFF)
-    # All settled (LIMBO clear): from here on the flag marks rows that are listed.
-    for k in range(P[t + T_NRELS]):
-        r = np.int64(P[P[t + T_RELS] + k])
-        rb = L[RELS] + r * RSZ
-        edits = L[rb + R_CHANGED + 1]
-        L[rb + R_CHANGED + 1] = 0
-        for e in range(edits):  # the list is rebuilt in place: it never outruns its reader
-            _list_change(A, L, r, L[L[rb + R_CHANGED] + e], L[rb + R_KEEP])
-    for e in range(L[S_J0], L[J + 1], 3):
-        value = L[L[J] + e]
-        r = value >> 32
-        _list_change(A, L, r, value & 0xFFFFFFFF, L[L[RELS] + r * RSZ + R_KEEP])
-    for e in range(L[S_Q0], L[Q + 1]):
-        value = L[L[Q] + e]
-        r = value >> 32
-        _list_change(A, L, r, value & 0xFFFFFFFF, L[L[RELS] + r * RSZ + R_KEEP])
-
-
 @kernel("i:ALP")
 def _advance(A, L, P):
     """Find the next task of the epoch: GO, or how the run ends for now."""
@@ -493,7 +428,7 @@ def _advance(A, L, P):
                 return np.int64(GO)
             L[S_PHASE] //= 10
             _set_states(L)
-        _finish(A, L, P, t)
+        finish_stratum(A, L, P, t)
         L[S_PHASE] = -1
         L[S_STRATUM] += 1
     return np.int64(DONE)
