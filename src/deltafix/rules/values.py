@@ -1,0 +1,296 @@
+"""What functors and comparisons mean on Python values: pure functions, one per functor and type.
+
+The meaning is the kernel's (`kernel.values`), on ints, floats and strings instead of column codes:
+integers wrap at 64 bits, `/` and `%` truncate towards zero, floats are IEEE doubles with one zero
+and one NaN. Invariant: a function returns a value of its result type or `NO_VALUE`, and never
+raises on values of its argument types; a binding in which some functor has no value does not hold.
+`ord` is absent: the number of a symbol is its database's, not a function of the text.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+import struct
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any, Final, TypeAlias, cast
+
+from deltafix.facts.schema import BaseType, Value
+
+__all__ = [
+    "NO_VALUE",
+    "Function",
+    "Test",
+    "canonical",
+    "comparison",
+    "function",
+    "numbers",
+    "reinterpret",
+]
+
+
+class _NoValue:
+    """The type of `NO_VALUE`."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "NO_VALUE"
+
+
+NO_VALUE: Final = _NoValue()
+"""What a functor without a value returns: division by zero, `to_number("abc")`."""
+
+Function: TypeAlias = Callable[..., Any]
+"""Values of one type in, a value or `NO_VALUE` out."""
+
+Test: TypeAlias = Callable[[Any, Any], bool]
+"""Whether a comparison holds between two values of one type."""
+
+_NAN: Final = math.nan
+_MASK: Final = (1 << 64) - 1
+_SIGN: Final = 1 << 63
+
+
+def canonical(x: float) -> float:
+    """A float as columns hold it: `0.0` for `-0.0`, one NaN object (rows compare by identity)."""
+    return _NAN if math.isnan(x) else x + 0.0
+
+
+def _signed(x: int) -> int:
+    return ((x + _SIGN) & _MASK) - _SIGN
+
+
+def _unsigned(x: int) -> int:
+    return x & _MASK
+
+
+def _divide(a: int, b: int) -> Any:
+    if b == 0:
+        return NO_VALUE
+    quotient = abs(a) // abs(b)
+    return _signed(quotient if (a < 0) == (b < 0) else -quotient)
+
+
+def _rest(a: int, b: int) -> Any:
+    if b == 0:
+        return NO_VALUE
+    rest = abs(a) % abs(b)
+    return rest if a >= 0 else -rest
+
+
+def _power(a: int, b: int) -> Any:
+    if b >= 0:
+        return _signed(pow(a, b, 1 << 64))
+    if abs(a) == 1:
+        return a if b % 2 else 1
+    return NO_VALUE if a == 0 else 0
+
+
+def _real_divide(x: float, y: float) -> float:
+    if y == 0.0:
+        return _NAN if x == 0.0 or math.isnan(x) else math.copysign(math.inf, x)
+    return canonical(x / y)
+
+
+def _real_power(x: float, y: float) -> float:
+    try:
+        return canonical(math.pow(x, y))
+    except OverflowError:
+        return -math.inf if x < 0 and y % 2 == 1 else math.inf
+    except ValueError:  # zero to a negative power, or a negative base and no whole exponent
+        return math.inf if x == 0 else _NAN
+
+
+def _whole_functions(wrap: Callable[[int], int]) -> dict[str, Function]:
+    """What number and unsigned share, apart from how a result wraps around."""
+    return {
+        "+": lambda a, b: wrap(a + b),
+        "-": lambda a, b: wrap(a - b),
+        "*": lambda a, b: wrap(a * b),
+        "neg": lambda a: wrap(-a),
+        "band": lambda a, b: a & b,
+        "bor": lambda a, b: a | b,
+        "bxor": lambda a, b: a ^ b,
+        "bnot": lambda a: wrap(~a),
+        "bshl": lambda a, b: wrap(a << (b & 63)),
+        "bshr": lambda a, b: a >> (b & 63),
+        "bshru": lambda a, b: wrap((a & _MASK) >> (b & 63)),
+        "land": lambda a, b: int(a != 0 and b != 0),
+        "lor": lambda a, b: int(a != 0 or b != 0),
+        "lxor": lambda a, b: int((a != 0) != (b != 0)),
+        "lnot": lambda a: int(a == 0),
+        "to_string": str,
+    }
+
+
+def _real_to(low: float) -> Function:
+    return lambda x: int(x) if low <= x < 2.0**63 else NO_VALUE
+
+
+def _unsigned_to_float(x: int) -> float:
+    # Rounded as the kernel rounds: the signed pattern first.
+    return float(x) if x < _SIGN else float(x - (1 << 64)) + 2.0**64
+
+
+_WHOLE: Final = re.compile(r"[+-]?[0-9]+")
+_REAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_DIGITS: Final = 4000
+"""Longer than any value in range even with leading zeros worth writing; bounds the work."""
+
+
+def _read_whole(wrap: Callable[[int], int]) -> Function:
+    def read(text: str) -> Any:
+        if len(text) > _DIGITS or _WHOLE.fullmatch(text) is None:
+            return NO_VALUE
+        value = int(text)
+        return value if wrap(value) == value else NO_VALUE
+
+    return read
+
+
+def _read_real(text: str) -> Any:
+    return canonical(float(text)) if _REAL.fullmatch(text) is not None else NO_VALUE
+
+
+def _substring(text: str, start: int, count: int) -> str:
+    return text[start : start + count] if start >= 0 and count >= 0 else ""
+
+
+_FUNCTIONS: Final[dict[BaseType, dict[str, Function]]] = {
+    "number": _whole_functions(_signed)
+    | {
+        "/": _divide,
+        "%": _rest,
+        "^": _power,
+        "min": min,
+        "max": max,
+        "to_number": lambda a: a,
+        "to_unsigned": _unsigned,
+        "to_float": float,
+    },
+    "unsigned": _whole_functions(_unsigned)
+    | {
+        "/": lambda a, b: a // b if b else NO_VALUE,
+        "%": lambda a, b: a % b if b else NO_VALUE,
+        "^": lambda a, b: pow(a, b, 1 << 64),
+        "min": min,
+        "max": max,
+        "to_number": _signed,
+        "to_unsigned": lambda a: a,
+        "to_float": _unsigned_to_float,
+    },
+    "float": {
+        "+": lambda x, y: canonical(x + y),
+        "-": lambda x, y: canonical(x - y),
+        "*": lambda x, y: canonical(x * y),
+        "/": _real_divide,
+        "^": _real_power,
+        "neg": lambda x: canonical(-x),
+        "min": lambda x, y: canonical(min(x, y)),
+        "max": lambda x, y: canonical(max(x, y)),
+        "to_number": _real_to(-(2.0**63)),
+        "to_unsigned": _real_to(0.0),
+        "to_float": lambda x: x,
+        "to_string": repr,
+    },
+    "symbol": {
+        "cat": operator.add,
+        "min": min,
+        "max": max,
+        "strlen": len,
+        "substr": _substring,
+        "to_number": _read_whole(_signed),
+        "to_unsigned": _read_whole(_unsigned),
+        "to_float": _read_real,
+        "to_string": lambda text: text,
+    },
+}
+
+
+def function(functor: str, of: BaseType) -> Function:
+    """The meaning of a functor on arguments of type `of` (of the first, where they differ).
+
+    `cat`, `min` and `max` take two arguments here; core clauses chain longer ones. Raises
+    KeyError for a functor that has no meaning on that type.
+    """
+    return _FUNCTIONS[of][functor]
+
+
+@lru_cache(maxsize=1024)
+def _pattern(text: str) -> re.Pattern[str] | None:
+    try:
+        return re.compile(text)
+    except (re.error, OverflowError, RecursionError):
+        return None
+
+
+def _matches(pattern: str, text: str) -> bool:
+    compiled = _pattern(pattern)
+    return compiled is not None and compiled.fullmatch(text) is not None
+
+
+def _equal_reals(x: float, y: float) -> bool:
+    return x == y or (math.isnan(x) and math.isnan(y))
+
+
+_TESTS: Final[dict[str, Test]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "match": _matches,
+    "contains": lambda part, text: part in text,
+}
+_REAL_TESTS: Final[dict[str, Test]] = {
+    "=": _equal_reals,
+    "!=": lambda x, y: not _equal_reals(x, y),
+}
+
+
+def comparison(op: str, of: BaseType) -> Test:
+    """The meaning of `left op right` on values of type `of`. Raises KeyError for no such test.
+
+    Symbols compare by code points. NaN equals itself and is in no order with anything.
+    `match(pattern, text)` wants the whole text; a pattern that is no pattern matches nothing.
+    """
+    return _REAL_TESTS[op] if of == "float" and op in _REAL_TESTS else _TESTS[op]
+
+
+def numbers(of: BaseType, start: Any, end: Any, step: Any = None) -> Iterator[Value]:
+    """The values of `range(start, end[, step])`: from `start`, short of `end`.
+
+    Without a step it counts towards `end` by one. A step that leads away from `end` gives
+    nothing; step 0 gives `start` alone unless it is `end`. Stops where a sum would leave the type
+    or, for floats, no longer move. NaN gives nothing.
+    """
+    if step is None:
+        step = 1 if start <= end else -1
+    elif of == "unsigned":
+        step = _signed(step)  # counting down is written as the two's complement
+    if step == 0:
+        if start != end:
+            yield start
+        return
+    at = start
+    while at < end if step > 0 else at > end:
+        yield at
+        following = at + step
+        if following == at:
+            return
+        at = following
+
+
+_FORMATS: Final[dict[str, str]] = {"number": "<q", "unsigned": "<Q", "float": "<d"}
+
+
+def reinterpret(value: Value, of: BaseType, to: BaseType) -> Value:
+    """`as(value, to)`: the same 64 bits read as another numeric type; a symbol stays itself."""
+    if of == to or "symbol" in (of, to):
+        return value
+    read = struct.unpack(_FORMATS[to], struct.pack(_FORMATS[of], value))[0]
+    return canonical(read) if to == "float" else cast(int, read)
