@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from deltafix.diagnostics import Diagnostic
+from deltafix.errors import ProgramError
 from deltafix.plan.clause import Absent, Match
 from deltafix.plan.depend import Layer, layers
 from deltafix.plan.derive import triggers_below, triggers_within
@@ -28,6 +30,8 @@ def plan(checked: CheckedProgram) -> Plan:
     # Delta rules first: re-derivation makes do with the indexes they need.
     forward = [_forward(layer, indexes) for layer in ordered]
     stages = []
+    for layer in ordered:
+        _refuse_unrunnable(layer)
     for layer, (const, lower, same) in zip(ordered, forward, strict=True):
         rederive = tuple(
             variant(layer, clause, -1, indexes)
@@ -38,6 +42,16 @@ def plan(checked: CheckedProgram) -> Plan:
         )
     columns = {name: tuple(found) for name, found in indexes.columns.items()}
     return Plan(core.relations, tuple(stages), columns)
+
+
+def _refuse_unrunnable(layer: Layer) -> None:
+    """Refuse the strata that no executor runs yet."""
+    if layer.plain:
+        return
+    shown = ", ".join(f"`{name}`" for name in layer.relations if not name.startswith("~"))
+    what = "negation" if layer.falling else "a merge of rows"
+    message = f"{what} inside the recursion of {shown} is not supported yet"
+    raise ProgramError(f"error[DF170]: {message}", [Diagnostic("DF170", message, None)])
 
 
 def _forward(

@@ -2,7 +2,9 @@
 
 This is the form that plans are derived from; `normalize` makes it. Invariant: arguments are
 `Slot` (a variable of the clause) or `Code` (a typed constant) and nothing nested; a wildcard is
-None. Clauses are data with a printed form; they order and index nothing.
+None. Clauses are data with a printed form; they order and index nothing. A relation whose rows are
+more than what its clauses derive carries a `Merge`: which of the derived rows stay, or what they
+are joined to.
 """
 
 from __future__ import annotations
@@ -17,13 +19,19 @@ __all__ = [
     "Absent",
     "Apply",
     "Argument",
+    "Choice",
     "Clause",
     "Code",
     "Compare",
+    "Dominance",
+    "Lattice",
+    "LatticeColumn",
     "Literal",
     "Match",
+    "Merge",
     "Relation",
     "Slot",
+    "Subsumption",
 ]
 
 
@@ -117,9 +125,90 @@ class Clause:
 
 
 @dataclass(frozen=True, slots=True)
+class LatticeColumn:
+    """A column whose value is the join of what is proposed for its row's key.
+
+    `join` is `"min"` or `"max"` (of the column's base type), or the name of a user functor of two
+    arguments; `least` is the user lattice's bottom, a row of which says nothing (else None).
+    """
+
+    column: int
+    join: str
+    least: Value | None = None
+
+    def __str__(self) -> str:
+        return f"{self.column}: {self.join}"
+
+
+@dataclass(frozen=True, slots=True)
+class Lattice:
+    """One row per key, the columns not named here; each named column holds its join."""
+
+    columns: tuple[LatticeColumn, ...]
+
+    def key(self, arity: int) -> tuple[int, ...]:
+        """The columns of the key, in order."""
+        joined = {found.column for found in self.columns}
+        return tuple(column for column in range(arity) if column not in joined)
+
+    def __str__(self) -> str:
+        return f"lattice [{', '.join(map(str, self.columns))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Dominance:
+    """`relation(less) <= relation(more) :- body.`: the row `less` gives way to `more`.
+
+    A derived row is dropped when a derived row, itself not equal to it, dominates it. The body
+    may read relations of lower strata only.
+    """
+
+    less: tuple[Argument, ...]
+    more: tuple[Argument, ...]
+    body: tuple[Literal, ...]
+    rule: int
+
+    def __str__(self) -> str:
+        shown = f"({', '.join(map(str, self.less))}) <= ({', '.join(map(str, self.more))})"
+        return f"{shown} :- {', '.join(map(str, self.body))}." if self.body else f"{shown}."
+
+
+@dataclass(frozen=True, slots=True)
+class Subsumption:
+    """The derived rows that no other derived row dominates, by any of `orders`."""
+
+    orders: tuple[Dominance, ...]
+
+    def __str__(self) -> str:
+        return f"subsumption [{' '.join(map(str, self.orders))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """At most one row for each value of each of `keys` (column positions), taken in this order.
+
+    Outside recursion the least row by columns stays; within recursion the row derived first, the
+    least of one round.
+    """
+
+    keys: tuple[tuple[int, ...], ...]
+
+    def __str__(self) -> str:
+        return f"choice {list(map(list, self.keys))}"
+
+
+Merge: TypeAlias = Lattice | Subsumption | Choice
+
+
+@dataclass(frozen=True, slots=True)
 class Relation:
-    """A relation of the core: `hidden` ones were made by `normalize` for negated groups."""
+    """A relation of the core: `hidden` ones were made by `normalize`.
+
+    `merge` is set only where an executor has to do it: inside recursion, and for lattices of user
+    functors. Elsewhere `normalize` has turned it into clauses over hidden relations.
+    """
 
     name: str
     types: tuple[BaseType, ...]
     hidden: bool = False
+    merge: Merge | None = None

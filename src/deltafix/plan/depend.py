@@ -1,16 +1,21 @@
 """Strata of the core: which relations are computed together, dependencies first.
 
-Invariant: every relation is in exactly one stratum, input relations in one of their own. Checked
-programs are stratified; hidden relations can undo that in one case, which is refused here.
+Negation inside a stratum is taken when it comes in even numbers on every cycle: the stratum then
+has two sides. Rising relations (the first one declared, and all that an even number of negations
+away from it) are least; falling ones, an odd number away, are what their clauses derive from the
+rising ones as they stand, so they shrink while those grow. Invariant: every relation is in exactly
+one stratum, input relations in one of their own. Checked programs have no odd cycle; hidden
+relations can make one in a single case, which is refused here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from deltafix.diagnostics import Diagnostic
 from deltafix.errors import ProgramError
-from deltafix.plan.clause import Absent, Clause, Match
+from deltafix.plan.clause import Absent, Clause, Literal, Match, Merge, Relation, Subsumption
 from deltafix.plan.normalize import Core
 from deltafix.rules.strata import components
 
@@ -19,11 +24,22 @@ __all__ = ["Layer", "layers"]
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One stratum: its relations, its clauses, and whether a relation needs itself."""
+    """One stratum: its relations, its clauses, and whether a relation needs itself.
+
+    `falling` are the relations on the other side of an even negation; `merges` what its relations
+    keep of what is derived for them. A stratum with either is not a plain least fixpoint of rows.
+    """
 
     relations: tuple[str, ...]
     clauses: tuple[Clause, ...]
     recursive: bool
+    falling: frozenset[str] = frozenset()
+    merges: tuple[tuple[str, Merge], ...] = ()
+
+    @property
+    def plain(self) -> bool:
+        """Whether the stratum is the least fixpoint of its clauses, by rows and support."""
+        return not self.falling and not self.merges
 
 
 def layers(core: Core) -> tuple[Layer, ...]:
@@ -33,27 +49,65 @@ def layers(core: Core) -> tuple[Layer, ...]:
     the relation that is being defined.
     """
     needed: dict[str, dict[str, None]] = {r.name: {} for r in core.relations}
-    for clause in core.clauses:
-        for literal in clause.body:
-            if isinstance(literal, Match | Absent):
-                needed[clause.head][literal.relation] = None
+    for head, literal in _uses(core):
+        needed[head][literal.relation] = None
     found = []
-    home: dict[str, int] = {}
-    for number, members in enumerate(components(needed)):
-        home.update(dict.fromkeys(members, number))
+    for members in components(needed):
         names = frozenset(members)
-        ordered = tuple(r.name for r in core.relations if r.name in names)
+        ordered = tuple(r for r in core.relations if r.name in names)
         clauses = tuple(clause for clause in core.clauses if clause.head in names)
-        recursive = len(ordered) > 1 or ordered[0] in needed[ordered[0]]
-        found.append(Layer(ordered, clauses, recursive))
-    for clause in core.clauses:
-        for literal in clause.body:
-            if isinstance(literal, Absent) and home[literal.relation] == home[clause.head]:
-                message = (
-                    f"the negated group in rule {clause.rule + 1} tests a variable that only "
-                    f"the recursion through `{clause.head}` binds"
-                )
-                hint = "bind the variable inside the group, by an atom of a lower relation"
-                diagnostic = Diagnostic("DF171", message, None, hint)
-                raise ProgramError(f"error[DF171]: {message}\n  help: {hint}", [diagnostic])
+        recursive = len(ordered) > 1 or ordered[0].name in needed[ordered[0].name]
+        falling = _falling(ordered, clauses)
+        merges = tuple((r.name, r.merge) for r in ordered if r.merge is not None)
+        relations = tuple(r.name for r in ordered)
+        found.append(Layer(relations, clauses, recursive, falling, merges))
     return tuple(found)
+
+
+def _uses(core: Core) -> Iterator[tuple[str, Match | Absent]]:
+    """Every relation that a relation needs, through its clauses and its orders."""
+    bodies: list[tuple[str, tuple[Literal, ...]]] = [(c.head, c.body) for c in core.clauses]
+    for relation in core.relations:
+        if isinstance(relation.merge, Subsumption):
+            bodies.extend((relation.name, order.body) for order in relation.merge.orders)
+    for head, body in bodies:
+        yield from ((head, found) for found in body if isinstance(found, Match | Absent))
+
+
+def _falling(relations: tuple[Relation, ...], clauses: tuple[Clause, ...]) -> frozenset[str]:
+    """The relations an odd number of negations away from the first one declared."""
+    names = {relation.name for relation in relations}
+    edges: dict[str, list[tuple[str, bool, Clause]]] = {name: [] for name in names}
+    negated = False
+    for clause in clauses:
+        for literal in clause.body:
+            if isinstance(literal, Match | Absent) and literal.relation in names:
+                odd = isinstance(literal, Absent)
+                negated = negated or odd
+                edges[clause.head].append((literal.relation, odd, clause))
+                edges[literal.relation].append((clause.head, odd, clause))
+    if not negated:
+        return frozenset()
+    first = next((r.name for r in relations if not r.hidden), relations[0].name)
+    side = {first: False}
+    todo = [first]
+    while todo:
+        name = todo.pop()
+        for other, odd, clause in edges[name]:
+            wanted = side[name] != odd
+            if other not in side:
+                side[other] = wanted
+                todo.append(other)
+            elif side[other] != wanted:
+                _refuse(clause)
+    return frozenset(name for name, odd in side.items() if odd)
+
+
+def _refuse(clause: Clause) -> None:
+    message = (
+        f"the negated group in rule {clause.rule + 1} tests a variable that only "
+        f"the recursion through `{clause.head}` binds"
+    )
+    hint = "bind the variable inside the group, by an atom of a lower relation"
+    diagnostic = Diagnostic("DF171", message, None, hint)
+    raise ProgramError(f"error[DF171]: {message}\n  help: {hint}", [diagnostic])
