@@ -93,6 +93,20 @@ class Transaction:
             raise self._missing_row(schema, twice.reshape(-1), 0)
         return gone
 
+    def given(self, relation: str, rows: Iterable[Row] | Any) -> np.ndarray[Any, Any]:
+        """Which of the rows are given, the transaction's edits included: bools, in their order.
+
+        Arguments and errors as for `insert`. O(rows).
+        """
+        schema, codes, count = self._encode(relation, rows)
+        arena = self._db._arena
+        number = self._db._linked.ids[schema.relation]
+        found = (
+            lookup(arena.words, arena.cells, codes, number, position, at.GIVEN) >= 0
+            for position in range(count)
+        )
+        return np.fromiter(found, dtype=np.bool_, count=count)
+
     def add_rule(self, text: str) -> None:
         """Add rules, as text; declarations of new relations may stand with them.
 

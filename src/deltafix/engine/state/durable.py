@@ -9,25 +9,52 @@ see is the epoch of the folder.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from deltafix.engine.database import Database
 from deltafix.engine.run import Budget
-from deltafix.engine.state.edits import given_changes, given_rows
+from deltafix.engine.state.edits import given_changes, given_rows, truth_changes
 from deltafix.engine.state.folder import StateFolder
 from deltafix.engine.state.identity import Identity
+from deltafix.engine.state.marks import Marks, check_mark, set_marks
 from deltafix.engine.state.rows import GivenRows
+from deltafix.engine.transaction import Transaction
 from deltafix.errors import StateError, TransactionError
-from deltafix.facts.schema import Schema
+from deltafix.facts.delta import Delta, RelationDelta
+from deltafix.facts.schema import Row, Schema
 from deltafix.kernel import layout as at
 from deltafix.kernel.edit import delete_rows, insert_rows
 from deltafix.rules.ast import Program
 
-__all__ = ["DurableDatabase"]
+__all__ = ["DurableDatabase", "DurableTransaction"]
+
+
+class DurableTransaction(Transaction):
+    """A transaction on a state folder.
+
+    Attributes:
+        marks: what it sets beside the rows.
+        prepared: called with the Delta when the epoch stands and nothing of it is durable yet;
+            what it raises rolls the epoch back. For sinks that write ahead of the commit.
+    """
+
+    def __init__(self, db: DurableDatabase, missing: str) -> None:
+        self.marks: Marks = {}
+        self.prepared: Callable[[Delta], None] | None = None
+        super().__init__(db, missing)
+
+    def mark(self, name: str, value: Any) -> None:
+        """Note a JSON value under a name, committed with the epoch; None takes the mark away.
+
+        Raises TypeError or ValueError for a value that JSON cannot say.
+        """
+        self.marks[name] = check_mark(value)
 
 
 class DurableDatabase(Database):
@@ -39,6 +66,25 @@ class DurableDatabase(Database):
         self._path = Path(path)
         self._fsync = fsync
         super().__init__(program, strategy=strategy, budget=budget)
+
+    def transaction(self, *, missing: str = "error") -> DurableTransaction:
+        """Begin a transaction, which can set marks and hear of its Delta before it commits."""
+        return DurableTransaction(self, missing)
+
+    @property
+    def marks(self) -> Mapping[str, Any]:
+        """What was noted beside the rows, as of the last epoch; see `DurableTransaction.mark`."""
+        return MappingProxyType(self._state.marks)
+
+    @property
+    def name(self) -> str:
+        """What tells this state from all others, from its beginning on."""
+        return self._state.name
+
+    @property
+    def same_program(self) -> bool:
+        """Whether the state was last used by the very same program."""
+        return self._state.same_program
 
     @property
     def recovered(self) -> tuple[str, ...]:
@@ -114,7 +160,31 @@ class DurableDatabase(Database):
             door(arena.words, arena.cells, part, number, end - start)
 
     def _log_epoch(self) -> None:
-        self._state.append(self.epoch + 1, given_changes(self._arena, self._by_number))
+        epoch = self.epoch + 1
+        given = given_changes(self._arena, self._by_number)
+        open_ = self._open
+        if not isinstance(open_, DurableTransaction):
+            self._state.append(epoch, given, {})
+            return
+        if open_.prepared is not None:
+            open_.prepared(self._coming(epoch))
+        self._state.append(epoch, given, open_.marks)
+
+    def _coming(self, epoch: int) -> Delta:
+        """The Delta of the epoch that stands and is not committed yet."""
+        schemas = self._by_number
+        sides: dict[str, list[list[Row] | Any]] = {}
+        for change in truth_changes(self._arena, schemas):
+            pair = sides.setdefault(change.schema.relation, [[], []])
+            pair[change.added] = self._codes.table(change.schema, change.codes)
+            if not change.schema.arity:
+                pair[change.added] = [()]
+        parts = [RelationDelta(self.schemas[name], new, old) for name, (old, new) in sides.items()]
+        return Delta(parts, self.schemas.values(), epoch=epoch)
+
+    def _keep_marks(self) -> None:
+        if isinstance(self._open, DurableTransaction):
+            set_marks(self._state.marks, self._open.marks)
 
     def _rollback(self) -> None:
         if not self._ready:
@@ -126,6 +196,7 @@ class DurableDatabase(Database):
             # Interrupted (Ctrl-C) right behind the kernel's commit: the epoch stands, here as
             # in the log, though the caller is told of the interrupt.
             self.epoch += 1
+            self._keep_marks()
             return
         super()._rollback()
         self._state.undo(self.epoch)
@@ -133,6 +204,8 @@ class DurableDatabase(Database):
     def _end(self) -> None:
         try:
             done = self._ready and self._open is not None and self._open.is_committed
+            if done:
+                self._keep_marks()
             if done and self._state.is_full:
                 self._compact_quietly()
         finally:

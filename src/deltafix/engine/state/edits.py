@@ -1,4 +1,4 @@
-"""What an epoch changed among the given rows, read from the kernel's journal.
+"""What an epoch changes, among given rows and in all, read from the kernel's journal.
 
 Before `commit`, every row whose flags moved stands in the journal with its old flags, or in the
 queue if the epoch created it (`kernel.layout`). Invariant: the changes are net; a row given and
@@ -18,7 +18,7 @@ from deltafix.facts.schema import Schema
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Cells, Words
 
-__all__ = ["given_changes", "given_rows"]
+__all__ = ["given_changes", "given_rows", "truth_changes"]
 
 
 def given_changes(arena: Arena, schemas: Mapping[int, Schema]) -> list[Edit]:
@@ -41,6 +41,25 @@ def given_changes(arena: Arena, schemas: Mapping[int, Schema]) -> list[Edit]:
         before = (old[chosen] & at.GIVEN) != 0
         now = (words & at.GIVEN) != 0
         for added, moved in ((False, before & ~now), (True, now & ~before & counts)):
+            if moved.any():
+                edits.append(Edit(schema, added, _codes(arena, number, rows[moved])))
+    return edits
+
+
+def truth_changes(arena: Arena, schemas: Mapping[int, Schema]) -> list[Edit]:
+    """Net changes of what holds, given or derived, in the epoch that stands. O(touched)."""
+    journal = arena.take(at.J).reshape(-1, 3)
+    touched = np.unique(np.concatenate([journal[:, 0], arena.take(at.Q)]))
+    numbers = touched >> 32
+    edits = []
+    for number, schema in schemas.items():
+        rows = touched[numbers == number] & 0xFFFFFFFF
+        if not len(rows):
+            continue
+        words = _words(arena, number, rows)
+        live = (words & at.TOUCHED) != 0
+        was, now = (words & at.WAS) != 0, (words & at.NOW) != 0
+        for added, moved in ((False, was & ~now & live), (True, now & ~was & live)):
             if moved.any():
                 edits.append(Edit(schema, added, _codes(arena, number, rows[moved])))
     return edits

@@ -22,6 +22,7 @@ from deltafix.engine.state import disk
 from deltafix.engine.state.identity import Identity
 from deltafix.engine.state.lock import Lock
 from deltafix.engine.state.log import Log, Records, read_log, write_log
+from deltafix.engine.state.marks import Marks, set_marks
 from deltafix.engine.state.rows import Edit, GivenRows
 from deltafix.engine.state.snapshot import Snapshot, read_snapshot, write_snapshot
 from deltafix.errors import StateError
@@ -50,6 +51,7 @@ class StateFolder:
 
     Attributes:
         recovered: what was mended or noticed, in words.
+        marks: what was noted beside the rows, as of the last epoch.
         same_program: whether the state was last used by the very same program.
 
     Raises:
@@ -78,6 +80,9 @@ class StateFolder:
             self._snapshot: Snapshot | None = snapshot
             self._records: Records | None = records
             self._state = snapshot.state
+            self.marks = snapshot.marks
+            for changed in records.marks(snapshot.epoch):
+                set_marks(self.marks, changed)
             self._snapshot_size = snapshot.size
             self._tried = 0
             self.same_program = snapshot.identity == identity
@@ -117,10 +122,15 @@ class StateFolder:
             message = f"{self.path}: given rows cannot be read: {error}"
             raise StateError(message, path=str(self.path)) from error
 
-    def append(self, epoch: int, edits: Sequence[Edit]) -> None:
+    @property
+    def name(self) -> str:
+        """What tells this state from all others, from its beginning on."""
+        return self._state
+
+    def append(self, epoch: int, edits: Sequence[Edit], marks: Marks) -> None:
         """Write the record of an epoch that is about to be committed. Raises StateError."""
         self._require_ours()
-        self._log.append(epoch, edits, self._codes)
+        self._log.append(epoch, edits, marks, self._codes)
 
     def undo(self, epoch: int) -> None:
         """Forget what was written for an epoch after `epoch`. Raises StateError."""
@@ -145,6 +155,7 @@ class StateFolder:
                 epoch,
                 self._identity,
                 edits=edits,
+                marks=self.marks,
                 codes=self._codes,
             )
         except OSError as error:
@@ -214,7 +225,7 @@ class StateFolder:
         try:
             write_log(self.path / "log", state, 0)
             path = self.path / "snapshot"
-            write_snapshot(path, state, 0, self._identity, edits=[], codes=self._codes)
+            write_snapshot(path, state, 0, self._identity, edits=[], marks={}, codes=self._codes)
         except OSError as error:
             message = f"{self.path}: the state could not be begun: {error}"
             raise StateError(message, path=str(self.path)) from error

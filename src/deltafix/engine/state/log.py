@@ -26,6 +26,7 @@ from deltafix.engine.state.frame import (
     preamble,
     read,
 )
+from deltafix.engine.state.marks import Marks
 from deltafix.engine.state.rows import Edit, GivenRows, decode, encode
 from deltafix.errors import StateError
 from deltafix.facts.schema import Schema
@@ -64,6 +65,12 @@ class Records:
         for frame in self.frames:
             if frame.epoch > after:
                 yield from decode(frame.meta["edits"], frame.body, schemas)
+
+    def marks(self, after: int) -> Iterator[Marks]:
+        """The marks that the epochs after `after` set, in order."""
+        for frame in self.frames:
+            if frame.epoch > after:
+                yield dict(frame.meta.get("marks", {}))
 
 
 def write_log(path: Path, state: str, base: int) -> None:
@@ -133,7 +140,7 @@ class Log:
         if self._uncut:
             self._cut()
 
-    def append(self, epoch: int, edits: Sequence[Edit], codes: Codes) -> None:
+    def append(self, epoch: int, edits: Sequence[Edit], marks: Marks, codes: Codes) -> None:
         """Write the record of an epoch, and sync it if the policy is `always`.
 
         Raises StateError if it cannot be written; the caller then calls `undo`.
@@ -143,9 +150,10 @@ class Log:
         if self._uncut:
             self._cut()
         entries, body = encode(edits, codes)
+        meta = {"edits": entries, **({"marks": marks} if marks else {})}
         self._before = (self.epoch, self.end)
         try:
-            end = disk.write_at(self._fd, self.end, pack(epoch, {"edits": entries}, body))
+            end = disk.write_at(self._fd, self.end, pack(epoch, meta, body))
             if self._fsync == "always":
                 disk.sync(self._fd)
         except OSError as error:

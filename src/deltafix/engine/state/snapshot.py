@@ -16,6 +16,7 @@ from deltafix.engine.state import disk
 from deltafix.engine.state.disk import Piece
 from deltafix.engine.state.frame import DamagedError, Frame, check_preamble, pack, preamble, read
 from deltafix.engine.state.identity import Identity
+from deltafix.engine.state.marks import Marks
 from deltafix.engine.state.rows import Edit, GivenRows, decode, encode
 from deltafix.errors import StateError
 from deltafix.facts.schema import Schema
@@ -25,13 +26,14 @@ __all__ = ["Snapshot", "read_snapshot", "write_snapshot"]
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A snapshot as read: `state` names the folder's life, `size` is in bytes."""
+    """A snapshot as read: `state` names the folder's life, `marks` as set, `size` is in bytes."""
 
     state: str
     epoch: int
     identity: Identity
     frames: Sequence[Frame]
     size: int
+    marks: Marks
 
     def given(self, schemas: Mapping[str, Schema]) -> Iterator[GivenRows]:
         """The given rows. Raises StateError for relations that differ, see `rows.decode`."""
@@ -46,6 +48,7 @@ def write_snapshot(
     identity: Identity,
     *,
     edits: Sequence[Edit],
+    marks: Marks,
     codes: Codes,
 ) -> int:
     """Write a snapshot beside the old one, then replace it in one step. Returns its bytes.
@@ -56,6 +59,8 @@ def write_snapshot(
     def pieces() -> Iterator[Piece]:
         yield preamble("snapshot")
         head = {"state": state, "identity": identity.to_json(), "frames": len(edits)}
+        if marks:
+            head["marks"] = marks
         yield from pack(epoch, head)
         for edit in edits:
             entries, body = encode([edit], codes)
@@ -84,7 +89,8 @@ def read_snapshot(path: Path) -> Snapshot:
         if place != len(data):
             raise DamagedError(f"{len(data) - place} bytes follow its last frame")
         identity = Identity.from_json(head.meta["identity"])
-        return Snapshot(str(head.meta["state"]), epoch, identity, frames, len(data))
+        marks = dict(head.meta.get("marks", {}))
+        return Snapshot(str(head.meta["state"]), epoch, identity, frames, len(data), marks)
     except (DamagedError, LookupError, TypeError, ValueError) as damage:
         which = "of an unreadable epoch" if epoch is None else f"of epoch {epoch}"
         message = (
