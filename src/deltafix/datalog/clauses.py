@@ -106,8 +106,7 @@ class ClauseParser(ExpressionParser):
             return Comparison(token.text, arguments[0], arguments[1], self.since(token))
         if after.text == "(" and after.kind == "punct" and self.operator_behind(self.position + 1):
             return self.comparison()
-        dotted = after.text == "." and after.start == token.end and self.peek(2).start == after.end
-        if after.text == "(" or (dotted and self.peek(2).kind == "ident"):
+        if after.text == "(" or self.joined(1):
             return self.atom("a relation")
         if after.kind in ("ident", "number", "string", "unsigned", "float") and (
             after.text not in INFIX
@@ -158,13 +157,9 @@ class ClauseParser(ExpressionParser):
         return Comparison(operator.text, left, right, self.since(start))
 
     def atom(self, what: str) -> Atom:
-        """`relation(term, ...)`; dotted names are refused as components."""
-        start = self.expect_name(what)
+        """`relation(term, ...)`; a relation of an instance has a dotted name."""
+        start = self.dotted_name(what)
         name = start.text
-        while self.at(".") and self.peek().kind == "ident":
-            self.refuse("component", start)
-            self.take()
-            name = f"{name}.{self.take().text}"
         if not self.at("("):
             self.fail(
                 f"expected `(` after the relation `{name}`, found {self.token.shown}",

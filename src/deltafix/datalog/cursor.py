@@ -93,6 +93,23 @@ class Cursor:
             self.fail(f"expected {what}, found {self.token.shown}")
         return self.take()
 
+    def dotted_name(self, what: str) -> Token:
+        """Take `a` or `a.b.c`, written without space, as one token; or fail."""
+        begin = self.position
+        first = last = self.expect_name(what)
+        while self.joined():
+            self.take()
+            last = self.take()
+        if last is first:
+            return first
+        text = "".join(token.text for token in self.tokens[begin : self.position])
+        return Token("ident", text, first.source, first.start, max(first.end, last.end))
+
+    def joined(self, ahead: int = 0) -> bool:
+        """Whether the tokens from `ahead` on are a dot and a name, joined to the one before."""
+        position = self.position + ahead
+        return position < len(self.tokens) - 1 and _joins(self.tokens, position)
+
     def fail(self, message: str, token: Token | None = None, help: str | None = None) -> NoReturn:  # noqa: A002  the field's name
         """Give this clause up."""
         at = token or self.token
@@ -138,7 +155,20 @@ def _matching(tokens: Sequence[Token]) -> dict[int, int]:
         elif token.text in (")", "]", "}"):
             if open_at and _OPENERS[tokens[open_at[-1]].text] == token.text:
                 found[open_at.pop()] = position
-        elif token.text == "." and open_at and tokens[open_at[-1]].text != "{":
+        elif token.text == "." and open_at and not _joins(tokens, position):
             # A clause ends here whatever was left open: damage stays inside one clause.
-            open_at.clear()
+            while open_at and tokens[open_at[-1]].text != "{":
+                open_at.pop()
     return found
+
+
+def _joins(tokens: Sequence[Token], position: int) -> bool:
+    """Whether the token at a position is the dot of a dotted name."""
+    last, dot, after = tokens[position - 1], tokens[position], tokens[position + 1]
+    names = position > 0 and dot.text == "." and last.kind == after.kind == "ident"
+    return names and _adjacent(last, dot) and _adjacent(dot, after)
+
+
+def _adjacent(one: Token, other: Token) -> bool:
+    """Whether nothing stands between two tokens; those of one macro's use stand in one place."""
+    return one.end == other.start or (one.start, one.end) == (other.start, other.end)

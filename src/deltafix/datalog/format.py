@@ -22,6 +22,7 @@ from deltafix.rules.functors import INFIX, PREFIX
 __all__ = ["format_program"]
 
 WIDTH: Final = 100
+_HEADS: Final = (".comp", ".init")
 _IO: Final = (".input", ".output", ".printsize", ".limitsize")
 _TIGHT_AFTER: Final = ("(", "[", "!", "@", "@@", "$")
 _TIGHT_BEFORE: Final = (")", "]", ",", ".")
@@ -53,12 +54,15 @@ def _layout(text: str, path: str | None) -> str:
     lines: list[str] = []
     item: list[Token] = []
     end = -1  # offset behind the last token written
+    depth = 0  # components that are open
 
     def flush() -> None:
-        nonlocal end
+        nonlocal end, depth
         if item:
             _gap(source, lines, end, item[0])
-            lines.extend(_item(item))
+            depth -= item[0].text == "}"
+            lines.extend(_indented(line, depth) for line in _item(item, WIDTH - 4 * depth))
+            depth += item[0].text == ".comp"
             end = item[-1].end
             item.clear()
 
@@ -71,7 +75,8 @@ def _layout(text: str, path: str | None) -> str:
                 lines[-1] += f"  {token.text.rstrip()}"
             else:
                 _gap(source, lines, end, token)
-                lines.extend(line.rstrip() for line in token.text.split("\n"))
+                first, *rest = (line.rstrip() for line in token.text.split("\n"))
+                lines.extend([first if token.kind == "cpp" else _indented(first, depth), *rest])
             end = token.end
             continue
         if token.start in starts:
@@ -116,12 +121,17 @@ def _gap(source: Source, lines: list[str], end: int, token: Token) -> None:
         lines.append("")
 
 
-def _item(tokens: list[Token]) -> list[str]:
+def _indented(line: str, depth: int) -> str:
+    """A line of something inside components; preprocessor lines stay at the margin."""
+    return f"{'    ' * depth}{line}" if line and not line.startswith("#") else line
+
+
+def _item(tokens: list[Token], width: int) -> list[str]:
     """One declaration or clause as lines: on one if it fits and no comment forbids it."""
     broken = any(token.kind in ("comment", "cpp") for token in tokens)
     if not broken:
         line = "".join(_spaced(tokens, i) for i in range(len(tokens)))
-        if len(line) <= WIDTH:
+        if len(line) <= width:
             return [line]
     return _broken(tokens)
 
@@ -175,7 +185,7 @@ def _space(tokens: list[Token], position: int) -> bool:
     if last.kind in ("comment", "cpp") or token.kind == "comment":
         return True
     if token.kind == "punct":
-        if text in _TIGHT_BEFORE:
+        if text in _TIGHT_BEFORE or (text in ("<", ">") and kind in _HEADS):
             return False
         if text == ":":
             return kind not in (".decl", ".plan")
@@ -188,6 +198,8 @@ def _space(tokens: list[Token], position: int) -> bool:
     if last.kind == "punct":
         if before in _TIGHT_AFTER or (before == "=" and kind in _IO):
             return False
+        if before == "." or (before == "<" and kind in _HEADS):
+            return False  # a dot inside a clause joins a name
         if before == ":" and kind == ".plan":
             return False
         if before == "-" and _is_sign(tokens, position - 1):

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from deltafix.datalog.components.instantiate import instantiate
 from deltafix.datalog.lower import lower_types
 from deltafix.datalog.parser import Parser
 from deltafix.datalog.preprocess import preprocess
@@ -64,7 +65,9 @@ def analyse(text: str | bytes, path: str | None = None) -> Analysis:
     source, found = decode(text, path)
     tokens = preprocess(source, Path(path).parent if path is not None else None)
     parser = Parser(tokens.tokens, source)
-    syntax = parser.program([item.span for item in tokens.found if item.span is not None])
+    unreadable = [item.span for item in tokens.found if item.span is not None]
+    parsed = parser.program(unreadable)
+    syntax, wrong_components = instantiate(parsed)
     types, wrong_types = lower_types(syntax)
     program = Program(
         tuple(syntax.relations),
@@ -75,11 +78,17 @@ def analyse(text: str | bytes, path: str | None = None) -> Analysis:
         path,
         tuple(syntax.pragmas),
     )
-    diagnostics = [*found, *tokens.found, *parser.found, *wrong_types]
+    diagnostics = [*found, *tokens.found, *parser.found, *wrong_components, *wrong_types]
     if all(item.severity != "error" for item in diagnostics):
         diagnostics.extend(check(program))
     order = list(tokens.sources)
     diagnostics.sort(key=lambda item: _place(item, order))
+    if parsed.components:
+        # Every instance repeats what is wrong with its component, under other names.
+        diagnostics = list(
+            {(item.code, item.span): item for item in reversed(diagnostics)}.values()
+        )
+        diagnostics.reverse()
     return Analysis(program, tuple(diagnostics), tokens.sources)
 
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from deltafix.datalog.clauses import ClauseParser
+from deltafix.datalog.components.reading import ComponentParser
+from deltafix.datalog.components.tree import ComponentSyntax, InstanceSyntax
 from deltafix.datalog.cursor import SyntaxFault
 from deltafix.datalog.lexer import DIRECTIVES, END, Token
 from deltafix.diagnostics import Diagnostic, Span, suggest
@@ -45,11 +46,16 @@ class Syntax:
     directives: list[Directive] = field(default_factory=list)
     types: list[TypeSyntax] = field(default_factory=list)
     pragmas: list[tuple[str, str]] = field(default_factory=list)
+    components: list[ComponentSyntax] = field(default_factory=list)
+    instances: list[InstanceSyntax] = field(default_factory=list)
+    overrides: list[Token] = field(default_factory=list)
     starts: list[Token] = field(default_factory=list)
 
 
-class Parser(ClauseParser):
+class Parser(ComponentParser):
     """Reads a whole program; `found` holds what went wrong, `out` what could be read."""
+
+    unreadable: Sequence[Span] = ()
 
     def program(self, unreadable: Sequence[Span] = ()) -> Syntax:
         """Read everything up to the end.
@@ -58,22 +64,33 @@ class Parser(ClauseParser):
         lexer; a syntax error in it would be an echo and is left out.
         """
         self.out = Syntax()
-        while self.token.kind != END:
+        self.unreadable = unreadable
+        self.items()
+        return self.out
+
+    def new_syntax(self) -> Syntax:
+        """An empty part of the program that shares the list of starts."""
+        return Syntax(starts=self.out.starts)
+
+    def items(self) -> None:
+        """Read items up to the end, or to the brace that closes the component at hand."""
+        while self.token.kind != END and not (self.components and self.at("}")):
             before = self.position
             start = self.token
             self.out.starts.append(start)
             self.depth = 0
+            outer, components = self.out, self.components
             try:
                 self.item()
             except SyntaxFault as fault:
+                self.out, self.components = outer, components
                 here = range(start.start, self.token.end + 1)
                 path = start.source.path
-                if not any(span.path == path and span.start in here for span in unreadable):
+                if not any(span.path == path and span.start in here for span in self.unreadable):
                     self.found.append(self.blame(fault.diagnostic))
                 self.recover(fault.diagnostic, start.kind == "directive" or start.text == ".")
             if self.position == before:
                 self.take()
-        return self.out
 
     def blame(self, found: Diagnostic) -> Diagnostic:
         """A missing dot is blamed on the place where it is missing, not on the next clause."""
@@ -102,6 +119,11 @@ class Parser(ClauseParser):
         while self.token.kind not in (END, "directive"):
             if in_directive and self.new_line() and self.peek().text == "(":
                 return
+            if self.components and self.at("}"):
+                return
+            if self.components and self.at("{") and self.position in self.closing:
+                self.skip_group()
+                continue
             token = self.take()
             if token.text == "." and token.kind == "punct":
                 return
@@ -131,20 +153,11 @@ class Parser(ClauseParser):
     # Declarations -----------------------------------------------------------------------------
 
     def names(self, what: str) -> list[Token]:
-        """`name, name, …`, dotted names refused."""
-        names = [self.name(what)]
+        """`name, name, …`."""
+        names = [self.dotted_name(what)]
         while self.accept(","):
-            names.append(self.name(what))
+            names.append(self.dotted_name(what))
         return names
-
-    def name(self, what: str) -> Token:
-        """A name; a dotted one is refused and its last part taken."""
-        token = self.expect_name(what)
-        while self.at(".") and self.peek().kind == "ident" and self.token.start == token.end:
-            self.refuse("component", token)
-            self.take()
-            token = self.take()
-        return token
 
     def _read_decl(self, _: Token) -> None:
         names = self.names("a relation's name")
@@ -156,7 +169,7 @@ class Parser(ClauseParser):
                 hint = f"write `{column.text}: {self.token.text}`"
                 self.fail(f"expected `:` after the column `{column.text}`", help=hint)
             self.expect(":", f"between the column `{column.text}` and its type")
-            kind = self.name("a type")
+            kind = self.dotted_name("a type")
             attributes.append(Attribute(column.text, kind.text, self.since(column)))
             if not self.accept(",") and not self.at(")"):
                 self.fail(f"expected `,` or `)` after a column, found {self.token.shown}")
@@ -255,9 +268,9 @@ class Parser(ClauseParser):
     # Types ------------------------------------------------------------------------------------
 
     def _read_type(self, start: Token) -> None:
-        name = self.name("a type's name")
+        name = self.dotted_name("a type's name")
         if self.accept("<:"):
-            parent = self.name("the type it is a subtype of")
+            parent = self.dotted_name("the type it is a subtype of")
             self.out.types.append(TypeSyntax(name.text, (parent,), True, self.since(start)))
         elif self.accept("="):
             self._type_body(start, name)
@@ -270,10 +283,10 @@ class Parser(ClauseParser):
         self.out.types.append(TypeSyntax(name.text, (parent,), True, name.span))
 
     def _read_number_type(self, _: Token) -> None:
-        self._old_type(self.name("a type's name"), "number")
+        self._old_type(self.dotted_name("a type's name"), "number")
 
     def _read_symbol_type(self, _: Token) -> None:
-        self._old_type(self.name("a type's name"), "symbol")
+        self._old_type(self.dotted_name("a type's name"), "symbol")
 
     def _type_body(self, start: Token, name: Token) -> None:
         if self.at("["):
@@ -283,7 +296,7 @@ class Parser(ClauseParser):
         parents: list[Token] = []
         branches = False
         while True:
-            parents.append(self.name("a type"))
+            parents.append(self.dotted_name("a type"))
             if self.at("{"):
                 branches = True
                 self.skip_group()
@@ -295,21 +308,6 @@ class Parser(ClauseParser):
             self.out.types.append(TypeSyntax(name.text, tuple(parents), False, self.since(start)))
 
     # Refused by name --------------------------------------------------------------------------
-
-    def _read_comp(self, start: Token) -> None:
-        self.refuse("component", start)
-        while self.token.kind not in (END, "directive") and not self.at("{"):
-            self.take()
-        if self.at("{"):
-            self.skip_group()
-
-    def _read_init(self, start: Token) -> None:
-        self.refuse("component", start)
-        self._skip_line(start)
-
-    def _read_override(self, start: Token) -> None:
-        self.refuse("component", start)
-        self._skip_line(start)
 
     def _read_functor(self, start: Token) -> None:
         self.refuse("functor", start)

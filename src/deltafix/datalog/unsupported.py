@@ -29,11 +29,6 @@ UNSUPPORTED: Final[dict[str, Unsupported]] = {
     "adt": Unsupported(
         "DF151", "algebraic data types are not supported yet", "give each branch its own relation"
     ),
-    "component": Unsupported(
-        "DF152",
-        "components (.comp, .init, .override, dotted names) are not supported yet",
-        "write the relations out, or #include a file with #define parameters",
-    ),
     "eqrel": Unsupported(
         "DF153",
         "eqrel relations are not supported yet",

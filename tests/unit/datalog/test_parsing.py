@@ -165,6 +165,7 @@ WORDS = [
     "{", "}", "[", "]", "!", ":-", ":", "=", "<=", "<:", "|", "-", "^", "a", "b", "x", "_", "count",
     "max", "number", "1", "2u", "1.5", '"s"', "//", "/*", "*/", "#define a b(", "#ifdef a",
     "#endif", "\n", "$",
+    ".comp C {", ".comp C<T> : C<T> {", ".init c = C", ".override", "c.b", "<", ">", "overridable",
     "@f", "as", "nil", "range", "true", "eqrel", "choice-domain", "\\", '"', "'",
 ]  # fmt: skip
 
