@@ -19,6 +19,7 @@ __all__ = [
     "DeltafixError",
     "EvaluationError",
     "FactError",
+    "FunctorError",
     "IncompleteActionError",
     "InternalError",
     "JavaNotFoundError",
@@ -122,6 +123,12 @@ class BudgetError(DeltafixError, RuntimeError):
     """A run went over `max_rows`, `max_rounds` or `timeout`; the transaction was rolled back."""
 
     code = "DF410"
+
+
+class FunctorError(DeltafixError, RuntimeError):
+    """A function of the user's raised, or gave what is no value of its type; rolled back."""
+
+    code = "DF430"
 
 
 class CancelledError(DeltafixError, RuntimeError):

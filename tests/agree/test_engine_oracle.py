@@ -16,7 +16,7 @@ from deltafix.engine.run import STRATEGIES
 from deltafix.errors import ProgramError
 from deltafix.kernel.jit import JIT_DISABLED
 
-RUNS = FEATURES - {"aggregates"}
+RUNS = FEATURES
 PROGRAMS = 2 if JIT_DISABLED else 12
 
 

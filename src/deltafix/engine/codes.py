@@ -125,6 +125,17 @@ class Codes:
             return [symbols[code] for code in codes.tolist()]
         return self.decode_numbers(kind, codes).tolist()  # type: ignore[no-any-return]
 
+    def value(self, kind: BaseType, code: int) -> Value:
+        """The Python value of one code."""
+        if kind == "symbol":
+            return self.symbols[code]
+        if code < WIDE_BASE and kind != "float":
+            return code
+        pattern = int(self._arena.take(at.WIDE)[code - WIDE_BASE])
+        if kind == "float":
+            return float(np.int64(pattern).view(np.float64))
+        return pattern if kind == "number" else pattern & ((1 << 64) - 1)
+
     def decode_numbers(self, kind: BaseType, codes: Words) -> np.ndarray[Any, np.dtype[Any]]:
         """A column of codes of a numeric type as its numpy type."""
         wide = codes >= WIDE_BASE

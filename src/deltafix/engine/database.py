@@ -22,7 +22,10 @@ import numpy as np
 from deltafix.diagnostics import suggest
 from deltafix.engine.changes import Changes
 from deltafix.engine.codes import Codes, is_ordered
+from deltafix.engine.folds.users import UserReducer
+from deltafix.engine.functors import Functors
 from deltafix.engine.link import Linked, link
+from deltafix.engine.outside import Users, outside_strata
 from deltafix.engine.query import select
 from deltafix.engine.run import STRATEGIES, Budget, run_epoch, set_budget
 from deltafix.engine.state.disk import FSYNC
@@ -58,6 +61,8 @@ def connect(
     max_rows: int | None = None,
     max_rounds: int | None = None,
     timeout: float | None = None,
+    functors: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
+    reducers: Mapping[str, UserReducer] = MappingProxyType({}),
 ) -> Database:
     """Open a database for a program.
 
@@ -73,9 +78,13 @@ def connect(
         max_rows: bound on rows that one epoch may derive.
         max_rounds: bound on facts that one epoch may take up in recursive strata.
         timeout: bound on the seconds of one epoch.
+        functors: the Python function behind each `@name` of the program: same arguments, same
+            value, no side effects; None means that there is no value, and nothing is derived.
+        reducers: the reducer behind each user aggregate of the program.
 
     Raises:
         ProgramError: the program is not valid; carries every diagnostic.
+        FunctorError: a functor or reducer of the program was not given, or failed on its facts.
         ValueError: an unknown strategy or fsync policy.
         StateInUseError: another database has the folder.
         StateError: the folder is damaged, or of another program.
@@ -87,17 +96,18 @@ def connect(
 
         program = Text.parse(program)
     budget = Budget(max_rows, max_rounds, timeout)
+    users = Users(functors, reducers)
     if str(path) == ":memory:":
-        return Database(program, strategy=strategy, budget=budget)
+        return Database(program, strategy=strategy, budget=budget, users=users)
     from deltafix.engine.state.durable import DurableDatabase  # noqa: PLC0415  pyarrow is slow
 
-    return DurableDatabase(program, path, fsync, strategy=strategy, budget=budget)
+    return DurableDatabase(program, path, fsync, strategy=strategy, budget=budget, users=users)
 
 
 class Database:
     """Made by `connect`. A context manager; closing twice is fine."""
 
-    def __init__(self, program: Program, *, strategy: str, budget: Budget) -> None:
+    def __init__(self, program: Program, *, strategy: str, budget: Budget, users: Users) -> None:
         if strategy not in STRATEGIES and strategy != "auto":
             hint = suggest(strategy, [*STRATEGIES, "auto"])
             known = ", ".join([*STRATEGIES, "auto"])
@@ -110,6 +120,9 @@ class Database:
         clauses = [v.clause for s in self.plan.stages for v in (*s.lower, *s.same, *s.const)]
         self._codes = Codes(self._arena, ordered=is_ordered(clauses))
         self._linked: Linked = link(self.plan, self._arena, self._codes)
+        self._users = users
+        self._functors = Functors(self._arena, self._linked, self._codes, users.functors)
+        self._strata = outside_strata(self._arena, self._linked, self._codes, users)
         self.schemas: Mapping[str, Schema] = MappingProxyType(
             {
                 declared.name: Schema.of(
@@ -304,11 +317,12 @@ class Database:
         cells = arena.cells
         if self.strategy == "auto":
             cells[at.STRATEGY] = self._schedule()
-        run_epoch(arena, self._linked.program, self.budget)
+        run_epoch(arena, self._linked.program, self.budget, self._functors.reply, self._strata.run)
         if self._before_commit is not None:
             self._before_commit()
         with self._gate:
             commit(arena.words, cells)
+            self._strata.keep()
             self.epoch += 1
             if cells[at.DEAD + 1]:
                 arena.release()
@@ -332,6 +346,7 @@ class Database:
     def _rollback(self) -> None:
         with self._gate:
             rollback(self._arena.words, self._arena.cells)
+            self._strata.undo()
             self._arena.release()
 
     def _schedule(self) -> int:

@@ -7,7 +7,7 @@ the same plan twice gives the same program. Nothing is compiled here: programs a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -16,9 +16,10 @@ from deltafix.errors import LimitError
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.plan.clause import Absent, Apply, Argument, Clause, Code, Compare, Match, Slot
-from deltafix.plan.ir import Candidate, Check, Node, Plan, Stage, Variant
+from deltafix.plan.ir import Candidate, Check, Node, Outside, Plan, Stage, Variant
+from deltafix.rules.terms import BaseType
 
-__all__ = ["Linked", "link"]
+__all__ = ["Linked", "Memo", "link"]
 
 _COMPARISONS = {"=": at.EQ, "!=": at.NE, "<": at.LT, "<=": at.LE, ">": at.GT, ">=": at.GE}
 _FUNCTORS = {
@@ -32,39 +33,56 @@ _CONVERSIONS = {
     ("to_float", "number"): at.ITOF, ("to_number", "float"): at.FTOI,
     ("to_float", "unsigned"): at.UTOF, ("to_unsigned", "float"): at.FTOU,
 }  # fmt: skip
+_SAME = frozenset(("as", "to_number", "to_unsigned", "to_float", "to_string"))
+"""Conversions that do nothing to a value of their result's type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memo:
+    """A functor that Python computes, for arguments of these types (`kernel.layout`, memo)."""
+
+    functor: str
+    types: tuple[BaseType, ...]
+    result: BaseType
 
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """A plan in the kernel's terms: relation numbers by name, the program, rules counted."""
+    """A plan in the kernel's terms: relation numbers by name, the program, rules counted.
+
+    `memos` are numbered after the relations, in this order.
+    """
 
     plan: Plan
     ids: dict[str, int]
     program: Words
     rule_counts: int
+    memos: tuple[Memo, ...] = ()
+    outside: dict[int, Outside] = field(default_factory=dict)
 
 
 def link(plan: Plan, arena: Arena, codes: Codes) -> Linked:
     """Lay out the plan's relations and indexes in an empty arena and encode its program."""
     ids = {relation.name: number for number, relation in enumerate(plan.relations)}
-    _describe(plan, arena, ids)
     writer = _Writer(plan, ids, codes)
     program = writer.program()
+    _describe(plan, arena, ids, writer.memos)
     cells = arena.cells
     cells[at.VARS] = arena.block(writer.slots + 1)
     cells[at.STACK] = arena.block((writer.depth + 2) * 16) // 2
     rules = 1 + max((c.rule for stage in plan.stages for c in _clauses(stage)), default=0)
     cells[at.RULE_COUNTS] = arena.block(rules * 2) // 2
     cells[at.N_RULES] = rules
-    return Linked(plan, ids, program, rules)
+    outside = {n: s.outside for n, s in enumerate(plan.stages) if s.outside is not None}
+    return Linked(plan, ids, program, rules, tuple(writer.memos), outside)
 
 
 def _clauses(stage: Stage) -> list[Clause]:
     return [v.clause for v in (*stage.const, *stage.lower, *stage.same)]
 
 
-def _describe(plan: Plan, arena: Arena, ids: dict[str, int]) -> None:
-    """Write the relation and index descriptors."""
+def _describe(plan: Plan, arena: Arena, ids: dict[str, int], memos: dict[Memo, int]) -> None:
+    """Write the descriptors of relations, indexes and memos."""
     cells = arena.cells
     read = {
         literal.relation
@@ -72,9 +90,11 @@ def _describe(plan: Plan, arena: Arena, ids: dict[str, int]) -> None:
         for variant in stage.lower
         if isinstance(literal := variant.clause.body[variant.trigger or 0], Match | Absent)
     }
+    read.update(name for stage in plan.stages if stage.outside for name in stage.outside.reads)
     ruled = {v.clause.head for s in plan.stages for v in (*s.const, *s.lower, *s.same)}
+    ruled.update(name for stage in plan.stages if stage.outside for name in stage.relations)
     home = {name: n for n, stage in enumerate(plan.stages) for name in stage.relations}
-    cells[at.RELS] = arena.block(len(ids) * at.RSZ * 2 + 2) // 2
+    cells[at.RELS] = arena.block((len(ids) + len(memos)) * at.RSZ * 2 + 2) // 2
     total = sum(map(len, plan.indexes.values()))
     cells[at.IDXS] = arena.block(total * at.XSZ * 2 + 2) // 2
     cells[at.N_RELS] = len(ids)
@@ -86,14 +106,7 @@ def _describe(plan: Plan, arena: Arena, ids: dict[str, int]) -> None:
         if arity > at.MAX_ARITY:
             message = f"relation {relation.name} has {arity} columns; the limit is {at.MAX_ARITY}"
             raise LimitError(message)
-        stride = (at.COLS + arity + len(columns) + 1) // 2 * 2
-        cells[rb + at.R_ROWS] = arena.block(64 * stride)
-        cells[rb + at.R_STRIDE] = stride
-        cells[rb + at.R_ARITY] = arity
-        cells[rb + at.R_CAP] = 64
-        cells[rb + at.R_FREE] = -1
-        cells[rb + at.R_PK] = arena.block(64) // 2
-        cells[rb + at.R_PKCAP] = 32
+        _rows(arena, ids[relation.name], arity, len(columns))
         cells[rb + at.R_IDX] = index
         cells[rb + at.R_NIDX] = len(columns)
         cells[rb + at.R_KEEP] = relation.name in read
@@ -111,6 +124,23 @@ def _describe(plan: Plan, arena: Arena, ids: dict[str, int]) -> None:
             start = int(cells[xb + at.X_COLS])
             cells[start : start + len(key)] = key
             index += 1
+    for memo, number in memos.items():
+        _rows(arena, number, len(memo.types), extra=1)
+        cells[int(cells[at.RELS]) + number * at.RSZ + at.R_IDX] = index
+
+
+def _rows(arena: Arena, number: int, arity: int, extra: int) -> None:
+    """A row table and its key table; `extra` words a row behind the columns."""
+    cells = arena.cells
+    rb = int(cells[at.RELS]) + number * at.RSZ
+    stride = (at.COLS + arity + extra + 1) // 2 * 2
+    cells[rb + at.R_ROWS] = arena.block(64 * stride)
+    cells[rb + at.R_STRIDE] = stride
+    cells[rb + at.R_ARITY] = arity
+    cells[rb + at.R_CAP] = 64
+    cells[rb + at.R_FREE] = -1
+    cells[rb + at.R_PK] = arena.block(64) // 2
+    cells[rb + at.R_PKCAP] = 32
 
 
 class _Writer:
@@ -120,6 +150,7 @@ class _Writer:
         self.plan = plan
         self.ids = ids
         self.codes = codes
+        self.memos: dict[Memo, int] = {}
         self.out: list[int] = [len(plan.stages), 0]
         self.slots = 0
         self.depth = 0
@@ -151,11 +182,14 @@ class _Writer:
         rederive = self.by_relation(stage, stage.rederive)
         groups = [self.put([len(g), *(offsets[id(v)] for v in g)]) for g in stage.full]
         const = [offsets[id(v)] for v in stage.const]
+        reads = stage.outside.reads if stage.outside is not None else ()
         return self.put(
             [
                 int(stage.recursive), len(stage.relations), relations,
                 len(ordered), self.put(lower), same, rederive,
                 len(groups), self.put(groups), len(const), self.put(const), 0,
+                int(stage.outside is not None), len(reads),
+                self.put([self.ids[name] for name in reads]),
             ]
         )  # fmt: skip
 
@@ -246,17 +280,25 @@ class _Writer:
         """A functor application; a conversion to its own type is a move or a comparison."""
         args = [n for arg in literal.args for n in self.operand(arg, slots)]
         target = slots[literal.target]
-        kind = VALUE_TYPES[literal.type]
-        if literal.functor == f"to_{literal.type}":
+        of = literal.types[0] if literal.types else literal.result
+        if literal.functor in _SAME and of == literal.result:
             if binds:
                 return self.put([at.CHECK_MOVE, target, *args])
-            return self.put([at.CHECK_COMPARE, kind, at.EQ, at.O_VAR, target, *args])
-        functor = _FUNCTORS.get(literal.functor)
-        if functor is None:
-            functor = _CONVERSIONS[literal.functor, literal.type]
-        return self.put(
-            [at.CHECK_CALL, kind, functor, int(binds), target, len(literal.args), *args]
-        )
+            return self.put([at.CHECK_COMPARE, VALUE_TYPES[of], at.EQ, at.O_VAR, target, *args])
+        functor = _CONVERSIONS.get((literal.functor, of))
+        if functor is None and "symbol" not in literal.types:
+            functor = _FUNCTORS.get(literal.functor)
+        if functor is not None:
+            kind = VALUE_TYPES[of]
+            return self.put(
+                [at.CHECK_CALL, kind, functor, int(binds), target, len(args) // 2, *args]
+            )
+        memo = self.memo(Memo(literal.functor, literal.types, literal.result))
+        return self.put([at.CHECK_ASK, memo, int(binds), target, len(args) // 2, *args])
+
+    def memo(self, memo: Memo) -> int:
+        """The number of a memo, the same for the same functor on the same types."""
+        return self.memos.setdefault(memo, len(self.ids) + len(self.memos))
 
     def binds(self, binds: Sequence[tuple[int, Argument, bool]], slots: dict[Slot, int]) -> int:
         """Match triples: column, kind, argument."""

@@ -8,6 +8,7 @@ arena for `rollback`, and raises an error that names the setting.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from deltafix.errors import BudgetError, CancelledError, InternalError, LimitError
@@ -19,6 +20,8 @@ __all__ = ["SLICE", "STRATEGIES", "Budget", "run_epoch", "set_budget"]
 
 SLICE = 1_000_000
 """Rows and derivations between two looks at the clock: about a tenth of a second."""
+
+_ON = frozenset((at.YIELD, at.ASK, at.OUTSIDE))
 
 STRATEGIES = {
     "wavefront": at.WAVEFRONT,
@@ -48,15 +51,27 @@ def set_budget(arena: Arena, budget: Budget) -> None:
     arena.cells[at.S_STRATUM] = -1
 
 
-def run_epoch(arena: Arena, program: Words, budget: Budget) -> None:
-    """Run `maintain` to the end. Raises BudgetError, CancelledError, LimitError, MemoryError."""
+def run_epoch(
+    arena: Arena, program: Words, budget: Budget, reply: Callable[[], None], run: Callable[[], None]
+) -> None:
+    """Run `maintain` to the end; `reply` and `run` do what it stops for (ASK, OUTSIDE).
+
+    Raises BudgetError, CancelledError, LimitError, MemoryError, and what user functions lead to.
+    """
     outcome = maintain(arena.words, arena.cells, program)
-    began = time.monotonic() if outcome == at.YIELD else 0.0
-    while outcome == at.YIELD:
-        if budget.timeout is not None and time.monotonic() - began > budget.timeout:
+    if outcome == at.DONE:
+        return
+    began = time.monotonic()
+    while outcome in _ON:
+        if outcome == at.ASK:
+            reply()
+        elif budget.timeout is not None and time.monotonic() - began > budget.timeout:
             message = f"the epoch took longer than timeout={budget.timeout} s; rolled back"
             raise BudgetError(message)
-        arena.cells[at.QUOTA] += SLICE
+        elif outcome == at.OUTSIDE:
+            run()
+        else:
+            arena.cells[at.QUOTA] += SLICE
         outcome = maintain(arena.words, arena.cells, program)
     if outcome == at.STOPPED:
         _raise(int(arena.cells[at.ERROR]), budget)

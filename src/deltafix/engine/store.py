@@ -9,11 +9,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from deltafix.engine.link import Linked
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Cells, Words
-from deltafix.kernel.edit import copy_changes
+from deltafix.kernel.edit import copy_changes, find_slot
 
-__all__ = ["Changed", "changes_of", "codes_where", "relation_cell"]
+__all__ = [
+    "Changed",
+    "changed_in_epoch",
+    "changes_of",
+    "codes_where",
+    "relation_cell",
+    "rows_of_group",
+]
 
 
 def relation_cell(arena: Arena, relation: int, field: int) -> int:
@@ -37,6 +45,47 @@ def codes_where(arena: Arena, relation: int, mask: int) -> Words:
     # The flags are the low byte of the first cell: its low word on a little-endian machine.
     chosen = (records[:, 0] & mask) == mask
     return records[chosen, at.COLS : at.COLS + arity]
+
+
+def changed_in_epoch(arena: Arena, relation: int, *, added: bool) -> Words:
+    """The codes (n, arity) of rows that became true (or false) so far in the running epoch."""
+    chosen = _changed_rows(arena, relation)
+    records = _records(arena, relation)[chosen]
+    arity = relation_cell(arena, relation, at.R_ARITY)
+    wanted = at.NOW if added else at.WAS
+    return records[(records[:, 0] & (at.NOW | at.WAS)) == wanted, at.COLS : at.COLS + arity]
+
+
+def _changed_rows(arena: Arena, relation: int) -> Cells:
+    start = relation_cell(arena, relation, at.R_CHANGED)
+    return np.unique(arena.cells[start : start + relation_cell(arena, relation, at.R_CHANGED + 1)])
+
+
+def rows_of_group(
+    arena: Arena, linked: Linked, relation: str, columns: tuple[int, ...], key: tuple[int, ...]
+) -> Words:
+    """The codes (n, arity) of the rows that hold in the working state and have these codes.
+
+    O(rows of the group) through the relation's index on exactly `columns`; without columns, all.
+    """
+    number = linked.ids[relation]
+    if not columns:
+        return codes_where(arena, number, at.NOW)
+    place = linked.plan.indexes[relation].index(columns)
+    words, cells = arena.words, arena.cells
+    words[at.KEY2 : at.KEY2 + len(key)] = key
+    index = relation_cell(arena, number, at.R_IDX) + place
+    slot = find_slot(words, cells, index, len(key))
+    if slot < 0:
+        rows = np.empty(0, dtype=np.int32)
+    else:
+        ref = (int(cells[slot]) & 0xFFFFFFFF) - 1
+        size, count = int(cells[slot + 1]) >> 32, int(cells[slot + 1]) & 0xFFFFFFFF
+        start = int(cells[at.BUCKETS]) + ref * 4
+        rows = words[start : start + count] if size else np.array([ref], dtype=np.int32)
+    records = _records(arena, number)[rows]
+    arity = relation_cell(arena, number, at.R_ARITY)
+    return records[(records[:, 0] & at.NOW) != 0, at.COLS : at.COLS + arity]
 
 
 def changes_of(arena: Arena, width: int) -> Changed:

@@ -14,6 +14,7 @@ from deltafix.kernel.bulk import bulk_rows
 from deltafix.kernel.emit import touch
 from deltafix.kernel.index import (
     hash_words,
+    idx_find,
     index_row,
     key_find,
     key_insert,
@@ -23,6 +24,7 @@ from deltafix.kernel.index import (
 )
 from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.layout import (
+    ASKED,
     CANCEL,
     CLOCK,
     COLS,
@@ -35,14 +37,17 @@ from deltafix.kernel.layout import (
     HASH_BITS,
     HEAP,
     INDEXED,
+    KEY2,
     LIMBO,
     N_RELS,
     NOW,
+    PAUSED,
     PENDING,
     QUOTA,
     R_ARITY,
     R_CHANGED,
     R_DERIVATIONS,
+    R_KEEP,
     R_NOW,
     R_PK,
     R_PKCAP,
@@ -69,7 +74,18 @@ from deltafix.kernel.layout import (
 from deltafix.kernel.memory import block, discard, free_row, new_row, push, room, row_room
 from deltafix.kernel.values import encode
 
-__all__ = ["commit", "copy_changes", "delete_rows", "insert_rows", "intern", "lookup", "rollback"]
+__all__ = [
+    "answer",
+    "commit",
+    "copy_changes",
+    "delete_rows",
+    "find_slot",
+    "insert_rows",
+    "intern",
+    "lookup",
+    "rollback",
+    "settle_rows",
+]
 
 
 _BULK = 4096
@@ -165,6 +181,66 @@ def delete_rows(A, L, rows, r, n):
     return gone
 
 
+@kernel("v:ALPiii", door=True)
+def settle_rows(A, L, rows, r, n, holds):
+    """Make `n` rows (flat codes, distinct) of an outside stratum hold, or hold no more.
+
+    Rows that hold must not hold yet, and the other way round. Later strata see them as changed.
+    """
+    rb = L[RELS] + r * RSZ
+    arity = L[rb + R_ARITY]
+    key_reserve(L, r, n)
+    row_room(A, L, r, n)
+    room(L, Q, n)
+    for i in range(n):
+        h = hash_words(rows, i * arity, arity)
+        row = key_find(A, L, rows, r, i * arity, h)
+        if row < 0:
+            row = new_row(A, L, rows, r, i * arity)
+            key_insert(L, r, row, h)
+            L[CLOCK] += GAP
+            at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
+            L[at >> 1] = (L[CLOCK] << RANK_SHIFT) | USED | TOUCHED
+            push(L, Q, (r << 32) | row)
+        else:
+            touch(A, L, r, row)
+            at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
+        A[at + SUPPORT] = holds
+        if holds:
+            L[at >> 1] |= NOW
+            L[rb + R_NOW] += 1
+            index_row(A, L, r, row)
+        else:
+            L[at >> 1] &= ~NOW
+            L[rb + R_NOW] -= 1
+        if L[rb + R_KEEP]:
+            push(L, rb + R_CHANGED, row)
+
+
+@kernel("v:ALPii", door=True)
+def answer(A, L, rows, value, known):
+    """Enter a functor's value for the arguments that a paused run asked about (memo ASKED).
+
+    `rows` are the arguments' codes; `known` 0: it has no value there.
+    """
+    r = L[ASKED]
+    rb = L[RELS] + r * RSZ
+    n = L[rb + R_ARITY]
+    key_reserve(L, r, 1)
+    row_room(A, L, r, 1)
+    row = new_row(A, L, rows, r, 0)
+    key_insert(L, r, row, hash_words(rows, 0, n))
+    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
+    A[at + SUPPORT] = known
+    A[at + COLS + n] = value
+
+
+@kernel("i:ALii", door=True)
+def find_slot(A, L, x, n):
+    """Cell of the slot of index `x` whose key is the `n` words at KEY2, or -1. For the writer."""
+    return idx_find(A, L, x, KEY2, hash_words(A, KEY2, n))
+
+
 @kernel("i:ALPiii", door=True)
 def lookup(A, L, rows, r, i, mask):
     """Row number of row `i` of a flat table if its flags include `mask`, else -1."""
@@ -223,6 +299,7 @@ def _clear(L):
         L[L[RELS] + r * RSZ + R_SETTLED] = L[L[RELS] + r * RSZ + R_DERIVATIONS]
     L[EPOCH_BASE] = L[CLOCK]
     L[S_STRATUM] = -1
+    L[PAUSED] = 0
     L[QUOTA] = L[SLICE]
     L[CANCEL] = 0
 

@@ -18,6 +18,7 @@ from deltafix.kernel.emit import flush
 from deltafix.kernel.index import bucket_start, hash_words, idx_find, key_find
 from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.layout import (
+    ASKED,
     BEST,
     BEST_COUNT,
     BY_INDEX,
@@ -25,6 +26,7 @@ from deltafix.kernel.layout import (
     C_PROBED,
     CANCEL,
     CHECK_ABSENT,
+    CHECK_ASK,
     CHECK_CALL,
     CHECK_COMPARE,
     COLS,
@@ -51,6 +53,10 @@ from deltafix.kernel.layout import (
     MODE_QUERY,
     NOW,
     O_VAR,
+    P_LEVEL,
+    P_NODE,
+    P_RANK,
+    PAUSED,
     R_ARITY,
     R_N,
     R_PK,
@@ -65,6 +71,7 @@ from deltafix.kernel.layout import (
     SAME_BEFORE,
     STACK,
     STATE_UNION,
+    SUPPORT,
     TRIGGER_REL,
     TRIGGER_ROW,
     V_HEAD,
@@ -125,8 +132,27 @@ def _absent(A, L, P, c):
 
 
 @kernel("i:ALPi")
+def _ask(A, L, P, c):
+    """Bind or test a functor that Python computes, from its memo; -1: it lacks the arguments."""
+    memo = np.int64(P[c + 1])
+    n = np.int64(P[c + 4])
+    row = key_find(A, L, A, memo, KEY, _gather(A, L, P, c + 5, n))
+    if row < 0:
+        L[ASKED] = memo
+        return np.int64(-1)
+    rb = L[RELS] + memo * RSZ
+    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
+    if A[at + SUPPORT] == 0:
+        return np.int64(0)
+    if P[c + 2]:
+        A[L[VARS] + P[c + 3]] = A[at + COLS + n]
+        return np.int64(1)
+    return np.int64(1) if A[L[VARS] + P[c + 3]] == A[at + COLS + n] else np.int64(0)
+
+
+@kernel("i:ALPi")
 def _check(A, L, P, c):
-    """Run one check; 1 if it holds. CALL and MOVE may bind a variable."""
+    """Run one check: 1 if it holds, -1 if it must wait. CALL, MOVE and ASK may bind a variable."""
     op = P[c]
     if op == CHECK_COMPARE:
         a = _operand(A, L, P, c + 3)
@@ -144,6 +170,8 @@ def _check(A, L, P, c):
             A[L[VARS] + P[c + 4]] = value
             return np.int64(1)
         return np.int64(1) if np.int64(A[L[VARS] + P[c + 4]]) == value else np.int64(0)
+    if op == CHECK_ASK:
+        return _ask(A, L, P, c)
     A[L[VARS] + P[c + 1]] = _operand(A, L, P, c + 2)
     return np.int64(1)
 
@@ -301,28 +329,40 @@ def _emit(A, L, P, v, m, mode):
 def run_variant(A, L, P, v, row, mode):
     """Evaluate variant `v` for its trigger row (ignored where the variant has none).
 
-    Stops early when `ERROR` is set. Cost: O(rows of the literals chosen); asserted through
-    C_PROBED and C_DERIVATIONS.
+    Stops early when `ERROR` is set, and when a functor's value must be asked for (`PAUSED`: the
+    next call goes on at that binding, with its checks once more). Cost: O(rows of the literals
+    chosen); asserted through C_PROBED and C_DERIVATIONS.
     """
     m = np.int64(-1)
     r = np.int64(P[v + V_TRIGGER])
     L[TRIGGER_REL] = r
     L[TRIGGER_ROW] = row
-    if r >= 0:
+    level = np.int64(-1)
+    node = np.int64(P[v + V_NODE])
+    if L[PAUSED]:
+        L[PAUSED] = 0
+        m = L[P_RANK]
+        level = L[P_LEVEL]
+        node = L[P_NODE]
+    elif r >= 0:
         rb = L[RELS] + r * RSZ
         at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
         if _match(A, L, P, np.int64(P[v + V_MATCH]), np.int64(P[v + V_NMATCH]), at) == 0:
             return
         if P[v + V_SAME] and mode != MODE_QUERY:
             m = L[at >> 1] >> RANK_SHIFT
-    level = np.int64(-1)
-    node = np.int64(P[v + V_NODE])
     while True:
         fits = np.int64(1)
         for k in range(P[node]):
-            if _check(A, L, P, np.int64(P[P[node + 1] + k])) == 0:
-                fits = np.int64(0)
+            fits = _check(A, L, P, np.int64(P[P[node + 1] + k]))
+            if fits != 1:
                 break
+        if fits < 0:
+            L[PAUSED] = 1
+            L[P_RANK] = m
+            L[P_LEVEL] = level
+            L[P_NODE] = node
+            return
         if fits:
             if P[node + 2] == 0:
                 _emit(A, L, P, v, m, mode)

@@ -12,6 +12,9 @@ A row is one record of `stride` words, stride even:
     then                    position in its bucket, one word per secondary index
 
 Invariant of flags between epochs: NOW == WAS, and TOUCHED, PENDING, LIMBO are clear.
+
+A memo is a relation that no rule names: its rows are the argument tuples a functor was asked
+for, SUPPORT says whether it has a value there, and the word behind the columns is its code.
 This module holds numbers only.
 """
 
@@ -93,6 +96,12 @@ T_THEN = 124
 T_REL = 125  # the wave's fact and the rank it was taken up at
 T_RANK = 126
 T_SUPPORT = 127  # support at the new rank of a fact that moves
+# a join paused at a functor that Python computes (its arguments stand in KEY)
+PAUSED = 128  # 1: `run_variant` goes on where it stopped
+P_NODE = 129
+P_LEVEL = 130
+P_RANK = 131
+ASKED = 132  # the memo that lacks the arguments
 HEADER_CELLS = 512
 
 # scratch words right behind the header
@@ -174,7 +183,10 @@ T_FULL = 8
 T_NCONST = 9
 T_CONST = 10
 T_FRESH = 11  # 1: evaluate from scratch at the first run (rules changed)
-TSZ = 12
+T_OUTSIDE = 12  # 1: no variants; Python computes the stratum's relations
+T_NREADS = 13  # relations that an outside stratum reads
+T_READS = 14
+TSZ = 15
 # variant
 V_TRIGGER = 0  # relation whose row starts it, -1: none
 V_NEGATED = 1
@@ -220,6 +232,7 @@ CHECK_COMPARE = 0  # type, comparison, (kind, value) x 2
 CHECK_CALL = 1  # type, functor, bind?, destination variable, n, (kind, value)...
 CHECK_ABSENT = 2  # relation, class, n, (kind, value)...
 CHECK_MOVE = 3  # destination variable, (kind, value)
+CHECK_ASK = 4  # memo, bind?, destination variable, n, (kind, value)...
 # value types
 T_NUMBER = 0
 T_UNSIGNED = 1
@@ -253,7 +266,7 @@ WAVEFRONT, LOCAL, DELETES_FIRST, INSERTS_FIRST, DRED, RECOMPUTE = range(6)
 
 # errors
 ERR_NONE, ERR_MEMORY, ERR_ROWS, ERR_ROUNDS, ERR_CANCEL, ERR_SUPPORT = range(6)
-# results of a run, or of one step of it
-DONE, YIELD, STOPPED, GO = range(4)
+# results of a run, or of one step of it: ASK for a functor's value, OUTSIDE for a whole stratum
+DONE, YIELD, STOPPED, GO, ASK, OUTSIDE = range(6)
 # what follows a task
 THEN_NEXT, THEN_FALL, THEN_WAIT, THEN_TRY, THEN_MOVE, THEN_MOVED = range(6)

@@ -26,6 +26,7 @@ from deltafix.kernel.index import index_row
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.join import run_variant
 from deltafix.kernel.layout import (
+    ASK,
     C_ABANDONED,
     C_DERIVATIONS,
     C_PROBED,
@@ -54,7 +55,9 @@ from deltafix.kernel.layout import (
     MODE_TAKE,
     N_RULES,
     NOW,
+    OUTSIDE,
     PATIENCE,
+    PAUSED,
     PENDING,
     QUOTA,
     R_CHANGED,
@@ -98,7 +101,10 @@ from deltafix.kernel.layout import (
     T_NEXT,
     T_NFULL,
     T_NLOWER,
+    T_NREADS,
     T_NRELS,
+    T_OUTSIDE,
+    T_READS,
     T_RECURSIVE,
     T_RELS,
     T_ROW,
@@ -122,6 +128,7 @@ from deltafix.kernel.wave import follow, next_suspect, set_task
 __all__ = ["maintain"]
 
 RECOMPUTATION = 798  # WIPE, FULL, TAKE
+OUTSIDE_PHASE = -2
 (GIVEN_OUT, DESTROY, SAVE, WAVE, GIVEN_IN, CREATE, TAKE, WIPE, FULL) = range(1, 10)
 
 
@@ -397,11 +404,33 @@ def _next_task(A, L, P, t):
     return np.int64(0)
 
 
+@kernel("i:LPi")
+def _is_read_changed(L, P, t):
+    """Whether an outside stratum has anything to do."""
+    if P[t + T_FRESH]:
+        return np.int64(1)
+    for k in range(P[t + T_NREADS]):
+        if L[L[RELS] + P[P[t + T_READS] + k] * RSZ + R_CHANGED + 1] > 0:
+            return np.int64(1)
+    return np.int64(0)
+
+
 @kernel("i:ALP")
 def _advance(A, L, P):
     """Find the next task of the epoch: GO, or how the run ends for now."""
     while L[S_STRATUM] < P[0]:
         t = np.int64(P[P[1] + L[S_STRATUM]])
+        if L[S_PHASE] == OUTSIDE_PHASE:  # Python has computed it
+            L[S_PHASE] = -1
+            L[S_STRATUM] += 1
+            continue
+        if L[S_PHASE] == -1 and P[t + T_OUTSIDE]:
+            if _is_read_changed(L, P, t):
+                L[C_STRATA] += 1
+                L[S_PHASE] = OUTSIDE_PHASE
+                return np.int64(OUTSIDE)
+            L[S_STRATUM] += 1
+            continue
         if L[S_PHASE] == -1:
             L[S_PHASE] = _script(A, L, P, t)
             if L[S_PHASE] == 0:
@@ -438,6 +467,9 @@ def _advance(A, L, P):
 def maintain(A, L, P):
     """Run the epoch, or go on with it: DONE, YIELD (call again) or STOPPED (see ERROR).
 
+    ASK: enter the value of memo ASKED for the arguments in KEY (`edit.answer`) and call again.
+    OUTSIDE: compute stratum S_STRATUM (`edit.settle_rows`) and call again.
+
     S_STRATUM is -1 at the start (`edit` leaves it so). Cost: O(changed rows and the rows of the
     literals joined with them), times log for suspects. The one place that calls `run_variant`:
     each further one would compile the whole join again (docs/kernel.md, "Compile time").
@@ -457,6 +489,10 @@ def maintain(A, L, P):
             L[T_NEXT] += 1
             L[T_LEFT] -= 1
             run_variant(A, L, P, v, L[T_ROW], L[T_MODE])
+            if L[PAUSED]:  # the same variant again, once its functor's value is known
+                L[T_NEXT] -= 1
+                L[T_LEFT] += 1
+                return np.int64(ASK)
         outcome = _advance(A, L, P)
         if outcome != GO:
             return outcome

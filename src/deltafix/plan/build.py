@@ -14,7 +14,7 @@ from deltafix.errors import ProgramError
 from deltafix.plan.clause import Absent, Match
 from deltafix.plan.depend import Layer, layers
 from deltafix.plan.derive import triggers_below, triggers_within
-from deltafix.plan.ir import Plan, Stage, Variant
+from deltafix.plan.ir import Outside, Plan, Stage, Variant
 from deltafix.plan.normalize import normalize
 from deltafix.plan.order import Indexes, variant
 from deltafix.rules.check import CheckedProgram
@@ -33,6 +33,10 @@ def plan(checked: CheckedProgram) -> Plan:
     for layer in ordered:
         _refuse_unrunnable(layer)
     for layer, (const, lower, same) in zip(ordered, forward, strict=True):
+        if not layer.plain:
+            outside = _outside(layer, indexes)
+            stages.append(Stage(layer.relations, layer.recursive, (), (), (), (), (), outside))
+            continue
         rederive = tuple(
             variant(layer, clause, -1, indexes)
             for clause in (layer.clauses if layer.recursive else ())
@@ -46,7 +50,7 @@ def plan(checked: CheckedProgram) -> Plan:
 
 def _refuse_unrunnable(layer: Layer) -> None:
     """Refuse the strata that no executor runs yet."""
-    if layer.plain:
+    if layer.plain or layer.fold is not None:
         return
     shown = ", ".join(f"`{name}`" for name in layer.relations if not name.startswith("~"))
     what = "negation" if layer.falling else "a merge of rows"
@@ -61,12 +65,28 @@ def _forward(
     const: list[Variant] = []
     lower: list[Variant] = []
     same: list[Variant] = []
-    for clause in layer.clauses:
+    for clause in layer.clauses if layer.plain else ():
         if not any(isinstance(literal, Match) for literal in clause.body):
             const.append(variant(layer, clause, None, indexes))
         lower.extend(variant(layer, clause, p, indexes) for p in triggers_below(layer, clause))
         same.extend(variant(layer, clause, p, indexes) for p in triggers_within(layer, clause))
     return tuple(const), tuple(lower), tuple(same)
+
+
+def _outside(layer: Layer, indexes: Indexes) -> Outside:
+    """A stratum for Python; a fold of values gets an index by group, to look at a group again."""
+    fold = layer.fold
+    if fold is not None:
+        if fold.group and fold.value is not None and fold.op not in ("count", "sum", "mean"):
+            indexes.add(fold.source, fold.group)
+        return Outside((fold.source,), layer)
+    reads = {
+        literal.relation: None
+        for clause in layer.clauses
+        for literal in clause.body
+        if isinstance(literal, Match | Absent) and literal.relation not in layer.relations
+    }
+    return Outside(tuple(reads), layer)
 
 
 def _full(lower: tuple[Variant, ...]) -> tuple[tuple[Variant, ...], ...]:

@@ -24,6 +24,7 @@ __all__ = [
     "Code",
     "Compare",
     "Dominance",
+    "Fold",
     "Lattice",
     "LatticeColumn",
     "Literal",
@@ -96,12 +97,16 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """`target = functor(args)`; binds its target, or tests it where it is bound already."""
+    """`target = functor(args)`; binds its target, or tests it where it is bound already.
+
+    `types` are the arguments' base types, `result` the value's.
+    """
 
     target: Slot
     functor: str
-    type: BaseType
     args: tuple[Argument, ...]
+    types: tuple[BaseType, ...]
+    result: BaseType
 
     def __str__(self) -> str:
         return f"{self.target} = {self.functor}({', '.join(map(str, self.args))})"
@@ -198,6 +203,28 @@ class Choice:
 
 
 Merge: TypeAlias = Lattice | Subsumption | Choice
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """One aggregate: `relation(group, value)` over the rows of `source`, one row a group.
+
+    `group` are the source's columns that make a group, `value` the column that is folded (None:
+    rows are counted). `present`, where it is asked for, is the relation of all groups with a row:
+    its absence is how a rule sees the value of an empty group. Without group columns an empty
+    source has a row too, if the aggregate has a value there.
+    """
+
+    relation: str
+    source: str
+    group: tuple[int, ...]
+    value: int | None
+    op: str
+    present: str | None = None
+
+    def __str__(self) -> str:
+        of = "" if self.value is None else f" {self.source}[{self.value}]"
+        return f"{self.relation} = {self.op}{of} over {self.source} by {list(self.group)}"
 
 
 @dataclass(frozen=True, slots=True)

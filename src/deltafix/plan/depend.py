@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 from deltafix.diagnostics import Diagnostic
 from deltafix.errors import ProgramError
-from deltafix.plan.clause import Absent, Clause, Literal, Match, Merge, Relation, Subsumption
+from deltafix.plan.clause import Absent, Clause, Fold, Literal, Match, Merge, Relation, Subsumption
 from deltafix.plan.normalize import Core
 from deltafix.rules.strata import components
 
-__all__ = ["Layer", "layers"]
+__all__ = ["Layer", "layers", "made_by"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,7 @@ class Layer:
 
     `falling` are the relations on the other side of an even negation; `merges` what its relations
     keep of what is derived for them. A stratum with either is not a plain least fixpoint of rows.
+    One with a `fold` has no clauses: it is that aggregate.
     """
 
     relations: tuple[str, ...]
@@ -35,11 +36,12 @@ class Layer:
     recursive: bool
     falling: frozenset[str] = frozenset()
     merges: tuple[tuple[str, Merge], ...] = ()
+    fold: Fold | None = None
 
     @property
     def plain(self) -> bool:
         """Whether the stratum is the least fixpoint of its clauses, by rows and support."""
-        return not self.falling and not self.merges
+        return not self.falling and not self.merges and self.fold is None
 
 
 def layers(core: Core) -> tuple[Layer, ...]:
@@ -51,15 +53,24 @@ def layers(core: Core) -> tuple[Layer, ...]:
     needed: dict[str, dict[str, None]] = {r.name: {} for r in core.relations}
     for head, literal in _uses(core):
         needed[head][literal.relation] = None
+    folds = {name: fold for fold in core.folds for name in made_by(fold)}
+    for name, made in folds.items():  # each needs the other: one stratum
+        needed[name].update(dict.fromkeys((made.source, *made_by(made))))
     found = []
     for members in components(needed):
         names = frozenset(members)
         ordered = tuple(r for r in core.relations if r.name in names)
         clauses = tuple(clause for clause in core.clauses if clause.head in names)
+        relations = tuple(r.name for r in ordered)
+        fold = next((folds[name] for name in relations if name in folds), None)
+        if fold is not None:
+            if set(relations) != set(made_by(fold)):
+                _refuse(clauses[0], "aggregate")
+            found.append(Layer(relations, (), False, fold=fold))
+            continue
         recursive = len(ordered) > 1 or ordered[0].name in needed[ordered[0].name]
         falling = _falling(ordered, clauses)
         merges = tuple((r.name, r.merge) for r in ordered if r.merge is not None)
-        relations = tuple(r.name for r in ordered)
         found.append(Layer(relations, clauses, recursive, falling, merges))
     return tuple(found)
 
@@ -99,15 +110,21 @@ def _falling(relations: tuple[Relation, ...], clauses: tuple[Clause, ...]) -> fr
                 side[other] = wanted
                 todo.append(other)
             elif side[other] != wanted:
-                _refuse(clause)
+                _refuse(clause, "negated group")
     return frozenset(name for name, odd in side.items() if odd)
 
 
-def _refuse(clause: Clause) -> None:
+def made_by(fold: Fold) -> tuple[str, ...]:
+    """The relations that a fold makes."""
+    return (fold.relation,) if fold.present is None else (fold.relation, fold.present)
+
+
+def _refuse(clause: Clause, what: str) -> None:
     message = (
-        f"the negated group in rule {clause.rule + 1} tests a variable that only "
+        f"the {what} in rule {clause.rule + 1} tests a variable that only "
         f"the recursion through `{clause.head}` binds"
     )
-    hint = "bind the variable inside the group, by an atom of a lower relation"
+    inside = what.rsplit(maxsplit=1)[-1]
+    hint = f"bind the variable inside the {inside}, by an atom of a lower relation"
     diagnostic = Diagnostic("DF171", message, None, hint)
     raise ProgramError(f"error[DF171]: {message}\n  help: {hint}", [diagnostic])

@@ -11,9 +11,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from deltafix.plan.clause import Absent, Apply, Argument, Clause, Compare, Match, Relation, Slot
+from deltafix.plan.clause import (
+    Absent,
+    Apply,
+    Argument,
+    Clause,
+    Compare,
+    Match,
+    Relation,
+    Slot,
+)
+from deltafix.plan.depend import Layer
 
-__all__ = ["Candidate", "Node", "Plan", "Sees", "Stage", "Variant"]
+__all__ = ["Candidate", "Node", "Outside", "Plan", "Sees", "Stage", "Variant"]
 
 
 class Sees(Enum):
@@ -118,6 +128,22 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True)
+class Outside:
+    """What computes a stratum that the kernel does not run: one fold, or clauses beyond Horn.
+
+    `reads` are the relations below whose changes it gets.
+    """
+
+    reads: tuple[str, ...]
+    layer: Layer
+
+    def show(self) -> list[str]:
+        """As lines of text."""
+        fold = self.layer.fold
+        return [str(clause) for clause in self.layer.clauses] if fold is None else [str(fold)]
+
+
+@dataclass(frozen=True, slots=True)
 class Stage:
     """A stratum: variants on changes below, on its own facts, for re-derivation, from scratch."""
 
@@ -128,12 +154,15 @@ class Stage:
     rederive: tuple[Variant, ...]
     full: tuple[tuple[Variant, ...], ...]
     const: tuple[Variant, ...]
+    outside: Outside | None = None
 
     def show(self) -> str:
         """The stage as text."""
         lines = [f"stratum {', '.join(self.relations)}{' (recursive)' if self.recursive else ''}"]
         for variant in (*self.const, *self.lower, *self.same, *self.rederive):
             lines.extend(f"  {line}" for line in variant.show().split("\n"))
+        if self.outside is not None:
+            lines.extend(f"  {line}" for line in self.outside.show())
         return "\n".join(lines)
 
 
@@ -159,7 +188,7 @@ class Plan:
                 *(
                     stage.show()
                     for stage in self.stages
-                    if stage.lower or stage.same or stage.const
+                    if stage.lower or stage.same or stage.const or stage.outside
                 ),
             ]
         )

@@ -21,9 +21,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltafix.changes.exact import SHIFT, Total
 from deltafix.errors import FactError
 from deltafix.reactive.changes import Counts
-from deltafix.reactive.exact import SHIFT, Total
 
 __all__ = ["Segment"]
 

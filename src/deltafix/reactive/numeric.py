@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import isfinite, sqrt
 from typing import TYPE_CHECKING, Any
 
-from deltafix.errors import ReducerError
-from deltafix.reactive.exact import (
+from deltafix.changes.exact import (
     SHIFT,
     Total,
     divide,
@@ -23,6 +22,7 @@ from deltafix.reactive.exact import (
     total_value,
     units,
 )
+from deltafix.errors import ReducerError
 from deltafix.reactive.ordered import refuse_nan
 from deltafix.reactive.reducer import Field, WellFormed, getter
 

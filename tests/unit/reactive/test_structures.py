@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from deltafix.errors import MissingRowError
 from deltafix.reactive.bag import Bag
 from deltafix.reactive.changes import State
-from deltafix.reactive.exact import divide, extend, same_total, total_value
+from deltafix.changes.exact import divide, extend, same_total, total_value
 from deltafix.reactive.ordered import Ordered
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from deltafix.engine.database import Database
+from deltafix.engine.outside import Users
 from deltafix.engine.run import Budget
 from deltafix.engine.state.edits import given_changes, given_rows, truth_changes
 from deltafix.engine.state.folder import StateFolder
@@ -61,11 +62,18 @@ class DurableDatabase(Database):
     """Made by `connect(program, path)`. Close it: the folder is locked as long as it lives."""
 
     def __init__(
-        self, program: Program, path: str | Path, fsync: str, *, strategy: str, budget: Budget
+        self,
+        program: Program,
+        path: str | Path,
+        fsync: str,
+        *,
+        strategy: str,
+        budget: Budget,
+        users: Users,
     ) -> None:
         self._path = Path(path)
         self._fsync = fsync
-        super().__init__(program, strategy=strategy, budget=budget)
+        super().__init__(program, strategy=strategy, budget=budget, users=users)
 
     def transaction(self, *, missing: str = "error") -> DurableTransaction:
         """Begin a transaction, which can set marks and hear of its Delta before it commits."""

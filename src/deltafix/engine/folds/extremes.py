@@ -1,0 +1,168 @@
+"""`min` and `max`: the best value per group and how many rows have it.
+
+A better row replaces it in O(1). When the last row with the best value goes, the group is looked
+at again, through the source's index by group; from then on the group keeps its values in order
+(a heap with lazy deletion), so the next time costs O(log n). Invariant: the best value held is
+that of the source's rows as they stand.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import total_ordering
+from typing import Any
+
+import numpy as np
+
+from deltafix.engine.codes import Codes
+from deltafix.engine.folds.groups import FEW, Key, keys_of, partition
+from deltafix.engine.stages import Changed
+from deltafix.facts.schema import BaseType, Value
+from deltafix.kernel.arena import Words
+from deltafix.plan.clause import Fold
+
+__all__ = ["Extremes"]
+
+
+@total_ordering
+class _Last:
+    """A value in the opposite order."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Last) and self.value == other.value
+
+    def __lt__(self, other: _Last) -> bool:
+        return bool(other.value < self.value)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(slots=True)
+class _Order:
+    """All values of a group: how often each occurs, and a heap of those that ever did."""
+
+    counts: Counter[Any]
+    heap: list[Any] = field(default_factory=list)
+
+
+class Extremes:
+    """The least (or greatest) value of each group. `kind` is the base type of the values.
+
+    `look` gives the source's rows of one group as they stand.
+    """
+
+    def __init__(
+        self, codes: Codes, fold: Fold, kind: BaseType, look: Callable[[Key], Words]
+    ) -> None:
+        assert fold.value is not None  # noqa: S101  min and max have a target
+        self._codes = codes
+        self._group = fold.group
+        self._column = fold.value
+        self._kind = kind
+        self._look = look
+        self._least = fold.op == "min"
+        self._best: dict[Key, tuple[Any, int]] = {}
+        self._before: dict[Key, tuple[Any, int] | None] = {}
+        self._orders: dict[Key, _Order] = {}
+        self._open: set[Key] = set()
+
+    def update(self, change: Changed) -> dict[Key, Value | None]:
+        """The values of the groups that the change touches; None: the group has no rows."""
+        many = len(change.added) > FEW and self._kind != "symbol" and not self._orders
+        if many:
+            self._add_many(change.added)
+        singly = change.added[:0] if many else change.added
+        for rows, sign in ((singly, 1), (change.removed, -1)):
+            values = self._codes.decode(self._kind, rows[:, self._column])
+            for key, value in zip(keys_of(rows, self._group), values, strict=True):
+                self._change(key, value, sign)
+        for key in self._open:
+            self._settle(key)
+        self._open.clear()
+        return {key: self._best[key][0] if key in self._best else None for key in self._before}
+
+    def keep(self) -> None:
+        """The epoch was committed."""
+        self._before.clear()
+
+    def undo(self) -> None:
+        """The epoch was rolled back. Kept orders of touched groups are dropped, not undone."""
+        for key, old in self._before.items():
+            self._orders.pop(key, None)
+            if old is None:
+                self._best.pop(key, None)
+            else:
+                self._best[key] = old
+        self._before.clear()
+        self._open.clear()
+
+    def _better(self, value: Any, than: Any) -> bool:
+        return bool(value < than if self._least else value > than)
+
+    def _change(self, key: Key, value: Any, sign: int) -> None:
+        held = self._best.get(key)
+        self._before.setdefault(key, held)
+        order = self._orders.get(key)
+        if order is not None:
+            order.counts[value] += sign
+            if sign > 0 and order.counts[value] == 1:
+                heapq.heappush(order.heap, value if self._least else _Last(value))
+            self._open.add(key)
+        elif held is None or (sign > 0 and self._better(value, held[0])):
+            self._best[key] = (value, 1)
+        elif value == held[0]:
+            self._best[key] = (value, held[1] + sign)
+            if held[1] + sign <= 0:
+                self._open.add(key)
+
+    def _add_many(self, rows: Words) -> None:
+        """Rows added in bulk: the best of each group, by one sort."""
+        keys, places = partition(rows, self._group)
+        values = self._codes.decode_numbers(self._kind, rows[:, self._column])
+        ordered = np.lexsort((values, places))
+        if not self._least:
+            ordered = ordered[::-1]
+        places, values = places[ordered], values[ordered]
+        first = np.flatnonzero(np.diff(places, prepend=-1))
+        best = values[first]
+        per_group = np.zeros(len(keys), dtype=values.dtype)
+        per_group[places[first]] = best
+        counts = np.bincount(places[values == per_group[places]], minlength=len(keys))
+        for place, value in zip(places[first].tolist(), best.tolist(), strict=True):
+            key = keys[place]
+            held = self._best.get(key)
+            self._before.setdefault(key, held)
+            if held is None or self._better(value, held[0]):
+                self._best[key] = (value, int(counts[place]))
+            elif value == held[0]:
+                self._best[key] = (value, held[1] + int(counts[place]))
+
+    def _settle(self, key: Key) -> None:
+        """The best value of a group whose best may be gone."""
+        order = self._orders.get(key)
+        if order is None:
+            if key in self._best and self._best[key][1] > 0:
+                return  # a row with the best value came in the same epoch
+            values = self._codes.decode(self._kind, self._look(key)[:, self._column])
+            order = _Order(Counter(values))
+            order.heap = list(order.counts) if self._least else [_Last(v) for v in order.counts]
+            heapq.heapify(order.heap)
+            if len(values) > 1:
+                self._orders[key] = order
+        while order.heap:
+            top = order.heap[0] if self._least else order.heap[0].value
+            if order.counts[top] > 0:
+                self._best[key] = (top, order.counts[top])
+                return
+            heapq.heappop(order.heap)
+            del order.counts[top]
+        self._best.pop(key, None)
+        self._orders.pop(key, None)

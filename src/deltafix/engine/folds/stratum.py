@@ -1,0 +1,123 @@
+"""A fold as a stratum outside the kernel: changes of its source in, changes of its values out.
+
+Invariant: `values` holds, per group, the code of the value that the relation shows. What a value
+is, is the kind's (`totals`, `extremes`, `users`); this module knows emptiness, emission and undo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from deltafix.engine.codes import Codes
+from deltafix.engine.folds.extremes import Extremes
+from deltafix.engine.folds.groups import Key, table
+from deltafix.engine.folds.totals import Totals
+from deltafix.engine.folds.users import UserFold, UserReducer
+from deltafix.engine.link import Linked
+from deltafix.engine.stages import Changed
+from deltafix.engine.store import rows_of_group
+from deltafix.errors import FunctorError
+from deltafix.facts.schema import BaseType, Value
+from deltafix.kernel.arena import Arena, Words
+from deltafix.plan.clause import Fold
+
+__all__ = ["FoldStratum"]
+
+
+class _Kind(Protocol):
+    def update(self, change: Changed) -> dict[Key, Value | None]: ...
+
+    def keep(self) -> None: ...
+
+    def undo(self) -> None: ...
+
+
+class FoldStratum:
+    """The stratum of one aggregate."""
+
+    def __init__(
+        self,
+        arena: Arena,
+        linked: Linked,
+        codes: Codes,
+        fold: Fold,
+        reducers: Mapping[str, UserReducer],
+    ) -> None:
+        types = {relation.name: relation.types for relation in linked.plan.relations}
+        self._fold = fold
+        self._codes = codes
+        self._result: BaseType = types[fold.relation][-1]
+        source = types[fold.source]
+        kind = self._result if fold.value is None else source[fold.value]
+
+        def look(key: Key) -> Words:
+            return rows_of_group(arena, linked, fold.source, fold.group, key)
+
+        self._kind: _Kind
+        if fold.op in ("count", "sum", "mean"):
+            self._kind = Totals(codes, fold, kind)
+        elif fold.op in ("min", "max"):
+            self._kind = Extremes(codes, fold, kind, look)
+        else:
+            name = fold.op.lstrip("@")
+            if name not in reducers:
+                message = f"the program folds with {name}; pass it: connect(..., reducers=...)"
+                raise FunctorError(message)
+            self._kind = UserFold(codes, fold, (kind, self._result), reducers[name], look)
+        self._values: dict[Key, int] = {}
+        self._before: dict[Key, int | None] = {}
+
+    def run(self, below: Mapping[str, Changed]) -> Mapping[str, Changed]:
+        """The changed values, and the groups that appeared or vanished. O(changed rows)."""
+        found = self._kind.update(below[self._fold.source])
+        if not self._fold.group:
+            empty = self._empty()
+            if empty is not None and found.get((), None) is None:
+                found = {(): empty}
+        added: list[Key] = []
+        removed: list[Key] = []
+        came: list[Key] = []
+        went: list[Key] = []
+        for key, value in found.items():
+            old = self._values.get(key)
+            new = None if value is None else self._codes.code(self._result, value)
+            if new == old:
+                continue
+            self._before[key] = old
+            if old is None:
+                came.append(key)
+            else:
+                removed.append((*key, old))
+            if new is None:
+                went.append(key)
+                del self._values[key]
+            else:
+                added.append((*key, new))
+                self._values[key] = new
+        width = len(self._fold.group)
+        changes = {self._fold.relation: Changed(table(added, width + 1), table(removed, width + 1))}
+        if self._fold.present is not None:
+            changes[self._fold.present] = Changed(table(came, width), table(went, width))
+        return changes
+
+    def keep(self) -> None:
+        """The epoch was committed."""
+        self._kind.keep()
+        self._before.clear()
+
+    def undo(self) -> None:
+        """The epoch was rolled back."""
+        self._kind.undo()
+        for key, old in self._before.items():
+            if old is None:
+                self._values.pop(key, None)
+            else:
+                self._values[key] = old
+        self._before.clear()
+
+    def _empty(self) -> Value | None:
+        """The value over no rows at all, where there is one."""
+        if self._fold.op not in ("count", "sum"):
+            return None
+        return 0.0 if self._result == "float" else 0

@@ -1,0 +1,114 @@
+"""`count`, `sum` and `mean`: a number of rows and an exact total per group, in O(1) a change.
+
+Invariant: totals are exact (`changes.exact`), so a row that comes and goes leaves precisely the
+old value, floats included; they wrap around, or are rounded, only when they are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from deltafix.changes.exact import Total, extend, total_value
+from deltafix.engine.codes import Codes
+from deltafix.engine.folds.groups import FEW, Key, keys_of, partition
+from deltafix.engine.stages import Changed
+from deltafix.facts.schema import BaseType, Value
+from deltafix.kernel.arena import Words
+from deltafix.plan.clause import Fold
+from deltafix.rules.values import function
+
+__all__ = ["Totals"]
+
+_EXACT_FLOAT = 1 << 53
+_NOTHING: tuple[int, Total] = (0, 0)
+
+
+class Totals:
+    """Count and total of each group. `kind` is the base type of the values."""
+
+    def __init__(self, codes: Codes, fold: Fold, kind: BaseType) -> None:
+        self._codes = codes
+        self._fold = fold
+        self._kind = kind
+        self._held: dict[Key, tuple[int, Total]] = {}
+        self._before: dict[Key, tuple[int, Total] | None] = {}
+        self._finish: Callable[[int, Total], Value] = _finish(fold.op, kind)
+
+    def update(self, change: Changed) -> dict[Key, Value | None]:
+        """The values of the groups that the change touches; None: the group has no rows."""
+        for rows, sign in ((change.added, 1), (change.removed, -1)):
+            if len(rows) > FEW and self._kind != "float":
+                self._add_many(rows, sign)
+            else:
+                self._add_each(rows, sign)
+        held = self._held
+        return {key: self._finish(*held[key]) if key in held else None for key in self._before}
+
+    def keep(self) -> None:
+        """The epoch was committed."""
+        self._before.clear()
+
+    def undo(self) -> None:
+        """The epoch was rolled back."""
+        for key, old in self._before.items():
+            if old is None:
+                self._held.pop(key, None)
+            else:
+                self._held[key] = old
+        self._before.clear()
+
+    def _add_each(self, rows: Words, sign: int) -> None:
+        values: list[Any] = [None] * len(rows)
+        if self._fold.value is not None and self._fold.op != "count":
+            values = self._codes.decode(self._kind, rows[:, self._fold.value])
+        for key, value in zip(keys_of(rows, self._fold.group), values, strict=True):
+            count, total = self._hold(key)
+            if value is not None:
+                if self._fold.op == "mean" and abs(value) >= _EXACT_FLOAT:
+                    value = float(value)  # noqa: PLW2901  a mean is a mean of floats
+                total = extend(total, value, sign)
+            self._put(key, count + sign, total)
+
+    def _add_many(self, rows: Words, sign: int) -> None:
+        keys, places = partition(rows, self._fold.group)
+        counts = np.bincount(places, minlength=len(keys)).tolist()
+        totals: list[int] = [0] * len(keys)
+        if self._fold.value is not None and self._fold.op != "count":
+            values = self._codes.decode_numbers(self._kind, rows[:, self._fold.value])
+            signed = values.view(np.int64)
+            wraps = self._fold.op == "sum"  # modulo 2**64, so sums of 64 bits are good enough
+            if not wraps and int(np.abs(signed).max()) * len(rows) >= _EXACT_FLOAT:
+                self._add_each(rows, sign)
+                return
+            sums = np.zeros(len(keys), dtype=np.int64)
+            np.add.at(sums, places, signed)
+            totals = sums.tolist()
+        for key, count, total in zip(keys, counts, totals, strict=True):
+            held, sum_of = self._hold(key)
+            self._put(key, held + sign * count, sum_of + sign * total)
+
+    def _hold(self, key: Key) -> tuple[int, Total]:
+        old = self._held.get(key)
+        self._before.setdefault(key, old)
+        return old or _NOTHING
+
+    def _put(self, key: Key, count: int, total: Total) -> None:
+        # Removals may come before the additions they belong to: a count may pass below zero.
+        if count == 0 and not total:
+            self._held.pop(key, None)
+        else:
+            self._held[key] = (count, total)
+
+
+def _finish(op: str, kind: BaseType) -> Callable[[int, Total], Value]:
+    if op == "count":
+        return lambda count, _: count
+    if op == "mean":
+        return lambda count, total: float(total_value(total)) / count
+    if kind == "float":
+        return lambda _, total: float(total_value(total))
+    wrap = function("+", kind)
+    return lambda _, total: wrap(total, 0)

@@ -1,0 +1,120 @@
+"""Reducers that users wrote, as aggregates: an accumulator per group.
+
+A reducer has `initial`, `add`, `remove` (None asks for a recomputation of the group) and `finish`,
+all without side effects (`deltafix.check_reducer` tests its laws). Invariant: the accumulator of a
+group is what its rows fold to; values that a reducer returns fit the aggregate's type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from deltafix.engine.codes import Codes
+from deltafix.engine.folds.groups import Key, keys_of
+from deltafix.engine.functors import fitted
+from deltafix.engine.stages import Changed
+from deltafix.errors import FunctorError
+from deltafix.facts.schema import BaseType, Value
+from deltafix.kernel.arena import Words
+from deltafix.plan.clause import Fold
+
+__all__ = ["UserFold", "UserReducer"]
+
+
+class UserReducer(Protocol):
+    """What a fold needs of a reducer; `deltafix.reactive.Reducer` has it."""
+
+    @property
+    def initial(self) -> Any:
+        """The accumulator of no values."""
+
+    def add(self, acc: Any, value: Any, /) -> Any:
+        """With one more value."""
+
+    def remove(self, acc: Any, value: Any, /) -> Any:
+        """With one value fewer, or None."""
+
+    def finish(self, acc: Any, /) -> Any:
+        """The result."""
+
+
+class UserFold:
+    """The accumulator and number of rows of each group."""
+
+    def __init__(
+        self,
+        codes: Codes,
+        fold: Fold,
+        kinds: tuple[BaseType, BaseType],
+        reducer: UserReducer,
+        look: Callable[[Key], Words],
+    ) -> None:
+        self._codes = codes
+        self._fold = fold
+        self._kind, self._result = kinds
+        self._reducer = reducer
+        self._look = look
+        self._held: dict[Key, tuple[int, Any]] = {}
+        self._before: dict[Key, tuple[int, Any] | None] = {}
+
+    def update(self, change: Changed) -> dict[Key, Value | None]:
+        """The values of the groups that the change touches; None: the group has no rows.
+
+        Raises FunctorError where the reducer raises, or returns a value of another type.
+        """
+        again: dict[Key, None] = {}
+        for rows, sign in ((change.added, 1), (change.removed, -1)):
+            for key, value in zip(keys_of(rows, self._fold.group), self._values(rows), strict=True):
+                old = self._held.get(key)
+                self._before.setdefault(key, old)
+                count, acc = old or (0, self._reducer.initial)
+                if key not in again:
+                    step = self._reducer.add if sign > 0 else self._reducer.remove
+                    acc = self._call(step, acc, value)
+                    if acc is None and sign < 0:
+                        again[key] = None
+                self._held[key] = (count + sign, acc)
+        for key in again:
+            rows = self._look(key)
+            acc = self._reducer.initial
+            for value in sorted(self._values(rows)):
+                acc = self._call(self._reducer.add, acc, value)
+            self._held[key] = (len(rows), acc)
+        return {key: self._value(key) for key in self._before}
+
+    def keep(self) -> None:
+        """The epoch was committed."""
+        self._before.clear()
+
+    def undo(self) -> None:
+        """The epoch was rolled back."""
+        for key, old in self._before.items():
+            if old is None:
+                self._held.pop(key, None)
+            else:
+                self._held[key] = old
+        self._before.clear()
+
+    def _values(self, rows: Words) -> list[Any]:
+        assert self._fold.value is not None  # noqa: S101  the parser wants a target
+        return self._codes.decode(self._kind, rows[:, self._fold.value])
+
+    def _value(self, key: Key) -> Value | None:
+        count, acc = self._held[key]
+        if count == 0:
+            del self._held[key]
+            return None
+        value = self._call(self._reducer.finish, acc)
+        return fitted(value, self._result, f"the reducer {self._fold.op}")
+
+    def _call(self, step: Callable[..., Any], *args: Any) -> Any:
+        try:
+            return step(*args)
+        except Exception as error:
+            shown = ", ".join(map(repr, args))
+            message = (
+                f"the reducer {self._fold.op} raised {type(error).__name__} in "
+                f"{step.__name__}({shown}): {error}; rolled back"
+            )
+            raise FunctorError(message) from error

@@ -1,0 +1,95 @@
+"""Functors that Python computes, asked for by the kernel in the middle of a join.
+
+The kernel keeps a memo per functor and argument types; what it lacks it asks for, one argument
+tuple at a time (`kernel.maintain`, ASK). Invariant: a functor is a function: the same arguments
+have the same value for as long as the database lives. Values are never forgotten, so that deletes
+find the derivations that inserts made. User functors run inside the epoch; one that raises rolls
+it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from deltafix.engine.codes import Codes
+from deltafix.engine.link import Linked, Memo
+from deltafix.errors import FactError, FunctorError
+from deltafix.facts.schema import BaseType, Schema, Value, show_value
+from deltafix.kernel import layout as at
+from deltafix.kernel.arena import Arena
+from deltafix.kernel.edit import answer
+from deltafix.rules.values import NO_VALUE, comparison, function, reinterpret
+
+__all__ = ["Functors", "fitted"]
+
+
+class Functors:
+    """The functors of a linked program; `reply` answers what a paused run asked."""
+
+    def __init__(
+        self, arena: Arena, linked: Linked, codes: Codes, users: Mapping[str, Callable[..., Any]]
+    ) -> None:
+        self._arena = arena
+        self._codes = codes
+        self._first = len(linked.ids)
+        self._calls = [(memo, _function(memo, codes, users)) for memo in linked.memos]
+
+    def reply(self) -> None:
+        """Compute the value that was asked for and enter it. Raises FunctorError."""
+        arena = self._arena
+        memo, compute = self._calls[int(arena.cells[at.ASKED]) - self._first]
+        arguments = arena.words[at.KEY : at.KEY + len(memo.types)].copy()
+        codes = self._codes
+        values = [
+            codes.value(kind, code)
+            for kind, code in zip(memo.types, arguments.tolist(), strict=True)
+        ]
+        value = compute(*values)
+        known = value is not NO_VALUE
+        code = codes.code(memo.result, value) if known else 0
+        answer(arena.words, arena.cells, arguments, code, int(known))
+
+
+def _function(
+    memo: Memo, codes: Codes, users: Mapping[str, Callable[..., Any]]
+) -> Callable[..., Any]:
+    name, types = memo.functor, memo.types
+    if name.startswith("@"):
+        if name[1:] not in users:
+            message = f"the program calls {name}; pass it: connect(..., functors=...)"
+            raise FunctorError(message)
+        return _user(name[1:], users[name[1:]], memo.result)
+    if name in ("match", "contains"):
+        test = comparison(name, "symbol")
+        return lambda left, right: int(test(left, right))
+    if name == "ord":
+        return codes.symbol
+    if name == "as":
+        return lambda value: reinterpret(value, types[0], memo.result)
+    return function(name, types[0])
+
+
+def _user(name: str, compute: Callable[..., Any], result: BaseType) -> Callable[..., Any]:
+    def call(*values: Value) -> Any:
+        try:
+            value = compute(*values)
+        except Exception as error:
+            shown = ", ".join(map(show_value, values))
+            message = f"@{name}({shown}) raised {type(error).__name__}: {error}; rolled back"
+            raise FunctorError(message) from error
+        if value is None:
+            return NO_VALUE
+        return fitted(value, result, f"@{name}({', '.join(map(show_value, values))})")
+
+    return call
+
+
+def fitted(value: object, kind: BaseType, source: str) -> Value:
+    """A value that a user's function gave, as its type has it. Raises FunctorError."""
+    try:
+        row = Schema.of("value", ["value"], [kind]).check_rows([(value,)])[0]
+    except FactError:
+        message = f"{source} gave {value!r}, which is no {kind}; rolled back"
+        raise FunctorError(message) from None
+    return row[0]

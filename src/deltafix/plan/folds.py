@@ -1,0 +1,155 @@
+"""Aggregates as folds: what ranges over the body, and how the rule sees the value.
+
+    r(x, n) :- p(x), n = sum v : { q(x, v, _) }.
+
+becomes a hidden relation with a row for each binding of the aggregate's body (or the body's own
+relation, where the body is one plain atom), a `Fold` of it into `~k(x, n)`, and two clauses:
+
+    r(x, n) :- p(x), ~k(x, n).        r(x, n) :- p(x), !~j(x), n = 0.
+
+The second, for groups without rows (`~j` lists the others), only for `count` and `sum`.
+Invariant: a binding is counted once, `_` ranges like a variable, and bindings of alternatives
+with different variables differ. What the functions `count`, `sum`, … mean is the executor's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from deltafix.plan.clause import Absent, Clause, Code, Compare, Fold, Literal, Match, Slot
+from deltafix.rules.ast import And, Atom, Formula, Or
+from deltafix.rules.infer import term_type
+from deltafix.rules.terms import Aggregate, BaseType, Term, Value, Var, Wildcard
+from deltafix.rules.walk import alternatives, body_of, occurrences
+
+if TYPE_CHECKING:
+    from deltafix.plan.clause import Argument
+    from deltafix.plan.flatten import Flattening
+
+__all__ = ["literals"]
+
+_EMPTY = frozenset(("count", "sum"))
+"""Aggregates that have a value, 0, for a group without rows."""
+_BY_VALUE = frozenset(("min", "max"))
+"""Aggregates to which it makes no difference how often a value occurs."""
+_ZERO: dict[BaseType, Value] = {"number": 0, "unsigned": 0, "float": 0.0, "symbol": ""}
+
+
+def literals(outer: Flattening, term: Aggregate, target: Slot) -> tuple[tuple[Literal, ...], ...]:
+    """The literals that bind `target` to the aggregate's value: one group per alternative."""
+    shared = tuple(Slot(name) for name in sorted(outer.shared(term)))
+    kind = term_type(term, outer.types, outer.program)
+    source, group, value = _source(outer, term, shared)
+    types = tuple(outer.types[slot.name] for slot in shared)
+    name = outer.made.hide((*types, kind))
+    found: tuple[Literal, ...] = (Match(name, (*shared, target)),)
+    if term.op not in _EMPTY or not shared:
+        outer.made.folds.append(Fold(name, source, group, value, term.op))
+        return (found,)
+    present = outer.made.hide(types)
+    outer.made.folds.append(Fold(name, source, group, value, term.op, present))
+    zero = Compare("=", kind, target, Code(_ZERO[kind], kind))
+    return (found, (Absent(present, shared), zero))
+
+
+def _source(
+    outer: Flattening, term: Aggregate, shared: tuple[Slot, ...]
+) -> tuple[str, tuple[int, ...], int | None]:
+    """The relation to fold, its group columns and its value column."""
+    named = _Naming(outer).formula(body_of(term), "_")
+    cases = alternatives(named)
+    plain = _plain(outer, term, shared, cases)
+    if plain is not None:
+        return plain
+    counted = term.op not in _BY_VALUE
+    names = [tuple(sorted(occurrences(case))) for case in cases]
+    ranged = sorted({n for found in names for n in found} - {slot.name for slot in shared})
+    columns = [Slot(name) for name in ranged] if counted else []
+    tags = list(dict.fromkeys(names))
+    types = [outer.types[slot.name] for slot in (*shared, *columns)]
+    if counted and len(tags) > 1:
+        types.append("number")
+    width = len(types)
+    if term.target is not None:
+        types.append(term_type(term.target, outer.types, outer.program))
+    hidden = outer.made.hide(types)
+    for case, found in zip(cases, names, strict=True):
+        inner = outer.inner()
+        for _ in inner.bodies(case):
+            _clause(outer, inner, term.target, hidden, (shared, columns, found, tags))
+        outer.values = inner.values
+    return hidden, tuple(range(len(shared))), width if term.target is not None else None
+
+
+def _clause(
+    outer: Flattening,
+    inner: Flattening,
+    target: Term | None,
+    hidden: str,
+    shape: tuple[tuple[Slot, ...], list[Slot], tuple[str, ...], list[tuple[str, ...]]],
+) -> None:
+    """One clause of the hidden relation that is folded."""
+    shared, columns, names, tags = shape
+    args: list[Argument] = [*shared]
+    for slot in columns:  # a variable that this alternative lacks
+        kind = outer.types[slot.name]
+        args.append(slot if slot.name in names else Code(_ZERO[kind], kind))
+    if columns and len(tags) > 1:
+        args.append(Code(tags.index(names), "number"))
+    base = inner.body
+    if target is not None:
+        of = term_type(target, outer.types, outer.program)
+        args.append(inner.argument(target, of))
+    for _ in inner.folded():
+        body = outer.grounded(args, inner.body)
+        outer.made.clauses.append(Clause(hidden, tuple(args), body, outer.number))
+    inner.body = base
+
+
+def _plain(
+    outer: Flattening,
+    term: Aggregate,
+    shared: tuple[Slot, ...],
+    cases: tuple[tuple[Formula, ...], ...],
+) -> tuple[str, tuple[int, ...], int | None] | None:
+    """The body's own relation, where it is one atom over distinct variables."""
+    if len(cases) != 1 or len(cases[0]) != 1 or not isinstance(cases[0][0], Atom):
+        return None
+    atom = cases[0][0]
+    names = [arg.name if isinstance(arg, Var) else None for arg in atom.args]
+    wanted = [slot.name for slot in shared]
+    if isinstance(term.target, Var):
+        wanted.append(term.target.name)
+    elif term.target is not None:
+        return None
+    if None in names or len(set(names)) < len(names) or not set(wanted) <= set(names):
+        return None
+    places = tuple(names.index(name) for name in wanted)
+    if term.target is None:
+        return atom.relation, places, None
+    return atom.relation, places[:-1], places[-1]
+
+
+class _Naming:
+    """Wildcards of an aggregate's own body, outside negations, as variables of their own."""
+
+    def __init__(self, outer: Flattening) -> None:
+        self.outer = outer
+
+    def formula(self, formula: Formula, path: str) -> Formula:
+        """The formula with names; the same place has the same name in every alternative."""
+        if isinstance(formula, Atom):
+            kinds = self.outer.program.column_types(formula.relation)
+            args: list[Term] = []
+            for place, (arg, kind) in enumerate(zip(formula.args, kinds, strict=True)):
+                if isinstance(arg, Wildcard):
+                    args.append(Var(f"{path}.{place}"))
+                    self.outer.types[f"{path}.{place}"] = kind
+                else:
+                    args.append(arg)
+            return replace(formula, args=tuple(args))
+        if isinstance(formula, And | Or):
+            parts = (self.formula(part, f"{path}.{n}") for n, part in enumerate(formula.parts))
+            return replace(formula, parts=tuple(parts))
+        return formula

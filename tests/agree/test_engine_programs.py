@@ -1,0 +1,87 @@
+"""agree_*: the engine on every program of the fixtures, as given and under random edits.
+
+Sees: constructs that the engine reads differently from the oracle, and derived rows that do not
+follow their facts. The rows an edit makes up are mixed from the values that the facts have.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from tests.oracle import evaluate
+
+import deltafix
+from deltafix.datalog.program import Program
+from deltafix.kernel.jit import JIT_DISABLED
+
+PROGRAMS = sorted((Path(__file__).parents[1] / "fixtures" / "programs").iterdir())
+READ = {"number": int, "unsigned": int, "float": float, "symbol": str}
+EPOCHS = 3 if JIT_DISABLED else 12
+
+
+def given(program: Program, folder: Path) -> dict[str, set[tuple]]:
+    """The facts of a fixture, by relation."""
+    found: dict[str, set[tuple]] = {}
+    for file in (folder / "facts").glob("*.facts"):
+        kinds = program.column_types(file.stem)
+        lines = file.read_text(encoding="utf-8").splitlines()
+        if not kinds:
+            found[file.stem] = {() for line in lines if line == "()"}
+            continue
+        rows = [line.split("\t") for line in lines]
+        found[file.stem] = {
+            tuple(READ[kind](value) for kind, value in zip(kinds, row, strict=True)) for row in rows
+        }
+    return found
+
+
+def made_up(rng: Random, program: Program, name: str, facts: dict[str, set[tuple]]) -> tuple:
+    """A row of values that the facts have somewhere, or small ones."""
+    pools: dict[str, list] = {
+        "number": [0, 1, 2],
+        "unsigned": [0, 1],
+        "float": [0.5],
+        "symbol": ["z"],
+    }
+    for relation, rows in facts.items():
+        for row in sorted(rows):
+            for kind, value in zip(program.column_types(relation), row, strict=True):
+                pools[kind].append(value)
+    return tuple(rng.choice(pools[kind]) for kind in program.column_types(name))
+
+
+@pytest.mark.parametrize("folder", PROGRAMS, ids=lambda folder: folder.name)
+def test_agree_fixture_program_under_edits(folder: Path) -> None:
+    program = Program.from_file(folder / "program.dl")
+    facts = given(program, folder)
+    rng = Random(folder.name)
+    inputs = [name for name in program.names("input") if name in facts]
+    with deltafix.connect(program) as db:
+        with db.transaction() as tx:
+            for name, rows in facts.items():
+                tx.insert(name, sorted(rows))
+        for _ in range(EPOCHS):
+            expected = evaluate(program, facts)
+            db.check_invariants()
+            for name in db.schemas:
+                assert set(db.rows(name)) == expected[name], name
+            if not inputs:
+                break
+            before = {name: set(db.rows(name)) for name in db.schemas}
+            with db.transaction() as tx:
+                for _ in range(rng.choice([1, 1, 2, 4])):
+                    name = rng.choice(inputs)
+                    if facts[name] and rng.random() < 0.5:
+                        row = rng.choice(sorted(facts[name]))
+                        facts[name].remove(row)
+                        tx.delete(name, [row])
+                    else:
+                        row = made_up(rng, program, name, facts)
+                        facts[name].add(row)
+                        tx.insert(name, [row])
+            for name in db.schemas:
+                now = set(db.rows(name))
+                assert set(tx.delta[name].added) == now - before[name]
+                assert set(tx.delta[name].removed) == before[name] - now
