@@ -18,10 +18,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from deltafix.plan.clause import Absent, Clause, Code, Compare, Fold, Literal, Match, Slot
+from deltafix.rules.apart import own_names
 from deltafix.rules.ast import And, Atom, Formula, Or
 from deltafix.rules.infer import term_type
 from deltafix.rules.terms import Aggregate, BaseType, Term, Value, Var, Wildcard
-from deltafix.rules.walk import alternatives, body_of, occurrences
+from deltafix.rules.walk import alternatives, body_of
 
 if TYPE_CHECKING:
     from deltafix.plan.clause import Argument
@@ -63,7 +64,7 @@ def _source(
     if plain is not None:
         return plain
     counted = term.op not in _BY_VALUE
-    names = [tuple(sorted(occurrences(case))) for case in cases]
+    names = [tuple(sorted(own_names(And(case)))) for case in cases]
     ranged = sorted({n for found in names for n in found} - {slot.name for slot in shared})
     columns = [Slot(name) for name in ranged] if counted else []
     tags = list(dict.fromkeys(names))

@@ -17,7 +17,7 @@ from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Or, Rule
 from deltafix.rules.terms import Aggregate, Call, Term, Var
 from deltafix.rules.walk import Leaf, body_of, map_formula, map_term, occurrences
 
-__all__ = ["apart", "plain_name"]
+__all__ = ["apart", "own_names", "plain_name"]
 
 
 def plain_name(name: str) -> str:
@@ -25,18 +25,18 @@ def plain_name(name: str) -> str:
     return name.split("'", 1)[0]
 
 
-def _own(node: Term | Formula) -> set[str]:
+def own_names(node: Term | Formula) -> set[str]:
     """Variables that a term or formula mentions outside its inner scopes."""
     if isinstance(node, Var):
         return {node.name}
     if isinstance(node, Call | Atom):
-        return set().union(*map(_own, node.args))
+        return set().union(*map(own_names, node.args))
     if isinstance(node, Comparison):
-        return _own(node.left) | _own(node.right)
+        return own_names(node.left) | own_names(node.right)
     if isinstance(node, And | Or):
-        return set().union(*map(_own, node.parts))
+        return set().union(*map(own_names, node.parts))
     if isinstance(node, Not) and isinstance(node.body, Atom | Comparison):
-        return _own(node.body)
+        return own_names(node.body)
     return set()
 
 
@@ -80,7 +80,7 @@ class _Renamer:
         names = self.names(body, outer)
         self.rename(occurrences(body), names)
         body = map_formula(body, _leaf(names))
-        return replace(formula, body=self.formula(body, outer | _own(body)))
+        return replace(formula, body=self.formula(body, outer | own_names(body)))
 
     def terms(self, terms: Iterable[Term], outer: set[str]) -> tuple[Term, ...]:
         return tuple(self.term(term, outer) for term in terms)
@@ -95,10 +95,10 @@ class _Renamer:
         renamed = map_term(term, _leaf(names))
         if not isinstance(renamed, Aggregate):
             return term
-        inner = outer | _own(body_of(renamed))
+        inner = outer | own_names(body_of(renamed))
         target = renamed.target
         if target is not None:
-            inner |= _own(target)
+            inner |= own_names(target)
             target = self.term(target, inner)
         return replace(renamed, target=target, body=self.formula(body_of(renamed), inner))
 
@@ -115,7 +115,7 @@ def _leaf(names: dict[str, str]) -> Callable[[Leaf], Term]:
 def apart(rule: Rule) -> Rule:
     """The rule with local variables renamed where their name is used elsewhere. Near linear."""
     total = occurrences((*rule.heads, rule.body))
-    outer = _own(rule.body).union(*map(_own, rule.heads))
+    outer = own_names(rule.body).union(*map(own_names, rule.heads))
     if len(total) == len(outer):
         return rule
     renamer = _Renamer(total)
