@@ -12,11 +12,14 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 __all__ = [
+    "BadRowError",
     "BudgetError",
     "CancelledError",
     "ChangeError",
+    "ConfigError",
     "CycleError",
     "DeltafixError",
+    "DriftError",
     "EvaluationError",
     "FactError",
     "FunctorError",
@@ -28,6 +31,8 @@ __all__ = [
     "MissingDependencyError",
     "MissingRowError",
     "OperatorError",
+    "PipelineError",
+    "ProgramChangedError",
     "ProgramError",
     "PrologError",
     "PrologSyntaxError",
@@ -252,6 +257,36 @@ class JavaNotFoundError(DeltafixError, RuntimeError):
     """No Java of version 17 or newer; the message lists where it was looked for."""
 
     code = "DF651"
+
+
+class PipelineError(DeltafixError, RuntimeError):
+    """A pipeline cannot go on; the message names the input, output or file, and a way out."""
+
+    code = "DF660"
+
+
+class ConfigError(PipelineError, ValueError):
+    """A pipeline file cannot be accepted: names file, section, key, value, and what is valid."""
+
+    code = "DF661"
+
+
+class DriftError(PipelineError, ValueError):
+    """The columns of an input are not those of its relation; names what is there and wanted."""
+
+    code = "DF662"
+
+
+class BadRowError(PipelineError, ValueError):
+    """A row that cannot be taken, under `bad_rows = "fail"`; the epoch was rolled back."""
+
+    code = "DF663"
+
+
+class ProgramChangedError(PipelineError):
+    """The rules differ from those the outputs were made with, and `on-change` is to refuse."""
+
+    code = "DF664"
 
 
 class PrologError(ProgramError):

@@ -1,0 +1,161 @@
+"""The manifest of a delta log, and reading the log: by epoch, and the view as a whole.
+
+Readers need nothing but the folder: they read the manifest and then the files that it names. A
+writer may replace both between the two; `read_log` then begins again. Invariant: a reader sees the
+log of one published epoch, whatever is being written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from deltafix.errors import SinkError, SourceError
+
+__all__ = ["DeltaFile", "Manifest", "read_deltas", "read_manifest", "read_view"]
+
+_FORMAT = 1
+_TRIES = 5
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaFile:
+    """A file of the log: its name, its first and last epoch, its rows."""
+
+    file: str
+    first: int
+    last: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What is published of a view.
+
+    Attributes:
+        state: the name of the engine's state.
+        view: the view as declared.
+        epoch: the last epoch; one that changed nothing has no file.
+        snapshot: the view as of `snapshot.last`, if one is kept.
+        deltas: by epoch, ascending.
+        floor: the first epoch whose delta is still there.
+    """
+
+    state: str
+    view: str
+    epoch: int
+    snapshot: DeltaFile | None
+    deltas: tuple[DeltaFile, ...]
+    floor: int
+
+    def with_(self, **changes: Any) -> Manifest:
+        """A copy with some fields changed."""
+        return replace(self, **changes)
+
+    def to_bytes(self) -> bytes:
+        """As JSON."""
+        return json.dumps({"format": _FORMAT, **asdict(self)}, indent=1).encode()
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """The manifest of a folder; None if there is none. Raises SinkError if it is damaged."""
+    path = folder / "manifest.json"
+    try:
+        saved = json.loads(path.read_bytes())
+        if saved["format"] != _FORMAT:
+            message = f"{path} has format {saved['format']}, and this deltafix reads {_FORMAT}"
+            raise SinkError(message, path=str(path))
+        snapshot = saved["snapshot"]
+        return Manifest(
+            saved["state"],
+            saved["view"],
+            int(saved["epoch"]),
+            None if snapshot is None else _file(snapshot),
+            tuple(_file(one) for one in saved["deltas"]),
+            int(saved["floor"]),
+        )
+    except FileNotFoundError:
+        return None
+    except (ValueError, LookupError, TypeError) as error:
+        raise SinkError(f"{path} is damaged: {error}", path=str(path)) from None
+
+
+def _file(saved: dict[str, Any]) -> DeltaFile:
+    # A manifest cannot name a file outside its folder.
+    name = Path(str(saved["file"])).name
+    return DeltaFile(name, int(saved["first"]), int(saved["last"]), int(saved["rows"]))
+
+
+def read_deltas(folder: Path, first: int = 0, last: int | None = None) -> pa.Table | None:
+    """The signed rows of the epochs `first` to `last`, in the order of epochs.
+
+    None if no epoch among them changed the view. Raises SourceError for a folder without a log,
+    or for epochs that were dropped.
+    """
+
+    def read(manifest: Manifest) -> pa.Table | None:
+        until = manifest.epoch if last is None else last
+        if max(first, 1) < manifest.floor and first <= until:
+            message = (
+                f"{folder}: epoch {max(first, 1)} is not there any more; the log begins with epoch "
+                f"{manifest.floor}, and the snapshot holds what was before"
+            )
+            raise SourceError(message, path=str(folder), epoch=manifest.floor)
+        files = [one for one in manifest.deltas if one.last >= first and one.first <= until]
+        if not files:
+            return None
+        table = pa.concat_tables([pq.read_table(folder / one.file) for one in files])
+        epochs = table.column(table.num_columns - 1)
+        kept = pc.and_(pc.greater_equal(epochs, first), pc.less_equal(epochs, until))
+        return table.filter(kept)
+
+    return _of_one_epoch(folder, read)
+
+
+def read_view(folder: Path) -> tuple[int, pa.Table | None]:
+    """(epoch, the rows of the view at that epoch); no table if it never had rows."""
+
+    def read(manifest: Manifest) -> tuple[int, pa.Table | None]:
+        done = manifest.snapshot.last if manifest.snapshot else 0
+        parts = []
+        if manifest.snapshot:
+            rows = pq.read_table(folder / manifest.snapshot.file)
+            parts.append(rows.append_column("+", pa.repeat(pa.scalar(1, pa.int8()), rows.num_rows)))
+        for one in manifest.deltas:
+            if one.last <= done:
+                continue
+            table = pq.read_table(folder / one.file)
+            later = pc.greater(table.column(table.num_columns - 1), done)
+            table = table.filter(later).remove_column(table.num_columns - 1)
+            parts.append(table.rename_columns([*table.column_names[:-1], "+"]))
+        if not parts:
+            return manifest.epoch, None
+        whole = pa.concat_tables(parts)
+        names = whole.column_names[:-1]
+        sums = whole.group_by(names, use_threads=False).aggregate([("+", "sum")])
+        present = sums.filter(pc.greater(sums.column("+_sum"), 0))
+        return manifest.epoch, present.select(names)
+
+    return _of_one_epoch(folder, read)
+
+
+def _of_one_epoch(folder: Path, read: Callable[[Manifest], _T]) -> _T:
+    for remaining in reversed(range(_TRIES)):
+        manifest = read_manifest(folder)
+        if manifest is None:
+            raise SourceError(f"{folder} holds no delta log: no manifest.json", path=str(folder))
+        try:
+            return read(manifest)
+        except FileNotFoundError as error:
+            if not remaining or read_manifest(folder) == manifest:
+                message = f"{folder}: {error.filename or error} is gone, but the manifest names it"
+                raise SourceError(message, path=str(folder)) from None
+    raise AssertionError("unreachable")  # pragma: no cover

@@ -1,0 +1,105 @@
+"""A pipeline as a whole: sources polled, epochs committed, until there is nothing left or forever.
+
+An epoch takes what the inputs have to say, in the order of the file, up to `rows_per_epoch` rows;
+what is over stays for the next epoch. Invariant: nothing is dropped and nothing is taken twice,
+because what is in is known from the state alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Self
+
+from deltafix.spark.pipeline.config import Config, schemas_of
+from deltafix.spark.pipeline.epoch import Epoch
+from deltafix.spark.pipeline.journal import Journal
+from deltafix.spark.pipeline.maintainer import Maintainer, OnChange
+from deltafix.spark.pipeline.portion import Portion, Source
+from deltafix.spark.pipeline.sources.registry import by_file, counted, make_source
+
+__all__ = ["Pipeline"]
+
+
+class Pipeline:
+    """A pipeline that is open; use in a with-statement, or `close` it.
+
+    Args:
+        config: as read from its file.
+        on_change: asked when the rules are not those the outputs were made with; by default
+            what the file says (`on_change`).
+
+    Raises what `Maintainer` raises.
+    """
+
+    def __init__(self, config: Config, *, on_change: OnChange | None = None) -> None:
+        self.config = config
+        schemas = schemas_of(config.program)
+        self.sources: tuple[Source, ...] = tuple(
+            make_source(config, one, schemas) for one in config.inputs
+        )
+        rebuild = config.values["on_change"] == "rebuild"
+        self.maintainer = Maintainer(
+            config.program,
+            config.state,
+            config.outputs,
+            by_file=by_file(config),
+            counted=counted(config),
+            fsync=config.values["fsync"],
+            on_change=on_change or (lambda change: rebuild),
+        )
+        self.journal = Journal(config.state)
+
+    def step(self) -> Epoch | None:
+        """One epoch of what the inputs have to say; None if they have nothing to say."""
+        began = time.perf_counter()
+        left = int(self.config.values["rows_per_epoch"])
+        portions: list[Portion] = []
+        for source in self.sources:
+            portion = source.poll(self.maintainer.db, left)
+            if portion is None:
+                continue
+            portions.append(portion)
+            left -= portion.rows
+            if left <= 0:
+                portion.more = True
+                break
+        if not portions:
+            return None
+        epoch = self.maintainer.commit(portions, seconds={"read": time.perf_counter() - began})
+        self.journal.write(epoch)
+        return epoch
+
+    def drain(self) -> Iterator[Epoch]:
+        """Epochs until the inputs have nothing to say; first the one that opening made, if any."""
+        opening, self.maintainer.opening = self.maintainer.opening, None
+        if opening is not None:
+            self.journal.write(opening)
+            yield opening
+        while (epoch := self.step()) is not None:
+            yield epoch
+
+    def follow(self, every: float, wait: Callable[[float], None] = time.sleep) -> Iterator[Epoch]:
+        """Epochs forever: drains the inputs, and looks again `every` so many seconds."""
+        while True:
+            yield from self.drain()
+            wait(every)
+
+    def compact(self) -> None:
+        """Write new snapshots, join the outputs' files."""
+        self.maintainer.compact()
+
+    def close(self) -> None:
+        """Give everything back. Idempotent."""
+        for source in self.sources:
+            source.close()
+        self.maintainer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,144 @@
+"""The keys of a pipeline file, as data: what each section takes, of which values, by default.
+
+Three tables, read like a reference page (docs/concepts/pipeline.md is written from them):
+`PIPELINE`, `INPUT` by source, `OUTPUT`. Invariant: a key that is not here is refused by name, so
+a misspelt option never silently does nothing. Nothing here opens a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from deltafix.diagnostics import suggest
+from deltafix.errors import ConfigError
+
+__all__ = ["INPUT", "OUTPUT", "PIPELINE", "REQUIRED", "Key", "Section", "read_section"]
+
+REQUIRED: Final = object()
+"""The default of a key that must be given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key: its type, its default, and, for text, the values it may have."""
+
+    kind: type[Any]
+    default: Any = REQUIRED
+    choices: tuple[str, ...] = ()
+    least: int | None = None
+
+    def valid(self) -> str:
+        """What the key takes, in words."""
+        if self.choices:
+            return " or ".join(f'"{choice}"' for choice in self.choices)
+        if self.kind is int:
+            return "a whole number" + (f" of at least {self.least}" if self.least else "")
+        return {str: "text in quotes", bool: "true or false", list: "a list of texts"}[self.kind]
+
+    def fits(self, value: Any) -> bool:
+        """Whether a value read from TOML is one the key takes."""
+        if type(value) is not self.kind:
+            return False
+        if self.choices:
+            return value in self.choices
+        if isinstance(value, list):
+            return bool(value) and all(type(item) is str for item in value)
+        if isinstance(value, int):
+            return self.least is None or value >= self.least
+        return self.kind is not str or bool(value)
+
+
+Section = Mapping[str, Key]
+
+PIPELINE: Final[Section] = {
+    "program": Key(str),
+    "state": Key(str),
+    "rows_per_epoch": Key(int, 1_000_000, least=1),
+    "fsync": Key(str, "always", ("always", "interval", "never")),
+    "on_change": Key(str, "refuse", ("refuse", "rebuild")),
+    "bad_rows": Key(str, "fail", ("fail", "quarantine")),
+    "spark_tree_files": Key(int, 2_000, least=1),
+}
+
+_POLICY: Final[Section] = {
+    "duplicates": Key(str, "ignore", ("ignore", "count", "bad")),
+    "missing": Key(str, "bad", ("ignore", "bad")),
+    "late": Key(str, "apply", ("apply", "ignore", "bad")),
+    "version": Key(str, ""),
+    "lateness": Key(int, 0, least=0),
+    "bad_rows": Key(str, "", ("fail", "quarantine")),
+}
+_COLUMNS: Final[Section] = {"columns": Key(list, None)}
+_ENVELOPE: Final[Section] = {
+    "envelope": Key(str, "sign", ("sign", "debezium")),
+    "sign": Key(str, "sign"),
+}
+_FILES: Final[Section] = {
+    "path": Key(str),
+    "format": Key(str, "csv", ("csv", "json", "parquet")),
+    "pattern": Key(str, ""),
+    "header": Key(bool, True),
+    "delimiter": Key(str, ","),
+}
+
+INPUT: Final[Mapping[str, Section]] = {
+    "files": {
+        **_FILES, **_COLUMNS, **_ENVELOPE, **_POLICY,
+        "mode": Key(str, "changes", ("changes", "rows")),
+    },
+    "snapshot": {**_FILES, **_COLUMNS, "bad_rows": _POLICY["bad_rows"]},
+    "tree": {
+        "path": Key(str),
+        "extractor": Key(str),
+        "relations": Key(list, None),
+        "bad_rows": _POLICY["bad_rows"],
+    },
+    "delta": {"path": Key(str), **_COLUMNS, **_POLICY},
+    "table": {
+        "table": Key(str),
+        "mode": Key(str, "changes", ("changes", "snapshot")),
+        **_COLUMNS, **_POLICY,
+    },
+    "kafka": {
+        "servers": Key(str),
+        "topic": Key(str),
+        "partitions": Key(int, 1, least=1),
+        **_COLUMNS, **_ENVELOPE, **_POLICY,
+    },
+}  # fmt: skip
+"""By `source`: the keys of an `[input.NAME]` section, beside `source` itself."""
+
+OUTPUT: Final[Section] = {
+    "sink": Key(str, "parquet", ("parquet",)),
+    "path": Key(str),
+    "mode": Key(str, "delta+snapshot", ("delta+snapshot", "delta")),
+}
+
+
+def read_section(where: str, given: Mapping[str, Any], keys: Section) -> dict[str, Any]:
+    """The values of a section, defaults filled in.
+
+    Args:
+        where: file and section, as errors name them: `pipeline.toml: [input.member]`.
+        given: the section as TOML.
+        keys: what it takes.
+
+    Raises ConfigError for the first key that is unknown, missing, or of a value it does not take.
+    """
+    for name, value in given.items():
+        key = keys.get(name)
+        if key is None:
+            close = suggest(name, list(keys))
+            hint = f"did you mean {close!r}?" if close else f"valid: {', '.join(sorted(keys))}"
+            raise ConfigError(f"{where} unknown key {name!r}; {hint}", key=name)
+        if not key.fits(value):
+            shown = f'"{value}"' if isinstance(value, str) else value
+            message = f"{where} {name} = {shown} is not valid; it takes {key.valid()}"
+            raise ConfigError(message, key=name, value=value)
+    missing = [name for name, key in keys.items() if key.default is REQUIRED and name not in given]
+    if missing:
+        message = f"{where} has no {missing[0]!r}; it takes {keys[missing[0]].valid()}"
+        raise ConfigError(message, key=missing[0])
+    return {name: given.get(name, key.default) for name, key in keys.items()}

@@ -1,0 +1,95 @@
+"""Signed rows: a relation's rows with +1 or -1, as one Arrow table, and their net change.
+
+A signed table has the relation's columns with their Arrow types, no nulls, then `SIGN` (int8) and,
+where a source tells versions, `VERSION` (int64). Invariant: `net` of a table and of the same rows
+in any other order is the same set of changes when rows are counted; when the last word wins, it
+is the order of the source that decides, and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltafix.facts.arrow import arrow_schema, to_numpy
+from deltafix.facts.schema import Schema
+
+__all__ = ["SIGN", "VERSION", "Bad", "Signed", "net", "signed_table", "split"]
+
+SIGN = "+/-"
+"""The column of signs; no relation has a column of this name, as it is no identifier."""
+
+VERSION = "+/- version"
+"""The column of versions, likewise."""
+
+_PLACE = "+/- place"
+
+
+@dataclass(frozen=True, slots=True)
+class Bad:
+    """A row that cannot be taken: why, where it came from, and what it was."""
+
+    reason: str
+    origin: str
+    row: Any
+
+
+@dataclass(slots=True)
+class Signed:
+    """Signed rows of one relation as read: the good ones as a table, the others one by one."""
+
+    schema: Schema
+    table: pa.Table
+    bad: list[Bad] = field(default_factory=list)
+
+    @property
+    def rows(self) -> int:
+        """How many rows were read."""
+        return int(self.table.num_rows) + len(self.bad)
+
+
+def signed_table(
+    schema: Schema, rows: pa.Table, sign: Any, version: pa.ChunkedArray | None = None
+) -> pa.Table:
+    """A signed table from checked rows and a sign for all, or an array of signs."""
+    signs = pa.repeat(pa.scalar(sign, pa.int8()), rows.num_rows) if isinstance(sign, int) else sign
+    table = pa.Table.from_arrays(rows.columns, schema=arrow_schema(schema))
+    table = table.append_column(SIGN, signs)
+    return table if version is None else table.append_column(VERSION, version)
+
+
+def net(schema: Schema, table: pa.Table, *, counted: bool) -> pa.Table:
+    """One row per distinct row that changes, `SIGN` telling how. O(rows).
+
+    `counted`: signs are summed, and `SIGN` (int64) may be any number but 0. Otherwise the last
+    sign of a row in the table's order is its sign (int8), so a row put in twice and taken out
+    once is out: a relation is a set. Rows come in the order of their first appearance.
+    """
+    names = list(schema.names)
+    if counted:
+        sums = table.group_by(names, use_threads=False).aggregate([(SIGN, "sum")])
+        sums = sums.rename_columns([*names, SIGN])
+        return sums.filter(pc.not_equal(sums.column(SIGN), 0))
+    signs = table.column(SIGN)
+    if signs.null_count == 0 and pc.min_max(signs)["min"] == pc.min_max(signs)["max"]:
+        return table.select([*names, SIGN])  # the engine takes a row once
+    # The last sign is the lowest bit of the largest place.
+    bits = to_numpy(signs) > 0
+    places = np.arange(table.num_rows, dtype=np.int64) * 2 + bits
+    marked = table.select(names).append_column(_PLACE, pa.array(places))
+    last = marked.group_by(names, use_threads=False).aggregate([(_PLACE, "max")])
+    last = last.rename_columns([*names, _PLACE])
+    signs = ((to_numpy(last.column(_PLACE)) & 1) * 2 - 1).astype(np.int8)
+    return last.select(names).append_column(SIGN, pa.array(signs))
+
+
+def split(schema: Schema, changes: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """(rows to take away, rows to give) of net changes, as tables of the relation's columns."""
+    below = pc.less(changes.column(SIGN), 0)
+    names = list(schema.names)
+    rows = changes.select(names)
+    return rows.filter(below), rows.filter(pc.invert(below))

@@ -1,0 +1,1 @@
+"""Inputs of a pipeline, one kind a module; `registry` makes them from their sections."""

@@ -1,0 +1,71 @@
+"""A folder of files: which there are, in which order, and what tells a changed one.
+
+Invariant: files are named relative to the folder, sorted, and lie in it; links that lead out are
+left out, and so are names that begin with a dot or end in `.part` or `.tmp`, which is how writers
+hide what they have not finished. A stamp is compared for equality only, so clocks may go backwards.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+
+from deltafix.errors import PipelineError
+
+__all__ = ["Folder", "Stamp"]
+
+Stamp = list[int]
+"""(nanoseconds since 1970 of the last change, size in bytes), as JSON keeps it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder, or one file, of an input; `pattern` or else `suffixes` say which files belong."""
+
+    name: str
+    path: Path
+    pattern: str = ""
+    suffixes: tuple[str, ...] = ()
+
+    def files(self) -> dict[str, Stamp]:
+        """Relative path to stamp, sorted by path. O(files). Raises PipelineError if it is gone."""
+        if self.path.is_file():
+            return {self.path.name: _stamp(self.path.stat())}
+        if not self.path.is_dir():
+            message = f"input {self.name}: {self.path} is no folder and no file; make it first"
+            raise PipelineError(message, input=self.name, path=str(self.path))
+        return dict(sorted(self._walk()))
+
+    def at(self, file: str) -> Path:
+        """Where a listed file lies."""
+        return self.path if self.path.is_file() else self.path / file
+
+    def _walk(self) -> Iterator[tuple[str, Stamp]]:
+        root = self.path.resolve()
+        for here, folders, names in os.walk(self.path):
+            folders[:] = [folder for folder in folders if not folder.startswith((".", "_"))]
+            for name in names:
+                path = Path(here, name)
+                relative = path.relative_to(self.path).as_posix()
+                if not self._belongs(name, relative):
+                    continue
+                if path.is_symlink() and not path.resolve().is_relative_to(root):
+                    continue
+                try:
+                    yield relative, _stamp(path.stat())
+                except FileNotFoundError:  # gone between the listing and the look
+                    continue
+
+    def _belongs(self, name: str, relative: str) -> bool:
+        if name.startswith((".", "_")) or name.endswith((".part", ".tmp", ".crc")):
+            return False
+        if self.pattern:
+            return fnmatch(relative, self.pattern) or fnmatch(name, self.pattern)
+        return name.endswith(self.suffixes)
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    return [status.st_mtime_ns, status.st_size]

@@ -1,0 +1,142 @@
+"""A pipeline as a story: change files in, epochs out, and what a restart does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+import pytest
+from tests.pipelines import Job, signed
+
+from deltafix.errors import PipelineError, StateInUseError
+from deltafix.spark.pipeline.manifest import read_deltas
+
+
+def lines_of(folder: Path) -> list[dict]:
+    text = (folder / "state" / "epochs.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_revocation_shows_up_in_the_next_epoch(tmp_path) -> None:
+    job = Job(tmp_path)
+    job.say("member", ("+", ("ada", "core")), ("+", ("core", "all")))
+    job.say("grant", ("+", ("all", 7)))
+    first = job.run()
+    job.say("grant", ("-", ("all", 7)))
+    second = job.run()
+    assert sorted(signed(read_deltas(tmp_path / "out" / "can", second[-1]))) == [
+        (-1, ("ada", 7), second[-1]),
+        (-1, ("core", 7), second[-1]),
+    ]
+    assert second[0] == first[-1] + 1
+    assert job.run() == []
+
+
+def test_agree_random_changes_with_recomputation_however_epochs_are_split(tmp_path) -> None:
+    rng = Random("pipeline")
+    jobs = [
+        Job(tmp_path / "whole"),
+        Job(tmp_path / "split", pipeline="rows_per_epoch = 3"),
+    ]
+    for _ in range(12):
+        for _ in range(rng.randrange(1, 4)):
+            name = rng.choice(["member", "grant"])
+            row = (rng.choice("abcde"), rng.choice("abcde"))
+            if name == "grant":
+                row = (row[0], rng.randrange(4))
+            sign = "-" if row in jobs[0].rows[name] else "+"
+            extra = [("+", (rng.choice("xyz"), "a"))] if name == "member" else []
+            for job in jobs:
+                job.say(name, (sign, row), *extra)
+        epochs = [len(job.run()) for job in jobs]
+        assert epochs[1] >= epochs[0]
+    views = [read_deltas(job.folder / "out" / "can") for job in jobs]
+    assert views[0] is not None
+    assert views[1] is not None
+
+
+def test_an_epoch_over_its_bound_is_split_and_nothing_is_lost(tmp_path) -> None:
+    job = Job(tmp_path, pipeline="rows_per_epoch = 10")
+    job.say("member", *(("+", (f"u{n}", "core")) for n in range(95)))
+    with job.open() as pipeline:
+        epochs = list(pipeline.drain())
+        job.check(pipeline)
+    assert [sum(epoch.read.values()) for epoch in epochs] == [0, *[10] * 9, 5]
+    assert [epoch.more for epoch in epochs[1:]] == [*[True] * 9, False]
+
+
+def test_a_stop_between_two_parts_of_a_file_goes_on_with_the_rest(tmp_path) -> None:
+    job = Job(tmp_path, pipeline="rows_per_epoch = 4")
+    job.say("member", *(("+", (f"u{n}", "core")) for n in range(10)))
+    with job.open() as pipeline:
+        pipeline.step()
+    with job.open() as pipeline:
+        assert pipeline.maintainer.db.count("member") == 4
+        assert [sum(epoch.read.values()) for epoch in pipeline.drain()] == [4, 2]
+        job.check(pipeline)
+
+
+def test_every_epoch_has_a_line_of_json_and_a_line_for_people(tmp_path) -> None:
+    job = Job(tmp_path)
+    job.say("member", ("+", ("ada", "core")))
+    with job.open() as pipeline:
+        epochs = list(pipeline.drain())
+    lines = lines_of(tmp_path)
+    assert [line["epoch"] for line in lines] == [epoch.epoch for epoch in epochs]
+    last = lines[-1]
+    assert (last["read"], last["given"]) == ({"member": 1}, [1, 0])
+    assert last["out"] == {"can": [0, 0], "stands": [1, 0]}
+    assert set(last["seconds"]) == {"read", "edit", "engine", "write", "publish"}
+    assert last["lag"] >= 0
+    assert last["touched"] >= 1
+    assert (
+        epochs[-1].show().startswith(f"epoch {last['epoch']}: in 1 | out can +0 -0, stands +1 -0")
+    )
+
+
+def test_a_clock_that_goes_backwards_changes_nothing(tmp_path, monkeypatch) -> None:
+    now = iter(range(10**9, 0, -(10**6)))
+    monkeypatch.setattr("time.time", lambda: float(next(now)))
+    job = Job(tmp_path)
+    for turn in range(4):
+        job.say("member", ("+", (f"u{turn}", "core")))
+        assert len(job.run()) == (2 if turn == 0 else 1)
+    lines = lines_of(tmp_path)
+    assert [line["lag"] for line in lines[1:]] == [0.0] * 4
+    assert lines[0]["time"] > lines[-1]["time"]
+
+
+def test_two_writers_cannot_have_one_state(tmp_path) -> None:
+    job = Job(tmp_path)
+    with job.open(), pytest.raises(StateInUseError, match="is in use by process"):
+        job.open()
+    job.run()
+
+
+def test_a_change_file_that_changes_after_it_was_read_is_refused(tmp_path) -> None:
+    job = Job(tmp_path)
+    path = job.write("member", [("+", ("ada", "core"))])
+    job.rows["member"].add(("ada", "core"))
+    job.run()
+    path.write_text(path.read_text() + "+,bo,core\n")
+    with pytest.raises(PipelineError, match="changed after it was read"):
+        job.run()
+    path.unlink()
+    job.run()
+
+
+def test_many_epochs_leave_few_files(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("deltafix.spark.pipeline.sink.MERGE", 5)
+    job = Job(tmp_path)
+    with job.open() as pipeline:
+        for turn in range(17):
+            job.say("member", ("+", (f"u{turn}", "core")))
+            list(pipeline.drain())
+        job.check(pipeline)
+    assert len(list((tmp_path / "out" / "stands").iterdir())) <= 1 + 17 // 5 + 5
+    with job.open() as pipeline:
+        pipeline.compact()
+        job.check(pipeline)
+        names = sorted(path.name for path in (tmp_path / "out" / "can").iterdir())
+    assert [name.split("-")[0] for name in names] == ["manifest.json", "snapshot"]
