@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deltafix.changes.exact import divide, extend, same_total, total_value
 from deltafix.errors import MissingRowError
 from deltafix.reactive.bag import Bag
 from deltafix.reactive.changes import State
-from deltafix.changes.exact import divide, extend, same_total, total_value
 from deltafix.reactive.ordered import Ordered
 
 
