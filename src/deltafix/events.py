@@ -1,6 +1,6 @@
 """What a run did, as data: one report per epoch, for tests, logs and people.
 
-Invariant: a report is made of counters the kernel kept anyway; nothing is timed inside a stratum.
+Invariant: a report is made of counters the kernel kept anyway; strata are timed on demand only.
 Tests assert these figures, so that lost incrementality fails a test and not only a benchmark.
 """
 
@@ -31,6 +31,7 @@ class EpochReport:
         strata_skipped: strata that were not visited.
         seconds: wall clock from the first edit's commit to the end.
         rules: derivations per rule number of the program, where any.
+        strata: seconds by stratum, named by its relations; only where they were asked for.
     """
 
     epoch: int
@@ -46,6 +47,7 @@ class EpochReport:
     strata_skipped: int = 0
     seconds: float = 0.0
     rules: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
+    strata: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def touched(self) -> int:

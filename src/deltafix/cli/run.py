@@ -80,7 +80,12 @@ def run(
     clock.lap("reading")
     announce_kernel(quiet=quiet)
     with deltafix.connect(
-        program, strategy=strategy, max_rows=max_rows, max_rounds=max_rounds, timeout=timeout
+        program,
+        strategy=strategy,
+        max_rows=max_rows,
+        max_rounds=max_rounds,
+        timeout=timeout,
+        profile=profile,
     ) as db:
         clock.lap("opening")
         with progress("evaluating", quiet=quiet), db.transaction() as tx:
@@ -136,7 +141,9 @@ def _report(epoch: EpochReport, clock: _Clock) -> None:
     lines = [f"{stage:<16}{seconds:>14.3f} s" for stage, seconds in clock.seconds.items()]
     for field in fields(epoch):
         value = getattr(epoch, field.name)
-        if field.name == "rules":
+        if field.name == "strata":
+            lines.extend(f"stratum {name:<24}{taken:>14.6f} s" for name, taken in value.items())
+        elif field.name == "rules":
             lines.extend(f"rule {number:<11}{count:>14}" for number, count in value.items())
         else:
             shown = f"{value:>14.6f} s" if isinstance(value, float) else f"{value:>14}"

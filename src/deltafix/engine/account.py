@@ -14,19 +14,27 @@ __all__ = ["memory"]
 
 
 def memory(arena: Arena, linked: Linked) -> dict[str, dict[str, int]]:
-    """Bytes per relation: `rows`, `key`, `indexes` (with their buckets), and their `total`.
+    """Bytes per relation: `rows`, `key`, each index (with its buckets), and their `total`.
 
+    An index is named `index [0, 2]` by its columns, counted from 0.
     Under `<arena>`: bytes of blocks `taken` (untouched pages of them cost nothing) and `reserved`.
     """
     found = {}
     for name, number in linked.ids.items():
         rows = relation_cell(arena, number, at.R_N) * relation_cell(arena, number, at.R_STRIDE) * 4
         key = relation_cell(arena, number, at.R_PKCAP) * 8
-        indexes = 0
         first = relation_cell(arena, number, at.R_IDX)
-        for index in range(first, first + relation_cell(arena, number, at.R_NIDX)):
-            indexes += _index_bytes(arena, index)
-        found[name] = {"rows": rows, "key": key, "indexes": indexes, "total": rows + key + indexes}
+        indexes = {
+            f"index {list(columns)}": _index_bytes(arena, first + place)
+            for place, columns in enumerate(linked.plan.indexes[name])
+        }
+        total = rows + key + sum(indexes.values())
+        found[name] = {"rows": rows, "key": key, **indexes, "total": total}
+    for place, memo in enumerate(linked.memos):
+        number = len(linked.ids) + place
+        rows = relation_cell(arena, number, at.R_N) * relation_cell(arena, number, at.R_STRIDE) * 4
+        key = relation_cell(arena, number, at.R_PKCAP) * 8
+        found[f"{memo.functor}()"] = {"rows": rows, "key": key, "total": rows + key}
     cells = arena.cells
     found["<arena>"] = {
         "taken": int(cells[at.BUMP]) * 4,

@@ -27,7 +27,7 @@ from deltafix.engine.functors import Functors
 from deltafix.engine.link import Linked, link
 from deltafix.engine.outside import Users, outside_strata
 from deltafix.engine.query import select
-from deltafix.engine.run import STRATEGIES, Budget, run_epoch, set_budget
+from deltafix.engine.run import STRATEGIES, Budget, Run, set_budget
 from deltafix.engine.state.disk import FSYNC
 from deltafix.engine.store import codes_where, relation_cell
 from deltafix.engine.transaction import Transaction
@@ -63,6 +63,7 @@ def connect(
     timeout: float | None = None,
     functors: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
     reducers: Mapping[str, UserReducer] = MappingProxyType({}),
+    profile: bool = False,
 ) -> Database:
     """Open a database for a program.
 
@@ -81,6 +82,7 @@ def connect(
         functors: the Python function behind each `@name` of the program: same arguments, same
             value, no side effects; None means that there is no value, and nothing is derived.
         reducers: the reducer behind each user aggregate of the program.
+        profile: take the seconds of every stratum (`db.last_epoch.strata`); 1 µs a stratum.
 
     Raises:
         ProgramError: the program is not valid; carries every diagnostic.
@@ -98,16 +100,20 @@ def connect(
     budget = Budget(max_rows, max_rounds, timeout)
     users = Users(functors, reducers)
     if str(path) == ":memory:":
-        return Database(program, strategy=strategy, budget=budget, users=users)
+        return Database(program, strategy=strategy, budget=budget, users=users, profile=profile)
     from deltafix.engine.state.durable import DurableDatabase  # noqa: PLC0415  pyarrow is slow
 
-    return DurableDatabase(program, path, fsync, strategy=strategy, budget=budget, users=users)
+    return DurableDatabase(
+        program, path, fsync, strategy=strategy, budget=budget, users=users, profile=profile
+    )
 
 
 class Database:
     """Made by `connect`. A context manager; closing twice is fine."""
 
-    def __init__(self, program: Program, *, strategy: str, budget: Budget, users: Users) -> None:
+    def __init__(
+        self, program: Program, *, strategy: str, budget: Budget, users: Users, profile: bool
+    ) -> None:
         if strategy not in STRATEGIES and strategy != "auto":
             hint = suggest(strategy, [*STRATEGIES, "auto"])
             known = ", ".join([*STRATEGIES, "auto"])
@@ -121,8 +127,11 @@ class Database:
         self._codes = Codes(self._arena, ordered=is_ordered(clauses))
         self._linked: Linked = link(self.plan, self._arena, self._codes)
         self._users = users
+        self._profile = profile
         self._functors = Functors(self._arena, self._linked, self._codes, users.functors)
         self._strata = outside_strata(self._arena, self._linked, self._codes, users)
+        self._run = Run(self._arena, self._linked.program, self._functors.reply, self._strata.run)
+        self._arena.cells[at.BY_STRATUM] = int(profile)
         self.schemas: Mapping[str, Schema] = MappingProxyType(
             {
                 declared.name: Schema.of(
@@ -203,11 +212,18 @@ class Database:
     def select(self, relation: str, pattern: Iterable[Value | None]) -> list[Row]:
         """Rows whose columns equal the given values (None: any), sorted.
 
-        O(1) for a whole row, else one vectorised pass over the relation.
+        O(1) for a whole row; O(rows found) where the rules index the given columns; else, and
+        while another thread writes, one vectorised pass over the relation.
         """
         schema = self._schema(relation)
-        with self._gate:
-            codes = select(self._arena, self._linked, self._codes, schema, tuple(pattern))
+        wanted = tuple(pattern)
+        alone = self._writer.acquire(blocking=False)
+        try:
+            with self._gate:
+                codes = select(self._arena, self._linked, self._codes, schema, wanted, alone=alone)
+        finally:
+            if alone:
+                self._writer.release()
         return sorted(self._codes.rows(schema, codes))
 
     def contains(self, relation: str, row: Row) -> bool:
@@ -221,6 +237,7 @@ class Database:
         start = int(cells[at.RULE_COUNTS])
         counts = cells[start : start + self._linked.rule_counts].tolist()
         strata = int(cells[at.C_STRATA])
+        stages = self.plan.stages
         return EpochReport(
             epoch=self.epoch,
             derivations=int(cells[at.C_DERIVATIONS]),
@@ -235,10 +252,13 @@ class Database:
             strata_skipped=len(self.plan.stages) - strata,
             seconds=self._seconds,
             rules=MappingProxyType({n: count for n, count in enumerate(counts) if count}),
+            strata=MappingProxyType(
+                {", ".join(stages[n].relations): taken for n, taken in self._run.strata.items()}
+            ),
         )
 
     def memory(self) -> dict[str, dict[str, int]]:
-        """Bytes by relation: `rows`, `key` table, `indexes`, their `total`; and the `arena`'s.
+        """Bytes by relation: `rows`, `key` table, every index, their `total`; and the `arena`'s.
 
         The arena's `taken` bytes are blocks handed out, `reserved` the addresses it may use.
         """
@@ -317,7 +337,7 @@ class Database:
         cells = arena.cells
         if self.strategy == "auto":
             cells[at.STRATEGY] = self._schedule()
-        run_epoch(arena, self._linked.program, self.budget, self._functors.reply, self._strata.run)
+        self._run.epoch(self.budget)
         if self._before_commit is not None:
             self._before_commit()
         with self._gate:

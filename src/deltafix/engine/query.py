@@ -1,7 +1,7 @@
 """Point and pattern reads of a committed relation.
 
-Invariant: reads never use the kernel's scratch words, so they may run beside a writer. Indexes
-are not read, because a writer moves their buckets. Results are codes.
+Invariant: beside a writer reads never use the kernel's scratch words nor its indexes, because a
+writer moves their buckets: then a pattern is a scan. Results are codes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 
 from deltafix.engine.codes import Codes
 from deltafix.engine.link import Linked
-from deltafix.engine.store import codes_where
+from deltafix.engine.store import codes_where, rows_of_group
 from deltafix.errors import FactError
 from deltafix.facts.schema import Schema, Value
 from deltafix.kernel import layout as at
@@ -21,9 +21,18 @@ __all__ = ["select"]
 
 
 def select(
-    arena: Arena, linked: Linked, codes: Codes, schema: Schema, pattern: tuple[Value | None, ...]
+    arena: Arena,
+    linked: Linked,
+    codes: Codes,
+    schema: Schema,
+    pattern: tuple[Value | None, ...],
+    *,
+    alone: bool,
 ) -> Words:
-    """Codes (n, arity) of the committed rows that fit the pattern (None: any value)."""
+    """Codes (n, arity) of the committed rows that fit the pattern (None: any value).
+
+    `alone`: no other thread writes, so indexes may be read.
+    """
     if len(pattern) != schema.arity:
         message = f"{schema.show()} has {schema.arity} column(s), but {len(pattern)} were asked for"
         raise FactError(message, relation=schema.relation, value=pattern)
@@ -41,7 +50,13 @@ def select(
         key = np.array(list(wanted.values()), dtype=np.int32)
         found = lookup(arena.words, arena.cells, key, number, 0, at.WAS)
         return key.reshape(1, schema.arity)[: 1 if found >= 0 else 0]
-    table = codes_where(arena, number, at.WAS)
+    usable = [c for c in linked.plan.indexes[schema.relation] if set(c) <= wanted.keys()]
+    if alone and usable:
+        index = max(usable, key=len)
+        values = tuple(wanted[column] for column in index)
+        table = rows_of_group(arena, linked, schema.relation, index, values, mask=at.WAS)
+    else:
+        table = codes_where(arena, number, at.WAS)
     for column, code in wanted.items():
         table = table[table[:, column] == code]
     return table

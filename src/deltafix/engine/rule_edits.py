@@ -31,7 +31,7 @@ __all__ = ["Replaced", "changed_program", "read_rules", "replace_program"]
 
 _PARTS = (
     "program", "plan", "schemas", "_arena", "_codes", "_linked", "_width", "_types", "_by_number",
-    "_functors", "_strata",
+    "_functors", "_strata", "_run",
 )  # fmt: skip
 
 
@@ -88,7 +88,9 @@ def replace_program(db: Database, program: Program) -> Replaced:
     """
     from deltafix.engine.database import Database as Fresh  # noqa: PLC0415  it uses this module
 
-    fresh = Fresh(program, strategy=db.strategy, budget=db.budget, users=db._users)
+    fresh = Fresh(
+        program, strategy=db.strategy, budget=db.budget, users=db._users, profile=db._profile
+    )
     with fresh.transaction() as tx:
         for name, rows in _given(db).items():
             tx.insert(name, rows)

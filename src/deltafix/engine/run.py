@@ -16,7 +16,7 @@ from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.kernel.maintain import maintain
 
-__all__ = ["SLICE", "STRATEGIES", "Budget", "run_epoch", "set_budget"]
+__all__ = ["SLICE", "STRATEGIES", "Budget", "Run", "set_budget"]
 
 SLICE = 1_000_000
 """Rows and derivations between two looks at the clock: about a tenth of a second."""
@@ -51,30 +51,65 @@ def set_budget(arena: Arena, budget: Budget) -> None:
     arena.cells[at.S_STRATUM] = -1
 
 
-def run_epoch(
-    arena: Arena, program: Words, budget: Budget, reply: Callable[[], None], run: Callable[[], None]
-) -> None:
-    """Run `maintain` to the end; `reply` and `run` do what it stops for (ASK, OUTSIDE).
+class Run:
+    """One epoch of the kernel, from `maintain` to its end.
 
-    Raises BudgetError, CancelledError, LimitError, MemoryError, and what user functions lead to.
+    `reply` and `compute` do what it stops for: ASK a functor's value, OUTSIDE for a stratum.
+    `strata` collects seconds by number of stratum where `BY_STRATUM` is set.
     """
-    outcome = maintain(arena.words, arena.cells, program)
-    if outcome == at.DONE:
-        return
-    began = time.monotonic()
-    while outcome in _ON:
-        if outcome == at.ASK:
-            reply()
-        elif budget.timeout is not None and time.monotonic() - began > budget.timeout:
-            message = f"the epoch took longer than timeout={budget.timeout} s; rolled back"
-            raise BudgetError(message)
-        elif outcome == at.OUTSIDE:
-            run()
-        else:
-            arena.cells[at.QUOTA] += SLICE
-        outcome = maintain(arena.words, arena.cells, program)
-    if outcome == at.STOPPED:
-        _raise(int(arena.cells[at.ERROR]), budget)
+
+    __slots__ = ("_arena", "_compute", "_program", "_reply", "strata")
+
+    def __init__(
+        self,
+        arena: Arena,
+        program: Words,
+        reply: Callable[[], None],
+        compute: Callable[[], None],
+    ) -> None:
+        self._arena = arena
+        self._program = program
+        self._reply = reply
+        self._compute = compute
+        self.strata: dict[int, float] = {}
+
+    def epoch(self, budget: Budget) -> None:
+        """Run an epoch to its end.
+
+        Raises BudgetError, CancelledError, LimitError, MemoryError, and what user functions raise.
+        """
+        words, cells, program = self._arena.words, self._arena.cells, self._program
+        clocked = cells[at.BY_STRATUM] != 0
+        began = time.perf_counter() if clocked else 0.0
+        outcome = maintain(words, cells, program)
+        if outcome == at.DONE:
+            return
+        began = began or time.perf_counter()
+        last = began
+        self.strata.clear()
+        while outcome in _ON:
+            if clocked:
+                last = self._clock(last)
+            if outcome == at.ASK:
+                self._reply()
+            elif budget.timeout is not None and time.perf_counter() - began > budget.timeout:
+                message = f"the epoch took longer than timeout={budget.timeout} s; rolled back"
+                raise BudgetError(message)
+            elif outcome == at.OUTSIDE:
+                self._compute()
+            elif cells[at.C_PROBED] + cells[at.C_DERIVATIONS] > cells[at.QUOTA]:
+                cells[at.QUOTA] += SLICE
+            outcome = maintain(words, cells, program)
+        if outcome == at.STOPPED:
+            _raise(int(cells[at.ERROR]), budget)
+
+    def _clock(self, last: float) -> float:
+        """Add the time since `last` to the stratum that the run is in, or has just left."""
+        now = time.perf_counter()
+        cells = self._arena.cells
+        stratum = int(cells[at.S_STRATUM]) - (cells[at.S_PHASE] == -1)
+        self.strata[stratum] = self.strata.get(stratum, 0.0) + now - last
+        return now
 
 
 def _raise(error: int, budget: Budget) -> None:

@@ -62,15 +62,20 @@ def _changed_rows(arena: Arena, relation: int) -> Cells:
 
 
 def rows_of_group(
-    arena: Arena, linked: Linked, relation: str, columns: tuple[int, ...], key: tuple[int, ...]
+    arena: Arena,
+    linked: Linked,
+    relation: str,
+    columns: tuple[int, ...],
+    key: tuple[int, ...],
+    *,
+    mask: int,
 ) -> Words:
-    """The codes (n, arity) of the rows that hold in the working state and have these codes.
+    """The codes (n, arity) of the rows whose flags include `mask` and that have these codes.
 
-    O(rows of the group) through the relation's index on exactly `columns`; without columns, all.
+    O(rows of the group) through the relation's index on exactly `columns`. For the thread that
+    has the writer's lock: a writer moves buckets.
     """
     number = linked.ids[relation]
-    if not columns:
-        return codes_where(arena, number, at.NOW)
     place = linked.plan.indexes[relation].index(columns)
     words, cells = arena.words, arena.cells
     words[at.KEY2 : at.KEY2 + len(key)] = key
@@ -85,7 +90,7 @@ def rows_of_group(
         rows = words[start : start + count] if size else np.array([ref], dtype=np.int32)
     records = _records(arena, number)[rows]
     arity = relation_cell(arena, number, at.R_ARITY)
-    return records[(records[:, 0] & at.NOW) != 0, at.COLS : at.COLS + arity]
+    return records[(records[:, 0] & mask) == mask, at.COLS : at.COLS + arity]
 
 
 def changes_of(arena: Arena, width: int) -> Changed:

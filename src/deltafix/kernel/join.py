@@ -23,6 +23,7 @@ from deltafix.kernel.layout import (
     BEST_COUNT,
     BY_INDEX,
     BY_KEY,
+    C_DERIVATIONS,
     C_PROBED,
     CANCEL,
     CHECK_ABSENT,
@@ -57,6 +58,7 @@ from deltafix.kernel.layout import (
     P_NODE,
     P_RANK,
     PAUSED,
+    QUOTA,
     R_ARITY,
     R_N,
     R_PK,
@@ -325,13 +327,22 @@ def _emit(A, L, P, v, m, mode):
         flush(A, L, head, np.int64(P[v + V_RULE]), mode)
 
 
+@kernel("v:Liii")
+def _pause(L, node, level, m):
+    """Stop at a binding: the next `run_variant` goes on with the checks of `node`."""
+    L[PAUSED] = 1
+    L[P_NODE] = node
+    L[P_LEVEL] = level
+    L[P_RANK] = m
+
+
 @kernel("v:ALPiii")
 def run_variant(A, L, P, v, row, mode):
     """Evaluate variant `v` for its trigger row (ignored where the variant has none).
 
-    Stops early when `ERROR` is set, and when a functor's value must be asked for (`PAUSED`: the
-    next call goes on at that binding, with its checks once more). Cost: O(rows of the literals
-    chosen); asserted through C_PROBED and C_DERIVATIONS.
+    Stops early when `ERROR` is set, when a functor's value must be asked for, and when the quota
+    is used up (`PAUSED`: the next call goes on at that binding, with its checks once more).
+    Cost: O(rows of the literals chosen); asserted through C_PROBED and C_DERIVATIONS.
     """
     m = np.int64(-1)
     r = np.int64(P[v + V_TRIGGER])
@@ -358,10 +369,7 @@ def run_variant(A, L, P, v, row, mode):
             if fits != 1:
                 break
         if fits < 0:
-            L[PAUSED] = 1
-            L[P_RANK] = m
-            L[P_LEVEL] = level
-            L[P_NODE] = node
+            _pause(L, node, level, m)
             return
         if fits:
             if P[node + 2] == 0:
@@ -382,6 +390,10 @@ def run_variant(A, L, P, v, row, mode):
             if L[ERROR] == 0:
                 L[ERROR] = ERR_CANCEL
             L[EMITTED] = 0
+            return
+        if L[C_PROBED] + L[C_DERIVATIONS] > L[QUOTA]:
+            L[ASKED] = -1
+            _pause(L, node, level, m)
             return
     if mode != MODE_QUERY and L[EMITTED] > 0:
         flush(A, L, np.int64(P[v + V_HEAD]), np.int64(P[v + V_RULE]), mode)

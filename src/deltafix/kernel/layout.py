@@ -96,12 +96,13 @@ T_THEN = 124
 T_REL = 125  # the wave's fact and the rank it was taken up at
 T_RANK = 126
 T_SUPPORT = 127  # support at the new rank of a fact that moves
-# a join paused at a functor that Python computes (its arguments stand in KEY)
+# a join paused at a functor that Python computes (its arguments stand in KEY), or in between
 PAUSED = 128  # 1: `run_variant` goes on where it stopped
 P_NODE = 129
 P_LEVEL = 130
 P_RANK = 131
-ASKED = 132  # the memo that lacks the arguments
+ASKED = 132  # the memo that lacks the arguments, -1: the quota is used up
+BY_STRATUM = 133  # 1: a run goes back to its caller after each stratum, who looks at the clock
 HEADER_CELLS = 512
 
 # scratch words right behind the header

@@ -27,6 +27,8 @@ from deltafix.kernel.jit import kernel
 from deltafix.kernel.join import run_variant
 from deltafix.kernel.layout import (
     ASK,
+    ASKED,
+    BY_STRATUM,
     C_ABANDONED,
     C_DERIVATIONS,
     C_PROBED,
@@ -460,6 +462,8 @@ def _advance(A, L, P):
         finish_stratum(A, L, P, t)
         L[S_PHASE] = -1
         L[S_STRATUM] += 1
+        if L[BY_STRATUM]:
+            return np.int64(YIELD)
     return np.int64(DONE)
 
 
@@ -489,10 +493,10 @@ def maintain(A, L, P):
             L[T_NEXT] += 1
             L[T_LEFT] -= 1
             run_variant(A, L, P, v, L[T_ROW], L[T_MODE])
-            if L[PAUSED]:  # the same variant again, once its functor's value is known
+            if L[PAUSED]:  # the same variant again, when the caller comes back
                 L[T_NEXT] -= 1
                 L[T_LEFT] += 1
-                return np.int64(ASK)
+                return np.int64(ASK) if L[ASKED] >= 0 else np.int64(YIELD)
         outcome = _advance(A, L, P)
         if outcome != GO:
             return outcome

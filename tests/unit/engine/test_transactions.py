@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import deltafix
+from deltafix.engine import query
 from deltafix.errors import (
     BudgetError,
     CancelledError,
@@ -242,3 +243,99 @@ def test_compacting_an_emptied_database_gives_its_memory_back() -> None:
             tx.insert("edge", edges)
         assert db.rows("path") == paths
         db.check_invariants()
+
+
+PRODUCT = """
+.decl a(x: number)
+.input a
+.decl triple(x: number)
+triple(x) :- a(x), a(y), a(z), x + y + z = -1.
+"""
+
+
+def test_a_timeout_stops_within_one_huge_join() -> None:
+    # One row joins with 9,000,000 pairs: the run must come back in the middle of it.
+    with deltafix.connect(PRODUCT) as db, db.transaction() as tx:
+        tx.insert("a", [(n,) for n in range(3)])
+    with deltafix.connect(PRODUCT, timeout=0.001) as db:
+        with pytest.raises(BudgetError, match="timeout"), db.transaction() as tx:
+            tx.insert("a", [(n,) for n in range(3000)])
+        assert db.count("a") == 0
+        db.check_invariants()
+
+
+def test_a_join_goes_on_where_its_quota_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = """
+    .decl a(x: number)
+    .input a
+    .decl sum(x: number)
+    sum(x + y) :- a(x), a(y).
+    """
+    rows = [(n * n,) for n in range(12)]
+    monkeypatch.setattr("deltafix.engine.run.SLICE", 5)
+    with deltafix.connect(program) as db:
+        with db.transaction() as tx:
+            tx.insert("a", rows)
+        assert set(db.rows("sum")) == {(x + y,) for (x,) in rows for (y,) in rows}
+        with db.transaction() as tx:
+            tx.delete("a", rows[3:9])
+        left = rows[:3] + rows[9:]
+        assert set(db.rows("sum")) == {(x + y,) for (x,) in left for (y,) in left}
+        db.check_invariants()
+
+
+def test_a_profile_names_the_seconds_of_each_stratum() -> None:
+    with deltafix.connect(NUMBERS, profile=True) as db:
+        with db.transaction() as tx:
+            tx.insert("edge", [(1, 2), (2, 3)])
+        epoch = db.last_epoch
+        assert set(epoch.strata) <= {", ".join(s.relations) for s in db.plan.stages}
+        assert epoch.strata
+        assert 0 < sum(epoch.strata.values()) <= epoch.seconds
+
+
+def test_a_pattern_is_read_through_an_index_unless_a_writer_is_at_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scans: list[int] = []
+    plain = query.codes_where
+
+    def counted(*arguments: int) -> object:
+        scans.append(1)
+        return plain(*arguments)
+
+    monkeypatch.setattr(query, "codes_where", counted)
+    with deltafix.connect(NUMBERS) as db:
+        with db.transaction() as tx:
+            tx.insert("edge", [(n, n + 1) for n in range(40)])
+        expected = [(7, n) for n in range(8, 41)]
+        indexed = db.plan.indexes["path"][0][0]
+        pattern = [None, None]
+        pattern[indexed] = 7
+        wanted = expected if indexed == 0 else [(n, 7) for n in range(7)]
+        assert db.select("path", pattern) == wanted
+        assert not scans
+        with db.transaction() as tx:
+            tx.delete("edge", [(7, 8)])
+            done = []
+            reader = threading.Thread(target=lambda: done.append(db.select("path", pattern)))
+            reader.start()
+            reader.join()
+        assert done == [wanted]
+        assert scans == [1]
+
+
+def test_memory_is_told_by_index() -> None:
+    program = """
+    .decl e(x: number, y: number)
+    .input e
+    .decl two(x: number, z: number)
+    two(x, z) :- e(x, y), e(y, z).
+    """
+    with deltafix.connect(program) as db:
+        with db.transaction() as tx:
+            tx.insert("e", [(n, n + 1) for n in range(1000)])
+        parts = dict(db.memory()["e"])
+        total = parts.pop("total")
+        assert {"index [0]", "index [1]"} <= parts.keys()
+        assert total == sum(parts.values())

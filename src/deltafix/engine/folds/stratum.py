@@ -16,9 +16,10 @@ from deltafix.engine.folds.totals import Totals
 from deltafix.engine.folds.users import UserFold, UserReducer
 from deltafix.engine.link import Linked
 from deltafix.engine.stages import Changed
-from deltafix.engine.store import rows_of_group
+from deltafix.engine.store import codes_where, rows_of_group
 from deltafix.errors import FunctorError
 from deltafix.facts.schema import BaseType, Value
+from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.plan.clause import Fold
 
@@ -52,7 +53,9 @@ class FoldStratum:
         kind = self._result if fold.value is None else source[fold.value]
 
         def look(key: Key) -> Words:
-            return rows_of_group(arena, linked, fold.source, fold.group, key)
+            if not key:
+                return codes_where(arena, linked.ids[fold.source], at.NOW)
+            return rows_of_group(arena, linked, fold.source, fold.group, key, mask=at.NOW)
 
         self._kind: _Kind
         if fold.op in ("count", "sum", "mean"):

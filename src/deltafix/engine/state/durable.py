@@ -70,10 +70,11 @@ class DurableDatabase(Database):
         strategy: str,
         budget: Budget,
         users: Users,
+        profile: bool,
     ) -> None:
         self._path = Path(path)
         self._fsync = fsync
-        super().__init__(program, strategy=strategy, budget=budget, users=users)
+        super().__init__(program, strategy=strategy, budget=budget, users=users, profile=profile)
 
     def transaction(self, *, missing: str = "error") -> DurableTransaction:
         """Begin a transaction, which can set marks and hear of its Delta before it commits."""
