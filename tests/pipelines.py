@@ -71,7 +71,8 @@ class Job:
         lines = [f"sign,{names}"]
         lines += [",".join([sign, *map(str, row)]) for sign, row in changes]
         path = self.folder / "in" / relation / f"{self.files:05d}.csv"
-        path.write_text("\n".join(lines) + "\n")
+        if not path.exists():  # the job may have been copied with what it was told
+            path.write_text("\n".join(lines) + "\n")
         return path
 
     def say(self, relation: str, *changes: tuple[str, Row]) -> None:

@@ -1,0 +1,295 @@
+"""What can happen to a pipeline: it is killed at any step, the disk is full, a batch comes again.
+
+One job runs everywhere: change files of two inputs, bad rows among them, more rows than an epoch
+takes, a compaction in the middle. Invariant asserted after every fault, by `Job.check`: the state
+is recomputation from what the files say, and the outputs' deltas, applied in order, are the views.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+from tests.pipelines import Job
+
+from deltafix.engine.state import disk
+from deltafix.errors import DeltafixError, SinkError, StateError
+from deltafix.kernel.jit import JIT_DISABLED
+
+KILLS = 3 if JIT_DISABLED else 240 if "DELTAFIX_EXAMPLES" in os.environ else 30
+PIPELINE = 'rows_per_epoch = 6\nbad_rows = "quarantine"'
+
+
+def prepare(folder: Path) -> Job:
+    """The job, with everything it will ever be told."""
+    job = Job(folder, pipeline=PIPELINE)
+    rng = Random("pipeline faults")
+    for _ in range(5):
+        changes = []
+        for _ in range(rng.randrange(2, 6)):
+            row = (rng.choice("abcd"), rng.choice("abcd"))
+            held = job.rows["member"] | {one for _, one in changes}
+            changes.append(("-" if row in held and rng.random() < 0.5 else "+", row))
+        job.say("member", *[(s, r) for n, (s, r) in enumerate(changes) if r not in
+                            {one for _, one in changes[:n]}])  # fmt: skip
+        job.say("grant", *(("+", (rng.choice("abcd"), rng.randrange(9))) for _ in range(2)))
+    job.write("grant", [("-", ("nobody", 1)), ("?", ("a", 1)), ("+", ("a", "x"))])
+    return job
+
+
+def run(job: Job) -> None:
+    """Everything there is to do, with a compaction on the way."""
+    with job.open() as pipeline:
+        for epoch in pipeline.drain():
+            if epoch.epoch == 3:
+                pipeline.compact()
+
+
+class Killer:
+    """Stands for `os` in `disk`: the process is killed at the step of number `at`.
+
+    `die`: before it. `tear`: in the middle of a write. `late`: behind it.
+    """
+
+    STEPS = ("pwrite", "fsync", "replace", "ftruncate")
+
+    def __init__(self, at: int, mode: str) -> None:
+        self.at = at
+        self.mode = mode
+        self.seen: list[str] = []
+
+    def __getattr__(self, name: str):
+        real = getattr(os, name)
+        return self.step(name, real) if name in self.STEPS else real
+
+    def step(self, name: str, real):
+        def stepped(*args):
+            number = len(self.seen)
+            self.seen.append(name)
+            if number != self.at:
+                return real(*args)
+            if self.mode == "tear" and name == "pwrite":
+                real(args[0], bytes(args[1])[: len(args[1]) // 2], args[2])
+            if self.mode == "late":
+                real(*args)
+            os.kill(os.getpid(), signal.SIGKILL)
+            raise AssertionError("unreachable")
+
+        return stepped
+
+
+RUNNER = """
+import os, sys
+from pathlib import Path
+from tests.faults import test_pipeline_faults as script
+from deltafix.engine.state import disk
+from tests.pipelines import Job
+for line in sys.stdin:
+    folder, at, mode = line.split()
+    child = os.fork()
+    if child == 0:
+        disk.os = script.Killer(int(at), mode)
+        script.run(Job(Path(folder), pipeline=script.PIPELINE))
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    print(os.WTERMSIG(status) if os.WIFSIGNALED(status) else -os.WEXITSTATUS(status), flush=True)
+"""
+
+
+@pytest.fixture
+def runner() -> Iterator[subprocess.Popen[str]]:
+    """A process that has the engine loaded and forks a run to be killed for every line."""
+    root = Path(__file__).resolve().parent.parent.parent
+    with subprocess.Popen(
+        [sys.executable, "-c", RUNNER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=root,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(root / "src"), str(root), str(root / "tests")]),
+        },
+    ) as process:
+        yield process
+        process.stdin.close()
+        process.wait()
+
+
+def killed(runner: subprocess.Popen[str], folder: Path, at: int, mode: str) -> bool:
+    """Run with a kill at a step; whether it came to that."""
+    runner.stdin.write(f"{folder} {at} {mode}\n")
+    runner.stdin.flush()
+    ended = int(runner.stdout.readline())
+    assert ended in (signal.SIGKILL, 0), ended
+    return ended == signal.SIGKILL
+
+
+def steps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    job = prepare(folder)
+    with monkeypatch.context() as patch:
+        counter = Killer(-1, "die")
+        patch.setattr(disk, "os", counter)
+        run(job)
+    return counter.seen
+
+
+def finish(job: Job) -> None:
+    """Run to the end, then check everything, the quarantine too."""
+    run(job)
+    with job.open() as pipeline:
+        assert list(pipeline.drain()) == []
+        job.check(pipeline)
+        assert pipeline.maintainer.quarantine.counts() == {"grant": 3}
+
+
+@pytest.fixture
+def memory(tmp_path) -> Iterator[Path]:
+    """A folder in memory where there is one: what a kill leaves does not wait for the disk."""
+    shared = Path("/dev/shm")  # noqa: S108
+    if not os.access(shared, os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir=shared) as folder:
+        yield Path(folder)
+
+
+def test_agree_after_a_kill_at_any_step_of_an_epoch(memory, runner, monkeypatch) -> None:
+    seen = steps(memory / "count", monkeypatch)
+    assert {"pwrite", "fsync", "replace"} <= set(seen)
+    assert len(seen) > 100
+    rng = Random("kills")
+    origin = prepare(memory / "origin").folder
+    for number in range(KILLS):
+        # Spread over all steps and modes; and every other time recovery is killed as well.
+        at = (number * len(seen)) // KILLS + rng.randrange(max(1, len(seen) // KILLS))
+        mode = rng.choice(["die", "tear", "late"])
+        folder = memory / f"{number}"
+        shutil.copytree(origin, folder)
+        assert killed(runner, folder, at, mode), (at, len(seen))
+        if number % 2:
+            killed(runner, folder, rng.randrange(25), rng.choice(["die", "tear", "late"]))
+        job = prepare(folder)
+        finish(job)
+        shutil.rmtree(folder)
+
+
+class Full:
+    """Stands for `os` in `disk`: from step `at` on nothing can be written until there is room."""
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+        self.seen = 0
+        self.room = False
+
+    def __getattr__(self, name: str):
+        real = getattr(os, name)
+        if name not in ("pwrite", "fsync"):
+            return real
+
+        def stepped(*args):
+            self.seen += 1
+            if self.seen > self.at and not self.room:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return real(*args)
+
+        return stepped
+
+
+def test_a_full_disk_fails_the_epoch_cleanly_and_it_succeeds_when_there_is_room(
+    memory, monkeypatch
+) -> None:
+    origin = prepare(memory / "origin").folder
+    for at in range(14, 60, 15 if JIT_DISABLED else 2):
+        folder = memory / f"{at}"
+        shutil.copytree(origin, folder)
+        job = prepare(folder)
+        full = Full(at)
+        with monkeypatch.context() as patch:
+            patch.setattr(disk, "os", full)
+            with pytest.raises(DeltafixError, match="No space left"):  # noqa: SIM117
+                with job.open() as pipeline:
+                    list(pipeline.drain())
+            full.room = True
+            # The very same pipeline goes on where that is possible, else a new one.
+            with job.open() as pipeline:
+                list(pipeline.drain())
+        finish(job)
+
+
+def test_an_open_pipeline_goes_on_when_there_is_room_again(tmp_path, monkeypatch) -> None:
+    job = prepare(tmp_path / "job")
+    with job.open() as pipeline:
+        pipeline.step()
+        before = pipeline.maintainer.epoch
+        for at in range(8):
+            full = Full(at)
+            with monkeypatch.context() as patch:
+                patch.setattr(disk, "os", full)
+                with pytest.raises((SinkError, StateError), match="No space left"):
+                    while pipeline.step() is not None:
+                        pass
+                full.room = True
+            assert pipeline.maintainer.epoch >= before
+        list(pipeline.drain())
+        job.check(pipeline)
+
+
+def test_a_real_limit_on_file_sizes_is_a_full_disk(tmp_path) -> None:
+    job = Job(tmp_path)
+    job.say("member", *(("+", (f"{n}" * 60, "core")) for n in range(100)))
+    with job.open() as pipeline:
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+        try:
+            with pytest.raises(DeltafixError, match="File too large"):
+                pipeline.step()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert pipeline.maintainer.db.count("member") == 0
+        pipeline.step()
+        job.check(pipeline)
+
+
+@pytest.fixture
+def small_disk(tmp_path) -> Iterator[Path]:
+    """A file system of one megabyte."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+    mountable = shutil.which("mount") is not None
+    if not mountable or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("this process may not mount a tmpfs")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_small_disk_that_is_full(small_disk, tmp_path) -> None:
+    job = Job(tmp_path / "job")
+    toml = job.toml.read_text().replace('"state"', f'"{small_disk}/state"')
+    job.toml.write_text(toml)
+    job.say("member", ("+", ("ada", "core")))
+    with job.open() as pipeline:
+        list(pipeline.drain())
+        job.say("member", *(("+", (f"{n}" * 60, "core")) for n in range(100)))
+        filler = small_disk / "filler"
+        with pytest.raises(OSError, match="No space"), filler.open("wb", buffering=0) as stream:
+            while True:
+                stream.write(bytes(4096))
+        with pytest.raises(DeltafixError, match="No space left"):
+            pipeline.step()
+        assert pipeline.maintainer.db.count("member") == 1
+        filler.unlink()
+        list(pipeline.drain())
+        job.check(pipeline)
