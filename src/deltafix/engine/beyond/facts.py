@@ -1,0 +1,142 @@
+"""Facts and tables: what the stratum knows of each row, and where joins look for rows.
+
+A `Fact` is one row with its counts. A `Table` holds the rows of a lower relation; a relation of
+the stratum is a `Facts`, whose *live* facts have a rank. Both keep hash indexes by columns, asked
+for once, when rules are compiled. Invariant: an index holds exactly the rows of its table (the
+live facts), each under the values of its columns; a one-column key is the value itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from deltafix.facts.schema import Row
+
+if TYPE_CHECKING:
+    from deltafix.engine.beyond.rows import Rows
+
+__all__ = ["Fact", "Facts", "Index", "Table"]
+
+
+class Fact:
+    """One row of a relation of the stratum.
+
+    Attributes:
+        home: the relation.
+        row: its values.
+        total: derivations whose body is live, and one more if the row is given.
+        support: those among them whose body facts all have lower ranks (a joined value keeps
+            them by proposal).
+        rank: its place in the order of becoming live; 0 while it is not.
+        visible: whether readers of the relation see it.
+        by: the live fact that keeps it out: its dominator, or the choice made before it.
+        stamp: the epoch that recorded it last, for undo.
+    """
+
+    __slots__ = ("by", "home", "rank", "row", "stamp", "support", "total", "visible")
+
+    def __init__(self, home: Rows, row: Row) -> None:
+        self.home = home
+        self.row = row
+        self.total = 0
+        self.support: Any = 0
+        self.rank = 0
+        self.visible = False
+        self.by: Fact | None = None
+        self.stamp = 0
+
+    def __repr__(self) -> str:
+        return f"{self.home.name}{self.row} #{self.rank} {self.support}/{self.total}"
+
+
+class Index:
+    """Members of a table by the values of some columns: `buckets[key]` is an ordered set."""
+
+    __slots__ = ("buckets", "key")
+
+    def __init__(self, columns: tuple[int, ...]) -> None:
+        self.key: Callable[[Row], Any] = itemgetter(*columns)
+        self.buckets: dict[Any, dict[Any, None]] = {}
+
+    def add(self, row: Row, member: object) -> None:
+        """Enter a member under its row's key."""
+        key = self.key(row)
+        bucket = self.buckets.get(key)
+        if bucket is None:
+            self.buckets[key] = {member: None}
+        else:
+            bucket[member] = None
+
+    def discard(self, row: Row, member: object) -> None:
+        """Take a member out, if it is there."""
+        key = self.key(row)
+        bucket = self.buckets.get(key)
+        if bucket is not None:
+            bucket.pop(member, None)
+            if not bucket:
+                del self.buckets[key]
+
+
+class Table:
+    """The rows of a relation of a lower stratum."""
+
+    __slots__ = ("indexes", "rows")
+
+    def __init__(self) -> None:
+        self.rows: dict[Row, None] = {}
+        self.indexes: dict[tuple[int, ...], Index] = {}
+
+    def index(self, columns: tuple[int, ...]) -> Index:
+        """The index by some columns, made now if there is none."""
+        found = self.indexes.get(columns)
+        if found is None:
+            found = self.indexes[columns] = Index(columns)
+            for row in self.rows:
+                found.add(row, row)
+        return found
+
+    def add(self, row: Row) -> None:
+        """Enter a row."""
+        self.rows[row] = None
+        for index in self.indexes.values():
+            index.add(row, row)
+
+    def discard(self, row: Row) -> None:
+        """Take a row out, if it is there."""
+        self.rows.pop(row, None)
+        for index in self.indexes.values():
+            index.discard(row, row)
+
+
+class Facts:
+    """The facts of a relation of the stratum, and indexes of the live ones."""
+
+    __slots__ = ("by_row", "indexes", "live")
+
+    def __init__(self) -> None:
+        self.by_row: dict[Row, Fact] = {}
+        self.live: dict[Fact, None] = {}
+        self.indexes: dict[tuple[int, ...], Index] = {}
+
+    def index(self, columns: tuple[int, ...]) -> Index:
+        """The index by some columns, made now if there is none."""
+        found = self.indexes.get(columns)
+        if found is None:
+            found = self.indexes[columns] = Index(columns)
+            for fact in self.live:
+                found.add(fact.row, fact)
+        return found
+
+    def add(self, fact: Fact) -> None:
+        """Enter a fact that has become live."""
+        self.live[fact] = None
+        for index in self.indexes.values():
+            index.add(fact.row, fact)
+
+    def discard(self, fact: Fact) -> None:
+        """Take a fact out, if it is there."""
+        self.live.pop(fact, None)
+        for index in self.indexes.values():
+            index.discard(fact.row, fact)

@@ -1,0 +1,260 @@
+"""Clause variants as chains of closures: from one changed row to the heads it makes or breaks.
+
+A variant belongs to a clause and a trigger, the literal whose row changes. Literals of the
+trigger's relation that stand before it see the state without that row, those after it the state
+with it, so every derivation is found exactly once (see `plan.derive`). Each step of the chain
+binds variables in one shared list and calls the next; the highest rank among the body's facts
+travels as the argument. Invariant: while a chain runs nothing may change tables or indexes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, TypeAlias
+
+from deltafix.engine.beyond.checks import Meaning, check_step, same_value
+from deltafix.engine.beyond.facts import Table
+from deltafix.engine.beyond.order import Check, Probe, ordered, split
+from deltafix.engine.beyond.rows import Rows
+from deltafix.facts.schema import Row
+from deltafix.plan.clause import Absent, Argument, Code, Literal, Match, Slot
+
+__all__ = ["Finish", "Frame", "Next", "Sources", "Start", "compile_variant"]
+
+Sources: TypeAlias = Mapping[str, Table | Rows]
+"""What each relation name stands for."""
+
+Next: TypeAlias = Callable[[int], None]
+"""The rest of a chain; takes the highest rank so far."""
+
+Start: TypeAlias = Callable[[Row, int], None]
+"""A variant: takes the changed row and its rank."""
+
+
+class Frame:
+    """The variables and constants of one variant, in one list; place 0 is the changed row."""
+
+    __slots__ = ("cells", "places")
+
+    def __init__(self) -> None:
+        self.cells: list[Any] = [()]
+        self.places: dict[Argument, int] = {}
+
+    def place(self, arg: Argument) -> int:
+        """Where an argument's value is found."""
+        found = self.places.get(arg)
+        if found is None:
+            found = self.places[arg] = len(self.cells)
+            self.cells.append(arg.value if isinstance(arg, Code) else None)
+        return found
+
+    def maker(self, args: Sequence[Argument]) -> Callable[[list[Any]], Row]:
+        """A function from the cells to the row of these arguments."""
+        places = [self.place(arg) for arg in args]
+        if len(places) > 1:
+            return itemgetter(*places)
+        if places:
+            (only,) = places
+            return lambda cells: (cells[only],)
+        return lambda _: ()
+
+
+Finish: TypeAlias = Callable[[Frame], Next]
+"""Makes the end of a chain: what happens when the body holds."""
+
+
+def compile_variant(
+    body: Sequence[Literal],
+    trigger: int | None,
+    sources: Sources,
+    meaning: Meaning,
+    finish: Finish,
+    *,
+    left_out: frozenset[int] = frozenset(),
+) -> Start:
+    """The chain of a body from its literal `trigger` (None: from nothing, for bodies of tests).
+
+    `left_out` are positions that `finish` deals with itself.
+    """
+    frame = Frame()
+    known: set[Slot] = set()
+    start = None
+    if trigger is not None:
+        literal = body[trigger]
+        assert isinstance(literal, Match | Absent)  # noqa: S101  only these change
+        pattern = Match(literal.relation, literal.args)
+        start = split(trigger, pattern, known, by_key=False)
+        known.update(slot for _, slot in start.binds)
+    skipped = left_out if trigger is None else left_out | {trigger}
+    steps = ordered(body, known, skipped)
+    chain = finish(frame)
+    changed = body[trigger].relation if trigger is not None else None  # type: ignore[union-attr]
+    for step in reversed(steps):
+        side = 0
+        if trigger is not None and getattr(step.literal, "relation", None) == changed:
+            side = -1 if step.position < trigger else 1
+        if isinstance(step, Probe):
+            chain = _probe(frame, step, sources[step.literal.relation], side, chain)
+        elif isinstance(step.literal, Absent):
+            chain = _absent(frame, step, sources[step.literal.relation], side, chain)
+        else:
+            chain = check_step(frame, step, meaning, chain)
+    return _start(frame, start, chain)
+
+
+def _start(frame: Frame, pattern: Probe | None, chain: Next) -> Start:
+    cells = frame.cells
+    if pattern is None:
+        return lambda _row, rank: chain(rank)
+    binds = [(column, frame.place(slot)) for column, slot in pattern.binds]
+    repeats = [(column, frame.place(slot)) for column, slot in pattern.repeats]
+    fixed = [
+        (column, arg.value)
+        for column, arg in enumerate(pattern.literal.args)
+        if isinstance(arg, Code)
+    ]
+
+    def begin(row: Row, rank: int) -> None:
+        for column, value in fixed:
+            if not same_value(row[column], value):
+                return
+        cells[0] = row
+        for column, place in binds:
+            cells[place] = row[column]
+        for column, place in repeats:
+            if not same_value(row[column], cells[place]):
+                return
+        chain(rank)
+
+    return begin
+
+
+def _probe(frame: Frame, step: Probe, source: Table | Rows, side: int, chain: Next) -> Next:
+    """The step of an atom. `side`: -1 before the trigger in its relation, 1 after it, else 0."""
+    cells = frame.cells
+    if len(step.keys) == len(step.literal.args):
+        return _member(frame, step, source, side, chain)
+    members: Callable[[], Any]
+    if step.keys:
+        table = source if isinstance(source, Table) else source.facts
+        buckets = table.index(tuple(column for column, _ in step.keys)).buckets
+        key = itemgetter(*(frame.place(arg) for _, arg in step.keys))
+
+        def members() -> Any:
+            return buckets.get(key(cells), ())
+    else:
+        everything: dict[Any, None] = (
+            source.rows if isinstance(source, Table) else source.facts.live
+        )
+
+        def members() -> Any:
+            return everything
+
+    binds = tuple((column, frame.place(slot)) for column, slot in step.binds)
+    if step.repeats or side < 0 or len(binds) != 1:
+        repeats = tuple((column, frame.place(slot)) for column, slot in step.repeats)
+        return _general(
+            cells,
+            members,
+            binds,
+            repeats,
+            chain,
+            is_lower=isinstance(source, Table),
+            skips_trigger=side < 0,
+        )
+    ((column, place),) = binds
+    if isinstance(source, Table):
+
+        def lower(rank: int) -> None:
+            for row in members():
+                cells[place] = row[column]
+                chain(rank)
+
+        return lower
+
+    def same(rank: int) -> None:
+        for fact in members():
+            cells[place] = fact.row[column]
+            chain(fact.rank if fact.rank > rank else rank)
+
+    return same
+
+
+def _general(
+    cells: list[Any],
+    members: Callable[[], Any],
+    binds: tuple[tuple[int, int], ...],
+    repeats: tuple[tuple[int, int], ...],
+    chain: Next,
+    *,
+    is_lower: bool,
+    skips_trigger: bool,
+) -> Next:
+    def step(rank: int) -> None:
+        for member in members():
+            row = member if is_lower else member.row
+            if skips_trigger and row == cells[0]:
+                continue
+            for column, place in binds:
+                cells[place] = row[column]
+            for column, place in repeats:
+                if not same_value(row[column], cells[place]):
+                    break
+            else:
+                chain(rank if is_lower or member.rank < rank else member.rank)
+
+    return step
+
+
+def _member(frame: Frame, step: Probe, source: Table | Rows, side: int, chain: Next) -> Next:
+    """An atom with all columns known: is the row there?"""
+    cells = frame.cells
+    make = frame.maker([arg for _, arg in step.keys])
+    if isinstance(source, Table):
+        rows = source.rows
+
+        def lower(rank: int) -> None:
+            row = make(cells)
+            if row in rows and not (side < 0 and row == cells[0]):
+                chain(rank)
+
+        return lower
+    by_row = source.facts.by_row
+
+    def same(rank: int) -> None:
+        fact = by_row.get(make(cells))
+        if fact is not None and fact.rank and not (side < 0 and fact.row == cells[0]):
+            chain(fact.rank if fact.rank > rank else rank)
+
+    return same
+
+
+def _absent(frame: Frame, step: Check, source: Table | Rows, side: int, chain: Next) -> Next:
+    """A negated row: of a lower relation, or of a falling one of the stratum."""
+    cells = frame.cells
+    assert isinstance(step.literal, Absent)  # noqa: S101  the caller's case
+    make = frame.maker(step.literal.args)
+    if isinstance(source, Table):
+        rows = source.rows
+
+        def lower(rank: int) -> None:
+            row = make(cells)
+            if side and row == cells[0]:
+                if side < 0:
+                    chain(rank)
+            elif row not in rows:
+                chain(rank)
+
+        return lower
+    by_row = source.facts.by_row
+
+    def same(rank: int) -> None:
+        row = make(cells)
+        fact = by_row.get(row)
+        if fact is None:
+            chain(rank)
+        elif (side < 0) if side and row == cells[0] else not fact.visible:
+            chain(fact.rank if fact.rank > rank else rank)
+
+    return same

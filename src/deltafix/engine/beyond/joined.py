@@ -1,0 +1,238 @@
+"""A relation with columns of a user lattice (or several columns): per key, the join of proposals.
+
+The rows that clauses derive are *proposals*; the key's value is the join of all of them, a live
+fact of its own, which need not equal any proposal. Its support is kept by proposal: how many
+derivations of lower rank each has; the value holds while their join is still the value. As with
+one best value, a passed value stays live, unseen, while something rests on it alone: in a loop
+`x := x + 1` the joined value follows from the value it replaced.
+Invariant: the seen value of a key is the join of its proposals. The lattice's join must be
+associative, commutative and idempotent, and the rules monotone in it; neither is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from deltafix.engine.beyond.checks import Meaning
+from deltafix.engine.beyond.epoch import Epoch
+from deltafix.engine.beyond.facts import Fact
+from deltafix.engine.beyond.rows import Rows
+from deltafix.facts.schema import Row
+from deltafix.plan.clause import Lattice
+from deltafix.rules.terms import BaseType
+
+__all__ = ["JoinedRows"]
+
+
+class JoinedRows(Rows):
+    """The rows of a relation with lattice columns."""
+
+    def __init__(
+        self,
+        name: str,
+        epoch: Epoch,
+        types: tuple[BaseType, ...],
+        lattice: Lattice,
+        meaning: Meaning,
+    ) -> None:
+        super().__init__(name, epoch)
+        self.columns = tuple(found.column for found in lattice.columns)
+        self.keys = lattice.key(len(types))
+        kinds = [types[column] for column in self.columns]
+        self.joins = tuple(
+            meaning(found.join, (kind, kind), kind)
+            for found, kind in zip(lattice.columns, kinds, strict=True)
+        )
+        self.least = tuple(found.least for found in lattice.columns)
+        self.proposed: dict[Any, dict[Fact, None]] = {}
+        self.lives: dict[Any, dict[Fact, None]] = {}
+        self.tops: dict[Any, Fact] = {}
+        self.stale: dict[Any, None] = {}
+        self.wanted: dict[Any, Row] = {}
+        self.settled = False
+
+    def key(self, row: Row) -> Row:
+        """The key columns of a row."""
+        return tuple(row[column] for column in self.keys)
+
+    def value(self, row: Row) -> Row:
+        """The lattice columns of a row."""
+        return tuple(row[column] for column in self.columns)
+
+    def join(self, rows: Iterable[Row], start: Row | None = None) -> Row | None:
+        """The join of lattice values, column by column; None of nothing."""
+        found = start
+        for row in rows:
+            if found is None:
+                found = row
+            elif found != row:
+                found = tuple(
+                    joined(x, y) for joined, x, y in zip(self.joins, found, row, strict=True)
+                )
+        return found
+
+    def gain(self, row: Row, rank: int) -> None:
+        """A value is proposed for a key."""
+        fact = self._count(row)
+        fact.total += 1
+        key = self.key(row)
+        if fact.total == 1:
+            self.proposed.setdefault(key, {})[fact] = None
+        for live in self.lives.get(key, ()):
+            if rank < live.rank:
+                self.epoch.note(live)
+                live.support[fact] = live.support.get(fact, 0) + 1
+        if not self.settled:
+            self.stale[key] = None
+            return
+        top = self.tops.get(key)
+        before = self.wanted.get(key) or (None if top is None else self.value(top.row))
+        after = self.join([self.value(row)], before)
+        if after is not None and after != before:
+            self._want(key, after)
+
+    def lose(self, row: Row, rank: int) -> None:
+        """A proposal is withdrawn."""
+        fact = self._count(row)
+        fact.total -= 1
+        key = self.key(row)
+        if fact.total == 0:
+            self._withdraw(key, fact)
+        for live in self.lives.get(key, ()):
+            if rank < live.rank:
+                self.epoch.note(live)
+                live.support[fact] -= 1
+                if live.support[fact] == 0:
+                    del live.support[fact]
+                    self.epoch.suspects.append(live)
+
+    def holds(self, fact: Fact) -> bool:
+        """Whether the supporting proposals still join to the value, or to more."""
+        if not fact.support:
+            return False
+        if fact in fact.support:
+            return True
+        value = self.value(fact.row)
+        joined = self.join(self.value(found.row) for found in fact.support)
+        return self.join([value], joined) == joined
+
+    def fall(self, fact: Fact) -> None:
+        """Take a value down that its proposals no longer join to."""
+        if fact.rank == 0 or self.holds(fact):
+            return
+        key = self.key(fact.row)
+        self._take_down(fact)
+        self._unlive(key, fact)
+        if self.tops.get(key) is fact:
+            del self.tops[key]
+        self.stale[key] = None
+
+    def settle(self) -> None:
+        """Join anew where proposals came before or values were lost."""
+        self.settled = True
+        for key in self.stale:
+            after = self.join(self.value(fact.row) for fact in self.proposed.get(key, ()))
+            top = self.tops.get(key)
+            if after is not None and (top is None or after != self.value(top.row)):
+                self._want(key, after)
+        self.stale.clear()
+
+    def rise(self, fact: Fact) -> None:
+        """Give a key the joined value it waits for."""
+        key = self.key(fact.row)
+        if self.wanted.get(key) != self.value(fact.row):
+            return
+        del self.wanted[key]
+        top = self.tops.get(key)
+        if top is not None:
+            self.epoch.note(top)
+            top.visible = False
+            self.epoch.passed.append(top)
+        self.tops[key] = fact
+        self.epoch.note(fact)
+        fact.visible = True
+        if fact.rank == 0:
+            self.lives.setdefault(key, {})[fact] = None
+            self._put_up(fact)
+
+    def drop(self, fact: Fact) -> None:
+        """Let a passed value go, if nothing rests on it alone."""
+        super().drop(fact)
+        if fact.rank == 0:
+            self._unlive(self.key(fact.row), fact)
+
+    def begin(self) -> None:
+        """A new run: proposals wait until `settle`."""
+        self.settled = False
+
+    def restore(self, fact: Fact, saved: tuple[Any, ...]) -> None:
+        """Put a record back, and its places among its key's."""
+        super().restore(fact, saved)
+        key = self.key(fact.row)
+        if fact.total:
+            self.proposed.setdefault(key, {})[fact] = None
+        else:
+            self._withdraw(key, fact)
+        if fact.rank:
+            self.lives.setdefault(key, {})[fact] = None
+        else:
+            self._unlive(key, fact)
+        if fact.visible:
+            self.tops[key] = fact
+        elif self.tops.get(key) is fact:
+            del self.tops[key]
+        self.stale.clear()
+        self.wanted.clear()
+
+    def check_fact(self, fact: Fact, ranks: list[int]) -> None:
+        """A live value is the join of what supports it; the seen one of all proposals."""
+        key = self.key(fact.row)
+        self.require((fact in self.proposed.get(key, ())) == (fact.total > 0), "misplaced", fact)
+        self.require((fact in self.lives.get(key, ())) == (fact.rank > 0), "misplaced", fact)
+        self.require(fact.visible == (self.tops.get(key) is fact), "is seen wrongly", fact)
+        if fact.rank:
+            self.require(self.holds(fact), "is not the join of its support", fact)
+        if fact.visible:
+            value = self.join(self.value(found.row) for found in self.proposed.get(key, ()))
+            self.require(value == self.value(fact.row), f"is not the join {value}", fact)
+        for live in self.lives.get(key, ()):
+            below = sum(rank < live.rank for rank in ranks)
+            self.require(live.support.get(fact, 0) == below, f"support is not {below}", live)
+
+    def _put_up(self, fact: Fact) -> None:
+        self.epoch.note(fact)
+        fact.support = {found: found.total for found in self.proposed[self.key(fact.row)]}
+        fact.rank = self.epoch.rank()
+        self.facts.add(fact)
+        for start in self.ups:
+            start(fact.row, fact.rank)
+
+    def _want(self, key: Row, value: Row) -> None:
+        if value == self.least:
+            return
+        self.wanted[key] = value
+        row = self._row(key, value)
+        fact = self.facts.by_row.get(row)
+        if fact is None:
+            fact = self.facts.by_row[row] = Fact(self, row)
+            self.epoch.note(fact)
+        self.epoch.ready.append(fact)
+
+    def _row(self, key: Sequence[Any], value: Sequence[Any]) -> Row:
+        placed = dict(zip((*self.keys, *self.columns), (*key, *value), strict=True))
+        return tuple(placed[column] for column in range(len(placed)))
+
+    def _withdraw(self, key: Row, fact: Fact) -> None:
+        members = self.proposed.get(key)
+        if members is not None:
+            members.pop(fact, None)
+            if not members:
+                del self.proposed[key]
+
+    def _unlive(self, key: Row, fact: Fact) -> None:
+        members = self.lives.get(key)
+        if members is not None:
+            members.pop(fact, None)
+            if not members:
+                del self.lives[key]

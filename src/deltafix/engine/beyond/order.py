@@ -1,0 +1,113 @@
+"""The order in which a body's literals are evaluated, once some variables are known.
+
+A test goes as soon as its variables are known; then the atom with the most known columns, whole
+keys first, the text's order among equals. Invariant: every literal that is not left out appears
+once, and what a step says it binds was unknown before it. The order is fixed when rules are
+compiled; no statistics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from deltafix.errors import InternalError
+from deltafix.plan.clause import Absent, Apply, Argument, Code, Compare, Literal, Match, Slot
+
+__all__ = ["Check", "Probe", "Step", "ordered", "split"]
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """An atom: look up rows by `keys`, bind `binds`, test `repeats` (column, argument each)."""
+
+    position: int
+    literal: Match
+    keys: tuple[tuple[int, Argument], ...]
+    binds: tuple[tuple[int, Slot], ...]
+    repeats: tuple[tuple[int, Slot], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A literal whose inputs are known; `binds` is the variable it gives a value, or None."""
+
+    position: int
+    literal: Absent | Compare | Apply
+    binds: Slot | None
+
+
+Step: TypeAlias = Probe | Check
+
+
+def ordered(
+    body: Sequence[Literal], known: set[Slot], left_out: Container[int]
+) -> tuple[Step, ...]:
+    """Steps for the literals not left out. `known` grows to all variables that are bound."""
+    remaining = [position for position in range(len(body)) if position not in left_out]
+    steps: list[Step] = []
+    while remaining:
+        chosen = next((s for p in remaining if (s := _check(p, body[p], known))), None)
+        step: Step = chosen or _best_probe(remaining, body, known)
+        steps.append(step)
+        remaining.remove(step.position)
+        if isinstance(step, Probe):
+            known.update(slot for _, slot in step.binds)
+        elif step.binds is not None:
+            known.add(step.binds)
+    return tuple(steps)
+
+
+def split(position: int, literal: Match, known: set[Slot], *, by_key: bool = True) -> Probe:
+    """What an atom's columns look up, bind and test; without `by_key` nothing is looked up."""
+    keys: list[tuple[int, Argument]] = []
+    binds: list[tuple[int, Slot]] = []
+    repeats: list[tuple[int, Slot]] = []
+    new: set[Slot] = set()
+    for column, arg in enumerate(literal.args):
+        if arg is None:
+            continue
+        if by_key and (isinstance(arg, Code) or arg in known):
+            keys.append((column, arg))
+        elif isinstance(arg, Slot) and arg in new:
+            repeats.append((column, arg))
+        elif isinstance(arg, Slot):
+            binds.append((column, arg))
+            new.add(arg)
+    return Probe(position, literal, tuple(keys), tuple(binds), tuple(repeats))
+
+
+def _check(position: int, literal: Literal, known: set[Slot]) -> Check | None:
+    def has(arg: Argument) -> bool:
+        return isinstance(arg, Code) or arg in known
+
+    if isinstance(literal, Absent):
+        return Check(position, literal, None) if all(map(has, literal.args)) else None
+    if isinstance(literal, Apply):
+        if not all(map(has, literal.args)):
+            return None
+        return Check(position, literal, None if literal.target in known else literal.target)
+    if isinstance(literal, Compare):
+        left, right = has(literal.left), has(literal.right)
+        if left and right:
+            return Check(position, literal, None)
+        if literal.op == "=" and (left or right):
+            free = literal.right if left else literal.left
+            return Check(position, literal, free) if isinstance(free, Slot) else None
+    return None
+
+
+def _best_probe(remaining: list[int], body: Sequence[Literal], known: set[Slot]) -> Probe:
+    probes = [
+        split(position, literal, known)
+        for position in remaining
+        if isinstance(literal := body[position], Match)
+    ]
+    if not probes:
+        shown = ", ".join(str(body[position]) for position in remaining)
+        raise InternalError(f"beyond: nothing binds the variables of {shown}")
+    return max(
+        probes,
+        key=lambda p: (len(p.keys) == len(p.literal.args), len(p.keys), -p.position),
+    )

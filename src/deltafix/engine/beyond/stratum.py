@@ -1,0 +1,315 @@
+"""One stratum beyond plain recursion, kept up to date: the order in which a run does its work.
+
+1. Changes below and of given rows are taken in one row at a time: derivations are counted and
+   uncounted while the stratum's own facts stand still, so an insert can save what a delete hits.
+2. Facts that lost what held them up are taken down, and all that rested on them alone.
+3. What lost its place to nothing else is chosen anew (`settle`), and candidates become live.
+4. Facts that something better has passed are dropped, unless others rest on them alone.
+
+Every fact that stays has a derivation from facts of lower rank (given rows and lower relations
+have rank 0), so nothing holds itself up; and nothing that is proposed is left undecided.
+Invariant: between runs `check_invariants` holds; `undo` restores every record as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+
+from deltafix.engine.beyond.best import BestRows
+from deltafix.engine.beyond.change import Change, Work
+from deltafix.engine.beyond.checks import Meaning, intrinsic
+from deltafix.engine.beyond.chosen import ChosenRows
+from deltafix.engine.beyond.epoch import Epoch
+from deltafix.engine.beyond.facts import Fact
+from deltafix.engine.beyond.falling import FallingRows
+from deltafix.engine.beyond.joined import JoinedRows
+from deltafix.engine.beyond.rows import Rows
+from deltafix.engine.beyond.undominated import UndominatedRows
+from deltafix.engine.beyond.wiring import Lower, Wiring, evaluate
+from deltafix.errors import InternalError
+from deltafix.facts.schema import Row, Value
+from deltafix.plan.clause import Absent, Choice, Lattice, Match, Merge, Relation, Subsumption
+from deltafix.plan.depend import Layer
+from deltafix.rules.terms import BaseType
+from deltafix.rules.values import canonical
+
+__all__ = ["Stratum"]
+
+_NONE: Mapping[str, Change] = MappingProxyType({})
+
+
+class Stratum:
+    """The executor of one `Layer` that is not plain. `run`, then `keep` or `undo`, and so on.
+
+    Args:
+        layer: the stratum; `plan.depend` has refused what has no meaning.
+        relations: of the program; for the types of columns.
+        meaning: what functors are on values, also the joins of lattices.
+        watch: called with the work so far every few hundred facts; may raise to stop the run.
+
+    Attributes:
+        reads: relations of lower strata whose changes it needs.
+        writes: the relations of the stratum.
+    """
+
+    def __init__(
+        self,
+        layer: Layer,
+        relations: Sequence[Relation],
+        meaning: Meaning = intrinsic,
+        watch: Callable[[Work], None] | None = None,
+    ) -> None:
+        types = {relation.name: relation.types for relation in relations}
+        merges = dict(layer.merges)
+        self._epoch = Epoch(watch)
+        self._relations: dict[str, Rows] = {
+            name: _rows(name, self._epoch, types[name], merges.get(name), meaning)
+            if name not in layer.falling
+            else FallingRows(name, self._epoch)
+            for name in layer.relations
+        }
+        orders = {
+            name: merge.orders for name, merge in layer.merges if isinstance(merge, Subsumption)
+        }
+        bodies = [clause.body for clause in layer.clauses]
+        order_bodies = [order.body for found in orders.values() for order in found]
+        self.reads = _read([*bodies, *order_bodies], self._relations)
+        self.writes = layer.relations
+        self._lower = {name: Lower() for name in self.reads}
+        self._reals = {
+            name: columns
+            for name in (*self.reads, *self.writes)
+            if (columns := [c for c, kind in enumerate(types[name]) if kind == "float"])
+        }
+        self._clauses = layer.clauses
+        self._order_reads = frozenset(_read(order_bodies, self._relations))
+        self._wiring = Wiring(self._relations, self._lower, meaning)
+        for clause in layer.clauses:
+            self._wiring.clause(clause)
+        for name, found in orders.items():
+            rows = self._relations[name]
+            assert isinstance(rows, UndominatedRows)  # noqa: S101  made for this merge
+            for order in found:
+                self._wiring.order(rows, order)
+        self._started = False
+        self._before: list[Callable[[], object]] = []
+
+    @property
+    def work(self) -> Work:
+        """The cost of the last run."""
+        return self._epoch.work
+
+    def run(
+        self, below: Mapping[str, Change] = _NONE, given: Mapping[str, Change] = _NONE
+    ) -> dict[str, Change]:
+        """Bring the stratum up to date. O(work), as `work` counts it.
+
+        The first run also derives what needs nothing below.
+
+        Args:
+            below: net changes of `reads`; a relation without change may be missing.
+            given: net changes of the rows given to relations of `writes`.
+
+        Returns:
+            The net changes of `writes`, relations without change left out. An exception leaves
+            the stratum to `undo`.
+        """
+        epoch = self._epoch
+        epoch.begin()
+        self._before = []
+        for rows in self._relations.values():
+            rows.begin()
+        if not self._started:
+            self._before.append(self._unstart)
+            self._started = True
+            for start in self._wiring.constants:
+                start((), 0)
+        if any(name in self._order_reads and any(below[name]) for name in below):
+            self._clear()
+        for name, change in below.items():
+            self._take_in(name, change)
+        for name, change in given.items():
+            self._give(name, change)
+        self._retract()
+        self._derive()
+        epoch.look()
+        return self._finish()
+
+    def keep(self) -> None:
+        """The epoch was committed: forget how it was before."""
+        for saved in self._epoch.log:
+            saved[0].home.forget(saved[0])
+        self._epoch.log = []
+        self._before = []
+
+    def undo(self) -> None:
+        """The epoch was rolled back: put every record, row and rank back."""
+        epoch = self._epoch
+        epoch.drop()
+        for fact, *saved in reversed(epoch.log):
+            fact.home.restore(fact, tuple(saved))
+            fact.home.forget(fact)
+        for back in reversed(self._before):
+            back()
+        epoch.log = []
+        self._before = []
+
+    def rows(self, relation: str) -> list[Row]:
+        """The rows that readers of a relation of the stratum see, in no order."""
+        return [f.row for f in self._relations[relation].facts.by_row.values() if f.visible]
+
+    def check_invariants(self) -> None:
+        """Recompute all derivations and compare. Raises InternalError. O(state), for tests."""
+        epoch = self._epoch
+        waits = (epoch.suspects, epoch.ready, epoch.best, epoch.choices, epoch.passed)
+        if any(waits):
+            raise InternalError("beyond: something still waits between epochs")
+        derived: dict[str, dict[Row, list[int]]] = {name: {} for name in self._relations}
+        for name, rows in self._relations.items():
+            base = -1 if isinstance(rows, FallingRows) else 0
+            for row in rows.given:
+                derived[name].setdefault(row, []).append(base)
+        for clause in self._clauses if self._started else ():
+            for row, rank in evaluate(self._wiring, clause):
+                derived[clause.head].setdefault(row, []).append(rank)
+        for name, rows in self._relations.items():
+            rows.check(derived[name])
+
+    def _take_in(self, name: str, change: Change) -> None:
+        """Take in the changes of a lower relation, row by row."""
+        table = self._lower[name]
+        for row in self._clean(name, change.removed):
+            self._before.append(lambda row=row: table.add(row))  # type: ignore[misc]
+            table.delete(row)
+        for row in self._clean(name, change.added):
+            self._before.append(lambda row=row: table.discard(row))  # type: ignore[misc]
+            table.insert(row)
+
+    def _give(self, name: str, change: Change) -> None:
+        rows = self._relations[name]
+        for row in self._clean(name, change.removed):
+            self._before.append(lambda row=row: rows.given.setdefault(row))  # type: ignore[misc]
+            del rows.given[row]
+            rows.lose(row, 0)
+        for row in self._clean(name, change.added):
+            self._before.append(lambda row=row: rows.given.pop(row, None))  # type: ignore[misc]
+            rows.given[row] = None
+            rows.gain(row, 0)
+
+    def _retract(self) -> None:
+        """Take suspects down; nothing rises meanwhile, so the order does not matter."""
+        suspects = self._epoch.suspects
+        count = 0
+        while suspects:
+            fact = suspects.pop()
+            fact.home.fall(fact)
+            count += 1
+            if not count & 255:
+                self._epoch.look()
+        for rows in self._relations.values():
+            rows.settle()
+
+    def _derive(self) -> None:
+        """Let candidates rise until none is left, then drop what was passed."""
+        epoch = self._epoch
+        while True:
+            while (fact := epoch.next_ready()) is not None:
+                fact.home.rise(fact)
+            if not epoch.passed:
+                return
+            passed = sorted(set(epoch.passed), key=lambda fact: -fact.rank)
+            epoch.passed.clear()
+            for fact in passed:
+                if fact.rank and not fact.visible:
+                    fact.home.drop(fact)
+
+    def _finish(self) -> dict[str, Change]:
+        """The net changes, from the log."""
+        before: dict[str, dict[Fact, bool]] = {name: {} for name in self._relations}
+        work = self._epoch.work
+        for fact, _, _, rank, visible, _ in self._epoch.log:
+            before[fact.home.name][fact] = visible
+            work.revived += bool(rank and fact.rank and rank != fact.rank)
+        work.touched = len(self._epoch.log)
+        changes = {name: self._relations[name].change(seen) for name, seen in before.items()}
+        return {name: change for name, change in changes.items() if change is not None}
+
+    def _clear(self) -> None:
+        """An order's condition changed: count everything from nothing.
+
+        Rows are compared in ways that no derivation records, so there is no delta to follow.
+        """
+        epoch = self._epoch
+        for rows in self._relations.values():
+            for fact in list(rows.facts.by_row.values()):
+                epoch.note(fact)
+                rows.restore(fact, (0, 0, 0, False, None))
+        epoch.suspects.clear()
+        epoch.ready.clear()
+        epoch.best.clear()
+        epoch.choices.clear()
+        for start in self._wiring.constants:
+            start((), 0)
+        for rows in self._relations.values():
+            for row in rows.given:
+                rows.gain(row, 0)
+        standing = {name: list(table.rows) for name, table in self._lower.items()}
+
+        def stand() -> None:
+            for name, here in standing.items():
+                for row in here:
+                    self._lower[name].add(row)
+
+        self._before.append(stand)
+        for name, here in standing.items():
+            for row in here:
+                self._lower[name].discard(row)
+        for name, here in standing.items():
+            for row in here:
+                self._lower[name].insert(row)
+
+    def _clean(self, name: str, rows: Iterable[Row]) -> Iterable[Row]:
+        """Rows with one NaN object, so that equal rows are equal to Python."""
+        columns = self._reals.get(name)
+        return rows if columns is None else [_canonical(row, columns) for row in rows]
+
+    def _unstart(self) -> None:
+        self._started = False
+
+
+def _canonical(row: Row, columns: Sequence[int]) -> Row:
+    values: list[Value] = list(row)
+    for column in columns:
+        values[column] = canonical(float(values[column]))
+    return tuple(values)
+
+
+def _read(bodies: Iterable[Iterable[object]], relations: Mapping[str, Rows]) -> tuple[str, ...]:
+    """The lower relations that bodies read, in order."""
+    found = dict.fromkeys(
+        literal.relation
+        for body in bodies
+        for literal in body
+        if isinstance(literal, Match | Absent)
+    )
+    return tuple(name for name in found if name not in relations)
+
+
+def _rows(
+    name: str,
+    epoch: Epoch,
+    types: tuple[BaseType, ...],
+    merge: Merge | None,
+    meaning: Meaning,
+) -> Rows:
+    """The kind of relation that a merge asks for."""
+    if isinstance(merge, Choice):
+        return ChosenRows(name, epoch, merge)
+    if isinstance(merge, Subsumption):
+        return UndominatedRows(name, epoch)
+    if isinstance(merge, Lattice):
+        if len(merge.columns) == 1 and merge.columns[0].join in ("min", "max"):
+            return BestRows(name, epoch, types, merge.columns[0])
+        return JoinedRows(name, epoch, types, merge, meaning)
+    return Rows(name, epoch)

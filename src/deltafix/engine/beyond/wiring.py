@@ -1,0 +1,155 @@
+"""From a stratum's clauses to variants on the relations that start them.
+
+Every literal that can change gives its clause two variants, one that makes derivations and one
+that breaks them. Which of them runs when a row comes and which when it goes depends on whether
+the literal is negated. Invariant: every derivation of every clause is found by exactly one
+variant, at the last of its changes; clauses without a positive literal are found by `constants`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from deltafix.engine.beyond.checks import Meaning
+from deltafix.engine.beyond.facts import Table
+from deltafix.engine.beyond.falling import FallingRows, refuted_by
+from deltafix.engine.beyond.join import Finish, Frame, Next, Start, compile_variant
+from deltafix.engine.beyond.rows import Rows
+from deltafix.engine.beyond.undominated import UndominatedRows
+from deltafix.facts.schema import Row
+from deltafix.plan.clause import Absent, Clause, Dominance, Match
+
+__all__ = ["Lower", "Wiring", "evaluate"]
+
+
+class Lower(Table):
+    """A relation of a lower stratum, and the variants that its changes start."""
+
+    __slots__ = ("comes", "goes")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.comes: list[Start] = []
+        self.goes: list[Start] = []
+
+    def insert(self, row: Row) -> None:
+        """A row comes: variants run with it in place."""
+        self.add(row)
+        for start in self.comes:
+            start(row, 0)
+
+    def delete(self, row: Row) -> None:
+        """A row goes: variants run with it still in place."""
+        for start in self.goes:
+            start(row, 0)
+        self.discard(row)
+
+
+class Wiring:
+    """The relations of a stratum and of those below, connected by the clauses' variants."""
+
+    def __init__(
+        self, relations: dict[str, Rows], lower: dict[str, Lower], meaning: Meaning
+    ) -> None:
+        self.relations = relations
+        self.lower = lower
+        self.meaning = meaning
+        self.sources: dict[str, Table | Rows] = {**lower, **relations}
+        self.constants: list[Start] = []
+
+    def clause(self, clause: Clause) -> None:
+        """Connect a clause to everything that its body reads."""
+        head = self.relations[clause.head]
+        for position, literal in enumerate(clause.body):
+            if isinstance(literal, Match | Absent):
+                makes, breaks = self._pair(clause, head, position)
+                self._connect(literal, isinstance(head, FallingRows), makes, breaks)
+        if not any(isinstance(literal, Match) for literal in clause.body):
+            self.constants.append(self._pair(clause, head, None)[0])
+
+    def order(self, rows: UndominatedRows, dominance: Dominance) -> None:
+        """Connect a dominance clause: from a row to those above and those below it."""
+        less, more = (Match(rows.name, args) for args in (dominance.less, dominance.more))
+        body = (less, more, *dominance.body)
+        for trigger, wanted, variants in ((0, more, rows.above), (1, less, rows.below)):
+            finish = _emit(wanted, rows.collect)
+            # The changed row may be live or not: neither atom is left without it.
+            variants.append(compile_variant(body, trigger, self.sources, self.meaning, finish))
+
+    def _pair(self, clause: Clause, head: Rows, trigger: int | None) -> tuple[Start, Start]:
+        """The variants that make and break derivations (open and close instances)."""
+        if isinstance(head, FallingRows):
+            made, broken = head.opened, head.closed
+            return self.falling(clause, trigger, made), self.falling(clause, trigger, broken)
+        return (
+            self.rising(clause, trigger, head.gain),
+            self.rising(clause, trigger, head.lose),
+        )
+
+    def rising(
+        self, clause: Clause, trigger: int | None, sink: Callable[[Row, int], None]
+    ) -> Start:
+        """A variant that hands heads and body ranks to `sink`."""
+        finish = _emit(clause, sink)
+        return compile_variant(clause.body, trigger, self.sources, self.meaning, finish)
+
+    def falling(
+        self, clause: Clause, trigger: int | None, sink: Callable[[Row, int | None], None]
+    ) -> Start:
+        """A variant that hands heads of instances and their lowest refuting ranks to `sink`."""
+        finish, left_out = refuted_by(clause, trigger, self.relations, sink)
+        return compile_variant(
+            clause.body, trigger, self.sources, self.meaning, finish, left_out=left_out
+        )
+
+    def _connect(
+        self, literal: Match | Absent, is_falling: bool, makes: Start, breaks: Start
+    ) -> None:
+        negated = isinstance(literal, Absent)
+        table = self.lower.get(literal.relation)
+        if table is not None:
+            table.comes.append(breaks if negated else makes)
+            table.goes.append(makes if negated else breaks)
+            return
+        rows = self.relations[literal.relation]
+        # A negated rising row refutes instances; an absence of a falling row is itself the fact.
+        refutes = negated and is_falling
+        rows.ups.append(breaks if refutes else makes)
+        rows.downs.append(makes if refutes else breaks)
+
+
+def evaluate(wiring: Wiring, clause: Clause) -> list[tuple[Row, int]]:
+    """All derivations of a clause on the present state, with body ranks; for checking.
+
+    For a falling head, its instances: each with the lowest rank that refutes it, or -1.
+    """
+    found: list[tuple[Row, int]] = []
+    head = wiring.relations[clause.head]
+    kept = [(source, set(_indexes(source))) for source in wiring.sources.values()]
+    if isinstance(head, FallingRows):
+        start = wiring.falling(
+            clause, None, lambda row, lowest: found.append((row, -1 if lowest is None else lowest))
+        )
+    else:
+        start = wiring.rising(clause, None, lambda row, rank: found.append((row, rank)))
+    start((), 0)
+    for source, before in kept:
+        for columns in set(_indexes(source)) - before:
+            del _indexes(source)[columns]
+    return found
+
+
+def _indexes(source: Table | Rows) -> dict[tuple[int, ...], Any]:
+    return source.indexes if isinstance(source, Table) else source.facts.indexes
+
+
+def _emit(head: Clause | Match, sink: Callable[[Row, int], None]) -> Finish:
+    args = [arg for arg in head.args if arg is not None]
+
+    def finish(frame: Frame) -> Next:
+        make = frame.maker(args)
+        cells = frame.cells
+        return lambda rank: sink(make(cells), rank)
+
+    return finish
