@@ -21,8 +21,9 @@ from deltafix.rules.ast import Attribute, Directive, RelationDecl, Rule
 
 __all__ = ["Parser", "Syntax", "TypeSyntax"]
 
-_QUALIFIERS: Final = ("brie", "btree", "btree_delete", "no_inline", "no_magic", "overridable")
-_HINTS: Final = ("inline", "magic")
+_QUALIFIERS: Final = (
+    "brie", "btree", "btree_delete", "inline", "magic", "no_inline", "no_magic", "overridable",
+)  # fmt: skip
 _IO: Final = ("input", "output", "printsize")
 _MISSING_DOT: Final = "after this literal, found"
 
@@ -194,13 +195,10 @@ class Parser(ComponentParser):
                 uses.append(token)
             elif token.text == "eqrel":
                 self.refuse("eqrel", token)
-            elif token.text in _HINTS:
-                self.refuse("hint", token)
-                kept.append(token.text)
             elif token.text in _QUALIFIERS:
                 kept.append(token.text)
             else:
-                valid = (*_QUALIFIERS, *_HINTS, *_IO, "eqrel", "choice-domain")
+                valid = (*_QUALIFIERS, *_IO, "eqrel", "choice-domain")
                 close = suggest(token.text, valid)
                 self.fail(
                     f"there is no qualifier `{token.text}`",

@@ -162,6 +162,14 @@ class Program(ast.Program):
         """`.output` for each relation, with the directive's parameters."""
         self._writing().direct("output", relations, parameters)
 
+    def inline(self, *relations: ast.RelationDecl | str) -> None:
+        """Write these relations out wherever they are used; they are not kept themselves."""
+        self._writing().qualify("inline", relations)
+
+    def magic(self, *relations: ast.RelationDecl | str) -> None:
+        """Compute these relations only where an output asks for them, by magic sets."""
+        self._writing().qualify("magic", relations)
+
     def printsize(self, *relations: ast.RelationDecl | str) -> None:
         """`.printsize` for each relation."""
         self._writing().direct("printsize", relations, {})

@@ -59,10 +59,4 @@ UNSUPPORTED: Final[dict[str, Unsupported]] = {
         "remove the line, or leave it for Soufflé",
         "warning",
     ),
-    "hint": Unsupported(
-        "DF159",
-        "`inline` and `magic` have no effect yet: the relation is computed in full",
-        "the result is the same; leave the word for Soufflé or remove it",
-        "warning",
-    ),
 }

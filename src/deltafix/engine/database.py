@@ -140,6 +140,7 @@ class Database:
                     program.column_types(declared.name),
                 )
                 for declared in program.relations
+                if declared.name in self._linked.ids
             }
         )
         # What must succeed before an epoch is seen; None in memory, which pays only for asking.
@@ -380,6 +381,11 @@ class Database:
 
     def _schema(self, relation: str) -> Schema:
         found = self.schemas.get(relation)
+        if found is None and any(one.name == relation for one in self.program.relations):
+            raise UnknownRelationError(
+                f"relation {relation!r} is not kept as a whole: it is inline, or computed only "
+                f"where outputs ask for it; `.output {relation}` would keep it"
+            )
         if found is None:
             hint = suggest(relation, list(self.schemas))
             known = ", ".join(self.schemas) or "none"

@@ -1,6 +1,7 @@
 """From a checked program to its plan: the pipeline in one place.
 
-    CheckedProgram -> normalize -> layers -> variants (derive, order) -> Plan
+    CheckedProgram -> executable (inlining, demand)
+                   -> normalize -> layers -> variants (derive, order) -> Plan
 
 Invariant: deterministic; the same program gives the same plan, text and all.
 """
@@ -18,13 +19,14 @@ from deltafix.plan.ir import Outside, Plan, Stage, Variant
 from deltafix.plan.normalize import normalize
 from deltafix.plan.order import Indexes, variant
 from deltafix.rules.check import CheckedProgram
+from deltafix.rules.passes.executable import executable
 
 __all__ = ["plan"]
 
 
 def plan(checked: CheckedProgram) -> Plan:
     """The plan of a checked program. Raises ProgramError for constructs no executor runs."""
-    core = normalize(checked)
+    core = normalize(executable(checked))
     indexes = Indexes({relation.name: [] for relation in core.relations})
     ordered = layers(core)
     # Delta rules first: re-derivation makes do with the indexes they need.

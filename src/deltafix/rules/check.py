@@ -19,6 +19,8 @@ from deltafix.errors import ProgramError
 from deltafix.rules.apart import apart, plain_name
 from deltafix.rules.ast import Atom, Program, Rule
 from deltafix.rules.infer import Typed, infer, schemas_of
+from deltafix.rules.passes.hints import check_hints, inline_names
+from deltafix.rules.passes.inline import inlined
 from deltafix.rules.scope import check_scope
 from deltafix.rules.strata import Stratum, dependencies, strata, unstratified
 from deltafix.rules.terms import Aggregate, Var
@@ -69,7 +71,8 @@ def typed(program: Program) -> CheckedProgram:
 def _run(
     program: Program,
 ) -> tuple[tuple[Diagnostic, ...], tuple[Typed, ...], tuple[Stratum, ...]]:
-    found = [*_declarations(program), *_directives(program)]
+    found = [*_declarations(program), *_directives(program), *check_hints(program)]
+    inlines = bool(inline_names(program))
     arity = {relation.name: relation.arity for relation in program.relations}
     sound = not any(item.code == "DF113" for item in found)
     schemas = schemas_of(program) if sound else {}
@@ -82,12 +85,15 @@ def _run(
             named = named and not any(item.code == "DF110" for item in wrong)
             continue
         one_name = rule if rule.is_fact else apart(rule)
-        found.extend(check_scope(one_name))
+        if not inlines:
+            found.extend(check_scope(one_name))
         found.extend(_unused(one_name))
         if sound:
             one, mismatches = infer(program, schemas, one_name)
             types.append(one)
             found.extend(mismatches)
+    if inlines and not any(item.severity == "error" for item in found):
+        found.extend(_inlined(program, types))
     order: tuple[Stratum, ...] = ()
     if named:
         edges = dependencies(program)
@@ -97,6 +103,15 @@ def _run(
     found = [item for item in found if item.severity == "error" or item.span not in refused]
     found.sort(key=lambda item: (item.span.line, item.span.column) if item.span else (0, 0))
     return tuple(dict.fromkeys(found)), tuple(types), order
+
+
+def _inlined(program: Program, rules: list[Typed]) -> Iterator[Diagnostic]:
+    """What is wrong once inline relations are written out: only then are values to be had."""
+    written_out, refused = inlined(program, [one.rule for one in rules])
+    yield from refused
+    for rule in written_out.rules:
+        too_many = list(_sizes(rule))
+        yield from too_many or check_scope(rule)
 
 
 def _declarations(program: Program) -> Iterator[Diagnostic]:

@@ -299,6 +299,7 @@ class Builder:
     rules: list[Rule] = field(default_factory=list)
     directives: list[Directive] = field(default_factory=list)
     types: list[TypeDecl] = field(default_factory=list)
+    qualifiers: dict[str, list[str]] = field(default_factory=dict)
     closed: bool = False
 
     def declare(self, name: str, columns: Mapping[str, Column]) -> Relation:
@@ -342,6 +343,18 @@ class Builder:
             held = MappingProxyType(dict(parameters))
             self.directives.append(Directive(kind, name, held, _here()))
 
+    def qualify(self, word: str, relations: Iterable[RelationDecl | str]) -> None:
+        """Put a word such as `inline` behind declarations. Raises ProgramError for unknown ones."""
+        known = [declared.name for declared in self.relations]
+        for relation in relations:
+            name = relation if isinstance(relation, str) else relation.name
+            if name not in known:
+                close = suggest(name, known)
+                hint = f"; did you mean {close!r}?" if close else ""
+                raise ProgramError(f"there is no relation {name!r} in this program{hint}")
+            words = self.qualifiers.setdefault(name, [])
+            words.extend([word] if word not in words else [])
+
     def facts(self, relation: RelationDecl, rows: Iterable[Sequence[Value]]) -> None:
         """One fact per row."""
         for row in rows:
@@ -352,7 +365,10 @@ class Builder:
         """The program as data; the builder takes no more rules."""
         self.closed = True
         relations = tuple(
-            RelationDecl(r.name, r.attributes, r.qualifiers, r.span) for r in self.relations
+            RelationDecl(
+                r.name, r.attributes, (*r.qualifiers, *self.qualifiers.get(r.name, ())), r.span
+            )
+            for r in self.relations
         )
         return Program(relations, tuple(self.rules), tuple(self.directives), tuple(self.types))
 

@@ -166,6 +166,7 @@ WORDS = [
     "max", "number", "1", "2u", "1.5", '"s"', "//", "/*", "*/", "#define a b(", "#ifdef a",
     "#endif", "\n", "$",
     ".comp C {", ".comp C<T> : C<T> {", ".init c = C", ".override", "c.b", "<", ">", "overridable",
+    "inline", "magic", '.pragma "magic-transform" "*"', ".output a", "a(x) :- b(x).", "!a(x)",
     "@f", "as", "nil", "range", "true", "eqrel", "choice-domain", "\\", '"', "'",
 ]  # fmt: skip
 

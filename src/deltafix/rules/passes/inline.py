@@ -1,0 +1,298 @@
+"""Inlining: an atom of an `inline` relation becomes what the relation's rules say.
+
+`a(x) :- p(x), r(x, 3).` with `r(u, v) :- q(u, w), w < v.` becomes `a(x) :- p(x), q(x, w), w < 3.`;
+several rules become alternatives. Under `!` the rules' own variables are existential, so the group
+says the same as the atom. In an aggregate that counts its rows, only a relation whose rows are its
+rule's bindings one to one can be inlined. Invariant: every other relation has the same rows; the
+inlined ones are gone, rules and all. A rule need not ground its head: the atom does.
+
+DF184: an inline relation that is read or written as a whole, needs itself, or is counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from deltafix.diagnostics import Diagnostic, Span
+from deltafix.rules.apart import own_names, plain_name
+from deltafix.rules.ast import (
+    And,
+    Atom,
+    Comparison,
+    Formula,
+    Not,
+    Program,
+    Rule,
+    conjunction,
+    disjunction,
+)
+from deltafix.rules.passes.hints import inline_names
+from deltafix.rules.strata import components
+from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
+from deltafix.rules.walk import (
+    Leaf,
+    body_of,
+    count_alternatives,
+    map_formula,
+    map_term,
+    occurrences,
+    terms_of,
+    uses,
+)
+
+__all__ = ["MAX_LITERALS", "inlined"]
+
+MAX_LITERALS: Final = 10_000
+"""Literals of one rule after inlining."""
+
+_MAX_LEVELS: Final = 32
+_SELECTIVE: Final = ("min", "max")
+
+
+class _Refusal(Exception):  # noqa: N818  raised and caught in this module
+    def __init__(self, message: str, span: Span | None, hint: str) -> None:
+        super().__init__(message)
+        self.diagnostic = Diagnostic("DF184", message, span, hint)
+
+
+def inlined(program: Program, rules: Sequence[Rule]) -> tuple[Program, tuple[Diagnostic, ...]]:
+    """The program without its `inline` relations; `rules` are its rules with typed constants.
+
+    What cannot be inlined is reported, and its rule left out.
+    """
+    names = inline_names(program)
+    if not names:
+        return replace(_plain(program), rules=tuple(rules)), ()
+    found = list(_refused(program, names))
+    order, cyclic = _ordered(program, rules, names)
+    found.extend(cyclic)
+    work = _Inliner(names)
+    if not found:
+        for name in order:
+            try:
+                work.define(name, rules)
+            except _Refusal as refusal:
+                found.append(refusal.diagnostic)
+                break
+    out: list[Rule] = []
+    for rule in rules if not found else ():
+        heads = tuple(head for head in rule.heads if head.relation not in names)
+        try:
+            if heads:
+                out.append(work.rule(replace(rule, heads=heads)))
+        except _Refusal as refusal:
+            found.append(refusal.diagnostic)
+    relations = tuple(one for one in program.relations if one.name not in names)
+    return replace(_plain(program), relations=relations, rules=tuple(out)), tuple(found)
+
+
+def _plain(program: Program) -> Program:
+    """The program as data, without what a door adds to it."""
+    return Program(
+        program.relations,
+        program.rules,
+        program.directives,
+        program.types,
+        program.source,
+        program.path,
+        program.pragmas,
+    )
+
+
+def _refused(program: Program, names: frozenset[str]) -> Iterable[Diagnostic]:
+    for directive in program.directives:
+        if directive.relation in names:
+            yield Diagnostic(
+                "DF184",
+                f"`{directive.relation}` is inline and has no rows for .{directive.kind}",
+                directive.span,
+                "remove `inline`, or name another relation with the same rows",
+            )
+
+
+def _ordered(
+    program: Program, rules: Sequence[Rule], names: frozenset[str]
+) -> tuple[list[str], list[Diagnostic]]:
+    """The inline relations, those that others use first; and those that need themselves."""
+    needed: dict[str, dict[str, None]] = {r.name: {} for r in program.relations if r.name in names}
+    places: dict[str, Span | None] = {}
+    for rule in rules:
+        atoms = [a for f in (*rule.heads, rule.body) for a, _ in uses(f) if a.relation in names]
+        for head in rule.heads:
+            if head.relation in names:
+                used = {a.relation: a for a in atoms if a is not head}
+                needed[head.relation].update(dict.fromkeys(used))
+                places.update({name: atom.span for name, atom in used.items()})
+    order: list[str] = []
+    found: list[Diagnostic] = []
+    for members in components(needed):
+        name = members[0]
+        order.extend(members)
+        if len(members) > 1 or name in needed[name]:
+            message = f"inline relation `{name}` needs itself"
+            if len(members) > 1:
+                message += f", through `{'`, `'.join(members[1:])}`"
+            hint = "remove `inline` from one of them: a recursive relation cannot be written out"
+            found.append(Diagnostic("DF184", message, places.get(name), hint))
+    return order, found
+
+
+class _Inliner:
+    """Definitions of inline relations, already free of inline atoms, and their use."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        self.names = names
+        self.rules: dict[str, list[tuple[Atom, Formula]]] = {}
+        self.sizes: dict[str, int] = {}
+        self.levels: dict[str, int] = {}
+        self.total: Counter[str] = Counter()
+        self.fresh = 0
+        self.size = 0
+        self.level = 0
+
+    def define(self, name: str, rules: Sequence[Rule]) -> None:
+        """Take in the rules of an inline relation whose own inline atoms are defined."""
+        self.level = 0
+        found = []
+        for rule in rules:
+            for head in rule.heads:
+                if head.relation == name:
+                    one = self.rule(replace(rule, heads=(head,)))
+                    found.append((one.heads[0], one.body))
+        self.rules[name] = found
+        self.sizes[name] = sum(1 + _size(body) for _, body in found)
+        self.levels[name] = self.level + 1
+
+    def rule(self, rule: Rule) -> Rule:
+        """The rule with every inline atom replaced."""
+        self.size = _size(rule.body)
+        if not any(a.relation in self.names for f in (*rule.heads, rule.body) for a, _ in uses(f)):
+            return rule
+        self.total = occurrences((*rule.heads, rule.body))
+        heads = tuple(replace(head, args=self.terms(head.args)) for head in rule.heads)
+        return replace(rule, heads=heads, body=self.formula(rule.body, ""))
+
+    def formula(self, formula: Formula, counted: str) -> Formula:
+        """A body; `counted` names the aggregate, if any, that counts its rows."""
+        if isinstance(formula, Atom):
+            atom = replace(formula, args=self.terms(formula.args))
+            return self.expanded(atom, counted) if atom.relation in self.rules else atom
+        if isinstance(formula, Comparison):
+            left, right = self.terms((formula.left, formula.right))
+            return replace(formula, left=left, right=right)
+        if isinstance(formula, Not):
+            inside = occurrences(formula.body)
+            alone = isinstance(formula.body, Atom | Comparison)
+            outside = {name for name, n in inside.items() if alone or self.total[name] > n}
+            body = self.formula(formula.body, "")
+            return replace(formula, body=_closed(body, outside))
+        parts = [self.formula(part, counted) for part in formula.parts]
+        if isinstance(formula, And):
+            return conjunction(parts, formula.span)
+        return disjunction(parts, formula.span)
+
+    def terms(self, terms: Iterable[Term]) -> tuple[Term, ...]:
+        return tuple(self.term(term) for term in terms)
+
+    def term(self, term: Term) -> Term:
+        if isinstance(term, Call):
+            return replace(term, args=self.terms(term.args))
+        if not isinstance(term, Aggregate):
+            return term
+        target = None if term.target is None else self.term(term.target)
+        body = self.formula(body_of(term), "" if term.op in _SELECTIVE else term.op)
+        return replace(term, target=target, body=body)
+
+    def expanded(self, atom: Atom, counted: str) -> Formula:
+        """What the rules of the atom's relation say of the atom's arguments."""
+        name = atom.relation
+        self.level = max(self.level, self.levels[name])
+        self.size += self.sizes[name]
+        if self.size > MAX_LITERALS or self.level >= _MAX_LEVELS:
+            message = f"inlining `{name}` makes a rule of more than {MAX_LITERALS:,} literals"
+            if self.level >= _MAX_LEVELS:
+                message = f"inline relations use each other more than {_MAX_LEVELS} deep"
+            raise _Refusal(message, atom.span, f"remove `inline` from `{name}`")
+        definition = self.rules[name]
+        if counted and not _one_to_one(definition):
+            raise _Refusal(
+                f"inline relation `{name}` is counted by `{counted}`, and its rules may find "
+                "one row more than once",
+                atom.span,
+                "remove `inline`, or give it one rule whose variables all stand in its head",
+            )
+        return disjunction((self.instance(atom, *one) for one in definition), atom.span)
+
+    def instance(self, atom: Atom, head: Atom, body: Formula) -> Formula:
+        """One rule's body with the atom's arguments for the head's, other variables fresh."""
+        self.fresh += 1
+        names = occurrences((head, body))
+        given: dict[str, Term] = {
+            name: Var(f"{plain_name(name)}'i{self.fresh}_{position}", atom.span)
+            for position, name in enumerate(names)
+        }
+        seen: set[str] = set()
+        equal: list[tuple[Term, Term]] = []
+        for argument, wanted in zip(atom.args, head.args, strict=True):
+            if isinstance(wanted, Var) and wanted.name not in seen:
+                seen.add(wanted.name)
+                if isinstance(argument, Var | Const):
+                    given[wanted.name] = argument
+                elif not isinstance(argument, Wildcard):
+                    equal.append((argument, wanted))
+            elif not isinstance(argument, Wildcard):
+                equal.append((argument, wanted))
+            elif isinstance(wanted, Call | Aggregate):
+                # A head without a value makes no row, whether or not its value is looked at.
+                self.fresh += 1
+                equal.append((Var(f"_'i{self.fresh}"), wanted))
+
+        def leaf(term: Leaf) -> Term:
+            return given[term.name] if isinstance(term, Var) else term
+
+        tests = [
+            Comparison("=", argument, map_term(wanted, leaf), atom.span)
+            for argument, wanted in equal
+        ]
+        return conjunction((map_formula(body, leaf), *tests), body.span)
+
+
+def _closed(body: Formula, outside: set[str]) -> Formula:
+    """What stands under `!`: a lone literal with variables of its own becomes a group."""
+    if not isinstance(body, Atom | Comparison):
+        return body
+    total = occurrences(body)
+    mine = [name for name in total if name not in outside]
+    if isinstance(body, Atom):
+        lone = [Var(name) for name in mine if total[name] == 1]
+        args = tuple(Wildcard(arg.span) if arg in lone else arg for arg in body.args)
+        body = replace(body, args=args)
+        mine = [name for name in occurrences(body) if name in mine]
+    tests = [Comparison("=", Var(name), Var(name), body.span) for name in mine]
+    return conjunction((body, *tests), body.span)
+
+
+def _one_to_one(definition: list[tuple[Atom, Formula]]) -> bool:
+    """Whether every row of the relation is found by exactly one binding of its rule's body."""
+    if len(definition) != 1:
+        return False
+    head, body = definition[0]
+    plain = {arg.name for arg in head.args if isinstance(arg, Var)}
+    wild = any(isinstance(term, Wildcard) for term in _positive_terms(body))
+    return count_alternatives(body) == 1 and own_names(body) <= plain and not wild
+
+
+def _positive_terms(formula: Formula) -> Iterable[Term]:
+    if isinstance(formula, Not):
+        return ()
+    if isinstance(formula, Atom | Comparison):
+        return terms_of(formula)
+    return (term for part in formula.parts for term in _positive_terms(part))
+
+
+def _size(formula: Formula) -> int:
+    """Literals of a body, those inside negations and aggregates too."""
+    return sum(1 for _ in uses(formula)) + sum(1 for _ in terms_of(formula))

@@ -1,0 +1,255 @@
+"""Magic sets: relations that nobody reads as a whole are computed only where they are asked for.
+
+`out(y) :- path(1, y).` asks for paths from 1. The relation is copied per pattern of bound columns,
+and a demand relation guards each copy's rules (Bancilhon, Maier, Sagiv, Ullman 1986):
+
+    ?path{bf}(1).
+    path{bf}(x, z) :- ?path{bf}(x), edge(x, y), path{bf}(y, z).
+    ?path{bf}(y)   :- ?path{bf}(x), edge(x, y).
+
+Invariants: relations outside the pass have the same rows; a demand holds constants and values of
+existing columns only, so whatever ended before ends now; the result is stratified. A relation that
+is negated, aggregated, asked for as a whole, or named by a directive is computed in full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from deltafix.rules.ast import (
+    Atom,
+    Attribute,
+    Comparison,
+    Formula,
+    Not,
+    Program,
+    RelationDecl,
+    Rule,
+    conjunction,
+)
+from deltafix.rules.passes.hints import magic_names
+from deltafix.rules.strata import dependencies, unstratified
+from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
+from deltafix.rules.walk import alternatives, subterms, terms_of, uses
+
+__all__ = ["magic"]
+
+
+def magic(program: Program) -> Program:
+    """The program with demand; the same program where there is none to follow.
+
+    `program` is inlined, its constants typed. Linear in the rules times the patterns of demand.
+    """
+    wanted = _candidates(program)
+    if not wanted:
+        return program
+    eager = not any(_looks_around(rule) for rule in program.rules)
+    if eager:
+        found = _Demand(program, wanted, eager=True).program()
+        if not unstratified(found, dependencies(found)):
+            return found
+    return _Demand(program, wanted, eager=False).program()
+
+
+def _candidates(program: Program) -> frozenset[str]:
+    """The relations that may be computed on demand."""
+    if not program.names("output") and not program.names("printsize"):
+        return frozenset()
+    ruled = {head.relation for rule in program.rules for head in rule.heads}
+    whole = {directive.relation for directive in program.directives}
+    for rule in program.rules:
+        for head in rule.heads:
+            if any(isinstance(part, Aggregate) for arg in head.args for part in subterms(arg)):
+                whole.add(head.relation)
+    return frozenset((magic_names(program) & ruled) - whole)
+
+
+def _looks_around(rule: Rule) -> bool:
+    """Whether a negated group or an aggregate may read what the rest of the rule binds.
+
+    A relation made for it depends on the rule's other atoms, on demand too, so demand must not
+    depend on the rule's head then.
+    """
+    for formula in (*rule.heads, rule.body):
+        if any(isinstance(p, Aggregate) for term in terms_of(formula) for p in subterms(term)):
+            return True
+    negated = [p.body for case in alternatives(rule.body) for p in case if isinstance(p, Not)]
+    return not all(isinstance(body, Comparison) or _is_plain(body) for body in negated)
+
+
+def _is_plain(formula: Formula) -> bool:
+    """Whether this is an atom of variables, constants and `_`."""
+    return isinstance(formula, Atom) and not any(isinstance(arg, Call) for arg in formula.args)
+
+
+class _Demand:
+    """One attempt: `eager` lets demand follow every atom, else only those that need no demand."""
+
+    def __init__(self, program: Program, wanted: frozenset[str], *, eager: bool) -> None:
+        self.source = program
+        self.wanted = set(wanted)
+        self.eager = eager
+        self.steady = _independent(program, wanted)
+        self.asked: dict[tuple[str, str], None] = {}
+        self.rules: dict[Rule, None] = {}
+
+    def program(self) -> Program:
+        """The program; starts again whenever a relation turns out to be wanted as a whole."""
+        while not self.attempt():
+            pass
+        relations: list[RelationDecl] = []
+        for declared in self.source.relations:
+            if declared.name not in self.wanted:
+                relations.append(declared)
+            for name, pattern in self.asked:
+                if name == declared.name:
+                    relations.append(replace(declared, name=_copy_name(name, pattern)))
+                    bound = _bound(declared.attributes, pattern)
+                    relations.append(RelationDecl(_demand_name(name, pattern), bound))
+        return replace(self.source, relations=tuple(relations), rules=tuple(self.rules))
+
+    def attempt(self) -> bool:
+        before = len(self.wanted)
+        self.asked.clear()
+        self.rules.clear()
+        for rule in self.source.rules:
+            self.whole(rule)
+        position = 0
+        while position < len(self.asked):
+            name, pattern = list(self.asked)[position]
+            position += 1
+            for rule in self.source.rules:
+                for head in rule.heads:
+                    if head.relation == name:
+                        for case in alternatives(rule.body):
+                            self.clause(replace(rule, heads=(head,)), case, pattern)
+        return len(self.wanted) == before
+
+    def whole(self, rule: Rule) -> None:
+        """A rule for relations that are computed in full."""
+        heads = tuple(head for head in rule.heads if head.relation not in self.wanted)
+        if not heads:
+            return
+        if any(atom.relation in self.wanted for atom, _ in uses(rule.body)):
+            for case in alternatives(rule.body):
+                self.clause(replace(rule, heads=heads), case, None)
+        else:
+            self.rules[replace(rule, heads=heads)] = None
+
+    def clause(self, rule: Rule, case: tuple[Formula, ...], pattern: str | None) -> None:
+        """One alternative of a rule, guarded by the demand for its head's pattern."""
+        for formula in (*rule.heads, *case):
+            for atom, through in uses(formula):
+                if through:
+                    self.wanted.discard(atom.relation)
+        prefix: list[Formula] = []
+        heads = rule.heads
+        if pattern is not None:
+            head = heads[0]
+            prefix.append(_demand(head, pattern))
+            heads = (replace(head, relation=_copy_name(head.relation, pattern)),)
+        body = self.body(case, prefix)
+        self.rules[replace(rule, heads=heads, body=conjunction((*prefix[:1], *body)))] = None
+
+    def body(self, case: tuple[Formula, ...], guard: Sequence[Formula]) -> list[Formula]:
+        """The literals with copies for the relations on demand; adds the rules of that demand."""
+        followed: list[Formula] = list(guard)
+        bound = {arg.name for one in guard for arg in terms_of(one) if isinstance(arg, Var)}
+        left = [i for i, part in enumerate(case) if isinstance(part, Atom)]
+        out = list(case)
+        while left:
+            _propagate(case, bound)
+            at = min(left, key=lambda i: (self.cost(case[i], bound), i))
+            left.remove(at)
+            atom = case[at]
+            assert isinstance(atom, Atom)  # noqa: S101  only atoms are left
+            if atom.relation in self.wanted:
+                pattern = "".join("b" if _is_bound(arg, bound) else "f" for arg in atom.args)
+                if "b" not in pattern:
+                    self.wanted.discard(atom.relation)
+                    continue
+                self.ask(atom, pattern, [*followed, *_tests(case, bound)])
+                atom = replace(atom, relation=_copy_name(atom.relation, pattern))
+                out[at] = atom
+                if not self.eager:
+                    continue
+            elif not self.eager and atom.relation not in self.steady:
+                continue
+            followed.append(atom)
+            bound |= {arg.name for arg in atom.args if isinstance(arg, Var)}
+        return out
+
+    def cost(self, part: Formula, bound: set[str]) -> tuple[bool, bool, int]:
+        """Atoms with bound columns first, of those the ones that need no demand."""
+        assert isinstance(part, Atom)  # noqa: S101  only atoms are ordered
+        known = sum(_is_bound(arg, bound) for arg in part.args)
+        return (known == 0 and bool(part.args), part.relation in self.wanted, -known)
+
+    def ask(self, atom: Atom, pattern: str, because: list[Formula]) -> None:
+        """Demand an atom's bound columns wherever `because` holds."""
+        self.asked.setdefault((atom.relation, pattern))
+        demand = _demand(atom, pattern)
+        if demand not in because:
+            self.rules[Rule((demand,), conjunction(because), atom.span)] = None
+
+
+def _independent(program: Program, wanted: frozenset[str]) -> frozenset[str]:
+    """The relations that no wanted one is needed for, directly or not."""
+    users: dict[str, list[str]] = {}
+    for edge in dependencies(program):
+        users.setdefault(edge.body, []).append(edge.head)
+    reached = set(wanted)
+    queue = list(wanted)
+    while queue:
+        for user in users.get(queue.pop(), ()):
+            if user not in reached:
+                reached.add(user)
+                queue.append(user)
+    return frozenset(declared.name for declared in program.relations) - reached
+
+
+def _copy_name(relation: str, pattern: str) -> str:
+    return f"{relation}{{{pattern}}}"
+
+
+def _demand_name(relation: str, pattern: str) -> str:
+    return f"?{relation}{{{pattern}}}"
+
+
+def _demand(atom: Atom, pattern: str) -> Atom:
+    """The demand atom of an atom: its bound columns."""
+    name = _demand_name(atom.relation, pattern)
+    kept = tuple(arg for arg, mark in zip(atom.args, pattern, strict=True) if mark == "b")
+    return Atom(name, kept, atom.span)
+
+
+def _bound(attributes: Iterable[Attribute], pattern: str) -> tuple[Attribute, ...]:
+    return tuple(one for one, mark in zip(attributes, pattern, strict=True) if mark == "b")
+
+
+def _is_bound(term: Term, bound: set[str]) -> bool:
+    """Computed arguments count as free: demand must not make values of its own."""
+    return isinstance(term, Const) or (isinstance(term, Var) and term.name in bound)
+
+
+def _propagate(case: Iterable[Formula], bound: set[str]) -> None:
+    """Bind variables that equal a bound one or a constant."""
+    before = -1
+    while before < len(bound):
+        before = len(bound)
+        for part in case:
+            if isinstance(part, Comparison) and part.op == "=":
+                for to, source in ((part.left, part.right), (part.right, part.left)):
+                    if isinstance(to, Var) and _is_bound(source, bound):
+                        bound.add(to.name)
+
+
+def _tests(case: Iterable[Formula], bound: set[str]) -> Iterator[Comparison]:
+    """The comparisons whose variables are all bound: demand is narrowed by them."""
+    for part in case:
+        if isinstance(part, Comparison):
+            inside = [p for t in (part.left, part.right) for p in subterms(t)]
+            names = {p.name for p in inside if isinstance(p, Var)}
+            if names <= bound and not any(isinstance(p, Aggregate) for p in inside):
+                yield part
