@@ -2,21 +2,44 @@
 
 `evaluate(program, inputs)` recomputes all relations from nothing. It shares with deltafix the
 program as data and nothing else: its own strata, its own typing, its own meaning of functors.
+`functors` are the Python functions behind `@name`, `reducers` functions from a list of values
+behind `@@name`.
 
 Meaning: a body is a set of bindings. `!` and aggregates look at completed relations only; the
 variables that no enclosing body mentions are theirs (existential under `!`, ranged over in an
 aggregate, `_` included). Integers wrap at 64 bits; what has no value (division by zero, the
-minimum of nothing, a number read from "abc") makes the binding not hold.
+minimum of nothing, a number read from "abc") makes the binding not hold. A record is a pattern
+where its variables are free, and a value where they are known.
+
+A relation that joins, drops or closes rows (`oracle_keep`) does so over everything derived for it,
+again in every round. Where a stratum negates itself, relations an odd number of negations away
+from the first one are recomputed from nothing in every round of the others.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 
-from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Or, Program, Rule
-from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
-from oracle_values import Undefined, apply, compare, reinterpret, wrap
+from deltafix.facts.schema import Branch
+from deltafix.rules.ast import (
+    BASES,
+    And,
+    Atom,
+    Comparison,
+    Dominates,
+    Formula,
+    Not,
+    Or,
+    Program,
+    Rule,
+    TypeDecl,
+)
+from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard, constant
+from oracle_keep import choice, equivalence, lattice
+from oracle_values import Undefined, apply, compare, numbers, reinterpret, wrap
 
 __all__ = ["Undefined", "evaluate"]
 
@@ -24,61 +47,192 @@ Facts = dict[str, set[tuple]]
 Bindings = dict[str, object]
 
 
-def evaluate(program: Program, inputs: Facts, max_rounds: int = 10_000) -> Facts:
+def evaluate(
+    program: Program,
+    inputs: Facts,
+    max_rounds: int = 10_000,
+    functors: Mapping[str, Callable] = MappingProxyType({}),
+    reducers: Mapping[str, Callable] = MappingProxyType({}),
+) -> Facts:
     """All relations of `program` over the given facts, recomputed from scratch."""
-    facts: Facts = {r.name: set(map(tuple, inputs.get(r.name, ()))) for r in program.relations}
-    level = _levels(program)
-    cases = [Case(program, rule, parts) for rule in program.rules for parts in cases_of(rule.body)]
+    given = {r.name: set(map(tuple, inputs.get(r.name, ()))) for r in program.relations}
+    world = World(program, functors, reducers)
+    facts: Facts = {name: set() for name in given}
+    level, falling = levels(program)
+    cases = [
+        Case(world, rule, parts)
+        for rule in map(hoisted, program.rules)
+        for parts in cases_of(rule.body)
+    ]
     for stratum in sorted(set(level.values())):
-        here = [c for c in cases if any(level[h.relation] == stratum for h in c.rule.heads)]
-        for _ in range(max_rounds):
-            derived = [(name, row) for c in here for name, row in c.derive(facts)]
-            derived = [(name, row) for name, row in derived if level[name] == stratum]
-            if all(row in facts[name] for name, row in derived):
-                break
-            for name, row in derived:
-                facts[name].add(row)
-        else:
+        here = [name for name in given if level[name] == stratum]
+        rising = [name for name in here if name not in falling]
+        rest = [name for name in here if name in falling]
+
+        def settle(names: list[str]) -> bool:
+            """Rounds over some relations until nothing changes; whether anything did."""
+            keepers = {name: Keeper(world, name) for name in names}
+            mine = [c for c in cases if any(h.relation in names for h in c.rule.heads)]
+            changed = False
+            for _ in range(max_rounds):
+                derived: Facts = {name: set(given[name]) for name in names}
+                for case in mine:
+                    for name, row in case.derive(facts):
+                        if name in derived:
+                            derived[name].add(row)
+                moved = False
+                for name in names:
+                    rows = keepers[name].keep(facts[name], derived[name], facts)
+                    moved = moved or rows != facts[name]
+                    facts[name] = rows
+                if not moved:
+                    return changed
+                changed = True
             raise RuntimeError(f"no fixpoint after {max_rounds} rounds")
+
+        while True:
+            for name in rest:
+                facts[name] = set()
+            settle(rest)
+            if not settle(rising) or not rest:
+                break
     return facts
 
 
-def _levels(program: Program) -> dict[str, int]:
-    """The stratum of each relation: at least its positive, above its negative dependencies."""
+@dataclass(frozen=True)
+class World:
+    """A program and what its user brings."""
+
+    program: Program
+    functors: Mapping[str, Callable]
+    reducers: Mapping[str, Callable]
+
+
+class Keeper:
+    """What one relation keeps of the rows derived for it."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world, self.name = world, name
+        self.declared = world.program.relation(name)
+        self.orders = [o for o in world.program.orders if o.less.relation == name]
+
+    def keep(self, before: set, derived: set, facts: Facts) -> set:
+        names = [a.name for a in self.declared.attributes]
+        if "eqrel" in self.declared.qualifiers:
+            return equivalence(before | derived)
+        if self.declared.choices:
+            keys = [tuple(names.index(n) for n in c) for c in self.declared.choices]
+            return choice(before, derived, keys)
+        if self.declared.joined:
+            joins = {i: self.join(i) for i in self.declared.joined}
+            least = {i: self.least(i) for i in joins}
+            return lattice(before | derived, joins, least)
+        rows = before | derived
+        if self.orders:
+            return {
+                row
+                for row in rows
+                if not any(self.dominated(row, o, rows, facts) for o in self.orders)
+            }
+        return rows
+
+    def join(self, column: int) -> Callable:
+        kind = self.declared.attributes[column].join
+        if kind != "<>":
+            return {"min": min, "max": max}[kind]
+        found = self.lattice(column).operation("Lub")
+        return self.world.functors[found.functor[1:]]
+
+    def least(self, column: int) -> object:
+        """The bottom of a user lattice, in a tuple; nothing for `min` and `max`."""
+        if self.declared.attributes[column].join != "<>":
+            return ()
+        return (constant(self.lattice(column).operation("Bottom")),)
+
+    def lattice(self, column: int) -> object:
+        kind = self.world.program.kind(self.declared.attributes[column].type)
+        return next(
+            x for x in self.world.program.lattices if self.world.program.kind(x.type) == kind
+        )
+
+    def dominated(self, row: tuple, order: Dominates, rows: set, facts: Facts) -> bool:
+        case = Case(self.world, order.rule, ())
+        case.facts = facts
+        env = case.match(order.less.args, row, {})
+        for other in rows if env is not None else ():
+            both = case.match(order.more.args, other, env)
+            if both is None or other == row:
+                continue
+            for parts in cases_of(order.body):
+                test = Case(self.world, order.rule, (order.less, order.more, *parts))
+                test.facts = facts
+                if any(True for _ in test.solve(parts, both)):
+                    return True
+        return False
+
+
+def levels(program: Program) -> tuple[dict[str, int], set[str]]:
+    """The stratum of each relation, and those an odd number of negations from their first one."""
     edges = [
-        (head.relation, name, negative)
+        (head.relation, name, odd)
         for rule in program.rules
         for head in rule.heads
-        for name, negative in (*_uses(rule.body), *_uses_in(rule.heads))
+        for name, odd in (*_uses(rule.body), *_uses_in(rule.heads))
     ]
-    level = {relation.name: 0 for relation in program.relations}
-    for _ in range(len(level) + 1):
-        before = dict(level)
-        for head, used, negative in edges:
-            level[head] = max(level[head], level[used] + negative)
-        if level == before:
-            return level
-    raise ValueError("negation or aggregation inside recursion")
+    edges += [(o.less.relation, name, None) for o in program.orders for name, _ in _uses(o.body)]
+    names = [relation.name for relation in program.relations]
+    reach = {name: {name} for name in names}
+    for _ in names:
+        for head, used, _ in edges:
+            reach[head] |= reach[used]
+    together = {n: [m for m in names if m in reach[n] and n in reach[m]] for n in names}
+    falling: set[str] = set()
+    for head, used, odd in edges:
+        if used in together[head] and odd is None:
+            raise ValueError("aggregation inside recursion")
+    for group in {tuple(members) for members in together.values()}:
+        side = {group[0]: False}
+        for _ in group:
+            for head, used, odd in edges:
+                if head in group and used in group:
+                    for one, other in ((head, used), (used, head)):
+                        if one in side and side.setdefault(other, side[one] != odd) != (
+                            side[one] != odd
+                        ):
+                            raise ValueError("negation inside recursion")
+        falling |= {name for name, odd in side.items() if odd}
+    height: dict[str, int] = {}
+
+    def depth(name: str) -> int:
+        if name not in height:
+            below = {m for n in together[name] for m in reach[n]} - set(together[name])
+            height[name] = 1 + max((depth(m) for m in below), default=-1)
+        return height[name]
+
+    order = sorted(names, key=lambda n: (depth(n), together[n][0]))
+    rank = {together[n][0]: place for place, n in reversed(list(enumerate(order)))}
+    return {n: rank[together[n][0]] for n in names}, falling
 
 
-def _uses(formula: Formula, negative: bool = False) -> Iterator[tuple[str, bool]]:
+def _uses(formula: Formula, odd: bool | None = False) -> Iterator[tuple[str, bool | None]]:
+    """Relations with whether an odd number of negations stands between; None: an aggregate."""
     match formula:
         case Atom(relation, args):
-            yield relation, negative
+            yield relation, odd
             yield from _uses_in(args)
         case Comparison(_, left, right):
             yield from _uses_in((left, right))
         case And(parts) | Or(parts):
             for part in parts:
-                yield from _uses(part, negative)
+                yield from _uses(part, odd)
         case Not(body):
-            yield from _uses(body, True)
+            yield from _uses(body, None if odd is None else not odd)
 
 
-def _uses_in(terms: tuple) -> Iterator[tuple[str, bool]]:
+def _uses_in(terms: tuple) -> Iterator[tuple[str, bool | None]]:
     for term in terms:
         if isinstance(term, Aggregate):
-            yield from _uses(term.body, True)
+            yield from _uses(term.body, None)
             if term.target is not None:
                 yield from _uses_in((term.target,))
         elif isinstance(term, Call | Atom):
@@ -116,6 +270,50 @@ def names_in(node: object, inner: bool = True) -> set[str]:
     return set()
 
 
+def pattern(term: Term) -> bool:
+    """Whether a term may take its variables' values from a value it is matched with."""
+    return isinstance(term, Var | Wildcard) or (isinstance(term, Call) and term.functor[0] in "[$")
+
+
+def bindable(term: Term) -> set[str]:
+    """The variables that matching a value against a term gives values to."""
+    if isinstance(term, Call) and term.functor[0] in "[$":
+        return set().union(*map(bindable, term.args))
+    return {term.name} if isinstance(term, Var) else set()
+
+
+def branch_type(program: Program, name: str) -> TypeDecl:
+    """The type that declares a branch."""
+    return next(t for t in program.types if any(b.name == name for b in t.branches))
+
+
+def hoisted(rule: Rule) -> Rule:
+    """The rule with every `range` of its own body and heads in an equation of its own."""
+    found: list[Formula] = []
+
+    def term(node: Term) -> Term:
+        if not isinstance(node, Call):
+            return node
+        inner = Call(node.functor, tuple(map(term, node.args)))
+        if node.functor != "range":
+            return inner
+        found.append(Comparison("=", Var(f"range.{len(found)}"), inner))
+        return Var(f"range.{len(found) - 1}")
+
+    def formula(node: Formula) -> Formula:
+        if isinstance(node, Atom):
+            return Atom(node.relation, tuple(map(term, node.args)))
+        if isinstance(node, Comparison):
+            return Comparison(node.op, term(node.left), term(node.right))
+        if isinstance(node, And | Or):
+            return type(node)(tuple(map(formula, node.parts)))
+        return node
+
+    heads = tuple(map(formula, rule.heads))
+    body = formula(rule.body)
+    return Rule(heads, And((body, *found))) if found else rule
+
+
 def own(node: object) -> set[str]:
     """The variables that belong to this scope itself."""
     return names_in(node, inner=False)
@@ -124,11 +322,12 @@ def own(node: object) -> set[str]:
 class Case:
     """One alternative of one rule."""
 
-    def __init__(self, program: Program, rule: Rule, parts: tuple[Formula, ...]) -> None:
-        self.program, self.rule, self.parts = program, rule, parts
+    def __init__(self, world: World, rule: Rule, parts: tuple[Formula, ...]) -> None:
+        self.world, self.program = world, world.program
+        self.rule, self.parts = rule, parts
         self.outer: dict[int, set[str]] = {}
         self.scan((*rule.heads, *parts), own(rule.heads) | own(parts))
-        self.kinds = Kinds(program, (*rule.heads, *parts))
+        self.kinds = Kinds(self.program, (*rule.heads, *parts))
 
     def derive(self, facts: Facts) -> Iterator[tuple[str, tuple]]:
         self.facts = facts
@@ -169,18 +368,19 @@ class Case:
                 return set().union(*map(self.needs, args))
             case Aggregate():
                 return self.shared(term)
+            case Wildcard():
+                return {"_"}
         return set()
 
     def ready(self, part: Formula, env: Bindings) -> bool:
         known = set(env)
         match part:
             case Atom(_, args):
-                known |= {arg.name for arg in args if isinstance(arg, Var)}
-                return all(self.needs(arg) <= known for arg in args)
+                known |= {name for arg in args for name in bindable(arg)}
+                return all(self.needs(arg) <= known | {"_"} for arg in args)
             case Comparison("=", left, right):
                 one, two = self.needs(left) <= known, self.needs(right) <= known
-                free = (isinstance(left, Var) and two) or (isinstance(right, Var) and one)
-                return (one and two) or free
+                return (one and two) or (pattern(left) and two) or (pattern(right) and one)
             case Comparison(_, left, right):
                 return self.needs(left) | self.needs(right) <= known
             case Not(body):
@@ -207,10 +407,13 @@ class Case:
                         extended = self.match(args, row, env)
                         if extended is not None:
                             yield extended
-                case Comparison("=", Var(name), right) if name not in env:
-                    yield {**env, name: self.value(right, env)}
-                case Comparison("=", left, Var(name)) if name not in env:
-                    yield {**env, name: self.value(left, env)}
+                case Comparison("=", left, right):
+                    if not self.needs(right) <= set(env):
+                        left, right = right, left
+                    for value in self.values(right, env):
+                        extended = self.fit(left, value, env)
+                        if extended is not None:
+                            yield extended
                 case Comparison(op, left, right):
                     if compare(op, self.value(left, env), self.value(right, env)):
                         yield env
@@ -221,18 +424,40 @@ class Case:
             return
 
     def match(self, args: tuple[Term, ...], row: tuple, env: Bindings) -> Bindings | None:
-        # Variables first: in r(x, x + 1) the first column gives x its value.
-        order = sorted(range(len(args)), key=lambda i: not isinstance(args[i], Var))
+        # Patterns first: in r(x, x + 1) the first column gives x its value.
+        order = sorted(range(len(args)), key=lambda i: not pattern(args[i]))
+        for i in order:
+            extended = self.fit(args[i], row[i], env)
+            if extended is None:
+                return None
+            env = extended
+        return env
+
+    def fit(self, term: Term, value: object, env: Bindings) -> Bindings | None:
+        """The bindings under which a term has a value, if there are any."""
+        match term:
+            case Wildcard():
+                return env
+            case Var(name) if name not in env:
+                return {**env, name: value}
+            case Call(functor, args) if functor[0] == "[":
+                return self.match(args, value, env) if isinstance(value, tuple) else None
+            case Call(functor, args) if functor[0] == "$":
+                same = isinstance(value, Branch) and value.name == functor[1:]
+                return self.match(args, value.fields, env) if same else None
         try:
-            for i in order:
-                arg = args[i]
-                if isinstance(arg, Var) and arg.name not in env:
-                    env = {**env, arg.name: row[i]}
-                elif not isinstance(arg, Wildcard) and self.value(arg, env) != row[i]:
-                    return None
+            return env if self.value(term, env) == value else None
         except Undefined:
             return None
-        return env
+
+    def values(self, term: Term, env: Bindings) -> Iterator[object]:
+        """The values of a term: many for `range`."""
+        match term:
+            case Call("range", args):
+                kind = self.kinds.of(term) or "number"
+                yield from numbers(kind, *(self.value(arg, env) for arg in args))
+            case _:
+                yield self.value(term, env)
 
     def value(self, term: Term, env: Bindings) -> object:
         match term:
@@ -240,13 +465,24 @@ class Case:
                 return env[name]
             case Const(value):
                 return value
+            case Call(functor, args) if functor[0] == "[":
+                return tuple(self.value(arg, env) for arg in args)
+            case Call(functor, args) if functor[0] == "$":
+                return Branch(functor[1:], tuple(self.value(arg, env) for arg in args))
+            case Call(functor, args) if functor[0] == "@":
+                found = self.world.functors[functor[1:]](*(self.value(a, env) for a in args))
+                if found is None and self.kinds.of(term) in BASES:
+                    raise Undefined
+                return found
             case Call("as", (inner, Const(name))):
                 to = self.program.base_type(name)
                 return reinterpret(self.value(inner, env), self.kinds.of(inner) or to, to)
             case Call(functor, args):
                 kind = self.kinds.of(term) or "number"
                 of = self.kinds.of(args[0]) or "number"
-                return apply(functor, [self.value(arg, env) for arg in args], kind, of)
+                found = apply(functor, [self.value(arg, env) for arg in args], kind, of)
+                narrow = self.program.word_size == 32 and functor not in ("min", "max")
+                return wrap(found, kind, 32) if narrow and kind in ("number", "unsigned") else found
             case Aggregate():
                 return self.aggregate(term, env)
         raise ValueError(f"no value for {term}")
@@ -261,6 +497,9 @@ class Case:
                 ranged[frozenset(found.items())] = found
         if term.op == "count":
             return len(ranged)
+        if term.op.startswith("@@"):
+            found = [self.value(term.target, one) for one in ranged.values()]
+            return self.world.reducers[term.op[2:]](found)
         kind = self.kinds.of(term.target) or "number"
         values = []
         for found in ranged.values():
@@ -294,6 +533,7 @@ def _named(formula: Formula, path: str = "_") -> Formula:
 
 RESULT = {
     "strlen": "number",
+    "ord": "number",
     "to_number": "number",
     "to_unsigned": "unsigned",
     "to_float": "float",
@@ -319,8 +559,9 @@ class Kinds:
     def visit(self, node: object) -> None:
         match node:
             case Atom(relation, args):
-                for arg, kind in zip(args, self.program.column_types(relation), strict=True):
-                    self.push(arg, kind)
+                columns = self.program.relation(relation).attributes
+                for arg, column in zip(args, columns, strict=True):
+                    self.push(arg, self.program.kind(column.type))
             case Comparison(op, left, right):
                 text = op in ("match", "contains")
                 kind = "symbol" if text else self.of(left) or self.of(right)
@@ -336,6 +577,8 @@ class Kinds:
         match term:
             case Var(name) if kind:
                 self.types.setdefault(name, kind)
+            case Call(functor, _) if functor[0] in "[$@":
+                self.fields(term, kind)
             case Call(functor, args):
                 inner = None if functor == "as" or functor in RESULT else kind or self.of(term)
                 for arg in args:
@@ -345,6 +588,20 @@ class Kinds:
                 if target is not None:
                     self.push(target, kind if op != "mean" else None)
 
+    def fields(self, term: Call, kind: str | None) -> None:
+        """The types of a constructor's fields, or of a user functor's arguments."""
+        if term.functor[0] == "@":
+            wanted = self.program.functor(term.functor[1:]).arguments
+        elif term.functor[0] == "$":
+            declared = branch_type(self.program, term.functor[1:])
+            wanted = next(b.fields for b in declared.branches if b.name == term.functor[1:])
+        elif kind:
+            wanted = self.program.declared_type(kind).branches[0].fields
+        else:
+            wanted = ()
+        for arg, field in zip(term.args, wanted, strict=False):
+            self.push(arg, self.program.kind(field.type))
+
     def of(self, term: Term | None) -> str | None:
         match term:
             case Var(name):
@@ -352,7 +609,15 @@ class Kinds:
             case Const(_, kind):
                 return kind
             case Call("as", (_, Const(name))):
-                return self.program.base_type(name)
+                return self.program.kind(name)
+            case Call(functor, _) if functor[0] == "$":
+                return branch_type(self.program, functor[1:]).name
+            case Call(functor, _) if functor[0] == "[":
+                return None
+            case Call(functor, _) if functor[0] == "@":
+                return self.program.kind(self.program.functor(functor[1:]).result)
+            case Aggregate(op) if op.startswith("@@"):
+                return self.program.kind(self.program.functor(op[2:]).result)
             case Call(functor, _) if functor in RESULT:
                 return RESULT[functor]
             case Call(_, args):

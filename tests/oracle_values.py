@@ -9,23 +9,40 @@ from __future__ import annotations
 import math
 import re
 import struct
+from collections.abc import Iterator
 
-__all__ = ["Undefined", "apply", "compare", "reinterpret", "wrap"]
+__all__ = ["Undefined", "apply", "compare", "numbers", "reinterpret", "wrap"]
 
 
 class Undefined(Exception):  # noqa: N818  an outcome, not a fault
     """A term without a value: the binding does not hold."""
 
 
-def wrap(value: object, kind: str) -> object:
-    """An arithmetic result as its type holds it: modulo 2^64; NaN is no value."""
+def wrap(value: object, kind: str, bits: int = 64) -> object:
+    """An arithmetic result as its type holds it: modulo 2^bits; NaN is no value."""
     if kind == "number":
-        return (value + 2**63) % 2**64 - 2**63
+        return (value + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
     if kind == "unsigned":
-        return value % 2**64
+        return value % 2**bits
     if isinstance(value, complex) or math.isnan(value):
         raise Undefined
     return float(value)
+
+
+def numbers(kind: str, start: object, end: object, step: object = None) -> Iterator[object]:
+    """`range`: from `start`, short of `end`, by `step`; without one, by one towards `end`."""
+    if step is None:
+        step = 1 if start <= end else -1
+    elif kind == "unsigned":
+        step = wrap(step, "number")
+    if step == 0 and start != end:
+        yield start
+    while step != 0 and (start < end if step > 0 else start > end):
+        yield start
+        following = start + step
+        if following == start:
+            return
+        start = following
 
 
 def compare(op: str, left: object, right: object) -> bool:

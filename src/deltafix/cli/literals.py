@@ -16,8 +16,8 @@ from deltafix.datalog.source import Source
 from deltafix.diagnostics import Diagnostic, render, suggest
 from deltafix.errors import ProgramError, UnknownRelationError
 from deltafix.facts.schema import Row, Schema, Value
-from deltafix.rules.ast import Atom, Rule
-from deltafix.rules.terms import Call, Const, Term, Var, Wildcard
+from deltafix.rules.ast import Atom, Dominates, Rule
+from deltafix.rules.terms import Term, Var, Wildcard, constant
 
 __all__ = ["Query", "read_facts", "read_query", "schema_named"]
 
@@ -98,28 +98,27 @@ def _atoms(text: str) -> tuple[Atom, ...]:
     tokens = preprocess(source, None)
     parser = ClauseParser(tokens.tokens, source)
     found: list[Diagnostic] = list(tokens.found)
-    rule: Rule | None = None
+    rule: Rule | Dominates | None = None
     if not found:
         try:
             rule = parser.clause()
-            if parser.peek(0).text or not rule.is_fact:
-                span = rule.span if rule.is_fact else getattr(rule.body, "span", None)
+            fact = isinstance(rule, Rule) and rule.is_fact
+            if parser.peek(0).text or not fact:
+                span = rule.span if fact else getattr(rule.body, "span", None)
                 found.append(Diagnostic("DF103", "expected facts only", span))
         except SyntaxFault as fault:
             found.append(fault.diagnostic)
-    if rule is None or found:
+    if not isinstance(rule, Rule) or found:
         raise ProgramError("\n".join(render(item, text) for item in found), found)
     return rule.heads
 
 
 def _constant(term: Term, text: str) -> Value:
-    if isinstance(term, Const):
-        return term.value
-    if isinstance(term, Call) and term.functor == "neg" and isinstance(term.args[0], Const):
-        value = term.args[0].value
-        if not isinstance(value, str):
-            return -value
-    raise _wrong(text, term, "expected a constant", 'a fact is like edge("a", 1)')
+    try:
+        return constant(term)
+    except ValueError:
+        hint = 'a fact is like edge("a", 1)'
+        raise _wrong(text, term, "expected a constant", hint) from None
 
 
 def _wrong(text: str, place: Term | Atom, message: str, hint: str) -> ProgramError:

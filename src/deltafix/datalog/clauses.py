@@ -12,6 +12,7 @@ from deltafix.rules.ast import (
     And,
     Atom,
     Comparison,
+    Dominates,
     Formula,
     Not,
     Or,
@@ -28,13 +29,15 @@ __all__ = ["ClauseParser"]
 class ClauseParser(ExpressionParser):
     """Reads facts (`heads.`) and rules (`heads :- body.`), each with its dot."""
 
-    def clause(self) -> Rule:
-        """A fact or a rule, with its final dot."""
+    def clause(self) -> Rule | Dominates:
+        """A fact, a rule or a subsumption, with its final dot."""
         start = self.token
         heads = [self.atom("a relation's name or a directive")]
-        if self.at("<="):
-            self.refuse("subsumption", self.take())
-            self.atom("the dominating head")
+        if self.accept("<="):
+            more = self.atom("the dominating head")
+            order = self.disjunction() if self.accept(":-") else And(())
+            self.end_of_clause()
+            return Dominates(heads[0], more, order, self.since(start))
         while self.accept(","):
             heads.append(self.atom("another head"))
         body: Formula = And(())

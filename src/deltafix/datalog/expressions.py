@@ -130,15 +130,11 @@ class ExpressionParser(Cursor):
         if token.text in CONSTRAINTS:
             self.fail(f"`{token.text}` is a test, not a value", help="use it as a literal")
         if token.text == "nil":
-            self.refuse("record", token)
-            self.take()
-            return Const(0, None, token.span)
+            return Const(None, None, self.take().span)
         if not called:
             if token.text in _FUNCTORS:
                 self.fail(f"`{token.text}` is a functor and wants arguments: `{token.text}(...)`")
             return Var(self.take().text, token.span)
-        if token.text in GENERATORS:
-            self.refuse("generator", token)
         self.take()
         if token.text == "as":
             return self.cast(token)
@@ -166,53 +162,39 @@ class ExpressionParser(Cursor):
             position = self.closing.get(position, position) + 1
         return True
 
-    def aggregate(self) -> Term:
-        """`count : body`, or `sum/min/max/mean term : body`."""
-        token = self.take()
+    def aggregate(self, name: str = "") -> Term:
+        """`count : body`, or `sum/min/max/mean/@@name term : body`; a given name is taken."""
+        token = self.tokens[self.position - 1] if name else self.take()
+        name = name or token.text
         self.nest()
         target: Term | None = None
-        if token.text == "count":
+        if name == "count":
             if not self.at(":"):
                 self.fail("count takes no term", help="write `count : { body }`")
         else:
             if self.at(":"):
-                self.fail(f"{token.text} wants a term", help=f"write `{token.text} x : {{ body }}`")
+                self.fail(f"{name} wants a term", help=f"write `{name} x : {{ body }}`")
             target = self.term()
-        self.expect(":", f"before the body of `{token.text}`")
+        self.expect(":", f"before the body of `{name}`")
         body = self.aggregate_body()
         self.depth -= 1
         self.grow(self.height)
-        return Aggregate(token.text, target, body, self.since(token))
+        return Aggregate(name, target, body, self.since(token))
 
     def odd(self) -> Term:
-        """Terms that are refused by name, and tokens that start no term."""
+        """Records, branches, user functors and aggregates, and tokens that start no term."""
         token = self.token
-        if token.text == "[" and token.kind == "punct":
-            self.refuse("record", token)
-            self.take()
-            self.sequence("]")
-        elif token.text == "$" and token.kind == "punct":
-            self.refuse("adt", token)
-            self.take()
-            if self.token.kind == "ident":
-                self.take()
-                if self.accept("."):
-                    self.expect_name("a constructor")
-            if self.at("("):
-                self.arguments()
-        elif token.text in ("@", "@@") and token.kind == "punct":
-            self.refuse("functor", token)
-            self.take()
-            self.expect_name("a functor's name")
-            if token.text == "@" or self.at("("):
-                self.arguments()
-            else:
-                self.term()
-            if token.text == "@@" and self.accept(":"):
-                self.aggregate_body()
-        else:
+        if token.kind != "punct" or token.text not in ("[", "$", "@", "@@"):
             self.fail(f"expected a term, found {token.shown}")
-        return Const(0, None, token.span)
+        self.take()
+        if token.text == "[":
+            return Call("[]", self.sequence("]"), self.since(token))
+        if token.text == "@@":
+            return self.aggregate(f"@@{self.expect_name('a reducer').text}")
+        name = self.dotted_name("a branch" if token.text == "$" else "a functor").text
+        if token.text == "$" and not self.at("("):
+            return Call(f"${name}", (), self.since(token))
+        return Call(f"{token.text}{name}", self.arguments(), self.since(token))
 
     def arguments(self) -> tuple[Term, ...]:
         """`(term, ...)`."""

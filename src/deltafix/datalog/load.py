@@ -77,6 +77,9 @@ def analyse(text: str | bytes, path: str | None = None) -> Analysis:
         source.text,
         path,
         tuple(syntax.pragmas),
+        tuple(syntax.orders),
+        tuple(syntax.functors),
+        tuple(syntax.lattices),
     )
     diagnostics = [*found, *tokens.found, *parser.found, *wrong_components, *wrong_types]
     if all(item.severity != "error" for item in diagnostics):

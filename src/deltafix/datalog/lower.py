@@ -1,12 +1,13 @@
 """From what was written to `rules.ast`: every type name gets its base type.
 
 Invariant: a `TypeDecl` that leaves here has one base type; unknown parents, parents of different
-bases and types defined by themselves are reported (DF106, DF111).
+bases and types defined by themselves are reported (DF106, DF111). Constructed types may mention
+themselves in their fields, whose types `rules.check` looks at.
 """
 
 from __future__ import annotations
 
-from deltafix.datalog.parser import Syntax, TypeSyntax
+from deltafix.datalog.types import Types, TypeSyntax
 from deltafix.diagnostics import Diagnostic, suggest
 from deltafix.rules.ast import TypeDecl
 from deltafix.rules.terms import BaseType
@@ -21,7 +22,7 @@ BASES: dict[str, BaseType] = {
 }
 
 
-def lower_types(syntax: Syntax) -> tuple[tuple[TypeDecl, ...], tuple[Diagnostic, ...]]:
+def lower_types(syntax: Types) -> tuple[tuple[TypeDecl, ...], tuple[Diagnostic, ...]]:
     """The type declarations with their base types, and what is wrong with them. Linear."""
     found: list[Diagnostic] = []
     written: dict[str, TypeSyntax] = {}
@@ -62,7 +63,14 @@ def lower_types(syntax: Syntax) -> tuple[tuple[TypeDecl, ...], tuple[Diagnostic,
                 found.append(
                     Diagnostic("DF106", f"there is no type `{token.text}`", token.span, hint)
                 )
-        if len(set(kinds.values())) == 1 and len(kinds) == len({p.text for p in item.parents}):
+        if item.branches:
+            bases[name] = "record"
+        elif "record" in kinds.values() and len(kinds) > 1:
+            wrong.add(name)
+            message = f"type `{name}` is a union with a constructed type"
+            hint = "a branch of an algebraic data type is written `name {field: type}`"
+            found.append(Diagnostic("DF106", message, item.span, hint))
+        elif len(set(kinds.values())) == 1 and len(kinds) == len({p.text for p in item.parents}):
             bases[name] = next(iter(kinds.values()))
         else:
             wrong.add(name)
@@ -86,7 +94,13 @@ def lower_types(syntax: Syntax) -> tuple[tuple[TypeDecl, ...], tuple[Diagnostic,
             hint = f"base types: {' '.join(BASES)}"
             found.append(Diagnostic("DF106", message, written[name].span, hint))
     types = tuple(
-        TypeDecl(name, bases[name], tuple(parent.text for parent in item.parents), item.span)
+        TypeDecl(
+            name,
+            bases[name],
+            tuple(parent.text for parent in item.parents),
+            item.branches,
+            item.span,
+        )
         for name, item in written.items()
         if name in bases
     )

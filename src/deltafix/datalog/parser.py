@@ -16,36 +16,28 @@ from deltafix.datalog.components.reading import ComponentParser
 from deltafix.datalog.components.tree import ComponentSyntax, InstanceSyntax
 from deltafix.datalog.cursor import SyntaxFault
 from deltafix.datalog.lexer import DIRECTIVES, END, Token
+from deltafix.datalog.types import TypeParser, Types
 from deltafix.diagnostics import Diagnostic, Span, suggest
-from deltafix.rules.ast import Attribute, Directive, RelationDecl, Rule
+from deltafix.rules.ast import Directive, Dominates, RelationDecl, Rule
 
-__all__ = ["Parser", "Syntax", "TypeSyntax"]
+__all__ = ["Parser", "Syntax"]
 
 _QUALIFIERS: Final = (
-    "brie", "btree", "btree_delete", "inline", "magic", "no_inline", "no_magic", "overridable",
+    "brie", "btree", "btree_delete", "eqrel", "inline", "magic", "no_inline", "no_magic",
+    "overridable",
 )  # fmt: skip
 _IO: Final = ("input", "output", "printsize")
 _MISSING_DOT: Final = "after this literal, found"
 
 
-@dataclass(frozen=True, slots=True)
-class TypeSyntax:
-    """`.type name <: parents` as written, before the base type is known."""
-
-    name: str
-    parents: tuple[Token, ...]
-    subtype: bool
-    span: Span
-
-
 @dataclass(slots=True)
-class Syntax:
+class Syntax(Types):
     """What a text says, in text order; `starts` are the first tokens of its items."""
 
     relations: list[RelationDecl] = field(default_factory=list)
     rules: list[Rule] = field(default_factory=list)
+    orders: list[Dominates] = field(default_factory=list)
     directives: list[Directive] = field(default_factory=list)
-    types: list[TypeSyntax] = field(default_factory=list)
     pragmas: list[tuple[str, str]] = field(default_factory=list)
     components: list[ComponentSyntax] = field(default_factory=list)
     instances: list[InstanceSyntax] = field(default_factory=list)
@@ -53,9 +45,10 @@ class Syntax:
     starts: list[Token] = field(default_factory=list)
 
 
-class Parser(ComponentParser):
+class Parser(ComponentParser, TypeParser):
     """Reads a whole program; `found` holds what went wrong, `out` what could be read."""
 
+    out: Syntax
     unreadable: Sequence[Span] = ()
 
     def program(self, unreadable: Sequence[Span] = ()) -> Syntax:
@@ -149,7 +142,11 @@ class Parser(ComponentParser):
                 Diagnostic("DF104", f"there is no directive `.{after.text}`", span, hint)
             )
         else:
-            self.out.rules.append(self.clause())
+            read = self.clause()
+            if isinstance(read, Dominates):
+                self.out.orders.append(read)
+            else:
+                self.out.rules.append(read)
 
     # Declarations -----------------------------------------------------------------------------
 
@@ -163,21 +160,11 @@ class Parser(ComponentParser):
     def _read_decl(self, _: Token) -> None:
         names = self.names("a relation's name")
         self.expect("(", f"after `{names[-1].text}`")
-        attributes: list[Attribute] = []
-        while not self.at(")"):
-            column = self.expect_name("a column's name")
-            if not self.at(":") and self.token.kind == "ident":
-                hint = f"write `{column.text}: {self.token.text}`"
-                self.fail(f"expected `:` after the column `{column.text}`", help=hint)
-            self.expect(":", f"between the column `{column.text}` and its type")
-            kind = self.dotted_name("a type")
-            attributes.append(Attribute(column.text, kind.text, self.since(column)))
-            if not self.accept(",") and not self.at(")"):
-                self.fail(f"expected `,` or `)` after a column, found {self.token.shown}")
-        self.take()
+        attributes = self.columns(")", "column")
         qualifiers, uses = self.qualifiers()
+        choices = self.choices()
         for name in names:
-            declared = RelationDecl(name.text, tuple(attributes), qualifiers, name.span)
+            declared = RelationDecl(name.text, attributes, qualifiers, choices, name.span)
             self.out.relations.append(declared)
             for use in uses:
                 self.out.directives.append(Directive(use.text, name.text, span=use.span))
@@ -193,29 +180,36 @@ class Parser(ComponentParser):
             self.take()
             if token.text in _IO:
                 uses.append(token)
-            elif token.text == "eqrel":
-                self.refuse("eqrel", token)
             elif token.text in _QUALIFIERS:
                 kept.append(token.text)
             else:
-                valid = (*_QUALIFIERS, *_IO, "eqrel", "choice-domain")
+                valid = (*_QUALIFIERS, *_IO, "choice-domain")
                 close = suggest(token.text, valid)
                 self.fail(
                     f"there is no qualifier `{token.text}`",
                     token,
                     f"did you mean `{close}`?" if close else f"valid: {' '.join(valid)}",
                 )
-        if self.at("choice") and self.peek().text == "-" and self.peek(2).text == "domain":
-            self.refuse("choice", self.token)
-            self.position += 3
-            while True:
-                if self.at("("):
-                    self.skip_group()
-                else:
-                    self.expect_name("a column of the choice domain")
-                if not self.accept(","):
-                    break
         return tuple(kept), uses
+
+    def choices(self) -> tuple[tuple[str, ...], ...]:
+        """`choice-domain column, (column, column), …` behind a declaration."""
+        found: list[tuple[str, ...]] = []
+        if not (self.at("choice") and self.peek().text == "-" and self.peek(2).text == "domain"):
+            return ()
+        self.position += 3
+        while True:
+            what = "a column of the choice domain"
+            if self.accept("("):
+                columns = [self.expect_name(what).text]
+                while self.accept(","):
+                    columns.append(self.expect_name(what).text)
+                self.expect(")", "after the columns of the choice domain")
+            else:
+                columns = [self.expect_name(what).text]
+            found.append(tuple(columns))
+            if not self.accept(","):
+                return tuple(found)
 
     # Directives -------------------------------------------------------------------------------
 
@@ -263,60 +257,7 @@ class Parser(ComponentParser):
             self.fail("expected a quoted name", help='write `.pragma "name" "value"`')
         self.out.pragmas.append((values[0], values[1] if len(values) > 1 else ""))
 
-    # Types ------------------------------------------------------------------------------------
-
-    def _read_type(self, start: Token) -> None:
-        name = self.dotted_name("a type's name")
-        if self.accept("<:"):
-            parent = self.dotted_name("the type it is a subtype of")
-            self.out.types.append(TypeSyntax(name.text, (parent,), True, self.since(start)))
-        elif self.accept("="):
-            self._type_body(start, name)
-        else:
-            self._old_type(name, "symbol")
-
-    def _old_type(self, name: Token, base: str) -> None:
-        """`.type t` and `.number_type t` of old programs: a subtype of a base type."""
-        parent = Token("ident", base, name.source, name.start, name.end)
-        self.out.types.append(TypeSyntax(name.text, (parent,), True, name.span))
-
-    def _read_number_type(self, _: Token) -> None:
-        self._old_type(self.dotted_name("a type's name"), "number")
-
-    def _read_symbol_type(self, _: Token) -> None:
-        self._old_type(self.dotted_name("a type's name"), "symbol")
-
-    def _type_body(self, start: Token, name: Token) -> None:
-        if self.at("["):
-            self.refuse("record", name)
-            self.skip_group()
-            return
-        parents: list[Token] = []
-        branches = False
-        while True:
-            parents.append(self.dotted_name("a type"))
-            if self.at("{"):
-                branches = True
-                self.skip_group()
-            if not self.accept("|"):
-                break
-        if branches:
-            self.refuse("adt", name)
-        else:
-            self.out.types.append(TypeSyntax(name.text, tuple(parents), False, self.since(start)))
-
     # Refused by name --------------------------------------------------------------------------
-
-    def _read_functor(self, start: Token) -> None:
-        self.refuse("functor", start)
-        self._skip_line(start)
-
-    def _read_lattice(self, start: Token) -> None:
-        self.refuse("lattice", start)
-        while self.token.kind not in (END, "directive") and not self.at("{"):
-            self.take()
-        if self.at("{"):
-            self.skip_group()
 
     def _read_plan(self, start: Token) -> None:
         self.refuse("plan", start)
@@ -327,9 +268,3 @@ class Parser(ComponentParser):
                 self.skip_group()
             if not self.accept(","):
                 break
-
-    def _skip_line(self, start: Token) -> None:
-        """Leave out the rest of the line of a refused directive."""
-        line = start.span.line
-        while self.token.kind not in (END, "directive") and self.token.span.line == line:
-            self.take()

@@ -83,6 +83,9 @@ class Program(ast.Program):
             read.source,
             read.path,
             read.pragmas,
+            read.orders,
+            read.functors,
+            read.lattices,
             found.warnings,
         )
 
@@ -121,7 +124,7 @@ class Program(ast.Program):
             path: "".join(linecache.getlines(path)) for path in places if path
         }
         Analysis(built, diagnostics, sources).raise_for_errors()
-        for name in ("relations", "rules", "directives", "types"):
+        for name in ("relations", "rules", "directives", "types", "orders", "functors", "lattices"):
             object.__setattr__(self, name, getattr(built, name))
         warnings = tuple(item for item in diagnostics if item.severity != "error")
         object.__setattr__(self, "warnings", warnings)
@@ -140,7 +143,9 @@ class Program(ast.Program):
             if columns:
                 raise ProgramError("relations are declared inside the program's `with` block")
             found = ast.Program.relation(self, name)
-            return dsl.Relation(found.name, found.attributes, found.qualifiers, found.span)
+            return dsl.Relation(
+                found.name, found.attributes, found.qualifiers, found.choices, found.span
+            )
         for declared in self._builder.relations:
             if declared.name == name and not columns:
                 return declared

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -230,9 +230,10 @@ class Codes:
 def _pattern(kind: BaseType, value: Value) -> int:
     """The 64-bit pattern of a number, unsigned or float, as a signed integer."""
     if kind == "float":
-        number = float(value) + 0.0
+        number = float(cast(float, value)) + 0.0
         return _NAN if math.isnan(number) else int(np.float64(number).view(np.int64))
-    return int(value) if int(value) < 1 << 63 else int(value) - (1 << 64)
+    whole = int(cast(int, value))
+    return whole if whole < 1 << 63 else whole - (1 << 64)
 
 
 def is_ordered(clauses: Iterable[Any]) -> bool:

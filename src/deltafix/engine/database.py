@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import EllipsisType, MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -210,8 +210,10 @@ class Database:
         relation, pattern = read_goal(self.program, atom)
         return self.select(relation, pattern)
 
-    def select(self, relation: str, pattern: Iterable[Value | None]) -> list[Row]:
-        """Rows whose columns equal the given values (None: any), sorted.
+    def select(self, relation: str, pattern: Iterable[Value | EllipsisType]) -> list[Row]:
+        """Rows whose columns equal the given values, sorted.
+
+        `...` is any value; so is None, but in a column that may hold `nil`.
 
         O(1) for a whole row; O(rows found) where the rules index the given columns; else, and
         while another thread writes, one vectorised pass over the relation.

@@ -6,21 +6,24 @@ like a program's. Repeated variables are refused: a goal is one lookup, not a ru
 
 from __future__ import annotations
 
+from types import EllipsisType
+
 from deltafix.datalog.cursor import SyntaxFault
 from deltafix.datalog.parser import Parser
 from deltafix.datalog.preprocess import preprocess
 from deltafix.datalog.source import decode
 from deltafix.diagnostics import render_all, suggest
 from deltafix.errors import FactError, ProgramError, UnknownRelationError
-from deltafix.facts.schema import Value
+from deltafix.facts.schema import Pattern, Value
 from deltafix.rules.ast import Atom, Program
-from deltafix.rules.terms import Call, Const, Var, Wildcard
+from deltafix.rules.show import show_term
+from deltafix.rules.terms import Var, Wildcard, constant
 
 __all__ = ["read_goal"]
 
 
-def read_goal(program: Program, text: str) -> tuple[str, tuple[Value | None, ...]]:
-    """The relation and pattern of a goal (None: a variable or `_`).
+def read_goal(program: Program, text: str) -> tuple[str, Pattern]:
+    """The relation and pattern of a goal (`...`: a variable or `_`).
 
     Raises ProgramError for a syntax error, UnknownRelationError, FactError for other terms.
     """
@@ -30,23 +33,22 @@ def read_goal(program: Program, text: str) -> tuple[str, tuple[Value | None, ...
         hint = suggest(atom.relation, names)
         message = f"unknown relation {atom.relation!r}; the program declares {', '.join(names)}"
         raise UnknownRelationError(message + (f" (did you mean {hint!r}?)" if hint else ""))
-    pattern: list[Value | None] = []
+    pattern: list[Value | EllipsisType] = []
     seen: set[str] = set()
     for arg in atom.args:
         if isinstance(arg, Wildcard):
-            pattern.append(None)
+            pattern.append(...)
         elif isinstance(arg, Var):
             if arg.name in seen:
                 raise FactError(f"variable {arg.name} stands twice in the goal {text}")
             seen.add(arg.name)
-            pattern.append(None)
-        elif isinstance(arg, Const):
-            pattern.append(arg.value)
-        elif isinstance(arg, Call) and arg.functor == "neg" and isinstance(arg.args[0], Const):
-            value = arg.args[0].value
-            pattern.append(-value if not isinstance(value, str) else value)
+            pattern.append(...)
         else:
-            raise FactError(f"a goal takes constants, variables and `_`, not {arg}")
+            try:
+                pattern.append(constant(arg))
+            except ValueError:
+                message = f"a goal takes constants, variables and `_`, not {show_term(arg)}"
+                raise FactError(message) from None
     return atom.relation, tuple(pattern)
 
 

@@ -12,7 +12,7 @@ from deltafix.engine.codes import Codes
 from deltafix.engine.link import Linked
 from deltafix.engine.store import codes_where, rows_of_group
 from deltafix.errors import FactError
-from deltafix.facts.schema import Schema, Value
+from deltafix.facts.schema import Pattern, Schema
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.kernel.edit import lookup
@@ -21,17 +21,12 @@ __all__ = ["select"]
 
 
 def select(
-    arena: Arena,
-    linked: Linked,
-    codes: Codes,
-    schema: Schema,
-    pattern: tuple[Value | None, ...],
-    *,
-    alone: bool,
+    arena: Arena, linked: Linked, codes: Codes, schema: Schema, pattern: Pattern, *, alone: bool
 ) -> Words:
-    """Codes (n, arity) of the committed rows that fit the pattern (None: any value).
+    """Codes (n, arity) of the committed rows that fit the pattern.
 
-    `alone`: no other thread writes, so indexes may be read.
+    `...` is any value, and so is None in a column that cannot hold `nil`. `alone`: no other
+    thread writes, so indexes may be read.
     """
     if len(pattern) != schema.arity:
         message = f"{schema.show()} has {schema.arity} column(s), but {len(pattern)} were asked for"
@@ -39,7 +34,7 @@ def select(
     number = linked.ids[schema.relation]
     wanted: dict[int, int] = {}
     for column, value in enumerate(pattern):
-        if value is None:
+        if value is ... or (value is None and schema.types[column] != "record"):
             continue
         checked = schema.check_value(schema.columns[column], 0, value)
         code = codes.known(schema.types[column], checked)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from types import EllipsisType
 from typing import Final, Literal, TypeAlias, cast
 
 from deltafix.errors import FactError, TypeMismatchError
@@ -19,7 +20,9 @@ from deltafix.errors import FactError, TypeMismatchError
 __all__ = [
     "VALID_VALUES",
     "BaseType",
+    "Branch",
     "Column",
+    "Pattern",
     "Row",
     "Schema",
     "Value",
@@ -27,11 +30,29 @@ __all__ = [
     "show_value",
 ]
 
-BaseType: TypeAlias = Literal["number", "unsigned", "float", "symbol"]
-"""The four base types: 64-bit signed, 64-bit unsigned, IEEE double, interned string."""
+BaseType: TypeAlias = Literal["number", "unsigned", "float", "symbol", "record"]
+"""The base types: 64-bit signed, 64-bit unsigned, IEEE double, interned string, constructed."""
 
-Value: TypeAlias = int | float | str
-"""A value as users see it: `int` for number and unsigned, `float`, `str` for symbol."""
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A value of an algebraic data type: a branch's name and its fields, `$Node(1, 2)`."""
+
+    name: str
+    fields: tuple[Value, ...] = ()
+
+    def __str__(self) -> str:
+        return show_value(self)
+
+
+Value: TypeAlias = int | float | str | tuple["Value", ...] | Branch | None
+"""A value as users see it: `int` for number and unsigned, `float`, `str` for symbol.
+
+A record is a tuple of its fields, or None for `nil`; a value of an algebraic data type a `Branch`.
+"""
+
+Pattern: TypeAlias = tuple[Value | EllipsisType, ...]
+"""What rows are asked for: a value, or `...` for any."""
 
 Row: TypeAlias = tuple[Value, ...]
 """One fact without its relation; the empty tuple is the one row of a nullary relation."""
@@ -41,6 +62,7 @@ VALID_VALUES: Final[dict[BaseType, str]] = {
     "unsigned": "an int from 0 to 18446744073709551615",
     "float": "a float, or an int that a float holds exactly",
     "symbol": "a str without lone surrogates",
+    "record": "a tuple of field values, a Branch, or None for nil",
 }
 """What a column of each base type takes, as error messages say it."""
 

@@ -11,18 +11,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from deltafix.diagnostics import Span
 from deltafix.rules.terms import BaseType, Term
 
 __all__ = [
+    "BASES",
     "And",
     "Atom",
     "Attribute",
     "Comparison",
+    "Constructor",
     "Directive",
+    "Dominates",
     "Formula",
+    "FunctorDecl",
+    "LatticeDecl",
     "Not",
     "Or",
     "Program",
@@ -34,22 +39,35 @@ __all__ = [
 ]
 
 
+BASES: Final = ("number", "unsigned", "float", "symbol")
+"""The base types that a program can name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """One column: its name and declared type name (a base type or a `.type`)."""
+    """One column or field: its name and declared type name (a base type or a `.type`).
+
+    `join` makes a column of a relation hold one value per key: `min`, `max`, or `<>` for the
+    `.lattice` of its type; empty for a plain column.
+    """
 
     name: str
     type: str
+    join: str = ""
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class RelationDecl:
-    """`.decl name(attributes) qualifiers`. Nullary relations have no attributes."""
+    """`.decl name(attributes) qualifiers`. Nullary relations have no attributes.
+
+    `choices` are the columns of each `choice-domain`, by name.
+    """
 
     name: str
     attributes: tuple[Attribute, ...]
     qualifiers: tuple[str, ...] = ()
+    choices: tuple[tuple[str, ...], ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -57,15 +75,59 @@ class RelationDecl:
         """Number of columns."""
         return len(self.attributes)
 
+    @property
+    def joined(self) -> tuple[int, ...]:
+        """The positions of the columns that hold a join."""
+        return tuple(i for i, column in enumerate(self.attributes) if column.join)
+
+
+@dataclass(frozen=True, slots=True)
+class Constructor:
+    """One constructor of a type: `name {fields}`; a record's only one has no name."""
+
+    name: str
+    fields: tuple[Attribute, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
 
 @dataclass(frozen=True, slots=True)
 class TypeDecl:
-    """`.type name <: base` (subtype) or `.type name = a | b` (union/equivalence of base types)."""
+    """A named type.
+
+    `.type name <: base` (subtype), `.type name = a | b` (union or equivalence), a record
+    `.type name = [x: a]` (one branch without a name) or an algebraic data type
+    `.type name = A {x: a} | B {}`; the last two have base `record`.
+    """
 
     name: str
     base: BaseType
     parents: tuple[str, ...] = ()
+    branches: tuple[Constructor, ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FunctorDecl:
+    """`.functor name(arguments): result`, a Python function given when connecting."""
+
+    name: str
+    arguments: tuple[Attribute, ...]
+    result: str
+    stateful: bool = False
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LatticeDecl:
+    """`.lattice type<> { Bottom -> term, Lub -> @lub(_, _), … }`: its operations by name."""
+
+    type: str
+    operations: tuple[tuple[str, Term], ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def operation(self, name: str) -> Term | None:
+        """The term behind `Bottom`, `Top`, `Lub`, `Glb` or `Leq`."""
+        return dict(self.operations).get(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +207,21 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
+class Dominates:
+    """`less <= more :- body.`: a row like `less` gives way to a row like `more`."""
+
+    less: Atom
+    more: Atom
+    body: Formula = And(())
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def rule(self) -> Rule:
+        """The rule that says what it reads: `less :- less, more, body`."""
+        return Rule((self.less,), conjunction((self.less, self.more, self.body)), self.span)
+
+
+@dataclass(frozen=True, slots=True)
 class Directive:
     """`.input/.output/.printsize/.limitsize relation(key=value, …)`."""
 
@@ -171,6 +248,9 @@ class Program:
     source: str | None = field(default=None, compare=False, repr=False)
     path: str | None = field(default=None, compare=False, repr=False)
     pragmas: tuple[tuple[str, str], ...] = ()
+    orders: tuple[Dominates, ...] = ()
+    functors: tuple[FunctorDecl, ...] = ()
+    lattices: tuple[LatticeDecl, ...] = ()
 
     def relation(self, name: str, /) -> RelationDecl:
         """The declaration called `name`. Raises KeyError if there is none."""
@@ -181,12 +261,55 @@ class Program:
 
     def base_type(self, type_name: str) -> BaseType:
         """The base type behind a type name. Raises KeyError for an undeclared type."""
-        if type_name in ("number", "unsigned", "float", "symbol"):
-            return type_name  # type: ignore[return-value]
+        kind = self.kind(type_name)
+        return "record" if kind not in BASES else kind  # type: ignore[return-value]
+
+    def kind(self, type_name: str) -> str:
+        """What values of a type are compared as: a base type's or a constructed type's name.
+
+        Raises KeyError for an undeclared type.
+        """
+        while type_name not in BASES:
+            declared = self.declared_type(type_name)
+            if declared.branches:
+                return type_name
+            type_name = declared.parents[0] if declared.parents else declared.base
+        return type_name
+
+    def declared_type(self, name: str, /) -> TypeDecl:
+        """The declaration of a type that is not a base type. Raises KeyError if there is none."""
         for declared in self.types:
-            if declared.name == type_name:
-                return declared.base
-        raise KeyError(type_name)
+            if declared.name == name:
+                return declared
+        raise KeyError(name)
+
+    @property
+    def word_size(self) -> int:
+        """Bits at which arithmetic on numbers wraps around: 64, or 32 by `.pragma`."""
+        return 32 if dict(self.pragmas).get("word-size") == "32" else 64
+
+    def functor(self, name: str, /) -> FunctorDecl:
+        """The declaration of a user functor. Raises KeyError if there is none."""
+        for declared in self.functors:
+            if declared.name == name:
+                return declared
+        raise KeyError(name)
+
+    def keeps(self, name: str) -> str:
+        """What a relation does to the rows derived for it; empty if it keeps them all.
+
+        One of `eqrel`, `choice-domain`, `lattice columns`, `subsumption`; the first if the
+        declaration says several, which `rules.check` refuses.
+        """
+        declared = self.relation(name)
+        if "eqrel" in declared.qualifiers:
+            return "eqrel"
+        if declared.choices:
+            return "choice-domain"
+        if declared.joined:
+            return "lattice columns"
+        ordered = any(order.less.relation == name for order in self.orders)
+        return "subsumption" if ordered else ""
 
     def column_types(self, name: str) -> tuple[BaseType, ...]:
         """Base types of a relation's columns, in order."""

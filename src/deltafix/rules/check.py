@@ -6,7 +6,9 @@ names were found sound. Severity `warning` refuses nothing.
 
 Codes: DF110 undeclared, DF111 declared twice, DF112 arity, DF113 type name, DF114 directive,
 DF115 functor, DF120 types, DF121 range, DF130 ungrounded, DF131 `_`, DF132 fact with variable,
-DF133 too many alternatives, DF140 strata, DF160 (warning) variable used once.
+DF133 too many alternatives, DF140 strata, DF150 and DF151 constructors, DF153 to DF156 what a
+relation keeps of its rows, DF157 user functors, DF158 `autoinc`; warnings: DF160 variable used
+once, DF164 two relations that negate each other.
 """
 
 from __future__ import annotations
@@ -18,9 +20,11 @@ from deltafix.diagnostics import Diagnostic, render_all, suggest
 from deltafix.errors import ProgramError
 from deltafix.rules.apart import apart, plain_name
 from deltafix.rules.ast import Atom, Program, Rule
-from deltafix.rules.infer import Typed, infer, schemas_of
+from deltafix.rules.declarations import check_declarations
+from deltafix.rules.infer import Typed, infer
 from deltafix.rules.passes.hints import check_hints, inline_names
 from deltafix.rules.passes.inline import inlined
+from deltafix.rules.schemas import schemas_of
 from deltafix.rules.scope import check_scope
 from deltafix.rules.strata import Stratum, dependencies, strata, unstratified
 from deltafix.rules.terms import Aggregate, Var
@@ -36,8 +40,6 @@ from deltafix.rules.walk import (
 
 __all__ = ["CheckedProgram", "check", "typed"]
 
-_BASES = ("number", "unsigned", "float", "symbol")
-
 
 @dataclass(frozen=True, slots=True)
 class CheckedProgram:
@@ -45,12 +47,13 @@ class CheckedProgram:
 
     `rules[i]` is `program.rules[i]` with a type on every constant, one name for one variable
     (`rules.apart`), and the base type of each of its variables. `strata` are dependencies first;
-    every relation is in exactly one.
+    every relation is in exactly one. `orders[i]` is `program.orders[i].rule`, typed likewise.
     """
 
     program: Program
     rules: tuple[Typed, ...]
     strata: tuple[Stratum, ...]
+    orders: tuple[Typed, ...] = ()
 
 
 def check(program: Program) -> tuple[Diagnostic, ...]:
@@ -60,25 +63,29 @@ def check(program: Program) -> tuple[Diagnostic, ...]:
 
 def typed(program: Program) -> CheckedProgram:
     """The program with its types and strata. Raises ProgramError with every error found."""
-    diagnostics, rules, order = _run(program)
+    diagnostics, rules, orders, strata_found = _run(program)
     errors = [found for found in diagnostics if found.severity == "error"]
     if errors:
         sources = {} if program.source is None else {program.path: program.source}
         raise ProgramError(render_all(errors, sources), errors)
-    return CheckedProgram(program, rules, order)
+    return CheckedProgram(program, rules, strata_found, orders)
 
 
 def _run(
     program: Program,
-) -> tuple[tuple[Diagnostic, ...], tuple[Typed, ...], tuple[Stratum, ...]]:
-    found = [*_declarations(program), *_directives(program), *check_hints(program)]
+) -> tuple[tuple[Diagnostic, ...], tuple[Typed, ...], tuple[Typed, ...], tuple[Stratum, ...]]:
+    found = [*check_declarations(program), *_directives(program), *check_hints(program)]
     inlines = bool(inline_names(program))
     arity = {relation.name: relation.arity for relation in program.relations}
     sound = not any(item.code == "DF113" for item in found)
-    schemas = schemas_of(program) if sound else {}
+    schemas = schemas_of(program) if sound else None
     types: list[Typed] = []
+    orders: list[Typed] = []
     named = True
-    for rule in program.rules:
+    for rule, typed_rules in (
+        *((rule, types) for rule in program.rules),
+        *((order.rule, orders) for order in program.orders),
+    ):
         wrong = [*_names(rule, arity), *_sizes(rule)]
         found.extend(wrong)
         if wrong:
@@ -88,9 +95,9 @@ def _run(
         if not inlines:
             found.extend(check_scope(one_name))
         found.extend(_unused(one_name))
-        if sound:
+        if schemas is not None:
             one, mismatches = infer(program, schemas, one_name)
-            types.append(one)
+            typed_rules.append(one)
             found.extend(mismatches)
     if inlines and not any(item.severity == "error" for item in found):
         found.extend(_inlined(program, types))
@@ -102,7 +109,7 @@ def _run(
     refused = {item.span for item in found if item.severity == "error"}
     found = [item for item in found if item.severity == "error" or item.span not in refused]
     found.sort(key=lambda item: (item.span.line, item.span.column) if item.span else (0, 0))
-    return tuple(dict.fromkeys(found)), tuple(types), order
+    return tuple(dict.fromkeys(found)), tuple(types), tuple(orders), order
 
 
 def _inlined(program: Program, rules: list[Typed]) -> Iterator[Diagnostic]:
@@ -112,32 +119,6 @@ def _inlined(program: Program, rules: list[Typed]) -> Iterator[Diagnostic]:
     for rule in written_out.rules:
         too_many = list(_sizes(rule))
         yield from too_many or check_scope(rule)
-
-
-def _declarations(program: Program) -> Iterator[Diagnostic]:
-    types = [*_BASES, *(declared.name for declared in program.types)]
-    known = set(types)
-    lines: dict[str, str] = {}
-    for relation in program.relations:
-        if relation.name in lines:
-            yield Diagnostic(
-                "DF111",
-                f"relation `{relation.name}` is declared twice",
-                relation.span,
-                f"first declared {lines[relation.name]}",
-            )
-        where = f"on line {relation.span.line}" if relation.span else "above"
-        lines.setdefault(relation.name, where)
-        columns: set[str] = set()
-        for column in relation.attributes:
-            if column.name in columns:
-                message = f"`{relation.name}` has two columns called `{column.name}`"
-                yield Diagnostic("DF111", message, column.span, "rename one of them")
-            columns.add(column.name)
-            if column.type not in known:
-                close = suggest(column.type, types)
-                hint = f"did you mean `{close}`?" if close else f"valid: {' '.join(types)}"
-                yield Diagnostic("DF113", f"there is no type `{column.type}`", column.span, hint)
 
 
 def _directives(program: Program) -> Iterator[Diagnostic]:

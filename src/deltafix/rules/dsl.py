@@ -305,10 +305,10 @@ class Builder:
     def declare(self, name: str, columns: Mapping[str, Column]) -> Relation:
         """`.decl name(columns)`."""
         attributes = tuple(
-            Attribute(column, self._type(name, column, kind), _here())
+            Attribute(column, self._type(name, column, kind), span=_here())
             for column, kind in columns.items()
         )
-        relation = Relation(name, attributes, (), _here(), self)
+        relation = Relation(name, attributes, span=_here(), builder=self)
         self.relations.append(relation)
         return relation
 
@@ -331,7 +331,7 @@ class Builder:
             close = suggest(parent, list(known))
             hint = f"; did you mean {close!r}?" if close else ""
             raise ProgramError(f"there is no type {parent!r}{hint}")
-        self.types.append(TypeDecl(name, known[parent], (parent,), _here()))
+        self.types.append(TypeDecl(name, known[parent], (parent,), span=_here()))
         return name
 
     def direct(
@@ -366,7 +366,11 @@ class Builder:
         self.closed = True
         relations = tuple(
             RelationDecl(
-                r.name, r.attributes, (*r.qualifiers, *self.qualifiers.get(r.name, ())), r.span
+                r.name,
+                r.attributes,
+                (*r.qualifiers, *self.qualifiers.get(r.name, ())),
+                r.choices,
+                r.span,
             )
             for r in self.relations
         )

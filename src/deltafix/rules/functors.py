@@ -25,12 +25,14 @@ class Signature:
 
     A type is a base type, `any` (each argument on its own), or a class whose members must all be
     equal: `numeric` (number, unsigned, float), `integral` (number, unsigned), `same` (any one
-    type). A result that names a class has the arguments' type.
+    type). A result that names a class has the arguments' type. The last `optional` arguments may
+    be left out.
     """
 
     arguments: tuple[str, ...]
     result: str
     variadic: bool = False
+    optional: int = 0
 
     def argument(self, position: int) -> str:
         """The type wanted at a position (the last one repeats when variadic)."""
@@ -38,9 +40,10 @@ class Signature:
 
     def accepts(self, count: int) -> bool:
         """Whether that many arguments are fine."""
+        wanted = len(self.arguments)
         if self.variadic:
-            return count >= len(self.arguments)
-        return count == len(self.arguments)
+            return count >= wanted
+        return wanted - self.optional <= count <= wanted
 
 
 _ARITHMETIC: Final = Signature(("numeric", "numeric"), "numeric")
@@ -63,11 +66,13 @@ SIGNATURES: Final[dict[str, Signature]] = {
     "to_unsigned": Signature(("any",), "unsigned"),
     "to_float": Signature(("any",), "float"),
     "to_string": Signature(("any",), "symbol"),
+    "ord": Signature(("symbol",), "number"),
+    "range": Signature(("numeric", "numeric", "numeric"), "numeric", optional=1),
 }
 """Every functor but `as`, whose second argument names a type."""
 
-GENERATORS: Final = ("range", "autoinc", "ord")
-"""Functors with many, changing or internal values; named here so that they are refused by name."""
+GENERATORS: Final = ("autoinc",)
+"""Functors whose value is not a function of their arguments; refused by name."""
 
 CONSTRAINTS: Final = ("match", "contains")
 """Comparisons spelt like functors: `match(pattern, text)`, `contains(part, text)`."""

@@ -1,49 +1,28 @@
 """Types of a rule's variables and constants.
 
-Every variable and constant starts as a set of possible base types; columns, operators and
-comparisons intersect sets, unions-of-sets are never formed. Invariant: a variable has one base
-type in the whole rule. What stays open (a `1` compared with a `2`) is a number, as in Soufflé.
+Every variable and constant starts as a set of possible kinds, base types and constructed types by
+name; columns, operators and comparisons intersect sets, unions-of-sets are never formed.
+Invariant: a variable has one kind in the whole rule. What stays open (a `1` compared with a `2`)
+is a number, as in Soufflé; a record or `nil` of no known type is an error. Records leave here with
+their type in the functor's name, `[Pair]`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
 
 from deltafix.diagnostics import Diagnostic, Span, suggest
 from deltafix.rules.apart import plain_name
-from deltafix.rules.ast import Atom, Comparison, Formula, Not, Program, Rule
-from deltafix.rules.functors import CONSTRAINTS, SIGNATURES
+from deltafix.rules.ast import BASES, Atom, Comparison, Formula, Not, Program, Rule
+from deltafix.rules.constructed import Constructions
+from deltafix.rules.functors import CONSTRAINTS, GENERATORS, SIGNATURES
+from deltafix.rules.nodes import CLASSES, RANGES, Node
+from deltafix.rules.schemas import Schemas
 from deltafix.rules.terms import Aggregate, BaseType, Call, Const, Term, Var, Wildcard
 from deltafix.rules.walk import Leaf, body_of, map_rule
 
-__all__ = ["RANGES", "Schemas", "Typed", "infer", "schemas_of", "term_type"]
-
-Schemas: TypeAlias = Mapping[str, tuple[tuple[str, BaseType], ...]]
-"""Relation -> its columns, as name and base type."""
-
-_ORDER: Final[tuple[BaseType, ...]] = ("number", "unsigned", "float", "symbol")
-_CLASSES: Final[dict[str, frozenset[BaseType]]] = {
-    "numeric": frozenset(("number", "unsigned", "float")),
-    "integral": frozenset(("number", "unsigned")),
-    "same": frozenset(_ORDER),
-    "any": frozenset(_ORDER),
-    **{base: frozenset((base,)) for base in _ORDER},
-}
-
-_EXAMPLES: Final[dict[BaseType, str]] = {
-    "number": "3",
-    "unsigned": "3u",
-    "float": "3.0",
-    "symbol": '"abc"',
-}
-
-RANGES: Final[dict[str, tuple[int, int]]] = {
-    "number": (-(1 << 63), (1 << 63) - 1),
-    "unsigned": (0, (1 << 64) - 1),
-}
-"""Smallest and largest value of the integer types."""
+__all__ = ["RANGES", "Typed", "infer", "term_type"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,43 +33,11 @@ class Typed:
     variables: Mapping[str, BaseType]
 
 
-class _Node:
-    """A set of possible types, why it is no larger, and the node it was merged into."""
-
-    __slots__ = ("allowed", "parent", "reason", "what")
-
-    def __init__(self, what: str, allowed: frozenset[BaseType], reason: str) -> None:
-        self.what, self.allowed, self.reason = what, allowed, reason
-        self.parent: _Node | None = None
-
-    def root(self) -> _Node:
-        node = self
-        while node.parent is not None:
-            node = node.parent
-        return node
-
-
-def _any_of(types: frozenset[BaseType]) -> str:
-    return " or ".join(base for base in _ORDER if base in types)
-
-
-def _advice(left: _Node, right: _Node) -> str:
-    """What would be valid: another constant, or a conversion."""
-    for constant, other in ((left, right), (right, left)):
-        if constant.root().reason.startswith("constant "):
-            base = next(base for base in _ORDER if base in other.root().allowed)
-            return f"a {base} is written like {_EXAMPLES[base]}"
-    return "convert one side with to_number, to_unsigned, to_float or to_string"
-
-
-class _Inference:
+class _Inference(Constructions):
     def __init__(self, program: Program, schemas: Schemas, place: Span | None) -> None:
-        self.program = program
-        self.schemas = schemas
-        self.place = place
-        self.variables: dict[str, _Node] = {}
+        super().__init__(program, schemas, place)
+        self.variables: dict[str, Node] = {}
         self.constants: dict[str, Const] = {}
-        self.found: list[Diagnostic] = []
 
     # Constants travel through inference as variables that no text can name.
 
@@ -99,114 +46,97 @@ class _Inference:
             return leaf
         name = f"#{len(self.constants)}"
         self.constants[name] = leaf
-        if leaf.type is not None:
-            allowed = _CLASSES[leaf.type]
+        if leaf.value is None:
+            allowed = self.records or self.any
+            if not self.records:
+                hint = "declare one: `.type name = [field: type, …]`"
+                self.report("DF150", "there is no record type for `nil`", leaf.span, hint)
+        elif leaf.type is not None:
+            allowed = CLASSES[leaf.type]
         elif isinstance(leaf.value, str):
-            allowed = _CLASSES["symbol"]
+            allowed = CLASSES["symbol"]
         elif isinstance(leaf.value, float):
-            allowed = _CLASSES["float"]
+            allowed = CLASSES["float"]
         else:
-            allowed = _CLASSES["numeric"]
+            allowed = CLASSES["numeric"]
         shown = f'"{leaf.value}"' if isinstance(leaf.value, str) else str(leaf.value)
+        shown = "nil" if leaf.value is None else shown
         if leaf.type == "unsigned":
             shown += "u"
-        self.variables[name] = _Node(shown, allowed, f"constant {shown}")
+        self.variables[name] = Node(shown, allowed, f"constant {shown}")
         return Var(name, leaf.span)
 
     def drop(self, leaf: Leaf) -> Term:
         if not isinstance(leaf, Var) or leaf.name not in self.constants:
             return leaf
         constant = self.constants[leaf.name]
-        base = self.chosen(self.variables[leaf.name])
+        kind = self.chosen(self.variables[leaf.name])
         value = constant.value
+        if value is None:
+            if not kind:
+                hint = "compare it with a column or field of a record type"
+                self.report("DF150", "this `nil` belongs to no type", constant.span, hint)
+                self.variables[leaf.name].root().allowed = self.any
+            return replace(constant, type="record")
+        base = self.program.base_type(kind)
         if base == "float" and isinstance(value, int):
             value = float(value)
         if base in RANGES and isinstance(value, int):
             low, high = RANGES[base]
             if not low <= value <= high:
-                self.found.append(
-                    Diagnostic(
-                        "DF121",
-                        f"{value} does not fit {base}",
-                        constant.span,
-                        f"valid: {low} to {high}",
-                    )
-                )
+                message = f"{value} does not fit {base}"
+                self.report("DF121", message, constant.span, f"valid: {low} to {high}")
         return replace(constant, value=value, type=base)
 
-    def chosen(self, node: _Node) -> BaseType:
-        allowed = node.root().allowed
-        return next(base for base in _ORDER if base in allowed)
-
-    # Constraints --------------------------------------------------------------------------------
-
-    def unify(self, left: _Node, right: _Node, span: Span | None) -> _Node:
-        one, two = left.root(), right.root()
-        if one is two:
-            return one
-        common = one.allowed & two.allowed
-        if not common:
-            what = left.what if left.what.isidentifier() or not right.what else right.what
-            self.found.append(
-                Diagnostic(
-                    "DF120",
-                    f"`{what}` cannot be both {_any_of(one.allowed)} ({one.reason}) "
-                    f"and {_any_of(two.allowed)} ({two.reason})",
-                    span or self.place,
-                    _advice(left, right),
-                )
-            )
-            # From here on this value fits anything: one slip, one error.
-            two.parent = one
-            one.allowed = _CLASSES["any"]
-            return one
-        reason = one.reason if len(one.allowed) <= len(two.allowed) else two.reason
-        two.parent = one
-        one.allowed, one.reason = common, reason
-        return one
-
-    def want(self, term: Term, kind: str, reason: str) -> None:
-        if not isinstance(term, Wildcard):
-            node = _Node("", _CLASSES[kind], reason)
-            self.unify(self.term(term), node, term.span)
-
-    def term(self, term: Term) -> _Node:
+    def term(self, term: Term) -> Node:
         if isinstance(term, Var):
             if term.name not in self.variables:
                 shown = plain_name(term.name)
-                node = _Node(shown, _CLASSES["any"], f"variable {shown}")
+                node = Node(shown, self.any, f"variable {shown}")
                 self.variables[term.name] = node
             return self.variables[term.name]
         if isinstance(term, Call):
+            if term.functor[0] in "[$@":
+                return self.construct(term)
             return self.cast(term) if term.functor == "as" else self.call(term)
         if isinstance(term, Aggregate):
             self.formula(body_of(term))
+            if term.op.startswith("@@") and term.target is not None:
+                return self.declared(term.op[2:], (term.target,), term.op, term.span)
             if term.target is None:
-                return _Node(term.op, _CLASSES["number"], "the result of `count`")
+                return Node(term.op, CLASSES["number"], "the result of `count`")
             self.want(term.target, "numeric", f"what `{term.op}` takes")
             if term.op == "mean":
-                return _Node(term.op, _CLASSES["float"], "the result of `mean`")
+                return Node(term.op, CLASSES["float"], "the result of `mean`")
             return self.term(term.target)
-        return _Node("_", _CLASSES["any"], "`_`")
+        return Node("_", self.any, "`_`")
 
-    def call(self, term: Call) -> _Node:
+    def call(self, term: Call) -> Node:
         signature = SIGNATURES.get(term.functor)
-        result = _Node(term.functor, _CLASSES["any"], f"the result of `{term.functor}`")
+        result = Node(term.functor, self.any, f"the result of `{term.functor}`")
         if signature is None:
             for arg in term.args:
                 self.term(arg)
+            if term.functor in GENERATORS:
+                message = f"`{term.functor}` cannot be maintained: its values depend on the order"
+                hint = "number the rows before inserting them, or use their own columns as the key"
+                self.report("DF158", message, term.span, hint)
+                return result
             names = [name for name in SIGNATURES if name.isidentifier()]
             close = suggest(term.functor, names)
-            if term.functor in self.schemas:
+            if term.functor in self.schemas.columns:
                 hint = f"`{term.functor}` is a relation: use it as a literal of its own"
             else:
                 hint = f"did you mean `{close}`?" if close else f"functors: {' '.join(names)}"
             message = f"there is no functor `{term.functor}`"
             self.found.append(Diagnostic("DF115", message, term.span, hint))
             return result
-        result.allowed = _CLASSES[signature.result]
+        result.allowed = self.class_of(signature.result)
         if not signature.accepts(len(term.args)):
-            wanted = f"{len(signature.arguments)}{' or more' if signature.variadic else ''}"
+            most = len(signature.arguments)
+            wanted = f"{most}{' or more' if signature.variadic else ''}"
+            if signature.optional:
+                wanted = f"{most - signature.optional} or {most}"
             self.found.append(
                 Diagnostic(
                     "DF112",
@@ -224,30 +154,32 @@ class _Inference:
             self.want(arg, kind, f"argument {position + 1} of `{term.functor}`")
         return result
 
-    def cast(self, term: Call) -> _Node:
+    def cast(self, term: Call) -> Node:
         inner, name = term.args
         node = self.term(inner)
         named = name.value if isinstance(name, Const) else ""
         try:
-            base = self.program.base_type(str(named))
+            base = self.program.kind(str(named))
         except KeyError:
-            close = suggest(str(named), [*_ORDER, *(t.name for t in self.program.types)])
+            close = suggest(str(named), [*BASES, *(t.name for t in self.program.types)])
             self.found.append(
                 Diagnostic(
                     "DF113",
                     f"there is no type `{named}`",
                     name.span,
-                    f"did you mean `{close}`?" if close else f"base types: {' '.join(_ORDER)}",
+                    f"did you mean `{close}`?" if close else f"base types: {' '.join(BASES)}",
                 )
             )
-            return _Node("as", _CLASSES["any"], "`as`")
-        kind = "symbol" if base == "symbol" else "numeric"
-        self.unify(node, _Node("", _CLASSES[kind], f"what `as(.., {named})` takes"), inner.span)
-        return _Node("as", _CLASSES[base], f"`as(.., {named})`")
+            return Node("as", self.any, "`as`")
+        kind = "numeric" if base in CLASSES["numeric"] else base
+        self.unify(node, Node("", self.class_of(kind), f"what `as(.., {named})` takes"), inner.span)
+        return Node("as", self.class_of(base), f"`as(.., {named})`")
 
     def formula(self, formula: Formula) -> None:
         if isinstance(formula, Atom):
-            for arg, (name, kind) in zip(formula.args, self.schemas[formula.relation], strict=True):
+            for arg, (name, kind) in zip(
+                formula.args, self.schemas.columns[formula.relation], strict=True
+            ):
                 self.want(arg, kind, f"column `{name}` of `{formula.relation}`")
         elif isinstance(formula, Comparison):
             if formula.op in CONSTRAINTS:
@@ -255,7 +187,10 @@ class _Inference:
                 self.want(formula.right, "symbol", f"what `{formula.op}` takes")
             else:
                 span = formula.span
-                self.unify(self.term(formula.left), self.term(formula.right), span)
+                both = self.unify(self.term(formula.left), self.term(formula.right), span)
+                if formula.op not in ("=", "!="):
+                    reason = f"what `{formula.op}` takes"
+                    self.unify(both, Node("", CLASSES["any"], reason), span)
         elif isinstance(formula, Not):
             self.formula(formula.body)
         else:
@@ -263,16 +198,8 @@ class _Inference:
                 self.formula(part)
 
 
-def schemas_of(program: Program) -> Schemas:
-    """Column names and base types of every relation. Raises KeyError for an unknown type."""
-    return {
-        relation.name: tuple((a.name, program.base_type(a.type)) for a in relation.attributes)
-        for relation in program.relations
-    }
-
-
 def infer(program: Program, schemas: Schemas, rule: Rule) -> tuple[Typed, tuple[Diagnostic, ...]]:
-    """The types of one rule, and what does not fit (DF112, DF113, DF115, DF120, DF121).
+    """The types of one rule, and what does not fit (DF112 to DF157).
 
     `schemas` is `schemas_of(program)`; the rule's relations must be in it with the right arity.
     Near linear in the rule.
@@ -285,9 +212,10 @@ def infer(program: Program, schemas: Schemas, rule: Rule) -> tuple[Typed, tuple[
     for head in lifted.heads:
         inference.formula(head)
     inference.formula(lifted.body)
-    typed = map_rule(lifted, inference.drop)
+    inference.settle()
+    typed = map_rule(lifted, inference.drop, inference.named)
     variables = {
-        name: inference.chosen(node)
+        name: program.base_type(inference.chosen(node) or "number")
         for name, node in inference.variables.items()
         if name not in inference.constants
     }
@@ -299,7 +227,7 @@ def _plain_fact(schemas: Schemas, rule: Rule) -> Rule | None:
     heads: list[Atom] = []
     for head in rule.heads:
         args: list[Term] = []
-        for arg, (_, kind) in zip(head.args, schemas[head.relation], strict=True):
+        for arg, (_, kind) in zip(head.args, schemas.columns[head.relation], strict=True):
             if not isinstance(arg, Const) or arg.type not in (None, kind):
                 return None
             value = arg.value
@@ -309,11 +237,11 @@ def _plain_fact(schemas: Schemas, rule: Rule) -> Rule | None:
             elif kind == "symbol":
                 if not isinstance(value, str):
                     return None
-            elif isinstance(value, str):
+            elif kind != "float" or not isinstance(value, int | float):
                 return None
             else:
                 value = float(value)
-            args.append(Const(value, kind, arg.span))
+            args.append(Const(value, kind, arg.span))  # type: ignore[arg-type]  # a base type
         heads.append(Atom(head.relation, tuple(args), head.span))
     return Rule(tuple(heads), rule.body, rule.span)
 
@@ -331,12 +259,18 @@ def term_type(term: Term, variables: Mapping[str, BaseType], program: Program) -
             named = term.args[1]
             assert isinstance(named, Const)  # noqa: S101  the parser's and the checker's shape
             return program.base_type(str(named.value))
+        if term.functor[0] in "[$":
+            return "record"
+        if term.functor[0] == "@":
+            return program.base_type(program.functor(term.functor[1:]).result)
         result = SIGNATURES[term.functor].result
-        if result in _ORDER:
-            return result
+        if result in BASES:
+            return result  # type: ignore[return-value]  # a base type
         return term_type(term.args[0], variables, program)
     if isinstance(term, Aggregate):
         if term.op == "mean":
             return "float"
+        if term.op.startswith("@@"):
+            return program.base_type(program.functor(term.op[2:]).result)
         return "number" if term.target is None else term_type(term.target, variables, program)
     raise KeyError("`_` has no type of its own")

@@ -1,6 +1,7 @@
 """Groundedness: does every variable of a rule get its values from somewhere?
 
-A variable is grounded by a positive atom, or by `x = term` over grounded variables. Under `!` and
+A variable is grounded by a positive atom, or by `x = term` over grounded variables. A record or
+branch is a pattern: what grounds it grounds its variables. Under `!` and
 inside aggregates the variables that no enclosing scope mentions are local: they must be
 grounded inside; all others must be grounded outside. Invariant: what passes here can be evaluated
 in some order, in each alternative of the body on its own.
@@ -15,7 +16,15 @@ from deltafix.diagnostics import Diagnostic, Span
 from deltafix.rules.apart import plain_name
 from deltafix.rules.ast import Atom, Comparison, Formula, Not, Rule
 from deltafix.rules.terms import Aggregate, Call, Term, Var, Wildcard
-from deltafix.rules.walk import alternatives, body_of, occurrences, subterms, terms_of
+from deltafix.rules.walk import (
+    alternatives,
+    body_of,
+    is_constructor,
+    occurrences,
+    pattern_variables,
+    subterms,
+    terms_of,
+)
 
 __all__ = ["check_scope", "shared"]
 
@@ -45,21 +54,21 @@ class _Scope:
             return frozenset().union(*map(self.needs, term.args))
         if isinstance(term, Aggregate):
             return shared(term, self.total)
-        return frozenset()
+        return frozenset(("_",)) if isinstance(term, Wildcard) else frozenset()
 
     def grounded(self, parts: Iterable[Formula], known: frozenset[str]) -> frozenset[str]:
         """Everything the positive parts of a conjunction ground, starting from `known`."""
         bound = set(known)
         for part in parts:
             if isinstance(part, Atom):
-                bound.update(arg.name for arg in part.args if isinstance(arg, Var))
+                bound.update(name for arg in part.args for name in pattern_variables(arg))
         equations = [p for p in parts if isinstance(p, Comparison) and p.op == "="]
         while True:
             before = len(bound)
             for part in equations:
                 for to, source in ((part.left, part.right), (part.right, part.left)):
-                    if isinstance(to, Var) and self.needs(source) <= bound:
-                        bound.add(to.name)
+                    if self.needs(source) <= bound:
+                        bound.update(pattern_variables(to))
             if len(bound) == before:
                 return frozenset(bound)
 
@@ -118,8 +127,9 @@ class _Scope:
         for part in parts:
             if isinstance(part, Comparison) and part.op == "=":
                 for to, source in ((part.left, part.right), (part.right, part.left)):
-                    if isinstance(to, Var) and self.needs(source) & self.found.keys() - {to.name}:
-                        waiting.add(to.name)
+                    given = set(pattern_variables(to))
+                    if given and self.needs(source) & self.found.keys() - given:
+                        waiting |= given
         first = {name: found for name, found in self.found.items() if name not in waiting}
         return first or self.found
 
@@ -174,14 +184,13 @@ def check_scope(rule: Rule) -> Iterator[Diagnostic]:
 def _wildcards(rule: Rule) -> Iterator[Diagnostic]:
     for head in rule.heads:
         for arg in head.args:
-            for part in subterms(arg):
-                if isinstance(part, Wildcard) and part is arg:
-                    yield Diagnostic(
-                        "DF131",
-                        f"`_` in the head `{head.relation}` has no value",
-                        part.span,
-                        "use a variable that the body binds",
-                    )
+            if isinstance(arg, Wildcard):
+                yield Diagnostic(
+                    "DF131",
+                    f"`_` in the head `{head.relation}` has no value",
+                    arg.span,
+                    "use a variable that the body binds",
+                )
             yield from _misplaced(arg)
     yield from _misplaced_in(rule.body)
 
@@ -193,10 +202,10 @@ def _misplaced_in(formula: Formula) -> Iterator[Diagnostic]:
                 yield Diagnostic(
                     "DF131", "`_` cannot be compared", term.span, "name the value with a variable"
                 )
-            yield from _misplaced(term)
+            yield from _misplaced(term, formula.op == "=")
     elif isinstance(formula, Atom):
         for term in formula.args:
-            yield from _misplaced(term)
+            yield from _misplaced(term, True)
     elif isinstance(formula, Not):
         yield from _misplaced_in(formula.body)
     else:
@@ -204,17 +213,19 @@ def _misplaced_in(formula: Formula) -> Iterator[Diagnostic]:
             yield from _misplaced_in(part)
 
 
-def _misplaced(term: Term) -> Iterator[Diagnostic]:
-    """Wildcards inside functor calls and as targets of aggregates."""
+def _misplaced(term: Term, matched: bool = False) -> Iterator[Diagnostic]:
+    """Wildcards in functor calls, targets of aggregates, and records that are not `matched`."""
     if isinstance(term, Call):
         inner: tuple[Term, ...] = term.args
+        matched = matched and is_constructor(term)
     elif isinstance(term, Aggregate):
         inner = () if term.target is None else (term.target,)
+        matched = False
         yield from _misplaced_in(body_of(term))
     else:
         return
     for arg in inner:
-        if isinstance(arg, Wildcard):
+        if isinstance(arg, Wildcard) and not matched:
             what = term.op if isinstance(term, Aggregate) else term.functor
             yield Diagnostic(
                 "DF131",
@@ -222,4 +233,4 @@ def _misplaced(term: Term) -> Iterator[Diagnostic]:
                 arg.span,
                 "name the value with a variable",
             )
-        yield from _misplaced(arg)
+        yield from _misplaced(arg, matched)

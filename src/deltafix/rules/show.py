@@ -7,14 +7,19 @@ keeps those. The same spelling serves plans, errors and golden files.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from deltafix.rules.ast import (
     And,
     Atom,
+    Attribute,
     Comparison,
     Directive,
+    Dominates,
     Formula,
+    FunctorDecl,
+    LatticeDecl,
     Not,
     Or,
     Program,
@@ -46,9 +51,12 @@ def show(program: Program) -> str:
     """The whole program: pragmas, types, declarations, directives, rules; one per line."""
     lines = [f".pragma {_quote(key)} {_quote(value)}" for key, value in program.pragmas]
     lines.extend(_type(declared) for declared in program.types)
+    lines.extend(_functor(declared) for declared in program.functors)
+    lines.extend(_lattice(declared) for declared in program.lattices)
     lines.extend(_relation(declared) for declared in program.relations)
     lines.extend(_directive(directive) for directive in program.directives)
     lines.extend(show_rule(rule) for rule in program.rules)
+    lines.extend(_order(order) for order in program.orders)
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -114,10 +122,13 @@ def _call(term: Call, power: int) -> str:
         named = term.args[1]
         name = named.value if isinstance(named, Const) else ""
         return f"as({show_term(term.args[0])}, {name})"
-    return f"{term.functor}({', '.join(map(show_term, term.args))})"
+    arguments = ", ".join(map(show_term, term.args))
+    return f"[{arguments}]" if term.functor.startswith("[") else f"{term.functor}({arguments})"
 
 
 def _constant(term: Const) -> str:
+    if term.value is None:
+        return "nil"
     if isinstance(term.value, str):
         return _quote(term.value)
     return f"{term.value!r}u" if term.type == "unsigned" else repr(term.value)
@@ -128,15 +139,47 @@ def _quote(text: str) -> str:
 
 
 def _type(declared: TypeDecl) -> str:
+    if declared.branches and not declared.branches[0].name:
+        return f".type {declared.name} = [{_columns(declared.branches[0].fields)}]"
+    if declared.branches:
+        shown = (f"{branch.name} {{{_columns(branch.fields)}}}" for branch in declared.branches)
+        return f".type {declared.name} = {' | '.join(shown)}"
     if len(declared.parents) == 1:
         return f".type {declared.name} <: {declared.parents[0]}"
     return f".type {declared.name} = {' | '.join(declared.parents)}"
 
 
+def _columns(attributes: Iterable[Attribute]) -> str:
+    joins = {"": "", "<>": "<>", "min": " <min>", "max": " <max>"}
+    return ", ".join(f"{column.name}: {column.type}{joins[column.join]}" for column in attributes)
+
+
+def _functor(declared: FunctorDecl) -> str:
+    stateful = " stateful" if declared.stateful else ""
+    arguments = _columns(declared.arguments)
+    return f".functor {declared.name}({arguments}): {declared.result}{stateful}"
+
+
+def _lattice(declared: LatticeDecl) -> str:
+    shown = ", ".join(f"{name} -> {show_term(term)}" for name, term in declared.operations)
+    return f".lattice {declared.type}<> {{ {shown} }}"
+
+
 def _relation(declared: RelationDecl) -> str:
-    columns = ", ".join(f"{column.name}: {column.type}" for column in declared.attributes)
     qualifiers = "".join(f" {word}" for word in declared.qualifiers)
-    return f".decl {declared.name}({columns}){qualifiers}"
+    choices = ", ".join(
+        choice[0] if len(choice) == 1 else f"({', '.join(choice)})" for choice in declared.choices
+    )
+    if choices:
+        qualifiers += f" choice-domain {choices}"
+    return f".decl {declared.name}({_columns(declared.attributes)}){qualifiers}"
+
+
+def _order(order: Dominates) -> str:
+    shown = f"{show_formula(order.less)} <= {show_formula(order.more)}"
+    if order.body == And(()):
+        return f"{shown}."
+    return f"{shown} :- {show_formula(order.body)}."
 
 
 def _directive(directive: Directive) -> str:

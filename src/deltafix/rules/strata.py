@@ -1,7 +1,8 @@
 """Which relation needs which, and in what order they can be computed.
 
 Invariant: strata come out dependencies first, relations inside a stratum in declaration order, and
-the order is the same on every run. A stratum is recursive when one of its relations needs itself.
+the order is the same on every run. A stratum is recursive when one of its relations needs itself;
+it may negate itself where every cycle has an even number of negations.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from deltafix.diagnostics import Diagnostic
 from deltafix.rules.ast import Atom, Program
@@ -19,12 +21,22 @@ __all__ = ["Edge", "Stratum", "components", "dependencies", "strata", "unstratif
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A rule for `head` uses `body`; `through` is `""`, `"!"` or an aggregate's name."""
+    """A rule for `head` uses `body`; `through` is a `!` per negation, an aggregate, or `<=`."""
 
     head: str
     body: str
     through: str
     atom: Atom
+
+    @property
+    def odd(self) -> bool:
+        """Whether growth of `body` makes `head` shrink."""
+        return len(self.through) % 2 == 1
+
+    @property
+    def closed(self) -> bool:
+        """Whether `body` must be complete: it is aggregated, or orders the rows of `head`."""
+        return bool(self.through.strip("!"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +57,9 @@ def dependencies(program: Program) -> tuple[Edge, ...]:
             if atom in rule.heads and any(atom is head for head in rule.heads):
                 continue
             found.extend(Edge(head.relation, atom.relation, through, atom) for head in rule.heads)
+    for order in program.orders:
+        for atom, through in uses(order.body):
+            found.append(Edge(order.less.relation, atom.relation, through.strip("!") or "<=", atom))
     return tuple(found)
 
 
@@ -98,29 +113,98 @@ def components(needed: Mapping[str, Mapping[str, None]]) -> list[list[str]]:
 
 
 def unstratified(program: Program, edges: tuple[Edge, ...]) -> tuple[Diagnostic, ...]:
-    """One DF140 per stratum that negates or aggregates over itself, with its shortest cycle."""
+    """One DF140 per stratum that has no meaning, with its shortest cycle.
+
+    A stratum may not aggregate over itself, nor negate itself an odd number of times. Where two of
+    its relations are an odd number of negations apart, the one declared first is the least: a
+    warning says so (DF164).
+    """
     found: list[Diagnostic] = []
     home = {name: s for s in strata(program, edges) for name in s.relations}
-    done: set[Stratum] = set()
+    inside: dict[Stratum, list[Edge]] = {}
     for edge in edges:
-        stratum = home[edge.head]
-        if not edge.through or home[edge.body] is not stratum or stratum in done:
+        if home[edge.head] is home[edge.body]:
+            inside.setdefault(home[edge.head], []).append(edge)
+    for stratum, used in inside.items():
+        closed = [edge for edge in used if edge.closed]
+        if closed:
+            found.append(_cyclic(closed[0], [closed[0], *_path(used, closed[0], even=None)]))
             continue
-        done.add(stratum)
-        cycle = [edge, *_path(edges, edge.body, edge.head, set(stratum.relations))]
-        shown = edge.head + "".join(f" {_arrow(step)} {step.body}" for step in cycle)
-        lines = "; ".join(_tell(step) for step in cycle)
-        what = "negation" if edge.through == "!" else f"`{edge.through}`"
-        found.append(
-            Diagnostic(
-                "DF140",
-                f"{what} inside recursion: {shown}",
-                edge.atom.span,
-                f"{lines}. Break the cycle: let `{edge.head}` look at a relation "
-                f"that does not need `{edge.head}` itself",
+        negated = [edge for edge in used if edge.through]
+        if not negated:
+            continue
+        sides = _sides(stratum, used)
+        if sides is None:
+            odd = [edge for edge in negated if edge.odd][:_TRIED]
+            walks = [[edge, *_path(used, edge, even=True)] for edge in odd]
+            shortest = min((walk for walk in walks if _is_odd(walk)), key=len, default=walks[0])
+            found.append(_cyclic(shortest[0], shortest))
+        elif sides:
+            first = stratum.relations[0]
+            other = next(name for name in stratum.relations if name in sides)
+            message = (
+                f"`{first}` and `{other}` negate each other: `{first}`, declared first, is the "
+                f"least, and `{other}` what follows from it"
             )
-        )
+            hint = "declare first what must be well founded, or write one of them as a `!( .. )`"
+            found.append(Diagnostic("DF164", message, negated[0].atom.span, hint, "warning"))
+        merged = _merged(program, stratum)
+        if merged:
+            message = f"`{merged}` joins or drops rows, and its recursion negates"
+            hint = f"let the negation look at a relation that does not need `{merged}`"
+            found.append(Diagnostic("DF140", message, negated[0].atom.span, hint))
     return tuple(found)
+
+
+_TRIED: Final = 50
+"""Negations from which an odd cycle is looked for; each costs one walk over the stratum."""
+
+
+def _is_odd(walk: list[Edge]) -> bool:
+    return sum(edge.odd for edge in walk) % 2 == 1
+
+
+def _merged(program: Program, stratum: Stratum) -> str:
+    """The first relation of a stratum that joins or drops rows."""
+    return next((n for n in stratum.relations if program.keeps(n) not in ("", "eqrel")), "")
+
+
+def _sides(stratum: Stratum, edges: list[Edge]) -> frozenset[str] | None:
+    """Relations an odd number of negations from the first one; None if some are both."""
+    near: dict[str, list[tuple[str, bool]]] = {name: [] for name in stratum.relations}
+    for edge in edges:
+        near[edge.head].append((edge.body, edge.odd))
+        near[edge.body].append((edge.head, edge.odd))
+    side = {stratum.relations[0]: False}
+    todo = [stratum.relations[0]]
+    while todo:
+        name = todo.pop()
+        for other, odd in near[name]:
+            if other not in side:
+                side[other] = side[name] != odd
+                todo.append(other)
+            elif side[other] != (side[name] != odd):
+                return None
+    return frozenset(name for name, odd in side.items() if odd)
+
+
+def _cyclic(edge: Edge, cycle: list[Edge]) -> Diagnostic:
+    shown = edge.head + "".join(f" {_arrow(step)} {step.body}" for step in cycle)
+    lines = "; ".join(_tell(step) for step in cycle)
+    if edge.through == "<=":
+        what = "subsumption over itself"
+    elif edge.closed:
+        what = f"`{edge.through}` inside recursion"
+    else:
+        what = "negation inside recursion"
+    way = f"let `{edge.head}` look at a relation that does not need `{edge.head}` itself"
+    if not edge.closed:
+        way += ", or negate an even number of times on the way round"
+    elif edge.through in ("min", "max"):
+        way += f", or declare the column `<{edge.through}>`, which may be recursive"
+    return Diagnostic(
+        "DF140", f"{what}: {shown}", edge.atom.span, f"{lines}. Break the cycle: {way}"
+    )
 
 
 def _arrow(edge: Edge) -> str:
@@ -128,26 +212,37 @@ def _arrow(edge: Edge) -> str:
 
 
 def _tell(edge: Edge) -> str:
-    verb = {"": "uses", "!": "negates"}.get(edge.through, f"takes {edge.through} over")
+    verb = {"": "uses", "!": "negates", "<=": "orders its rows by"}.get(edge.through)
+    if verb is None:
+        verb = f"takes {edge.through} over" if edge.closed else f"{edge.through}-negates"
     where = f" on line {edge.atom.span.line}" if edge.atom.span else ""
     return f"`{edge.head}` {verb} `{edge.body}`{where}"
 
 
-def _path(edges: tuple[Edge, ...], start: str, goal: str, inside: set[str]) -> list[Edge]:
-    """The shortest way from `start` to `goal` along uses, within one stratum."""
-    came: dict[str, Edge] = {}
-    queue = deque([start])
+def _path(edges: list[Edge], start: Edge, even: bool | None) -> list[Edge]:
+    """The shortest way from `start.body` back to `start.head` along uses; [] if there is none.
+
+    With `even`, one on which an even number of negations stands. Places are visited once for each
+    parity, so the way may pass a relation twice.
+    """
+    begin, goal = start.body, start.head
     outgoing: dict[str, list[Edge]] = {}
     for edge in edges:
-        if edge.head in inside and edge.body in inside:
-            outgoing.setdefault(edge.head, []).append(edge)
-    while queue and goal not in came and start != goal:
-        for edge in outgoing.get(queue.popleft(), ()):
-            if edge.body not in came and edge.body != start:
-                came[edge.body] = edge
-                queue.append(edge.body)
-    path: list[Edge] = []
-    while goal != start:
-        path.append(came[goal])
-        goal = came[goal].head
-    return path[::-1]
+        outgoing.setdefault(edge.head, []).append(edge)
+    came: dict[tuple[str, bool], tuple[tuple[str, bool], Edge] | None] = {(begin, False): None}
+    queue = deque([(begin, False)])
+    while queue:
+        place = queue.popleft()
+        if place[0] == goal and not (even and place[1]):
+            path: list[Edge] = []
+            step = came[place]
+            while step is not None:
+                path.append(step[1])
+                step = came[step[0]]
+            return path[::-1]
+        for edge in outgoing.get(place[0], ()):
+            after = (edge.body, place[1] != edge.odd if even is not None else False)
+            if after not in came:
+                came[after] = (place, edge)
+                queue.append(after)
+    return []

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from deltafix.diagnostics import Span
-from deltafix.facts.schema import BaseType, Value
+from deltafix.facts.schema import BaseType, Branch, Value
 
-__all__ = ["Aggregate", "BaseType", "Call", "Const", "Term", "Value", "Var", "Wildcard"]
+__all__ = ["Aggregate", "BaseType", "Call", "Const", "Term", "Value", "Var", "Wildcard", "constant"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,10 @@ class Wildcard:
 
 @dataclass(frozen=True, slots=True)
 class Const:
-    """A constant. `type` is fixed where the text fixes it (`1u`, `1.0`, `"a"`), else None."""
+    """A constant. `type` is fixed where the text fixes it (`1u`, `1.0`, `"a"`), else None.
+
+    `nil` has the value None.
+    """
 
     value: Value
     type: BaseType | None = None
@@ -43,7 +46,8 @@ class Const:
 class Call:
     """An intrinsic functor applied to terms: `+ - * / % ^ band … cat strlen …`.
 
-    Unary minus is `Call("neg", (t,))`; `x ^ y` is exponentiation, as in Soufflé.
+    Unary minus is `Call("neg", (t,))`; `x ^ y` is exponentiation, as in Soufflé. A record is
+    `Call("[]", fields)`, a branch `Call("$name", fields)`, a user functor `Call("@name", args)`.
     """
 
     functor: str
@@ -53,7 +57,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """`count/sum/min/max/mean target : { body }`; `target` is None for count.
+    """`count/sum/min/max/mean/@@name target : { body }`; `target` is None for count.
 
     `body` is a `deltafix.rules.ast.Formula` (typed as object here: terms lie below formulae).
     """
@@ -65,3 +69,22 @@ class Aggregate:
 
 
 Term: TypeAlias = Var | Wildcard | Const | Call | Aggregate
+
+
+def constant(term: Term) -> Value:
+    """The value of a term without variables: a literal, `-` of one, a record or a branch of them.
+
+    Raises ValueError for any other term.
+    """
+    if isinstance(term, Const):
+        return term.value
+    if isinstance(term, Call):
+        if term.functor == "neg":
+            value = constant(term.args[0])
+            if isinstance(value, int | float):
+                return -value
+        elif term.functor.startswith("["):
+            return tuple(map(constant, term.args))
+        elif term.functor.startswith("$"):
+            return Branch(term.functor[1:], tuple(map(constant, term.args)))
+    raise ValueError(f"{term} is no constant")

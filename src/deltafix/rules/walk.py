@@ -19,10 +19,12 @@ __all__ = [
     "alternatives",
     "body_of",
     "count_alternatives",
+    "is_constructor",
     "map_formula",
     "map_rule",
     "map_term",
     "occurrences",
+    "pattern_variables",
     "subterms",
     "terms_of",
     "uses",
@@ -68,6 +70,20 @@ def subterms(term: Term) -> Iterator[Term]:
             yield from subterms(inner)
 
 
+def is_constructor(term: Term) -> bool:
+    """Whether a term is a record or a branch of an algebraic data type."""
+    return isinstance(term, Call) and term.functor[0] in "[$"
+
+
+def pattern_variables(term: Term) -> Iterator[str]:
+    """The variables that matching a value against the term gives values to."""
+    if isinstance(term, Var):
+        yield term.name
+    elif isinstance(term, Call) and is_constructor(term):
+        for arg in term.args:
+            yield from pattern_variables(arg)
+
+
 def occurrences(node: Formula | Term | Iterable[Formula]) -> Counter[str]:
     """How often each variable occurs."""
     found: Counter[str] = Counter()
@@ -83,9 +99,9 @@ def occurrences(node: Formula | Term | Iterable[Formula]) -> Counter[str]:
 
 
 def uses(formula: Formula, negation: str = "") -> Iterator[tuple[Atom, str]]:
-    """Every atom of a body with what stands between: `""`, `"!"`, or an aggregate's name.
+    """Every atom of a body with what stands between: a `!` for each negation, or an aggregate.
 
-    An atom under several of them is named by the innermost.
+    An atom under several aggregates is named by the innermost; negations inside do not count.
     """
     if isinstance(formula, Atom):
         yield formula, negation
@@ -93,7 +109,7 @@ def uses(formula: Formula, negation: str = "") -> Iterator[tuple[Atom, str]]:
     elif isinstance(formula, Comparison):
         yield from _uses_in((formula.left, formula.right), negation)
     elif isinstance(formula, Not):
-        yield from uses(formula.body, "!")
+        yield from uses(formula.body, negation if negation.strip("!") else f"{negation}!")
     else:
         for part in formula.parts:
             yield from uses(part, negation)
@@ -137,33 +153,43 @@ def alternatives(formula: Formula) -> tuple[tuple[Formula, ...], ...]:
     return ((formula,),)
 
 
-def map_term(term: Term, leaf: Callable[[Leaf], Term]) -> Term:
-    """The same term with every variable, wildcard and constant replaced."""
+def map_term(
+    term: Term, leaf: Callable[[Leaf], Term], call: Callable[[Call], Call] | None = None
+) -> Term:
+    """The same term with every variable, wildcard and constant replaced.
+
+    `call` rewrites calls themselves, before their arguments are looked at.
+    """
     if isinstance(term, Call):
-        if term.functor == "as":
-            return replace(term, args=(map_term(term.args[0], leaf), *term.args[1:]))
-        return replace(term, args=tuple(map_term(arg, leaf) for arg in term.args))
+        named = term if call is None else call(term)
+        if named.functor == "as":
+            return replace(named, args=(map_term(named.args[0], leaf, call), *named.args[1:]))
+        return replace(named, args=tuple(map_term(arg, leaf, call) for arg in named.args))
     if isinstance(term, Aggregate):
-        target = None if term.target is None else map_term(term.target, leaf)
-        return replace(term, target=target, body=map_formula(body_of(term), leaf))
+        target = None if term.target is None else map_term(term.target, leaf, call)
+        return replace(term, target=target, body=map_formula(body_of(term), leaf, call))
     return leaf(term)
 
 
-def map_formula(formula: Formula, leaf: Callable[[Leaf], Term]) -> Formula:
+def map_formula(
+    formula: Formula, leaf: Callable[[Leaf], Term], call: Callable[[Call], Call] | None = None
+) -> Formula:
     """The same formula with every variable, wildcard and constant replaced."""
     if isinstance(formula, Atom):
-        return replace(formula, args=tuple(map_term(arg, leaf) for arg in formula.args))
+        return replace(formula, args=tuple(map_term(arg, leaf, call) for arg in formula.args))
     if isinstance(formula, Comparison):
-        left = map_term(formula.left, leaf)
-        return replace(formula, left=left, right=map_term(formula.right, leaf))
+        left = map_term(formula.left, leaf, call)
+        return replace(formula, left=left, right=map_term(formula.right, leaf, call))
     if isinstance(formula, Not):
-        return replace(formula, body=map_formula(formula.body, leaf))
-    return replace(formula, parts=tuple(map_formula(part, leaf) for part in formula.parts))
+        return replace(formula, body=map_formula(formula.body, leaf, call))
+    return replace(formula, parts=tuple(map_formula(part, leaf, call) for part in formula.parts))
 
 
-def map_rule(rule: Rule, leaf: Callable[[Leaf], Term]) -> Rule:
+def map_rule(
+    rule: Rule, leaf: Callable[[Leaf], Term], call: Callable[[Call], Call] | None = None
+) -> Rule:
     """The same rule with every variable, wildcard and constant replaced."""
     heads = []
     for head in rule.heads:
-        heads.append(replace(head, args=tuple(map_term(arg, leaf) for arg in head.args)))
-    return replace(rule, heads=tuple(heads), body=map_formula(rule.body, leaf))
+        heads.append(replace(head, args=tuple(map_term(arg, leaf, call) for arg in head.args)))
+    return replace(rule, heads=tuple(heads), body=map_formula(rule.body, leaf, call))

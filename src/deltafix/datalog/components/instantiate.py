@@ -16,7 +16,14 @@ from dataclasses import replace
 from functools import partial
 
 from deltafix.datalog.components.reading import MAX_DEPTH
-from deltafix.datalog.components.rename import renamed_relation, renamed_rule, renamed_type
+from deltafix.datalog.components.rename import (
+    renamed_functor,
+    renamed_lattice,
+    renamed_order,
+    renamed_relation,
+    renamed_rule,
+    renamed_type,
+)
 from deltafix.datalog.components.scope import Argument, Frame, Home, Layer
 from deltafix.datalog.components.tree import ComponentSyntax, InstanceSyntax, Reference
 from deltafix.datalog.parser import Syntax
@@ -60,6 +67,7 @@ class _Instantiation:
             syntax = layer.syntax
             frame.relations.update(declared.name for declared in syntax.relations)
             frame.types.update(declared.name for declared in syntax.types)
+            frame.branches.update(b.name for one in syntax.types for b in one.branches if b.name)
             for component in syntax.components:
                 mine = Home(component, frame, layer)
                 first = frame.components.setdefault(component.name, mine)
@@ -112,6 +120,7 @@ class _Instantiation:
         self.fill(inner, (*stack, mark))
         frame.relations.update(f"{item.name}.{name}" for name in inner.relations)
         frame.types.update(f"{item.name}.{name}" for name in inner.types)
+        frame.branches.update(f"{item.name}.{name}" for name in inner.branches)
         self.items += len(inner.relations)
 
     def find(self, frame: Frame, layer: Layer, reference: Reference) -> Home | None:
@@ -210,14 +219,24 @@ def _copy(frame: Frame, out: Syntax) -> None:
             name = frame.prefix + declared.name
             out.relations.append(renamed_relation(declared, name, type_name))
         for kind in syntax.types:
-            out.types.append(renamed_type(kind, frame.prefix + kind.name, type_name))
+            name = frame.prefix + kind.name
+            out.types.append(renamed_type(kind, name, type_name, frame.branch))
+        for functor in syntax.functors:
+            one = renamed_functor(functor, type_name)
+            if one not in out.functors:
+                out.functors.append(one)
+        for lattice in syntax.lattices:
+            out.lattices.append(renamed_lattice(lattice, type_name, frame.branch))
         for directive in syntax.directives:
             out.directives.append(replace(directive, relation=frame.relation(directive.relation)))
         for rule in syntax.rules:
             kept = tuple(head for head in rule.heads if head.relation not in layer.overridden)
             if kept:
                 mine = replace(rule, heads=kept)
-                out.rules.append(renamed_rule(mine, frame.relation, type_name))
+                out.rules.append(renamed_rule(mine, frame.relation, type_name, frame.branch))
+        for order in syntax.orders:
+            if order.less.relation not in layer.overridden:
+                out.orders.append(renamed_order(order, frame.relation, type_name, frame.branch))
         out.pragmas.extend(syntax.pragmas)
     for inner in frame.instances.values():
         _copy(inner, out)

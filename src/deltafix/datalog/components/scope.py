@@ -49,7 +49,7 @@ class Layer:
 class Frame:
     """An instance (or the whole program): its dotted prefix, its layers, and what they declare.
 
-    `relations` and `types` hold local names, dotted for those of instances inside.
+    `relations`, `types` and `branches` hold local names, dotted for those of instances inside.
     """
 
     prefix: str
@@ -57,6 +57,7 @@ class Frame:
     layers: list[Layer]
     relations: set[str] = field(default_factory=set)
     types: set[str] = field(default_factory=set)
+    branches: set[str] = field(default_factory=set)
     components: dict[str, Home] = field(default_factory=dict)
     instances: dict[str, Frame] = field(default_factory=dict)
 
@@ -65,6 +66,15 @@ class Frame:
         frame: Frame | None = self
         while frame is not None:
             if name in frame.relations:
+                return frame.prefix + name
+            frame = frame.parent
+        return name
+
+    def branch(self, name: str) -> str:
+        """The full name of a branch of an algebraic data type."""
+        frame: Frame | None = self
+        while frame is not None:
+            if name in frame.branches:
                 return frame.prefix + name
             frame = frame.parent
         return name

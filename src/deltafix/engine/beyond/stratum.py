@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import cast
 
 from deltafix.engine.beyond.best import BestRows
 from deltafix.engine.beyond.change import Change, Work
@@ -281,7 +282,7 @@ class Stratum:
 def _canonical(row: Row, columns: Sequence[int]) -> Row:
     values: list[Value] = list(row)
     for column in columns:
-        values[column] = canonical(float(values[column]))
+        values[column] = canonical(float(cast(float, values[column])))
     return tuple(values)
 
 

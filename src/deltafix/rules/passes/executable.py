@@ -22,5 +22,6 @@ def executable(checked: CheckedProgram) -> CheckedProgram:
     if not inline_names(program) and not magic_names(program):
         return checked
     written_out, _ = inlined(program, [one.rule for one in checked.rules])
-    # The pragmas were obeyed; their names may be gone.
-    return typed(replace(magic(written_out), pragmas=()))
+    # The pragmas of the passes were obeyed; their names may be gone.
+    pragmas = tuple(pragma for pragma in program.pragmas if pragma[0] == "word-size")
+    return typed(replace(magic(written_out), pragmas=pragmas))

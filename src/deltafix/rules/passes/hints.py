@@ -28,7 +28,10 @@ def magic_names(program: Program) -> frozenset[str]:
     """The relations to be computed on demand, where demand is known."""
     kept = _listed(program, "magic-transform-exclude") | _worded(program, "no_magic")
     wanted = _listed(program, "magic-transform") - kept
-    return frozenset(wanted | (_worded(program, "magic") - _worded(program, "no_magic")))
+    wanted |= _worded(program, "magic") - _worded(program, "no_magic")
+    # What joins or drops rows must see them all.
+    names = (declared.name for declared in program.relations)
+    return frozenset(name for name in names if name in wanted and not program.keeps(name))
 
 
 def check_hints(program: Program) -> Iterator[Diagnostic]:

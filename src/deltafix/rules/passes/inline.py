@@ -99,10 +99,18 @@ def _plain(program: Program) -> Program:
         program.source,
         program.path,
         program.pragmas,
+        program.orders,
+        program.functors,
+        program.lattices,
     )
 
 
 def _refused(program: Program, names: frozenset[str]) -> Iterable[Diagnostic]:
+    for relation in program.relations:
+        kept = program.keeps(relation.name)
+        if relation.name in names and kept:
+            message = f"`{relation.name}` is inline and has {kept}: its rules do not say its rows"
+            yield Diagnostic("DF184", message, relation.span, "remove `inline`")
     for directive in program.directives:
         if directive.relation in names:
             yield Diagnostic(

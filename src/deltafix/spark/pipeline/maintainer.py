@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import deltafix
 from deltafix.engine.state.durable import DurableDatabase, DurableTransaction
@@ -248,7 +248,7 @@ class Maintainer:
             return None
         if relation not in self._times:
             rows = self.db.rows(relation + COUNTS)
-            self._times[relation] = {row[:-1]: int(row[-1]) for row in rows}
+            self._times[relation] = {row[:-1]: cast(int, row[-1]) for row in rows}
         return self._times[relation]
 
 

@@ -1,0 +1,179 @@
+"""Declarations on their own: names given once, types that exist, and what a relation keeps.
+
+A relation keeps all rows derived for it unless its declaration says otherwise: `eqrel` closes them,
+`choice-domain` and subsumption drop some, a lattice column joins them. Invariant: a relation that
+passes has at most one of these, over columns that allow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from deltafix.diagnostics import Diagnostic, Span, suggest
+from deltafix.rules.ast import BASES, Attribute, Dominates, LatticeDecl, Program, RelationDecl
+from deltafix.rules.terms import Call, Const, Wildcard
+from deltafix.rules.walk import subterms, terms_of
+
+__all__ = ["check_declarations"]
+
+_PAIR = 2
+
+
+def check_declarations(program: Program) -> Iterator[Diagnostic]:
+    """What is wrong with the declarations of a program (DF111, DF113, DF153 to DF157)."""
+    yield from _twice(program)
+    types = [*BASES, *(declared.name for declared in program.types)]
+    named = [
+        *(a for relation in program.relations for a in relation.attributes),
+        *(a for declared in program.types for b in declared.branches for a in b.fields),
+        *(a for functor in program.functors for a in functor.arguments),
+        *(Attribute("", functor.result, "", functor.span) for functor in program.functors),
+        *(Attribute("", lattice.type, "", lattice.span) for lattice in program.lattices),
+    ]
+    unknown = [attribute for attribute in named if attribute.type not in types]
+    for attribute in unknown:
+        close = suggest(attribute.type, types)
+        hint = f"did you mean `{close}`?" if close else f"valid: {' '.join(types)}"
+        yield Diagnostic("DF113", f"there is no type `{attribute.type}`", attribute.span, hint)
+    if unknown:
+        return
+    for lattice in program.lattices:
+        yield from _lattice(program, lattice)
+    for relation in program.relations:
+        yield from _kept(program, relation)
+    for order in program.orders:
+        yield from _order(order)
+
+
+def _twice(program: Program) -> Iterator[Diagnostic]:
+    relations = [(f"relation `{r.name}`", r.name, r.span) for r in program.relations]
+    yield from _repeated(relations)
+    for relation in program.relations:
+        yield from _columns(f"`{relation.name}`", "columns", relation.attributes)
+    branches = [b for declared in program.types for b in declared.branches]
+    yield from _repeated((f"branch `{b.name}`", b.name, b.span) for b in branches if b.name)
+    for branch in branches:
+        shown = f"branch `{branch.name}`" if branch.name else "this record"
+        yield from _columns(shown, "fields", branch.fields)
+    yield from _repeated((f"functor `{f.name}`", f.name, f.span) for f in program.functors)
+    yield from _repeated((f"lattice `{x.type}<>`", x.type, x.span) for x in program.lattices)
+
+
+def _repeated(items: Iterable[tuple[str, str, Span | None]]) -> Iterator[Diagnostic]:
+    lines: dict[str, str] = {}
+    for what, name, span in items:
+        if name in lines:
+            yield Diagnostic(
+                "DF111", f"{what} is declared twice", span, f"first declared {lines[name]}"
+            )
+        lines.setdefault(name, f"on line {span.line}" if span else "above")
+
+
+def _columns(owner: str, what: str, attributes: tuple[Attribute, ...]) -> Iterator[Diagnostic]:
+    seen: set[str] = set()
+    for column in attributes:
+        if column.name in seen:
+            message = f"{owner} has two {what} called `{column.name}`"
+            yield Diagnostic("DF111", message, column.span, "rename one of them")
+        seen.add(column.name)
+
+
+def _kept(program: Program, relation: RelationDecl) -> Iterator[Diagnostic]:
+    """The qualifiers of a relation that change which rows it holds."""
+    ways = {
+        "eqrel": "eqrel" in relation.qualifiers,
+        "choice-domain": bool(relation.choices),
+        "lattice columns": bool(relation.joined),
+        "subsumption": any(o.less.relation == relation.name for o in program.orders),
+    }
+    if sum(ways.values()) > 1:
+        listed = " and ".join(way for way, used in ways.items() if used)
+        message = f"`{relation.name}` has {listed}: a relation keeps its rows in one way"
+        yield Diagnostic("DF155", message, relation.span, "use a second relation for the second")
+    kinds = [program.kind(column.type) for column in relation.attributes]
+    if ways["eqrel"] and (len(kinds) != _PAIR or kinds[0] != kinds[1]):
+        yield Diagnostic(
+            "DF153",
+            f"`{relation.name}` is eqrel and wants two columns of one type",
+            relation.span,
+            f"`.decl {relation.name}(x: number, y: number) eqrel`",
+        )
+    names = [column.name for column in relation.attributes]
+    for choice in relation.choices:
+        for name in choice:
+            if name not in names:
+                close = suggest(name, names)
+                hint = f"did you mean `{close}`?" if close else f"columns: {' '.join(names)}"
+                message = f"choice-domain names no column `{name}` of `{relation.name}`"
+                yield Diagnostic("DF155", message, relation.span, hint)
+        yield from _orderable(relation, kinds, choice)
+    for column, kind in zip(relation.attributes, kinds, strict=True):
+        if column.join in ("min", "max") and kind not in BASES:
+            message = f"`{column.join}` wants a column of a base type, `{kind}` is constructed"
+            hint = "declare a `.lattice` for the type and write `<>`"
+            yield Diagnostic("DF156", message, column.span, hint)
+        if column.join == "<>" and kind not in {program.kind(x.type) for x in program.lattices}:
+            message = f"type `{column.type}` has no lattice"
+            hint = f"declare it: `.lattice {column.type}<> {{ Bottom -> .., Lub -> @lub(_, _) }}`"
+            yield Diagnostic("DF156", message, column.span, hint)
+
+
+def _orderable(
+    relation: RelationDecl, kinds: list[str], choice: tuple[str, ...]
+) -> Iterator[Diagnostic]:
+    for column, kind in zip(relation.attributes, kinds, strict=True):
+        if column.name not in choice and kind not in BASES:
+            message = f"choice-domain chooses the least row, and `{column.name}` has no order"
+            hint = "columns outside the domain want a base type"
+            yield Diagnostic("DF155", message, column.span, hint)
+
+
+def _lattice(program: Program, lattice: LatticeDecl) -> Iterator[Diagnostic]:
+    for wanted in ("Bottom", "Lub"):
+        if lattice.operation(wanted) is None:
+            message = f"lattice `{lattice.type}<>` has no {wanted}"
+            hint = "it wants Bottom and Lub; Top, Glb and Leq are kept for Soufflé"
+            yield Diagnostic("DF156", message, lattice.span, hint)
+    functors = {functor.name: functor for functor in program.functors}
+    kind = program.kind(lattice.type)
+    for name, term in lattice.operations:
+        if name in ("Bottom", "Top"):
+            if not all(isinstance(p, Const | Call) for p in subterms(term)):
+                message = f"{name} of `{lattice.type}<>` is a constant"
+                yield Diagnostic("DF156", message, term.span, "use no variables")
+            continue
+        blank = isinstance(term, Call) and [type(a) for a in term.args] == [Wildcard, Wildcard]
+        if not (isinstance(term, Call) and blank and term.functor.startswith("@")):
+            message = f"{name} of `{lattice.type}<>` is a functor of two arguments"
+            hint = f"`{name} -> @{name.lower()}(_, _)`"
+            yield Diagnostic("DF156", message, term.span, hint)
+            continue
+        declared = functors.get(term.functor[1:])
+        if declared is None:
+            close = suggest(term.functor[1:], list(functors))
+            hint = f"did you mean `@{close}`?" if close else "declare it with `.functor`"
+            message = f"the functor `{term.functor}` is not declared"
+            yield Diagnostic("DF157", message, term.span, hint)
+            continue
+        kinds = [program.kind(a.type) for a in declared.arguments]
+        result = program.kind(declared.result)
+        if kinds != [kind, kind] or (name != "Leq" and result != kind):
+            message = f"`{term.functor}` does not take two `{lattice.type}`s to one"
+            hint = f"`.functor {declared.name}(x: {lattice.type}, y: {lattice.type}): {kind}`"
+            yield Diagnostic("DF156", message, term.span, hint)
+
+
+def _order(order: Dominates) -> Iterator[Diagnostic]:
+    if order.less.relation != order.more.relation:
+        message = (
+            f"subsumption compares rows of one relation, not of `{order.less.relation}` "
+            f"and `{order.more.relation}`"
+        )
+        hint = f"write `{order.less.relation}(..) <= {order.less.relation}(..) :- ..`"
+        yield Diagnostic("DF154", message, order.more.span, hint)
+    for atom in (order.less, order.more):
+        for term in terms_of(atom):
+            if isinstance(term, Call):
+                message = "the rows of a subsumption are written with variables and constants"
+                hint = "compare a computed value in the body"
+                yield Diagnostic("DF154", message, term.span, hint)

@@ -1,0 +1,58 @@
+"""What a program's declarations say, in the form that type inference looks things up.
+
+A *kind* is a base type's name or the name of a record or algebraic data type; subtypes and
+equivalent types have the kind of what they stand for. Invariant: built from declarations whose type
+names were found sound; building it checks nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from deltafix.rules.ast import Attribute, Program
+
+__all__ = ["Columns", "Schemas", "schemas_of"]
+
+Columns: TypeAlias = tuple[tuple[str, str], ...]
+"""Columns or fields in order, as name and kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schemas:
+    """Columns of relations, fields of constructed types, types of functors.
+
+    `constructed` maps a type to its branches (a record's one branch is `""`), `branches` a branch
+    to its type.
+    """
+
+    columns: Mapping[str, Columns]
+    constructed: Mapping[str, Mapping[str, Columns]]
+    branches: Mapping[str, str]
+    functors: Mapping[str, tuple[tuple[str, ...], str]]
+
+
+def schemas_of(program: Program) -> Schemas:
+    """The declarations of a program, looked up. Raises KeyError for an unknown type."""
+
+    def columns(attributes: tuple[Attribute, ...]) -> Columns:
+        return tuple((a.name, program.kind(a.type)) for a in attributes)
+
+    constructed = {
+        declared.name: {branch.name: columns(branch.fields) for branch in declared.branches}
+        for declared in program.types
+        if declared.branches
+    }
+    return Schemas(
+        {relation.name: columns(relation.attributes) for relation in program.relations},
+        constructed,
+        {branch: name for name, shape in constructed.items() for branch in shape if branch},
+        {
+            functor.name: (
+                tuple(program.kind(a.type) for a in functor.arguments),
+                program.kind(functor.result),
+            )
+            for functor in program.functors
+        },
+    )
