@@ -151,6 +151,7 @@ class Database:
         if strategy != "auto":
             self._arena.cells[at.STRATEGY] = STRATEGIES[strategy]
         self._by_number = {self._linked.ids[name]: s for name, s in self.schemas.items()}
+        self._given = {self._linked.given(name): s for name, s in self.schemas.items()}
         self._writer = threading.RLock()
         self._gate = threading.Lock()
         self._open: Transaction | None = None
@@ -277,6 +278,7 @@ class Database:
         from deltafix.engine.invariants import check_invariants  # noqa: PLC0415
 
         check_invariants(self._arena, self._linked)
+        self._strata.check_invariants()
 
     @property
     def recovered(self) -> tuple[str, ...]:

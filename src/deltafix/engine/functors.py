@@ -21,7 +21,7 @@ from deltafix.kernel.arena import Arena
 from deltafix.kernel.edit import answer
 from deltafix.rules.values import NO_VALUE, comparison, function, reinterpret
 
-__all__ = ["Functors", "fitted"]
+__all__ = ["Functors", "fitted", "functor"]
 
 
 class Functors:
@@ -33,7 +33,7 @@ class Functors:
         self._arena = arena
         self._codes = codes
         self._first = len(linked.ids)
-        self._calls = [(memo, _function(memo, codes, users)) for memo in linked.memos]
+        self._calls = [(memo, functor(memo, codes, users)) for memo in linked.memos]
 
     def reply(self) -> None:
         """Compute the value that was asked for and enter it. Raises FunctorError."""
@@ -51,9 +51,10 @@ class Functors:
         answer(arena.words, arena.cells, arguments, code, int(known))
 
 
-def _function(
+def functor(
     memo: Memo, codes: Codes, users: Mapping[str, Callable[..., Any]]
 ) -> Callable[..., Any]:
+    """A functor as a function of values. Raises FunctorError for a user's that is missing."""
     name, types = memo.functor, memo.types
     if name.startswith("@"):
         if name[1:] not in users:

@@ -60,6 +60,10 @@ class Linked:
     memos: tuple[Memo, ...] = ()
     outside: dict[int, Outside] = field(default_factory=dict)
 
+    def given(self, relation: str) -> int:
+        """The number of the relation where rows given to `relation` lie: mostly itself."""
+        return self.ids[self.plan.given.get(relation, relation)]
+
 
 def link(plan: Plan, arena: Arena, codes: Codes) -> Linked:
     """Lay out the plan's relations and indexes in an empty arena and encode its program."""

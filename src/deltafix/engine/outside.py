@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from deltafix.engine.beyond import BeyondStratum
 from deltafix.engine.codes import Codes
 from deltafix.engine.folds import FoldStratum
 from deltafix.engine.folds.users import UserReducer
 from deltafix.engine.link import Linked
-from deltafix.engine.stages import Strata, Stratum
+from deltafix.engine.stages import Limits, Strata, Stratum
 from deltafix.kernel.arena import Arena
 
 __all__ = ["Users", "outside_strata"]
@@ -31,8 +32,13 @@ class Users:
 def outside_strata(arena: Arena, linked: Linked, codes: Codes, users: Users) -> Strata:
     """The outside strata of a linked plan, empty. Raises FunctorError for a missing reducer."""
     made: dict[int, Stratum] = {}
+    limits = Limits(arena)
     for number, outside in linked.outside.items():
         fold = outside.layer.fold
         if fold is not None:
             made[number] = FoldStratum(arena, linked, codes, fold, users.reducers)
-    return Strata(arena, linked, made)
+        else:
+            made[number] = BeyondStratum(
+                arena, linked, codes, outside.layer, functors=users.functors, limits=limits
+            )
+    return Strata(arena, linked, made, limits)

@@ -31,7 +31,7 @@ __all__ = ["Replaced", "changed_program", "read_rules", "replace_program"]
 
 _PARTS = (
     "program", "plan", "schemas", "_arena", "_codes", "_linked", "_width", "_types", "_by_number",
-    "_functors", "_strata", "_run",
+    "_given", "_functors", "_strata", "_run",
 )  # fmt: skip
 
 
@@ -112,7 +112,7 @@ def _given(db: Database) -> dict[str, list[Row]]:
 
     found = {}
     for name, schema in db.schemas.items():
-        codes = codes_where(db._arena, db._linked.ids[name], at.GIVEN)
+        codes = codes_where(db._arena, db._linked.given(name), at.GIVEN)
         if len(codes):
             found[name] = db._codes.rows(schema, codes)
     return found

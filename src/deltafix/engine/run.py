@@ -54,7 +54,8 @@ def set_budget(arena: Arena, budget: Budget) -> None:
 class Run:
     """One epoch of the kernel, from `maintain` to its end.
 
-    `reply` and `compute` do what it stops for: ASK a functor's value, OUTSIDE for a stratum.
+    `reply` and `compute` do what it stops for: ASK a functor's value, OUTSIDE for a stratum
+    (which is told when the epoch began, and its bounds).
     `strata` collects seconds by number of stratum where `BY_STRATUM` is set.
     """
 
@@ -65,7 +66,7 @@ class Run:
         arena: Arena,
         program: Words,
         reply: Callable[[], None],
-        compute: Callable[[], None],
+        compute: Callable[[float, Budget], None],
     ) -> None:
         self._arena = arena
         self._program = program
@@ -96,7 +97,7 @@ class Run:
                 message = f"the epoch took longer than timeout={budget.timeout} s; rolled back"
                 raise BudgetError(message)
             elif outcome == at.OUTSIDE:
-                self._compute()
+                self._compute(began, budget)
             elif cells[at.C_PROBED] + cells[at.C_DERIVATIONS] > cells[at.QUOTA]:
                 cells[at.QUOTA] += SLICE
             outcome = maintain(words, cells, program)

@@ -7,18 +7,21 @@ and gives back the net changes of its own. Invariant: `run` is called at most on
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from deltafix.engine.link import Linked
+from deltafix.engine.run import Budget
 from deltafix.engine.store import changed_in_epoch
+from deltafix.errors import BudgetError, CancelledError
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.kernel.edit import settle_rows
 
-__all__ = ["Changed", "Strata", "Stratum"]
+__all__ = ["Changed", "Limits", "Strata", "Stratum"]
 
 
 class Changed(NamedTuple):
@@ -41,18 +44,59 @@ class Stratum(Protocol):
         """The epoch was rolled back: be as before `run`."""
 
 
+@runtime_checkable
+class Checked(Protocol):
+    """A stratum with state of its own that can be checked."""
+
+    def check_invariants(self) -> None:
+        """Raise InternalError where the state breaks its contract."""
+
+
+class Limits:
+    """The bounds of the running epoch, for strata that may run long."""
+
+    def __init__(self, arena: Arena) -> None:
+        self._arena = arena
+        self._began = 0.0
+        self._budget = Budget()
+
+    def begin(self, began: float, budget: Budget) -> None:
+        """An epoch that began at `began` (`time.perf_counter`) comes to an outside stratum."""
+        self._began = began
+        self._budget = budget
+
+    def check(self, taken: int) -> None:
+        """Raise BudgetError or CancelledError; `taken` facts were made true by the stratum."""
+        cells, budget = self._arena.cells, self._budget
+        if cells[at.CANCEL]:
+            raise CancelledError("cancelled; rolled back")
+        if budget.max_rows is not None and cells[at.C_CREATED] + taken > budget.max_rows:
+            message = f"the epoch derived more than max_rows={budget.max_rows} new rows"
+        elif budget.max_rounds is not None and cells[at.C_TAKEN] + taken > budget.max_rounds:
+            message = f"the epoch took up more than max_rounds={budget.max_rounds} facts"
+        elif budget.timeout is not None and time.perf_counter() - self._began > budget.timeout:
+            message = f"the epoch took longer than timeout={budget.timeout} s"
+        else:
+            return
+        raise BudgetError(f"{message}; rolled back")
+
+
 class Strata:
     """The outside strata of a database, by number; those that ran in the epoch."""
 
-    def __init__(self, arena: Arena, linked: Linked, strata: Mapping[int, Stratum]) -> None:
+    def __init__(
+        self, arena: Arena, linked: Linked, strata: Mapping[int, Stratum], limits: Limits
+    ) -> None:
         self._arena = arena
+        self._limits = limits
         self._linked = linked
         self._strata = strata
         self._ran: list[Stratum] = []
 
-    def run(self) -> None:
+    def run(self, began: float, budget: Budget) -> None:
         """Compute the stratum at which the kernel stopped, and enter its changes."""
         arena = self._arena
+        self._limits.begin(began, budget)
         number = int(arena.cells[at.S_STRATUM])
         ids = self._linked.ids
         below = {
@@ -69,6 +113,12 @@ class Strata:
                 if len(rows):
                     flat = np.ascontiguousarray(rows, dtype=np.int32).reshape(-1)
                     settle_rows(arena.words, arena.cells, flat, ids[name], len(rows), holds)
+
+    def check_invariants(self) -> None:
+        """Check the strata that have state of their own. For tests; O(state)."""
+        for stratum in self._strata.values():
+            if isinstance(stratum, Checked):
+                stratum.check_invariants()
 
     def keep(self) -> None:
         """The epoch was committed."""

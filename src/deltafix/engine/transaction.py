@@ -59,7 +59,7 @@ class Transaction:
         if count == 0:
             return 0
         arena = self._db._arena
-        number = self._db._linked.ids[schema.relation]
+        number = self._db._linked.given(schema.relation)
         return int(insert_rows(arena.words, arena.cells, codes, number, count))
 
     def delete(self, relation: str, rows: Iterable[Row] | Any) -> int:
@@ -75,7 +75,7 @@ class Transaction:
         if count == 0:
             return 0
         arena = self._db._arena
-        number = self._db._linked.ids[schema.relation]
+        number = self._db._linked.given(schema.relation)
         if self._missing == "error" and count > 1:
             for position in range(count):
                 found = lookup(arena.words, arena.cells, codes, number, position, at.GIVEN)
@@ -100,7 +100,7 @@ class Transaction:
         """
         schema, codes, count = self._encode(relation, rows)
         arena = self._db._arena
-        number = self._db._linked.ids[schema.relation]
+        number = self._db._linked.given(schema.relation)
         found = (
             lookup(arena.words, arena.cells, codes, number, position, at.GIVEN) >= 0
             for position in range(count)

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 
 from deltafix.diagnostics import Diagnostic
 from deltafix.errors import ProgramError
-from deltafix.plan.clause import Absent, Match
-from deltafix.plan.depend import Layer, layers
+from deltafix.plan.clause import Absent, Match, Subsumption
+from deltafix.plan.depend import Layer
 from deltafix.plan.derive import triggers_below, triggers_within
+from deltafix.plan.given import set_apart
 from deltafix.plan.ir import Outside, Plan, Stage, Variant
 from deltafix.plan.normalize import normalize
 from deltafix.plan.order import Indexes, variant
@@ -26,14 +27,13 @@ __all__ = ["plan"]
 
 def plan(checked: CheckedProgram) -> Plan:
     """The plan of a checked program. Raises ProgramError for constructs no executor runs."""
-    core = normalize(executable(checked))
+    core, ordered, given = set_apart(normalize(executable(checked)))
     indexes = Indexes({relation.name: [] for relation in core.relations})
-    ordered = layers(core)
     # Delta rules first: re-derivation makes do with the indexes they need.
     forward = [_forward(layer, indexes) for layer in ordered]
     stages = []
     for layer in ordered:
-        _refuse_unrunnable(layer)
+        _refuse_falling_recursion(layer)
     for layer, (const, lower, same) in zip(ordered, forward, strict=True):
         if not layer.plain:
             outside = _outside(layer, indexes)
@@ -47,17 +47,20 @@ def plan(checked: CheckedProgram) -> Plan:
             Stage(layer.relations, layer.recursive, lower, same, rederive, _full(lower), const)
         )
     columns = {name: tuple(found) for name, found in indexes.columns.items()}
-    return Plan(core.relations, tuple(stages), columns)
+    return Plan(core.relations, tuple(stages), columns, given)
 
 
-def _refuse_unrunnable(layer: Layer) -> None:
-    """Refuse the strata that no executor runs yet."""
-    if layer.plain or layer.fold is not None:
-        return
-    shown = ", ".join(f"`{name}`" for name in layer.relations if not name.startswith("~"))
-    what = "negation" if layer.falling else "a merge of rows"
-    message = f"{what} inside the recursion of {shown} is not supported yet"
-    raise ProgramError(f"error[DF170]: {message}", [Diagnostic("DF170", message, None)])
+def _refuse_falling_recursion(layer: Layer) -> None:
+    """Refuse a falling relation that is read positively within its stratum (DF172)."""
+    for clause in layer.clauses:
+        for literal in clause.body:
+            if not isinstance(literal, Match) or literal.relation not in layer.falling:
+                continue
+            shown = f"`{literal.relation}` shrinks while `{layer.relations[0]}` grows"
+            message = f"{shown}, and rule {clause.rule + 1} of the same recursion reads it"
+            hint = f"read `{literal.relation}` under `!` only, or in rules above the recursion"
+            found = Diagnostic("DF172", message, None, hint)
+            raise ProgramError(f"error[DF172]: {message}\n  help: {hint}", [found])
 
 
 def _forward(
@@ -82,10 +85,14 @@ def _outside(layer: Layer, indexes: Indexes) -> Outside:
         if fold.group and fold.value is not None and fold.op not in ("count", "sum", "mean"):
             indexes.add(fold.source, fold.group)
         return Outside((fold.source,), layer)
+    bodies = [clause.body for clause in layer.clauses]
+    for _, merge in layer.merges:
+        if isinstance(merge, Subsumption):
+            bodies.extend(order.body for order in merge.orders)
     reads = {
         literal.relation: None
-        for clause in layer.clauses
-        for literal in clause.body
+        for body in bodies
+        for literal in body
         if isinstance(literal, Match | Absent) and literal.relation not in layer.relations
     }
     return Outside(tuple(reads), layer)

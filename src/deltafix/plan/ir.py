@@ -8,7 +8,7 @@ both executors read the same plan, and its text form is stable.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from deltafix.plan.clause import (
@@ -168,11 +168,15 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Relations, strata in order, and the indexes (key columns) each relation needs."""
+    """Relations, strata in order, and the indexes (key columns) each relation needs.
+
+    `given` names the hidden relations where rows given to some relations lie (`plan.given`).
+    """
 
     relations: tuple[Relation, ...]
     stages: tuple[Stage, ...]
     indexes: dict[str, tuple[tuple[int, ...], ...]]
+    given: dict[str, str] = field(default_factory=dict)
 
     def show(self) -> str:
         """The plan as text, the same on every run."""

@@ -1,7 +1,9 @@
 """The executor of strata beyond plain recursion: even negation, lattices, subsumption, choice.
 
-`Stratum` is the door; it runs in Python on plain values, beside the kernel, which runs the rest.
+`BeyondStratum` is the database's door, `Stratum` the one on plain values. Both run in Python,
+beside the kernel, which runs the rest.
 
+    coded.py        the stratum as the database runs it
     stratum.py      a run: take in, retract, derive, sweep
     wiring.py       clauses -> variants on the relations that start them
     join.py         a variant: a chain of closures; order.py, checks.py: its steps
@@ -9,6 +11,7 @@
     facts.py        a row's record, tables and indexes; epoch.py: what a run shares
 """
 
+from deltafix.engine.beyond.coded import BeyondStratum
 from deltafix.engine.beyond.stratum import Stratum
 
-__all__ = ["Stratum"]
+__all__ = ["BeyondStratum", "Stratum"]

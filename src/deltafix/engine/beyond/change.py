@@ -29,9 +29,11 @@ class Work:
         touched: facts whose record was changed, whether or not that ends in the delta.
         retracted: facts taken down, for good or not.
         revived: retracted facts that held by another derivation after all.
+        taken: facts made live.
     """
 
     derivations: int = 0
     touched: int = 0
     retracted: int = 0
     revived: int = 0
+    taken: int = 0

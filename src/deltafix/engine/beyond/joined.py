@@ -18,9 +18,11 @@ from deltafix.engine.beyond.checks import Meaning
 from deltafix.engine.beyond.epoch import Epoch
 from deltafix.engine.beyond.facts import Fact
 from deltafix.engine.beyond.rows import Rows
+from deltafix.errors import FunctorError
 from deltafix.facts.schema import Row
 from deltafix.plan.clause import Lattice
 from deltafix.rules.terms import BaseType
+from deltafix.rules.values import NO_VALUE
 
 __all__ = ["JoinedRows"]
 
@@ -67,9 +69,12 @@ class JoinedRows(Rows):
             if found is None:
                 found = row
             elif found != row:
-                found = tuple(
-                    joined(x, y) for joined, x, y in zip(self.joins, found, row, strict=True)
-                )
+                pairs = zip(self.joins, found, row, strict=True)
+                found = tuple(joined(x, y) for joined, x, y in pairs)
+                values: tuple[object, ...] = found
+                if NO_VALUE in values:
+                    message = f"a lattice of {self.name} has no join of its values; rolled back"
+                    raise FunctorError(message)
         return found
 
     def gain(self, row: Row, rank: int) -> None:
@@ -204,6 +209,7 @@ class JoinedRows(Rows):
         self.epoch.note(fact)
         fact.support = {found: found.total for found in self.proposed[self.key(fact.row)]}
         fact.rank = self.epoch.rank()
+        self.epoch.work.taken += 1
         self.facts.add(fact)
         for start in self.ups:
             start(fact.row, fact.rank)

@@ -157,6 +157,7 @@ class Rows:
         """Make a fact live, supported by all the derivations it has."""
         self.epoch.note(fact)
         fact.rank = self.epoch.rank()
+        self.epoch.work.taken += 1
         fact.support = fact.total
         self.facts.add(fact)
         for start in self.ups:

@@ -114,7 +114,7 @@ class DurableDatabase(Database):
             if self._closed or self._open is not None:
                 what = "the database is closed" if self._closed else "a transaction is open"
                 raise TransactionError(f"{what}: nothing to compact now")
-            self._state.compact(given_rows(self._arena, self._by_number))
+            self._state.compact(given_rows(self._arena, self._given))
 
     def close(self) -> None:
         """Sync as the policy says and give the folder back. Idempotent."""
@@ -161,7 +161,7 @@ class DurableDatabase(Database):
         codes = self._codes.encode_table(schema, table)
         signs = np.repeat([edit.added for edit in edits], counts)
         turns = np.flatnonzero(signs[1:] != signs[:-1]) + 1
-        arena, number = self._arena, self._linked.ids[schema.relation]
+        arena, number = self._arena, self._linked.given(schema.relation)
         borders: list[int] = [0, *turns.tolist(), len(signs)]
         for start, end in pairwise(borders):
             door: Any = insert_rows if start < end and signs[start] else delete_rows
@@ -170,7 +170,7 @@ class DurableDatabase(Database):
 
     def _log_epoch(self) -> None:
         epoch = self.epoch + 1
-        given = given_changes(self._arena, self._by_number)
+        given = given_changes(self._arena, self._given)
         open_ = self._open
         if not isinstance(open_, DurableTransaction):
             self._state.append(epoch, given, {})
@@ -223,6 +223,6 @@ class DurableDatabase(Database):
     def _compact_quietly(self) -> None:
         """The epoch is committed: a compaction that fails is told, and tried again later."""
         try:
-            self._state.compact(given_rows(self._arena, self._by_number))
+            self._state.compact(given_rows(self._arena, self._given))
         except StateError as error:
             self._state.recovered.append(f"not compacted after epoch {self.epoch}: {error}")

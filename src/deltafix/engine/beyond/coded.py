@@ -1,0 +1,107 @@
+"""A stratum beyond plain recursion as the database runs it: column codes in, column codes out.
+
+Invariant: the rows of the stratum's relations that the kernel holds are those that are seen here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from deltafix.engine.beyond.change import Change, Work
+from deltafix.engine.beyond.checks import intrinsic
+from deltafix.engine.beyond.stratum import Stratum
+from deltafix.engine.codes import Codes
+from deltafix.engine.functors import functor
+from deltafix.engine.link import Linked, Memo
+from deltafix.engine.stages import Changed, Limits
+from deltafix.engine.store import codes_where
+from deltafix.errors import InternalError
+from deltafix.facts.schema import Row, Schema
+from deltafix.kernel import layout as at
+from deltafix.kernel.arena import Arena
+from deltafix.plan.depend import Layer
+from deltafix.rules.terms import BaseType
+
+__all__ = ["BeyondStratum"]
+
+_IN_PYTHON = frozenset(["match", "contains", "ord", "as"])
+"""Functors whose meaning `engine.functors` knows, beside the users' own."""
+
+
+class BeyondStratum:
+    """Implements `engine.stages.Stratum` by a `beyond.Stratum`."""
+
+    def __init__(
+        self,
+        arena: Arena,
+        linked: Linked,
+        codes: Codes,
+        layer: Layer,
+        *,
+        functors: Mapping[str, Callable[..., Any]],
+        limits: Limits,
+    ) -> None:
+        def meaning(name: str, types: tuple[BaseType, ...], result: BaseType) -> Callable[..., Any]:
+            if name.startswith("@"):  # asked once: a functor is a function, also under deletes
+                return cache(functor(Memo(name, types, result), codes, functors))
+            if name in _IN_PYTHON:
+                return functor(Memo(name, types, result), codes, functors)
+            return intrinsic(name, types, result)
+
+        def watch(work: Work) -> None:
+            limits.check(work.taken)
+
+        self._arena = arena
+        self._ids = linked.ids
+        self._codes = codes
+        self._stratum = Stratum(layer, linked.plan.relations, meaning, watch)
+        names = {*self._stratum.reads, *self._stratum.writes}
+        self._schemas = {
+            relation.name: Schema.of(
+                relation.name, [f"c{n}" for n in range(len(relation.types))], relation.types
+            )
+            for relation in linked.plan.relations
+            if relation.name in names
+        }
+
+    def run(self, below: Mapping[str, Changed]) -> Mapping[str, Changed]:
+        """The changes of its relations, for the changes of those it reads."""
+        rows = {
+            name: Change(self._decoded(name, added), self._decoded(name, removed))
+            for name, (added, removed) in below.items()
+        }
+        changes = self._stratum.run(rows)
+        work, cells = self._stratum.work, self._arena.cells
+        cells[at.C_DERIVATIONS] += work.derivations
+        cells[at.C_RETRACTED] += work.retracted
+        cells[at.C_REVIVED] += work.revived
+        cells[at.C_TAKEN] += work.taken
+        return {
+            name: Changed(self._encoded(name, added), self._encoded(name, removed))
+            for name, (added, removed) in changes.items()
+        }
+
+    def keep(self) -> None:
+        """The epoch was committed."""
+        self._stratum.keep()
+
+    def undo(self) -> None:
+        """The epoch was rolled back."""
+        self._stratum.undo()
+
+    def check_invariants(self) -> None:
+        """Check the stratum, and that the kernel holds its rows. Raises InternalError."""
+        self._stratum.check_invariants()
+        for name in self._stratum.writes:
+            held = self._decoded(name, codes_where(self._arena, self._ids[name], at.WAS))
+            if set(held) != set(self._stratum.rows(name)):
+                raise InternalError(f"beyond: the kernel holds other rows of {name}")
+
+    def _decoded(self, name: str, codes: Any) -> list[Row]:
+        return self._codes.rows(self._schemas[name], codes)
+
+    def _encoded(self, name: str, rows: list[Row]) -> Any:
+        schema = self._schemas[name]
+        return self._codes.encode_rows(schema, rows).reshape(len(rows), schema.arity)
