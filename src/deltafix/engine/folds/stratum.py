@@ -6,7 +6,7 @@ is, is the kind's (`totals`, `extremes`, `users`); this module knows emptiness, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from deltafix.engine.codes import Codes
@@ -17,7 +17,7 @@ from deltafix.engine.folds.users import UserFold, UserReducer
 from deltafix.engine.link import Linked
 from deltafix.engine.stages import Changed
 from deltafix.engine.store import codes_where, rows_of_group
-from deltafix.errors import FunctorError
+from deltafix.errors import FunctorError, InternalError
 from deltafix.facts.schema import BaseType, Value
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
@@ -57,27 +57,28 @@ class FoldStratum:
                 return codes_where(arena, linked.ids[fold.source], at.NOW)
             return rows_of_group(arena, linked, fold.source, fold.group, key, mask=at.NOW)
 
-        self._kind: _Kind
-        if fold.op in ("count", "sum", "mean"):
-            self._kind = Totals(codes, fold, kind)
-        elif fold.op in ("min", "max"):
-            self._kind = Extremes(codes, fold, kind, look)
-        else:
+        def make() -> _Kind:
+            if fold.op in ("count", "sum", "mean"):
+                return Totals(codes, fold, kind)
+            if fold.op in ("min", "max"):
+                return Extremes(codes, fold, kind, look)
             name = fold.op.lstrip("@")
             if name not in reducers:
                 message = f"the program folds with {name}; pass it: connect(..., reducers=...)"
                 raise FunctorError(message)
-            self._kind = UserFold(codes, fold, (kind, self._result), reducers[name], look)
+            return UserFold(codes, fold, (kind, self._result), reducers[name], look)
+
+        self._make = make
+        self._kind = make()
+        self._rows: Callable[[], Words] = lambda: codes_where(
+            arena, linked.ids[fold.source], at.WAS
+        )
         self._values: dict[Key, int] = {}
         self._before: dict[Key, int | None] = {}
 
     def run(self, below: Mapping[str, Changed]) -> Mapping[str, Changed]:
         """The changed values, and the groups that appeared or vanished. O(changed rows)."""
-        found = self._kind.update(below[self._fold.source])
-        if not self._fold.group:
-            empty = self._empty()
-            if empty is not None and found.get((), None) is None:
-                found = {(): empty}
+        found = self._found(self._kind, below[self._fold.source], first=not self._values)
         added: list[Key] = []
         removed: list[Key] = []
         came: list[Key] = []
@@ -119,8 +120,24 @@ class FoldStratum:
                 self._values[key] = old
         self._before.clear()
 
-    def _empty(self) -> Value | None:
-        """The value over no rows at all, where there is one."""
-        if self._fold.op not in ("count", "sum"):
-            return None
-        return 0.0 if self._result == "float" else 0
+    def check_invariants(self) -> None:
+        """Fold the source from nothing and compare. Raises InternalError. O(source)."""
+        rows = self._rows()
+        found = self._found(self._make(), Changed(rows, rows[:0]), first=True)
+        fresh = {
+            key: self._codes.code(self._result, value)
+            for key, value in found.items()
+            if value is not None
+        }
+        if fresh != self._values:
+            raise InternalError(f"{self._fold}: the values differ from a fold of all rows")
+
+    def _found(self, kind: _Kind, change: Changed, *, first: bool) -> dict[Key, Value | None]:
+        """The values of the touched groups; one group without columns is there from the first."""
+        found = kind.update(change)
+        if not self._fold.group and self._fold.op in ("count", "sum"):
+            if first:
+                found.setdefault((), None)
+            if () in found and found[()] is None:
+                found[()] = 0.0 if self._result == "float" else 0
+        return found
