@@ -219,16 +219,17 @@ class Judge:
     def join(self, rows: set[tuple], lattice: Lattice) -> set[tuple]:
         joined: dict[tuple, dict[int, object]] = {}
         names = {column.column: column.join for column in lattice.columns}
+        least = {column.column: column.least for column in lattice.columns}
         for row in rows:
+            if any(bottom is not None and row[c] == bottom for c, bottom in least.items()):
+                continue
             key = tuple((c, v) for c, v in enumerate(row) if c not in names)
             place = joined.setdefault(key, {c: row[c] for c in names})
             for column, name in names.items():
                 place[column] = self.functors[name](place[column], row[column])
-        least = tuple(column.least for column in lattice.columns)
         return {
             tuple(found for _, found in sorted((*key, *place.items())))
             for key, place in joined.items()
-            if tuple(place.values()) != least
         }
 
     def gives_way(self, less: tuple, more: tuple, merge: Subsumption, below: Facts) -> bool:

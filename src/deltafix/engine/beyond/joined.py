@@ -47,6 +47,7 @@ class JoinedRows(Rows):
             for found, kind in zip(lattice.columns, kinds, strict=True)
         )
         self.least = tuple(found.least for found in lattice.columns)
+        self.has_least = any(least is not None for least in self.least)
         self.proposed: dict[Any, dict[Fact, None]] = {}
         self.lives: dict[Any, dict[Fact, None]] = {}
         self.tops: dict[Any, Fact] = {}
@@ -78,7 +79,9 @@ class JoinedRows(Rows):
         return found
 
     def gain(self, row: Row, rank: int) -> None:
-        """A value is proposed for a key."""
+        """A value is proposed for a key; a row with a bottom in it proposes nothing."""
+        if self.says_nothing(row):
+            return
         fact = self._count(row)
         fact.total += 1
         key = self.key(row)
@@ -99,6 +102,8 @@ class JoinedRows(Rows):
 
     def lose(self, row: Row, rank: int) -> None:
         """A proposal is withdrawn."""
+        if self.says_nothing(row):
+            return
         fact = self._count(row)
         fact.total -= 1
         key = self.key(row)
@@ -190,6 +195,17 @@ class JoinedRows(Rows):
         self.stale.clear()
         self.wanted.clear()
 
+    def says_nothing(self, row: Row) -> bool:
+        """Whether some lattice column of a row has its bottom."""
+        return self.has_least and any(
+            least is not None and least == row[column]
+            for column, least in zip(self.columns, self.least, strict=True)
+        )
+
+    def check(self, derived: dict[Row, list[int]]) -> None:
+        """As for plain rows, for the rows that say something."""
+        super().check({r: ranks for r, ranks in derived.items() if not self.says_nothing(r)})
+
     def check_fact(self, fact: Fact, ranks: list[int]) -> None:
         """A live value is the join of what supports it; the seen one of all proposals."""
         key = self.key(fact.row)
@@ -215,8 +231,6 @@ class JoinedRows(Rows):
             start(fact.row, fact.rank)
 
     def _want(self, key: Row, value: Row) -> None:
-        if value == self.least:
-            return
         self.wanted[key] = value
         row = self._row(key, value)
         fact = self.facts.by_row.get(row)
