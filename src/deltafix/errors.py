@@ -21,6 +21,7 @@ __all__ = [
     "DeltafixError",
     "DriftError",
     "EvaluationError",
+    "ExplanationError",
     "FactError",
     "FunctorError",
     "IncompleteActionError",
@@ -30,12 +31,14 @@ __all__ = [
     "LimitError",
     "MissingDependencyError",
     "MissingRowError",
+    "NoSuchFactError",
     "OperatorError",
     "PipelineError",
     "ProgramChangedError",
     "ProgramError",
     "PrologError",
     "PrologSyntaxError",
+    "ProofBoundError",
     "ReactiveError",
     "ReducerError",
     "RefusedPredicateError",
@@ -287,6 +290,24 @@ class ProgramChangedError(PipelineError):
     """The rules differ from those the outputs were made with, and `on-change` is to refuse."""
 
     code = "DF664"
+
+
+class ExplanationError(DeltafixError, ValueError):
+    """A question about a fact or a delta that has no answer as it is asked."""
+
+    code = "DF680"
+
+
+class NoSuchFactError(ExplanationError, LookupError):
+    """`why` of a row that does not hold, `why_not` of one that does, or a row no delta names."""
+
+    code = "DF681"
+
+
+class ProofBoundError(ExplanationError, OverflowError):
+    """The proof has more steps than asked for; the message names the setting."""
+
+    code = "DF682"
 
 
 class PrologError(ProgramError):

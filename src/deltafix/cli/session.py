@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from deltafix.cli.literals import read_facts, read_query, schema_named
 from deltafix.diagnostics import suggest
+from deltafix.engine.literals import read_facts, read_query, schema_named
 from deltafix.errors import FactError
 from deltafix.facts.schema import Row, show_row
 from deltafix.rules.strata import strata

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from deltafix.engine.codes import Codes
+from deltafix.engine.state.edits import Edit
 from deltafix.engine.store import Changed, changes_of
 from deltafix.facts.delta import Delta, RelationDelta
 from deltafix.facts.schema import Row, Schema
@@ -26,7 +27,16 @@ _TABLE_ROWS = 2000
 class Changes:
     """The net changes of one epoch, by relation number. `freeze` copies them out of the arena."""
 
-    __slots__ = ("__weakref__", "_arena", "_codes", "_found", "_schemas", "_width", "epoch")
+    __slots__ = (
+        "__weakref__",
+        "_arena",
+        "_codes",
+        "_found",
+        "_schemas",
+        "_width",
+        "epoch",
+        "given",
+    )
 
     def __init__(
         self, arena: Arena, codes: Codes, schemas: Mapping[int, Schema], epoch: int, width: int
@@ -37,6 +47,8 @@ class Changes:
         self._width = width
         self._found: Changed | None = None
         self.epoch = epoch
+        self.given: list[Edit] | None = None
+        """Changes of given rows, where the transaction edited relations with rules."""
 
     def freeze(self) -> None:
         """Copy the changed rows' codes out of the arena, once. O(changed)."""

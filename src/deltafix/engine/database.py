@@ -27,8 +27,10 @@ from deltafix.engine.functors import Functors
 from deltafix.engine.link import Linked, link
 from deltafix.engine.outside import Users, outside_strata
 from deltafix.engine.query import select
+from deltafix.engine.questions import Questions
 from deltafix.engine.run import STRATEGIES, Budget, Run, set_budget
 from deltafix.engine.state.disk import FSYNC
+from deltafix.engine.state.edits import given_changes
 from deltafix.engine.store import codes_where, relation_cell
 from deltafix.engine.transaction import Transaction
 from deltafix.errors import TransactionError, UnknownRelationError
@@ -108,7 +110,7 @@ def connect(
     )
 
 
-class Database:
+class Database(Questions):
     """Made by `connect`. A context manager; closing twice is fine."""
 
     def __init__(
@@ -150,6 +152,9 @@ class Database:
         self._bound(budget)
         if strategy != "auto":
             self._arena.cells[at.STRATEGY] = STRATEGIES[strategy]
+        self._ruled = frozenset(
+            name for name, n in self._linked.ids.items() if relation_cell(self._arena, n, at.R_RULES)
+        )
         self._by_number = {self._linked.ids[name]: s for name, s in self.schemas.items()}
         self._given = {self._linked.given(name): s for name, s in self.schemas.items()}
         self._writer = threading.RLock()
@@ -204,12 +209,13 @@ class Database:
     def query(self, atom: str) -> list[Row]:
         """Rows that fit an atom with variables: `db.query('path("a", X)')`, sorted.
 
-        Raises ProgramError for text that is not one atom of the program.
+        `_` fits anything, equal variables equal values. Raises ProgramError for text that is not
+        one atom of the program, UnknownRelationError, TypeMismatchError.
         """
-        from deltafix.engine.goal import read_goal  # noqa: PLC0415  the parser, only here
+        from deltafix.engine.literals import read_query  # noqa: PLC0415  the parser, only here
 
-        relation, pattern = read_goal(self.program, atom)
-        return self.select(relation, pattern)
+        query = read_query(atom, self.schemas)
+        return query.keep_equal(self.select(query.relation, query.pattern))
 
     def select(self, relation: str, pattern: Iterable[Value | EllipsisType]) -> list[Row]:
         """Rows whose columns equal the given values, sorted.

@@ -19,7 +19,7 @@ from deltafix.plan.clause import Absent, Apply, Argument, Clause, Code, Compare,
 from deltafix.plan.ir import Candidate, Check, Node, Outside, Plan, Stage, Variant
 from deltafix.rules.terms import BaseType
 
-__all__ = ["Linked", "Memo", "link"]
+__all__ = ["Linked", "Memo", "Writer", "link"]
 
 _COMPARISONS = {"=": at.EQ, "!=": at.NE, "<": at.LT, "<=": at.LE, ">": at.GT, ">=": at.GE}
 _FUNCTORS = {
@@ -68,7 +68,7 @@ class Linked:
 def link(plan: Plan, arena: Arena, codes: Codes) -> Linked:
     """Lay out the plan's relations and indexes in an empty arena and encode its program."""
     ids = {relation.name: number for number, relation in enumerate(plan.relations)}
-    writer = _Writer(plan, ids, codes)
+    writer = Writer(plan, ids, codes)
     program = writer.program()
     _describe(plan, arena, ids, writer.memos)
     cells = arena.cells
@@ -147,7 +147,7 @@ def _rows(arena: Arena, number: int, arity: int, extra: int) -> None:
     cells[rb + at.R_PKCAP] = 32
 
 
-class _Writer:
+class Writer:
     """The program as it is written; records refer to each other by offset."""
 
     def __init__(self, plan: Plan, ids: dict[str, int], codes: Codes) -> None:

@@ -31,7 +31,7 @@ __all__ = ["Replaced", "changed_program", "read_rules", "replace_program"]
 
 _PARTS = (
     "program", "plan", "schemas", "_arena", "_codes", "_linked", "_width", "_types", "_by_number",
-    "_given", "_functors", "_strata", "_run",
+    "_given", "_ruled", "_functors", "_strata", "_run",
 )  # fmt: skip
 
 
@@ -40,6 +40,7 @@ class Replaced:
     """What a change of rules changed; has the interface of `changes.Changes`."""
 
     found: Delta
+    given: None = None
 
     def freeze(self) -> None:
         """The Delta is a copy already."""

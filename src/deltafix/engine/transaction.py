@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from deltafix.engine.changes import Changes
+from deltafix.engine.questions import cause_in
 from deltafix.errors import MissingRowError, TransactionError
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Row, Schema, show_row
@@ -30,7 +31,12 @@ __all__ = ["Transaction"]
 
 
 class Transaction:
-    """Made by `Database.transaction`; begins at once. Holds the writer's lock until it ends."""
+    """Made by `Database.transaction`; begins at once. Holds the writer's lock until it ends.
+
+    Attributes:
+        edits_ruled: whether it edits given rows of relations with rules: then what holds says too
+            little about what was given, and the epoch's given changes are kept for `Delta.why`.
+    """
 
     def __init__(self, db: Database, missing: str) -> None:
         if missing not in ("error", "ignore"):
@@ -42,6 +48,7 @@ class Transaction:
         self._removed: list[Program] = []
         self._delta: Delta | None = None
         self._state = "open"
+        self.edits_ruled = False
         db._begin(self)
 
     def insert(self, relation: str, rows: Iterable[Row] | Any) -> int:
@@ -60,6 +67,7 @@ class Transaction:
             return 0
         arena = self._db._arena
         number = self._db._linked.given(schema.relation)
+        self.edits_ruled |= schema.relation in self._db._ruled
         return int(insert_rows(arena.words, arena.cells, codes, number, count))
 
     def delete(self, relation: str, rows: Iterable[Row] | Any) -> int:
@@ -76,6 +84,7 @@ class Transaction:
             return 0
         arena = self._db._arena
         number = self._db._linked.given(schema.relation)
+        self.edits_ruled |= schema.relation in self._db._ruled
         if self._missing == "error" and count > 1:
             for position in range(count):
                 found = lookup(arena.words, arena.cells, codes, number, position, at.GIVEN)
@@ -151,6 +160,7 @@ class Transaction:
             raise TransactionError(f"the transaction is {self._state}; a delta comes with commit")
         if self._delta is None:
             self._delta = self._changes.delta()
+            self._delta.ask(cause_in(self._db, self._changes))
         return self._delta
 
     @property

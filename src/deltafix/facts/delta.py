@@ -15,16 +15,26 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from deltafix.diagnostics import suggest
-from deltafix.errors import FactError, MissingDependencyError, UnknownRelationError
+from deltafix.errors import (
+    ExplanationError,
+    FactError,
+    MissingDependencyError,
+    UnknownRelationError,
+)
 from deltafix.facts.schema import Row, Schema, show_row, show_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from deltafix.provenance.cause import Cause
+
 __all__ = ["Delta", "RelationDelta", "Rows"]
 
 Rows: TypeAlias = "Iterable[Row] | pa.Table | Callable[[], Iterable[Row] | pa.Table]"
 """Where a side's rows come from: tuples, a checked Arrow table, or a loader that returns one."""
+
+Ask: TypeAlias = "Callable[..., Any]"
+"""Answers `Delta.why`: called with the delta and the arguments."""
 
 _SHOWN: Final = 20
 """Rows a repr prints before it says how many more there are."""
@@ -42,7 +52,7 @@ class RelationDelta:
         counts: (added, removed), if known: then `len` and `bool` load nothing.
     """
 
-    __slots__ = ("_added", "_removed", "schema")
+    __slots__ = ("_added", "_ask", "_removed", "schema")
 
     def __init__(
         self,
@@ -56,6 +66,7 @@ class RelationDelta:
         known = counts if counts is not None else (None, None)
         self._added = _Side(schema, added, known[0])
         self._removed = _Side(schema, removed, known[1])
+        self._ask: Ask | None = None
 
     @property
     def added(self) -> list[Row]:
@@ -73,6 +84,13 @@ class RelationDelta:
             yield -1, row
         for row in self.added:
             yield 1, row
+
+    def why(self, row: Row, *, max_trials: int = 200) -> Cause:
+        """Which input changes made a row of this relation appear or vanish: see `Delta.why`."""
+        if self._ask is None:
+            raise _nobody_to_ask()
+        found: Cause = self._ask(self.schema.relation, row, max_trials=max_trials)
+        return found
 
     def inverse(self) -> RelationDelta:
         """The delta that undoes this one. O(1): the sides are shared."""
@@ -191,7 +209,7 @@ class Delta(Mapping[str, RelationDelta]):
         epoch: the number of the transaction that made it, if it was one.
     """
 
-    __slots__ = ("_changes", "epoch", "schemas")
+    __slots__ = ("_ask", "_changes", "epoch", "schemas")
 
     def __init__(
         self,
@@ -207,6 +225,7 @@ class Delta(Mapping[str, RelationDelta]):
         )
         self._changes = {name: given[name] for name in self.schemas if given.get(name)}
         self.epoch = epoch
+        self._ask: Ask | None = None
 
     @classmethod
     def of(
@@ -255,6 +274,34 @@ class Delta(Mapping[str, RelationDelta]):
     def inverse(self) -> Delta:
         """The delta that undoes this one: `d.compose(d.inverse())` is empty."""
         return Delta((part.inverse() for part in self.values()), self.schemas.values())
+
+    def why(self, fact: str, row: Row | None = None, *, max_trials: int = 200) -> Cause:
+        """Which input changes made a row appear or vanish, and by which proof.
+
+        `delta.why('path("a", "c")')` or `delta.why("path", ("a", "c"))`. The changes alone, on the
+        state before the epoch, have this effect, and no part of them has; found by undoing parts
+        of the epoch on trial, each at the cost of an epoch.
+
+        Args:
+            fact: one row as program text, or the name of its relation.
+            row: its values, where `fact` is a name.
+            max_trials: bound on the trials; beyond, the answer's `is_smallest` is False.
+
+        Raises:
+            NoSuchFactError: the row did not change.
+            ExplanationError: the delta is not that of a database's last epoch.
+            TransactionError: this thread has a transaction open.
+        """
+        if self._ask is None:
+            raise _nobody_to_ask()
+        found: Cause = self._ask(self, fact, row, max_trials=max_trials)
+        return found
+
+    def ask(self, of: Ask) -> None:
+        """Say who answers `why`: the database, which made the delta."""
+        self._ask = of
+        for part in self._changes.values():
+            part._ask = self.why
 
     def show(self) -> str:
         """Every change on its own line, in a stable order: `-edge("a", "b")`, `+path("a", "c")`.
@@ -362,6 +409,12 @@ class _extra:  # noqa: N801  reads as a statement: with _extra("polars")
         if kind is not None and issubclass(kind, ImportError):
             message = f"this needs {self.name}: pip install 'deltafix[{self.name}]'"
             raise MissingDependencyError(message, extra=self.name)
+
+
+def _nobody_to_ask() -> ExplanationError:
+    return ExplanationError(
+        "this delta was not made by a transaction, so nothing is known of its cause"
+    )
 
 
 def _unknown(name: str, known: list[str]) -> UnknownRelationError:

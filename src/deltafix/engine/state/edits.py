@@ -9,16 +9,25 @@ taken in one transaction is not among them. Reading them here costs a transactio
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
-from deltafix.engine.state.rows import Edit
 from deltafix.engine.store import codes_where, relation_cell
 from deltafix.facts.schema import Schema
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Cells, Words
 
-__all__ = ["given_changes", "given_rows", "truth_changes"]
+__all__ = ["Edit", "given_changes", "given_rows", "truth_changes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Rows of one relation, added or removed, as codes (n, arity)."""
+
+    schema: Schema
+    added: bool
+    codes: Words
 
 
 def given_changes(arena: Arena, schemas: Mapping[int, Schema]) -> list[Edit]:

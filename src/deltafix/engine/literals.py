@@ -1,13 +1,14 @@
-"""Facts and queries as the shell reads them: the program language's own atoms.
+"""Facts and queries as text: the program language's own atoms, for the shell and for `db.query`.
 
-Invariant: text goes through the program parser, so what a program accepts as a fact the shell
-accepts too, with the same errors and carets. Nothing here evaluates rules.
+Invariant: text goes through the program parser, so what a program accepts as a fact is accepted
+here too, with the same errors and carets. Nothing here evaluates rules.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import EllipsisType
 
 from deltafix.datalog.clauses import ClauseParser
 from deltafix.datalog.cursor import SyntaxFault
@@ -15,11 +16,11 @@ from deltafix.datalog.preprocess import preprocess
 from deltafix.datalog.source import Source
 from deltafix.diagnostics import Diagnostic, render, suggest
 from deltafix.errors import ProgramError, UnknownRelationError
-from deltafix.facts.schema import Row, Schema, Value
+from deltafix.facts.schema import Pattern, Row, Schema, Value
 from deltafix.rules.ast import Atom, Dominates, Rule
 from deltafix.rules.terms import Term, Var, Wildcard, constant
 
-__all__ = ["Query", "read_facts", "read_query", "schema_named"]
+__all__ = ["Query", "read_facts", "read_ground", "read_query", "schema_named"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +29,12 @@ class Query:
 
     Attributes:
         relation: its name.
-        pattern: per column the constant it must have, None for a variable or `_`.
+        pattern: per column the constant it must have, `...` for a variable or `_`.
         equal: groups of columns that must have equal values, from repeated variables.
     """
 
     relation: str
-    pattern: tuple[Value | None, ...]
+    pattern: Pattern
     equal: tuple[tuple[int, ...], ...] = ()
 
     def keep_equal(self, rows: Iterable[Row]) -> list[Row]:
@@ -70,10 +71,10 @@ def read_query(text: str, schemas: Mapping[str, Schema]) -> Query:
     if len(atom.args) != schema.arity:
         message = f"`{atom.relation}` has {schema.arity} column(s), {len(atom.args)} given"
         raise _wrong(text, atom, message, schema.show())
-    pattern: list[Value | None] = []
+    pattern: list[Value | EllipsisType] = []
     variables: dict[str, list[int]] = {}
     for position, term in enumerate(atom.args):
-        value: Value | None = None
+        value: Value | EllipsisType = ...
         if isinstance(term, Var):
             variables.setdefault(term.name, []).append(position)
         elif not isinstance(term, Wildcard):
@@ -81,6 +82,18 @@ def read_query(text: str, schemas: Mapping[str, Schema]) -> Query:
         pattern.append(value)
     equal = tuple(tuple(same) for same in variables.values() if len(same) > 1)
     return Query(atom.relation, tuple(pattern), equal)
+
+
+def read_ground(text: str, schemas: Mapping[str, Schema]) -> tuple[str, Row]:
+    """One fact: `path("a", "c")`. Raises as `read_query` does, and for a variable or `_`."""
+    query = read_query(text, schemas)
+    for column, value in zip(schemas[query.relation].columns, query.pattern, strict=True):
+        if value is ...:
+            (atom,) = _atoms(text)
+            message = f"column `{column.name}` has no value: one row is asked about, not several"
+            hint = f"give every column a constant; a query lists the rows: ? {text.strip()}"
+            raise _wrong(text, atom, message, hint)
+    return query.relation, tuple(value for value in query.pattern if value is not ...)
 
 
 def schema_named(name: str, schemas: Mapping[str, Schema]) -> Schema:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deltafix.cli.literals import Query, read_facts, read_query
+from deltafix.engine.literals import Query, read_facts, read_query
 from deltafix.errors import FactError, ProgramError, TypeMismatchError, UnknownRelationError
 from deltafix.facts.schema import Schema
 

@@ -1,0 +1,140 @@
+"""What a database is asked about its rows; answered by `provenance`, a layer above this one.
+
+The module that answers is named by text and loaded at the first question, so that imports go
+downwards only and a database that is never asked loads nothing. Invariant: a question changes
+nothing that a reader or a later epoch could see.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from deltafix.errors import ExplanationError
+from deltafix.facts.schema import Row
+
+if TYPE_CHECKING:
+    from deltafix.engine.changes import Changes
+    from deltafix.engine.rule_edits import Replaced
+    from deltafix.provenance.proof import Proof
+    from deltafix.provenance.why_not import WhyNot
+
+__all__ = ["Questions", "answer", "cause_in"]
+
+_ANSWERS = "deltafix.provenance.ask"
+
+
+def answer(question: str, *args: Any, **options: Any) -> Any:
+    """Have the layer above answer a question."""
+    return getattr(import_module(_ANSWERS), question)(*args, **options)
+
+
+def cause_in(db: Questions, changes: Changes | Replaced) -> Callable[..., Any]:
+    """What answers `Delta.why` for a delta of a database, without keeping that alive."""
+    known, given = weakref.ref(db), changes.given
+
+    def ask(*args: Any, **options: Any) -> Any:
+        found = known()
+        if found is None:
+            raise ExplanationError("the database of this delta is gone")
+        return answer("cause", found, given, *args, **options)
+
+    return ask
+
+
+class Questions:
+    """The questions of a `Database`."""
+
+    @overload
+    def why(
+        self,
+        fact: str,
+        row: Row | None = None,
+        *,
+        all: Literal[False] = False,
+        limit: int = 10,
+        max_steps: int = 10_000,
+        max_work: int = 2_000_000,
+    ) -> Proof: ...
+
+    @overload
+    def why(
+        self,
+        fact: str,
+        row: Row | None = None,
+        *,
+        all: Literal[True],
+        limit: int = 10,
+        max_steps: int = 10_000,
+        max_work: int = 2_000_000,
+    ) -> list[Proof]: ...
+
+    def why(
+        self,
+        fact: str,
+        row: Row | None = None,
+        *,
+        all: bool = False,  # noqa: A002  reads as a question: why(fact, all=True)
+        limit: int = 10,
+        max_steps: int = 10_000,
+        max_work: int = 2_000_000,
+    ) -> Proof | list[Proof]:
+        """Why a row holds: `db.why('path("a", "c")')` or `db.why("path", ("a", "c"))`.
+
+        Answers with a proof of least height (rules on the longest way down to a given row); of
+        those, one with few steps. Found when asked, from ranks and indexes: the facts that it
+        could rest on are searched breadth first. Where no index of the plan leads from a rule's
+        head to its body, rows are chained for it, once an epoch: O(rows of that relation).
+
+        Args:
+            fact: one row as program text, or the name of its relation.
+            row: its values, where `fact` is a name.
+            all: give a list of different proofs, by height; in each, a fact has one derivation.
+            limit: at most so many.
+            max_steps: facts that a proof may have.
+            max_work: rows and derivations to look at; beyond, a proof by rank is given, and its
+                `is_smallest` is False.
+
+        Raises:
+            NoSuchFactError: the row does not hold.
+            ProofBoundError: the proof has more than `max_steps` facts.
+            ProgramError, UnknownRelationError, FactError: the text or the row does not fit.
+        """
+        given = {"limit": limit, "max_steps": max_steps, "max_work": max_work}
+        found: Proof | list[Proof] = answer("why", self, fact, row, several=all, **given)
+        return found
+
+    def why_not(
+        self,
+        fact: str,
+        row: Row | None = None,
+        *,
+        limit: int = 5,
+        max_depth: int = 3,
+        max_edits: int = 3,
+        max_work: int = 100_000,
+    ) -> WhyNot:
+        """Why a row does not hold, rule by rule, and which input rows would make it hold.
+
+        For each rule that could derive it: the longest beginning of its body that some rows fit,
+        and the first literal that fails, explained in turn. Suggestions are smallest sets of
+        edits of input rows; each was tried in an epoch that was taken back.
+
+        Args:
+            fact: one row as program text, or the name of its relation.
+            row: its values, where `fact` is a name.
+            limit: at most so many suggestions.
+            max_depth: how far failing literals are explained in turn.
+            max_edits: edits in a suggestion.
+            max_work: bindings to look at, for the rules and for the suggestions each.
+
+        Raises:
+            NoSuchFactError: the row holds.
+            TransactionError: this thread has a transaction open.
+            ProgramError, UnknownRelationError, FactError: the text or the row does not fit.
+        """
+        bounds = {"max_depth": max_depth, "max_edits": max_edits, "max_work": max_work}
+        found: WhyNot = answer("why_not", self, fact, row, limit=limit, **bounds)
+        return found

@@ -1,0 +1,226 @@
+"""What in an epoch made a row appear or vanish: the cause chain.
+
+The state before the epoch is gone, but an epoch can be undone on trial: with all input changes
+taken back it is the old state, with all but some taken back it is the old state and those. So a
+cause is a set of input changes that alone, on the old state, does it, and no part of it does.
+It is sought first among the leaves of proofs, then among all changes, halving (QuickXplain,
+Junker 2004). Invariant: a cause was tried; the database is as before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from deltafix.errors import ExplanationError, NoSuchFactError
+from deltafix.facts.schema import Row, show_row
+from deltafix.provenance.proof import Proof, Step
+from deltafix.provenance.state import Edit, committed, trial
+from deltafix.provenance.text import tree
+from deltafix.provenance.why import proof_of
+
+if TYPE_CHECKING:
+    from deltafix.engine.database import Database
+    from deltafix.engine.state.edits import Edit as Given
+    from deltafix.facts.delta import Delta
+
+__all__ = ["Cause", "cause"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a row appeared or vanished in an epoch.
+
+    Attributes:
+        sign: 1 if it appeared, -1 if it vanished.
+        relation, row: the row.
+        changes: input changes (sign, relation, row) that alone have this effect, none to spare.
+        proof: of an appeared row, its proof; of a vanished one, a proof that it had.
+        marks: `+` or `-` by step of the proof, where the epoch changed its fact; else blank.
+        is_smallest: False where `max_trials` ended the search; some changes may be to spare then.
+    """
+
+    sign: int
+    relation: str
+    row: Row
+    changes: tuple[Edit, ...]
+    proof: Proof
+    marks: tuple[str, ...]
+    is_smallest: bool = True
+
+    @property
+    def fact(self) -> str:
+        """The row as program text."""
+        return show_row(self.relation, self.row)
+
+    def show(self, form: str = "text") -> str:
+        """As text, or as JSON."""
+        if form == "json":
+            return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
+        happened = "appeared" if self.sign > 0 else "vanished"
+        lines = [f"{self.fact} {happened} because of"]
+        lines += [f"  {_shown(edit)}" for edit in self.changes]
+        if not self.is_smallest:
+            lines.append("  (perhaps fewer: the search reached its bound)")
+        lines.append("its proof:" if self.sign > 0 else "the proof it had:")
+        return "\n".join([*lines, tree(self.proof, self.marks)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "fact": self.fact,
+            "sign": self.sign,
+            "changes": [_shown(edit) for edit in self.changes],
+            "is_smallest": self.is_smallest,
+            "proof": self.proof.to_dict(),
+            "marks": list(self.marks),
+        }
+
+    def __str__(self) -> str:
+        return self.show()
+
+    def __repr__(self) -> str:
+        return self.show()
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.show())}</pre>"
+
+
+def _shown(edit: Edit) -> str:
+    sign, relation, row = edit
+    return f"{'+' if sign > 0 else '-'}{show_row(relation, row)}"
+
+
+def cause(
+    db: Database,
+    given: Sequence[Given] | None,
+    delta: Delta,
+    fact: tuple[str, Row],
+    *,
+    max_trials: int,
+) -> Cause:
+    """See `Delta.why`. `given`: the epoch's changes of given rows, where the delta says too little.
+
+    It does where only relations without rules were edited: what holds there is what is given.
+    """
+    relation, row = fact
+    part = delta[relation]
+    sign = 1 if row in part.added else -1 if row in part.removed else 0
+    if sign == 0:
+        message = f"{show_row(relation, row)} did not change in epoch {delta.epoch}"
+        raise NoSuchFactError(message, relation=relation, row=row)
+    with committed(db):
+        if db.epoch != delta.epoch:
+            message = (
+                f"the delta is of epoch {delta.epoch}, the database is at epoch {db.epoch}; only "
+                "the last epoch can be explained, since it alone can be undone on trial"
+            )
+            raise ExplanationError(message, epoch=delta.epoch)
+        return _Search(db, given, delta, (sign, relation, row), max_trials).cause()
+
+
+class _Search:
+    def __init__(
+        self,
+        db: Database,
+        given: Sequence[Given] | None,
+        delta: Delta,
+        change: Edit,
+        max_trials: int,
+    ) -> None:
+        self.db = db
+        self.delta = delta
+        self.sign, self.relation, self.row = change
+        self.left = max_trials
+        self.inputs = self._input_changes(given)
+
+    def cause(self) -> Cause:
+        """The changes, and the proof that shows how they work."""
+        if self._does(()):
+            message = (
+                f"no change of input rows explains {show_row(self.relation, self.row)}: "
+                "the rules changed in this epoch"
+            )
+            raise ExplanationError(message, relation=self.relation, row=self.row)
+        seed = self._seed()
+        changes = self._fewest((), seed) if len(seed) > 1 else seed
+        proof = self._proof(changes)
+        marks = tuple(self._mark(step) for step in proof.steps)
+        enough = self.left > 0
+        return Cause(self.sign, self.relation, self.row, tuple(changes), proof, marks, enough)
+
+    def _input_changes(self, given: Sequence[Given] | None) -> list[Edit]:
+        if given is not None:
+            return [
+                (1 if part.added else -1, part.schema.relation, row)
+                for part in given
+                for row in self.db._codes.rows(part.schema, part.codes)
+            ]
+        return [
+            (sign, name, row)
+            for name, part in self.delta.items()
+            if name not in self.db._ruled
+            for sign, row in part.signed()
+        ]
+
+    def _state_after(self, changes: Iterable[Edit]) -> Any:
+        """A trial of the old state and these changes."""
+        kept = set(changes)
+        return trial(self.db, _undone(edit for edit in self.inputs if edit not in kept))
+
+    def _does(self, changes: Sequence[Edit]) -> bool:
+        """Whether these changes alone, on the old state, have the effect."""
+        self.left -= 1
+        with self._state_after(changes) as state:
+            return (state.fact(self.relation, self.row) is not None) == (self.sign > 0)
+
+    def _seed(self) -> list[Edit]:
+        """A set of changes that has the effect: leaves of proofs, or all changes."""
+        inputs = set(self.inputs)
+        blamed: list[Edit] = []
+        while self.left > 0:
+            with self._proved_in(blamed) as state:
+                proof = proof_of(state, self.relation, self.row)
+            leaves = [(self.sign, leaf.relation, leaf.row) for leaf in proof.leaves]
+            new = [edit for edit in leaves if edit in inputs and edit not in blamed]
+            blamed += new
+            if new and self._does(blamed):
+                return blamed
+            if not new or self.sign > 0:
+                break
+        return self.inputs
+
+    def _proved_in(self, blamed: Sequence[Edit]) -> Any:
+        """Where the row holds: now, or before, with what is blamed so far gone already."""
+        return committed(self.db) if self.sign > 0 else self._state_after(blamed)
+
+    def _fewest(self, kept: tuple[Edit, ...], among: Sequence[Edit]) -> list[Edit]:
+        """A least part of `among` that, with `kept`, has the effect; all of it has."""
+        if self.left <= 0 or len(among) == 1:
+            return list(among)
+        half = len(among) // 2
+        first, second = among[:half], among[half:]
+        if self._does((*kept, *first)):
+            return self._fewest(kept, first)
+        if self._does((*kept, *second)):
+            return self._fewest(kept, second)
+        right = self._fewest((*kept, *first), second)
+        left = self._fewest((*kept, *right), first) if not self._does((*kept, *right)) else []
+        return left + right
+
+    def _proof(self, changes: Sequence[Edit]) -> Proof:
+        """How the row came to hold by the changes alone, or why it held before."""
+        with self._state_after(changes if self.sign > 0 else ()) as state:
+            return proof_of(state, self.relation, self.row)
+
+    def _mark(self, step: Step) -> str:
+        part = self.delta[step.relation]
+        rows = part.added if self.sign > 0 else part.removed
+        return ("+" if self.sign > 0 else "-") if step.row in rows else " "
+
+
+def _undone(edits: Iterable[Edit]) -> list[Edit]:
+    return [(-sign, relation, row) for sign, relation, row in edits]

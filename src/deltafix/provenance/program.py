@@ -1,0 +1,149 @@
+"""Every clause of a plan as a program that starts from its head, for `kernel.cone`.
+
+The planner orders the literals, as it does for re-derivation; the linker's writer lays them out.
+Where no index of the plan serves a literal, the program asks for a chain over the relation's
+rows instead, so that asking needs no index that maintenance does not. Invariant: writing the
+same plan twice gives the same program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from deltafix.engine.codes import Codes
+from deltafix.engine.link import Writer
+from deltafix.kernel import cone
+from deltafix.kernel import layout as at
+from deltafix.kernel.arena import Words
+from deltafix.plan.clause import Clause, Match, Slot
+from deltafix.plan.depend import Layer
+from deltafix.plan.ir import Candidate, Plan, Stage, Variant
+from deltafix.plan.order import Indexes, variant
+
+__all__ = ["Chain", "HeadProgram", "clauses_of", "head_program"]
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """An index that the plan does not keep: rows of `relation` by `columns`."""
+
+    relation: str
+    columns: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeadProgram:
+    """The words; clauses, their variables and the chains they ask for, by clause number.
+
+    `has_leaves`: rows may need no premise without being given: aggregates', facts of the text.
+    """
+
+    words: Words
+    clauses: tuple[Clause, ...]
+    slots: tuple[tuple[Slot, ...], ...]
+    asks: tuple[frozenset[int], ...]
+    chains: tuple[Chain, ...]
+    has_leaves: bool
+
+    def reach(self, relation: str) -> set[int]:
+        """The chains that the clauses of a relation, and of what those read, ask for."""
+        found: set[int] = set()
+        seen = {relation}
+        waiting = [relation]
+        while waiting:
+            name = waiting.pop()
+            for clause, asks in zip(self.clauses, self.asks, strict=True):
+                if clause.head == name:
+                    found |= asks
+                    read = {part.relation for part in clause.body if isinstance(part, Match)}
+                    waiting += read - seen
+                    seen |= read
+        return found
+
+
+def clauses_of(stage: Stage) -> Iterator[Clause]:
+    """The clauses of a stratum, each once, in the order of the text."""
+    if stage.outside is not None:
+        yield from stage.outside.layer.clauses
+        return
+    found = {id(v.clause): v.clause for v in (*stage.const, *stage.lower, *stage.same)}
+    yield from sorted(found.values(), key=lambda clause: clause.rule)
+
+
+def head_program(plan: Plan, ids: dict[str, int], codes: Codes) -> HeadProgram:
+    """Write the program. Linear in the plan."""
+    return _HeadWriter(plan, ids, codes).write()
+
+
+class _HeadWriter(Writer):
+    def __init__(self, plan: Plan, ids: dict[str, int], codes: Codes) -> None:
+        super().__init__(plan, ids, codes)
+        self.chains: list[Chain] = []
+        self.clauses: list[Clause] = []
+        self.known: list[tuple[Slot, ...]] = []
+        self.asks: list[frozenset[int]] = []
+        self.asked: set[int] = set()
+
+    def write(self) -> HeadProgram:
+        indexes = Indexes({name: list(columns) for name, columns in self.plan.indexes.items()})
+        by_head: dict[str, list[int]] = {relation.name: [] for relation in self.plan.relations}
+        folded: set[str] = set()
+        for stage in self.plan.stages:
+            clauses = tuple(clauses_of(stage))
+            layer = Layer(stage.relations, clauses, stage.recursive)
+            if stage.outside is not None and stage.outside.layer.fold is not None:
+                folded |= set(stage.relations)
+            for clause in clauses:
+                by_head[clause.head].append(self.clause(stage, variant(layer, clause, -1, indexes)))
+        lists = [
+            self.put([-1] if name in folded else [len(found), *found])
+            for name, found in by_head.items()
+        ]
+        self.out[0] = self.put(lists)
+        return HeadProgram(
+            np.array(self.out, dtype=np.int32),
+            tuple(self.clauses),
+            tuple(self.known),
+            tuple(self.asks),
+            tuple(self.chains),
+            bool(folded) or any(not clause.body for clause in self.clauses),
+        )
+
+    def clause(self, stage: Stage, found: Variant) -> int:
+        """A variant record and, behind it, what only the search wants to know."""
+        self.asked.clear()
+        start = self.variant(stage, found)
+        moved = self.put(self.out[start : start + at.VSZ])
+        self.put([len(self.clauses), len(found.slots), int(bool(found.clause.body))])
+        self.clauses.append(found.clause)
+        self.known.append(found.slots)
+        self.asks.append(frozenset(self.asked))
+        return moved
+
+    def candidate(self, option: Candidate, starts: list[int], slots: dict[Slot, int]) -> int:
+        """A candidate record with its literal; a chain where the plan has no such index."""
+        name, arity = option.match.relation, len(option.match.args)
+        chained = 0 < len(option.index) < arity and option.index not in self.plan.indexes[name]
+        chain = -1
+        if chained:
+            wanted = Chain(name, option.index)
+            if wanted not in self.chains:
+                self.chains.append(wanted)
+            chain = self.chains.index(wanted)
+            self.asked.add(chain)
+            # Rows of one chain share a hash, not a key: the key's columns are tested too.
+            tests = tuple(
+                (column, key, False) for column, key in zip(option.index, option.keys, strict=True)
+            )
+            start = super().candidate(
+                replace(option, index=(), binds=(*tests, *option.binds)), starts, slots
+            )
+            self.out[start + at.K_METHOD] = cone.BY_CHAIN
+        else:
+            start = super().candidate(option, starts, slots)
+        moved = self.put(self.out[start : start + at.KSZ])
+        self.put([option.literal, chain])
+        return moved

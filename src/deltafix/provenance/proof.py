@@ -1,0 +1,126 @@
+"""A proof as data: steps that refer to each other, the goal first.
+
+A `Step` is a fact with the rule that derived it, or a given row. Steps are shared: a fact that is
+used twice stands once, so a proof is a graph without cycles, and its size is its number of facts.
+Invariant: premises stand behind the steps that use them. How a proof is found is `why`'s business,
+how it is drawn `text`'s and `drawing`'s.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from deltafix.facts.schema import Row, show_row
+
+__all__ = ["Form", "Proof", "Step"]
+
+Form: TypeAlias = Literal["text", "json", "dot", "svg"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One fact of a proof, and what it follows from.
+
+    Attributes:
+        relation, row: the fact.
+        rule: the number of the rule, as in `EpochReport.rules`; None for a given row.
+        text: the rule as program text; empty for a given row.
+        premises: places in `Proof.steps`, in the order of the rule's body.
+        absent: what must not hold and does not, in words.
+        tests: comparisons and computed values, with the values put in.
+    """
+
+    relation: str
+    row: Row
+    rule: int | None = None
+    text: str = ""
+    premises: tuple[int, ...] = ()
+    absent: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()
+
+    @property
+    def fact(self) -> str:
+        """The fact as program text."""
+        return show_row(self.relation, self.row)
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the fact is a row given as input."""
+        return self.rule is None
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Why a fact holds.
+
+    Attributes:
+        steps: the facts, each once; step 0 is the one that was asked about.
+        height: rules on the longest way from the fact down to a given row.
+        is_smallest: whether no proof of less height exists. False only where the search reached
+            `max_work` first; the proof is a proof all the same.
+    """
+
+    steps: tuple[Step, ...]
+    height: int
+    is_smallest: bool = True
+
+    @property
+    def goal(self) -> Step:
+        """The step of the fact that was asked about."""
+        return self.steps[0]
+
+    @property
+    def leaves(self) -> tuple[Step, ...]:
+        """The given rows that the proof rests on."""
+        return tuple(step for step in self.steps if step.is_given)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def show(self, form: Form = "text") -> str:
+        """The proof as a text tree, JSON, Graphviz DOT, or an SVG drawing."""
+        from deltafix.provenance.drawing import to_dot, to_svg  # noqa: PLC0415  they draw proofs
+        from deltafix.provenance.text import tree  # noqa: PLC0415
+
+        if form == "json":
+            return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
+        return {"text": tree, "dot": to_dot, "svg": to_svg}[form](self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The proof for JSON: `height`, `is_smallest`, `steps` (premises are places in it)."""
+        return {
+            "height": self.height,
+            "is_smallest": self.is_smallest,
+            "steps": [_step(step) for step in self.steps],
+        }
+
+    def __str__(self) -> str:
+        return self.show()
+
+    def __repr__(self) -> str:
+        return self.show()
+
+    def _repr_html_(self) -> str:
+        from deltafix.provenance.text import html  # noqa: PLC0415  it draws proofs
+
+        return html(self)
+
+    def below(self, place: int) -> Iterator[tuple[int, Step]]:
+        """The premises of the step at `place`, with their places."""
+        for premise in self.steps[place].premises:
+            yield premise, self.steps[premise]
+
+
+def _step(step: Step) -> dict[str, Any]:
+    found: dict[str, Any] = {"fact": step.fact, "relation": step.relation, "row": list(step.row)}
+    if step.is_given:
+        return {**found, "given": True}
+    found |= {"rule": step.rule, "text": step.text, "premises": list(step.premises)}
+    if step.absent:
+        found["absent"] = list(step.absent)
+    if step.tests:
+        found["tests"] = list(step.tests)
+    return found

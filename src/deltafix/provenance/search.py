@@ -1,0 +1,239 @@
+"""The search for derivations over one database: `kernel.cone` with names, rows and state.
+
+A `Searcher` belongs to one database and one program; it grows its arrays as questions need, and
+rebuilds chains when the state has moved on. Invariant: the caller holds the writer's lock, so no
+epoch runs meanwhile; `mask` says which state is asked about: the committed one (WAS) or, inside
+a trial epoch, the working one (NOW). What a derivation says to people is `proof`'s business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from deltafix.engine.store import relation_cell
+from deltafix.kernel import cone
+from deltafix.kernel import layout as at
+from deltafix.kernel.arena import Cells, Words
+from deltafix.plan.clause import Clause, Slot
+from deltafix.provenance.program import HeadProgram, head_program
+
+if TYPE_CHECKING:
+    from deltafix.engine.database import Database
+
+__all__ = ["Derivation", "Fact", "Found", "Searcher", "searcher_of"]
+
+Fact = int
+"""A fact in the kernel's terms: relation number << 32 | row number."""
+
+_FIRST_NODES = 1 << 12
+_SEARCHERS: WeakKeyDictionary[Database, Searcher] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """One instance of a clause.
+
+    Attributes:
+        clause: the clause.
+        body: the fact of each positive literal, by the literal's position in the clause.
+        codes: the code of each variable.
+    """
+
+    clause: Clause
+    body: dict[int, Fact]
+    codes: dict[Slot, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search came to: the derivation chosen per fact (None: given or aggregated).
+
+    `smallest` is False where the search gave up before it could rule a smaller proof out.
+    """
+
+    chosen: dict[Fact, Derivation | None]
+    height: int
+    smallest: bool
+
+
+def searcher_of(db: Database) -> Searcher:
+    """The searcher of a database; made at the first question, and again when rules change."""
+    found = _SEARCHERS.get(db)
+    if found is None or found.linked is not db._linked:
+        found = _SEARCHERS[db] = Searcher(db)
+    return found
+
+
+class Searcher:
+    """Arrays and program of the search over one database."""
+
+    def __init__(self, db: Database) -> None:
+        self.linked = db._linked
+        self.arena = db._arena
+        self.program: HeadProgram = head_program(db.plan, self.linked.ids, db._codes)
+        self.names = {number: name for name, number in self.linked.ids.items()}
+        self.types = {relation.name: relation.types for relation in db.plan.relations}
+        self.work = 0
+        self._header: Cells = np.zeros(cone.WSIZE, np.int64)
+        self._state: object = None
+        self._chains: Cells = np.zeros(0, np.int64)
+        self._built: set[int] = set()
+        self._reached: dict[int, frozenset[int]] = {}
+        self._grow(_FIRST_NODES)
+
+    def smallest(self, goal: Fact, state: object, mask: int, work: int, steps: int) -> Found | None:
+        """A proof of least height, ties by size; None if the fact does not hold in `state`.
+
+        Args:
+            goal: a row whose flags include `mask`.
+            state: names the state asked about; chains are rebuilt when it changes.
+            mask: `layout.WAS` or `layout.NOW`.
+            work: rows and derivations to look at before any proof by rank is taken instead.
+            steps: how many facts the proof may have (a KeyError tells that it has more).
+        """
+        self._prepare(goal, state, mask)
+        outcome = self._run(goal, mask, work, ranked=False)
+        self.work = int(self._header[cone.W_WORK])
+        unproved = self._nodes[cone.N_HEIGHT] >= cone.UNPROVED
+        if outcome == cone.TIRED and unproved:
+            self._run(goal, mask, 1 << 60, ranked=True)
+            self.work += int(self._header[cone.W_WORK])
+        height = int(self._nodes[cone.N_HEIGHT])
+        if height >= cone.UNPROVED:
+            return None
+        return Found(self._chosen(goal, steps), height, outcome != cone.TIRED)
+
+    def derivations(self, goal: Fact, state: object, mask: int) -> list[Derivation]:
+        """Every derivation of a fact over the facts of the state, but for those from itself."""
+        self._prepare(goal, state, mask)
+        self._run(goal, mask, 0, ranked=False, only=True)
+        end = int(self._header[cone.W_RECORDS])
+        found, place = [], 0
+        while place < end:
+            if self._records[place + cone.R_CLAUSE] >= 0:
+                found.append(self._derivation(place))
+            body, slots = self._records[place + cone.R_BODY : place + cone.R_SLOTS + 1].tolist()
+            place += cone.RECORD + body * cone.USE + slots
+        return found
+
+    def is_given(self, fact: Fact) -> bool:
+        """Whether a row is given as input."""
+        return bool(self._word(fact) & at.GIVEN)
+
+    def codes(self, fact: Fact) -> Words:
+        """The column codes of a fact (arity,)."""
+        relation, row = fact >> 32, fact & 0xFFFFFFFF
+        start = relation_cell(self.arena, relation, at.R_ROWS)
+        start += row * relation_cell(self.arena, relation, at.R_STRIDE) + at.COLS
+        return self.arena.words[start : start + relation_cell(self.arena, relation, at.R_ARITY)]
+
+    # --- the arrays ---------------------------------------------------------------------------
+
+    def _word(self, fact: Fact) -> int:
+        relation, row = fact >> 32, fact & 0xFFFFFFFF
+        start = relation_cell(self.arena, relation, at.R_ROWS)
+        stride = relation_cell(self.arena, relation, at.R_STRIDE)
+        return int(self.arena.cells[(start + row * stride) // 2])
+
+    def _grow(self, nodes: int) -> None:
+        self._nodes: Cells = np.zeros(nodes * cone.NODE, np.int64)
+        self._records: Cells = np.zeros(nodes * 32, np.int64)
+        self._table: Cells = np.full(nodes * cone.HSIZE, -1, np.int64)
+        self._header[:] = 0
+
+    def _run(self, goal: Fact, mask: int, work: int, *, ranked: bool, only: bool = False) -> int:
+        header, arena = self._header, self.arena
+        while True:
+            header[cone.W_MASK], header[cone.W_RANKED] = mask, int(ranked)
+            header[cone.W_SLACK] = int(self.program.has_leaves)
+            cone.begin(arena.words, arena.cells, header, self._nodes, self._table, goal)
+            run: Any = cone.expand_one if only else cone.search
+            outcome = run(
+                arena.words, arena.cells, self.program.words, self._chains,
+                header, self._nodes, self._records, self._table, *(() if only else (work,)),
+            )  # fmt: skip
+            if outcome != cone.FULL:
+                return int(outcome)
+            self._grow(len(self._nodes) // cone.NODE * 4)
+
+    def _prepare(self, goal: Fact, state: object, mask: int) -> None:
+        """Build, over this state, the chains that the goal's rules need and that are not there.
+
+        O(rows of the relations chained).
+        """
+        if state != self._state:
+            self._state = state
+            self._chains = self._room()
+            self._built.clear()
+        for number in sorted(self._reach(goal >> 32) - self._built):
+            relation = self.linked.ids[self.program.chains[number].relation]
+            words, cells = self.arena.words, self.arena.cells
+            cone.chain_rows(words, cells, self._chains, number, relation, mask)
+            self._built.add(number)
+
+    def _room(self) -> Cells:
+        """Zeroed room for every chain; pages appear when a chain is built."""
+        chains = self.program.chains
+        places, top = [], len(chains) * cone.X_SIZE
+        for chain in chains:
+            rows = relation_cell(self.arena, self.linked.ids[chain.relation], at.R_N)
+            heads = max(16, rows)
+            places.append((top, heads, top + heads, top + heads + rows))
+            top += heads + rows + 1 + len(chain.columns)
+        room = np.zeros(top, np.int64)
+        for number, (chain, place) in enumerate(zip(chains, places, strict=True)):
+            room[number * cone.X_SIZE : (number + 1) * cone.X_SIZE] = place
+            columns = (len(chain.columns), *chain.columns)
+            room[place[3] : place[3] + len(columns)] = columns
+        return room
+
+    def _reach(self, relation: int) -> frozenset[int]:
+        """The chains that explaining a row of this relation may follow."""
+        found = self._reached.get(relation)
+        if found is None:
+            name = self.names[relation]
+            found = self._reached[relation] = frozenset(self.program.reach(name))
+        return found
+
+    # --- reading what was found ---------------------------------------------------------------
+
+    def _chosen(self, goal: Fact, steps: int) -> dict[Fact, Derivation | None]:
+        chosen: dict[Fact, Derivation | None] = {}
+        waiting = [(goal, 0)]
+        while waiting:
+            fact, node = waiting.pop()
+            if fact in chosen:
+                continue
+            if len(chosen) == steps:
+                raise KeyError(steps)
+            record = int(self._nodes[node * cone.NODE + cone.N_BEST])
+            if record < 0 or self._records[record + cone.R_CLAUSE] < 0:
+                chosen[fact] = None
+                continue
+            derivation = chosen[fact] = self._derivation(record)
+            nodes = [node for _, node in self._uses(record)]
+            waiting += zip(derivation.body.values(), nodes, strict=True)
+        return chosen
+
+    def _uses(self, record: int) -> Iterator[tuple[int, int]]:
+        """The (literal, node) pairs of a record, in the order of the body."""
+        start = record + cone.RECORD
+        count = int(self._records[record + cone.R_BODY])
+        uses = self._records[start : start + count * cone.USE].tolist()
+        return iter(sorted(zip(uses[1 :: cone.USE], uses[:: cone.USE], strict=True)))
+
+    def _derivation(self, record: int) -> Derivation:
+        clause = int(self._records[record + cone.R_CLAUSE])
+        slots = self.program.slots[clause]
+        start = record + cone.RECORD + int(self._records[record + cone.R_BODY]) * cone.USE
+        codes = self._records[start : start + len(slots)].tolist()
+        body = {
+            literal: int(self._nodes[node * cone.NODE + cone.N_KEY])
+            for literal, node in self._uses(record)
+        }
+        return Derivation(self.program.clauses[clause], body, dict(zip(slots, codes, strict=True)))

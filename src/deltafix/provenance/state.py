@@ -1,0 +1,112 @@
+"""The state a question is about: the committed one, or the working one of an epoch on trial.
+
+A trial runs an epoch and takes it back: what would hold if these rows came and went. Invariant:
+a state is used under the writer's lock; after a trial the database is as before, and no epoch was
+counted, logged or seen by readers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from deltafix.errors import TransactionError
+from deltafix.facts.schema import Row
+from deltafix.kernel import layout as at
+from deltafix.kernel.edit import lookup
+from deltafix.provenance.search import Derivation, Fact, Found, Searcher, searcher_of
+
+if TYPE_CHECKING:
+    from deltafix.engine.database import Database
+
+__all__ = ["Edit", "State", "committed", "trial"]
+
+Edit = tuple[int, str, Row]
+"""(sign, relation, row); sign is +1 or -1."""
+
+_COUNTERS = slice(at.C_DERIVATIONS, at.C_ABANDONED + 1)
+_trials = count()
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A state of a database while its writer's lock is held.
+
+    Attributes:
+        db: the database.
+        mask: the flags of rows that hold in it.
+        stamp: what distinguishes it from every other state of the database.
+    """
+
+    db: Database
+    mask: int
+    stamp: object
+
+    @property
+    def searcher(self) -> Searcher:
+        """The search over this database."""
+        return searcher_of(self.db)
+
+    def fact(self, relation: str, row: Row) -> Fact | None:
+        """The fact, if it holds in this state. The row has been checked. O(1)."""
+        db = self.db
+        codes = []
+        for kind, value in zip(self.searcher.types[relation], row, strict=True):
+            code = db._codes.known(kind, value)
+            if code is None:
+                return None
+            codes.append(code)
+        number = db._linked.ids[relation]
+        key = np.array(codes, dtype=np.int32)
+        found = lookup(db._arena.words, db._arena.cells, key, number, 0, self.mask)
+        return None if found < 0 else (number << 32) | int(found)
+
+    def smallest(self, fact: Fact, work: int, steps: int) -> Found | None:
+        """See `Searcher.smallest`."""
+        return self.searcher.smallest(fact, self.stamp, self.mask, work, steps)
+
+    def derivations(self, fact: Fact) -> list[Derivation]:
+        """See `Searcher.derivations`."""
+        return self.searcher.derivations(fact, self.stamp, self.mask)
+
+
+@contextmanager
+def committed(db: Database) -> Iterator[State]:
+    """The state of the last committed epoch. Waits for a transaction of another thread."""
+    if db._closed:
+        raise TransactionError("the database is closed")
+    with db._writer:
+        yield State(db, at.WAS, db.epoch)
+
+
+@contextmanager
+def trial(db: Database, edits: list[Edit]) -> Iterator[State]:
+    """The state that these edits of given rows would make. Costs their epoch, and takes it back.
+
+    Edits that change nothing (a row given already, one that is not given) are skipped.
+    Raises what a commit raises: TransactionError if this thread has a transaction open, and
+    BudgetError.
+    """
+    cells = db._arena.cells
+    rules = slice(int(cells[at.RULE_COUNTS]), int(cells[at.RULE_COUNTS]) + db._linked.rule_counts)
+    transaction = db.transaction(missing="ignore")
+    # The report of the last epoch is read from counters that the trial's epoch counts on.
+    counters, counts = cells[_COUNTERS].copy(), cells[rules].copy()
+    changed = int(cells[at.DELTA + 1])
+    try:
+        grouped: dict[tuple[int, str], list[Row]] = {}
+        for sign, relation, row in edits:
+            grouped.setdefault((sign, relation), []).append(row)
+        for (sign, relation), rows in sorted(grouped.items()):
+            (transaction.insert if sign > 0 else transaction.delete)(relation, rows)
+        db._run.epoch(db.budget)
+        yield State(db, at.NOW, ("trial", next(_trials)))
+    finally:
+        transaction.rollback()
+        cells[_COUNTERS], cells[rules] = counters, counts
+        cells[at.DELTA + 1] = changed

@@ -1,0 +1,118 @@
+"""The cause chain of an epoch, by example."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import deltafix
+from deltafix.errors import ExplanationError, NoSuchFactError
+
+PROGRAM = """
+.decl edge(x: symbol, y: symbol)
+.decl bad(x: symbol)
+.decl path(x: symbol, y: symbol)
+.decl clean(x: symbol, y: symbol)
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), edge(y, z).
+clean(x, y) :- path(x, y), !(bad(x), bad(_)).
+"""
+
+
+@pytest.fixture
+def db() -> deltafix.Database:
+    db = deltafix.connect(PROGRAM)
+    with db.transaction() as tx:
+        tx.insert("edge", [("a", "b"), ("b", "c"), ("c", "d"), ("a", "c")])
+        tx.insert("bad", [("b",)])
+    return db
+
+
+def edit(db, insert=(), delete=()):
+    with db.transaction() as tx:
+        for relation, row in delete:
+            tx.delete(relation, [row])
+        for relation, row in insert:
+            tx.insert(relation, [row])
+    return tx.delta
+
+
+def test_a_row_appears_by_the_new_rows_of_its_proof(db):
+    delta = edit(db, insert=[("edge", ("d", "e")), ("edge", ("x", "y"))])
+    cause = delta.why('path("a", "e")')
+    assert cause.changes == ((1, "edge", ("d", "e")),)
+    assert str(cause) == (
+        'path("a", "e") appeared because of\n'
+        '  +edge("d", "e")\n'
+        "its proof:\n"
+        '+path("a", "e")  [path(x, z) :- path(x, y), edge(y, z).]\n'
+        '├──  path("a", "d")  [path(x, z) :- path(x, y), edge(y, z).]\n'
+        '│   ├──  path("a", "c")  [path(x, y) :- edge(x, y).]\n'
+        '│   │   └──  edge("a", "c")  [given]\n'
+        '│   └──  edge("c", "d")  [given]\n'
+        '└── +edge("d", "e")  [given]'
+    )
+    assert delta["path"].why(("a", "e")) == cause
+
+
+def test_a_row_vanishes_by_all_that_broke_its_proofs(db):
+    gone = [("edge", ("a", "b")), ("edge", ("a", "c")), ("bad", ("b",))]
+    cause = edit(db, delete=gone).why("path", ("a", "d"))
+    assert set(cause.changes) == {(-1, "edge", ("a", "b")), (-1, "edge", ("a", "c"))}
+    assert cause.sign == -1
+    assert cause.marks[0] == "-"
+    assert cause.proof.goal.fact == 'path("a", "d")'
+
+
+def test_a_new_row_can_make_one_vanish_through_a_negation(db):
+    cause = edit(db, insert=[("bad", ("a",)), ("bad", ("d",))]).why('clean("a", "d")')
+    assert cause.changes == ((1, "bad", ("a",)),)
+    assert cause.proof.goal.absent == ('nothing fits bad("a"), bad(_)',)
+
+
+def test_a_row_gone_can_make_one_appear_through_a_negation(db):
+    cause = edit(db, delete=[("bad", ("b",))]).why('clean("b", "d")')
+    assert cause.changes == ((-1, "bad", ("b",)),)
+    assert json.loads(cause.show("json"))["changes"] == ['-bad("b")']
+    assert "appeared because of" in cause._repr_html_()
+
+
+def test_given_rows_of_a_relation_with_rules_are_input_changes_too(db):
+    delta = edit(db, insert=[("path", ("p", "q"))])
+    assert delta.why('clean("p", "q")').changes == ((1, "path", ("p", "q")),)
+    delta = edit(db, delete=[("path", ("p", "q"))])
+    assert delta.why('clean("p", "q")').changes == ((-1, "path", ("p", "q")),)
+
+
+def test_the_database_is_as_before(db):
+    delta = edit(db, delete=[("edge", ("a", "b"))])
+    report, rows = db.last_epoch, db.rows("path")
+    delta.why('path("a", "b")')
+    assert (db.last_epoch, db.rows("path"), db.epoch) == (report, rows, 2)
+    db.check_invariants()
+    assert db.apply(delta.inverse()).inverse() == delta
+
+
+def test_a_bound_on_trials_gives_a_cause_that_says_so(db):
+    with db.transaction() as tx:
+        tx.delete("edge", db.rows("edge"))
+    cause = tx.delta.why('path("a", "d")', max_trials=1)
+    assert not cause.is_smallest
+    assert "perhaps fewer" in str(cause)
+    assert tx.delta.why('path("a", "d")').is_smallest
+
+
+def test_what_cannot_be_explained_says_why(db):
+    old = edit(db, insert=[("edge", ("d", "e"))])
+    with pytest.raises(NoSuchFactError, match="did not change in epoch 2"):
+        old.why('path("a", "b")')
+    edit(db, insert=[("edge", ("e", "f"))])
+    with pytest.raises(ExplanationError, match="epoch 2, the database is at epoch 3"):
+        old.why('path("a", "e")')
+    with pytest.raises(ExplanationError, match="not made by a transaction"):
+        deltafix.Delta.of({"edge": ([("a", "b")], [])}).why('edge("a", "b")')
+    with db.transaction() as tx:
+        tx.add_rule("path(y, x) :- path(x, y).")
+    with pytest.raises(ExplanationError, match="rules changed in this epoch"):
+        tx.delta.why('path("b", "a")')

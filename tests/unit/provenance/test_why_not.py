@@ -1,0 +1,130 @@
+"""Absent rows explained, and suggestions that work."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import deltafix
+from deltafix.errors import FactError, NoSuchFactError, TransactionError
+
+PROGRAM = """
+.decl edge(x: symbol, y: symbol)
+.decl bad(x: symbol)
+.decl path(x: symbol, y: symbol)
+.decl clean(x: symbol, y: symbol)
+.decl lone(x: symbol)
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), edge(y, z).
+clean(x, y) :- path(x, y), !bad(x), !bad(y).
+lone(x) :- edge(x, _), !(edge(y, x), bad(y)).
+"""
+
+
+@pytest.fixture
+def db() -> deltafix.Database:
+    db = deltafix.connect(PROGRAM)
+    with db.transaction() as tx:
+        tx.insert("edge", [("a", "b"), ("b", "c"), ("d", "e")])
+        tx.insert("bad", [("c",)])
+    return db
+
+
+def test_each_rule_says_how_far_it_got(db):
+    found = db.why_not('path("a", "e")', limit=1)
+    assert str(found) == (
+        'path("a", "e") does not hold\n'
+        "  path(x, y) :- edge(x, y).\n"
+        '    fails  edge("a", "e")\n'
+        "  path(x, z) :- path(x, y), edge(y, z).\n"
+        '    holds  path("a", "b")\n'
+        '    fails  edge("b", "e")\n'
+        'it would hold with  +edge("a", "d")'
+    )
+
+
+def test_suggestions_are_all_the_single_rows_where_one_is_enough(db):
+    edits = db.why_not('path("a", "e")', limit=50).suggestions
+    joins = {(x, y) for x in "abc" for y in "de"}
+    assert edits == tuple(((1, "edge", row),) for row in sorted(joins))
+
+
+def test_a_failing_row_is_explained_in_turn(db):
+    (attempt,) = db.why_not('clean("a", "e")', max_depth=2).attempts
+    assert attempt.failed == 'path("a", "e")'
+    assert attempt.below is not None
+    assert [one.failed for one in attempt.below.attempts] == ['edge("a", "e")', 'edge("b", "e")']
+    (flat,) = db.why_not('clean("a", "e")', max_depth=1).attempts
+    assert flat.below is None
+
+
+def test_what_is_forbidden_is_suggested_to_go(db):
+    found = db.why_not('clean("a", "c")')
+    (attempt,) = found.attempts
+    assert attempt.held == ('path("a", "c")', 'bad("a") is absent')
+    assert attempt.failed == '!bad("c"): it holds'
+    assert found.suggestions == (((-1, "bad", ("c",)),),)
+
+
+def test_a_group_that_is_there_after_all(db):
+    with db.transaction() as tx:
+        tx.insert("edge", [("c", "d")])
+    found = db.why_not('lone("d")')
+    assert found.attempts[0].failed == 'not (edge(y, "d"), bad(y))'
+    assert found.suggestions == (((-1, "bad", ("c",)),), ((-1, "edge", ("c", "d")),))
+
+
+def test_two_edits_where_one_is_not_enough(db):
+    found = db.why_not('clean("c", "e")', limit=50)
+    assert {len(edits) for edits in found.suggestions} == {2}
+    assert (((-1, "bad", ("c",)), (1, "edge", ("c", "e")))) in found.suggestions
+
+
+def test_an_input_row_is_simply_not_given(db):
+    found = db.why_not('bad("a")')
+    assert found.attempts == ()
+    assert found.suggestions == (((1, "bad", ("a",)),),)
+    assert "no rule derives it" in str(found)
+
+
+def test_a_head_that_cannot_be_the_row():
+    db = deltafix.connect(
+        '.decl p(x: number, s: symbol)\np(1, "one").\np(x + 1, "up") :- p(x, "one").'
+    )
+    found = db.why_not('p(0, "up")', max_depth=1)
+    assert found.attempts[0].failed == ""
+    assert "which cannot be this row" in str(found)
+    assert found.attempts[1].failed == "1 + 1 = 0"
+
+
+def test_json_has_the_same(db):
+    data = json.loads(db.why_not('clean("a", "c")').show("json"))
+    assert data["attempts"][0]["failed"] == '!bad("c"): it holds'
+    assert data["suggestions"] == [['-bad("c")']]
+    assert "does not hold" in db.why_not('clean("a", "c")')._repr_html_()
+
+
+def test_a_bound_on_work_is_told(db):
+    with db.transaction() as tx:
+        tx.insert("edge", [("a", f"x{i}") for i in range(200)])
+    found = db.why_not('path("a", "zz")', max_work=50, limit=0)
+    assert found.attempts[1].is_cut
+    assert "(bound reached)" in str(found)
+    assert found.suggestions == ()
+
+
+def test_nothing_is_changed(db):
+    before, rows = db.last_epoch, db.rows("path")
+    db.why_not('path("c", "e")')
+    assert (db.last_epoch, db.rows("path"), db.epoch) == (before, rows, 1)
+    db.check_invariants()
+
+
+def test_questions_out_of_place_are_refused(db):
+    with pytest.raises(NoSuchFactError, match="holds, so nothing is missing"):
+        db.why_not('path("a", "c")')
+    with pytest.raises(FactError, match="max_depth=0"):
+        db.why_not('path("a", "e")', max_depth=0)
+    with db.transaction(), pytest.raises(TransactionError, match="has a transaction open"):
+        db.why_not('path("a", "e")')
