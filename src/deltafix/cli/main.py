@@ -36,6 +36,8 @@ COMMANDS: Final = (
     Command("check", "deltafix.cli.check", "check"),
     Command("fmt", "deltafix.cli.fmt", "fmt"),
     Command("shell", "deltafix.cli.shell", "shell"),
+    Command("why", "deltafix.cli.why", "why"),
+    Command("why-not", "deltafix.cli.why", "why_not"),
     Command("check-reducer", "deltafix.cli.check_reducer", "check_reducer"),
     Command("dead-code", "deltafix.cli.dead_code", "dead_code"),
     Command("show-versions", "deltafix.cli.versions", "show_versions"),

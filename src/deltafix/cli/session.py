@@ -30,6 +30,8 @@ HELP: Final = """\
 commit                 end the transaction and show what changed
 rollback               drop the transaction
 ? path("a", X)         rows that match; _ matches anything, equal variables equal values
+why path("a", "c")     a smallest proof of a row
+why-not path("a", "c") why a row is absent, and what would make it hold
 .load edge FILE        insert the rows of a tab-separated fact file
 .rows path             every row of a relation
 .relations             the relations, with their sizes
@@ -50,6 +52,8 @@ class Session:
         self._commands: dict[str, Callable[[str], str]] = {
             "commit": lambda _: self.commit(),
             "rollback": lambda _: self.rollback(),
+            "why": lambda text: str(self.db.why(text)),
+            "why-not": lambda text: str(self.db.why_not(text)),
             ".load": self._load,
             ".rows": self._rows,
             ".relations": lambda _: self._relations(),

@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from deltafix.cli.console import announce_kernel, note
+from deltafix.cli.loaded import load_inputs
 from deltafix.cli.session import Session
 from deltafix.errors import DeltafixError, ProgramError
 
@@ -40,7 +41,6 @@ def shell(
     """Work on a program's facts line by line; `.help` inside says how."""
     import deltafix  # noqa: PLC0415  quick --help
     from deltafix.datalog.program import Program  # noqa: PLC0415
-    from deltafix.facts.source import read_input  # noqa: PLC0415
 
     program = Program.from_file(program_file)
     announce_kernel(quiet=quiet)
@@ -49,11 +49,7 @@ def shell(
             note(f"note: {message}", quiet=quiet)
         if facts is not None:
             with db.transaction() as tx:
-                for directive in program.directives:
-                    if directive.kind == "input":
-                        schema = db.schemas[directive.relation]
-                        rows = read_input(schema, directive.parameters, facts)
-                        tx.insert(directive.relation, rows)
+                load_inputs(db, tx, facts)
         session = Session(db)
         interactive = sys.stdin.isatty()
         if interactive:

@@ -153,7 +153,9 @@ class Database(Questions):
         if strategy != "auto":
             self._arena.cells[at.STRATEGY] = STRATEGIES[strategy]
         self._ruled = frozenset(
-            name for name, n in self._linked.ids.items() if relation_cell(self._arena, n, at.R_RULES)
+            name
+            for name, n in self._linked.ids.items()
+            if relation_cell(self._arena, n, at.R_RULES)
         )
         self._by_number = {self._linked.ids[name]: s for name, s in self.schemas.items()}
         self._given = {self._linked.given(name): s for name, s in self.schemas.items()}
@@ -351,6 +353,9 @@ class Database(Questions):
         self._run.epoch(self.budget)
         if self._before_commit is not None:
             self._before_commit()
+        given = None
+        if self._open is not None and self._open.edits_ruled:
+            given = given_changes(arena, self._given)
         with self._gate:
             commit(arena.words, cells)
             self._strata.keep()
@@ -358,6 +363,7 @@ class Database(Questions):
             if cells[at.DEAD + 1]:
                 arena.release()
         changes = Changes(arena, self._codes, self._by_number, self.epoch, self._width)
+        changes.given = given
         self._last = weakref.ref(changes)
         self._seconds = time.perf_counter() - began
         return changes

@@ -38,7 +38,7 @@ class Chain:
 class HeadProgram:
     """The words; clauses, their variables and the chains they ask for, by clause number.
 
-    `has_leaves`: rows may need no premise without being given: aggregates', facts of the text.
+    `folded` are the relations of aggregates.
     """
 
     words: Words
@@ -46,7 +46,12 @@ class HeadProgram:
     slots: tuple[tuple[Slot, ...], ...]
     asks: tuple[frozenset[int], ...]
     chains: tuple[Chain, ...]
-    has_leaves: bool
+    folded: frozenset[str]
+
+    @property
+    def has_leaves(self) -> bool:
+        """Whether rows may need no premise without being given: aggregates', facts of the text."""
+        return bool(self.folded) or any(not clause.body for clause in self.clauses)
 
     def reach(self, relation: str) -> set[int]:
         """The chains that the clauses of a relation, and of what those read, ask for."""
@@ -109,7 +114,7 @@ class _HeadWriter(Writer):
             tuple(self.known),
             tuple(self.asks),
             tuple(self.chains),
-            bool(folded) or any(not clause.body for clause in self.clauses),
+            frozenset(folded),
         )
 
     def clause(self, stage: Stage, found: Variant) -> int:

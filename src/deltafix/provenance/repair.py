@@ -87,7 +87,8 @@ class Repair:
             return
         clauses = self.clauses.get(relation, ())
         if not clauses:
-            if len(edits) < size and (-1, relation, row) not in edits:
+            given = relation not in self.rows.words.hidden  # an aggregate's rows are never given
+            if given and len(edits) < size and (-1, relation, row) not in edits:
                 yield edits | {(1, relation, row)}
             return
         for clause in clauses:

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from deltafix.engine.functors import functor
+from deltafix.engine.link import Memo
 from deltafix.engine.store import codes_where
 from deltafix.facts.schema import Pattern, Row
 from deltafix.kernel.arena import Words as Codes
@@ -20,7 +22,7 @@ from deltafix.plan.clause import Absent, Apply, Argument, Code, Compare, Literal
 from deltafix.provenance.state import State
 from deltafix.provenance.words import Words
 from deltafix.rules.terms import Value
-from deltafix.rules.values import NO_VALUE, comparison, function
+from deltafix.rules.values import NO_VALUE, comparison
 
 __all__ = ["Bindings", "Rows", "ground", "next_ready", "unify", "values_of"]
 
@@ -73,7 +75,10 @@ class Rows:
         elif isinstance(literal, Compare):
             yield from _compared(literal, env)
         else:
-            value = function(literal.functor, literal.type)(*(_value(a, env) for a in literal.args))
+            db = self.state.db
+            memo = Memo(literal.functor, literal.types, literal.result)
+            compute = functor(memo, db._codes, db._users.functors)
+            value = compute(*values_of(literal.args, env))
             if value is not NO_VALUE and env.get(literal.target, value) == value:
                 yield {**env, literal.target: value}
 

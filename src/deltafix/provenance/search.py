@@ -125,6 +125,10 @@ class Searcher:
         """Whether a row is given as input."""
         return bool(self._word(fact) & at.GIVEN)
 
+    def is_folded(self, fact: Fact) -> bool:
+        """Whether a row is an aggregate's, which no clause derives."""
+        return self.names[fact >> 32] in self.program.folded
+
     def codes(self, fact: Fact) -> Words:
         """The column codes of a fact (arity,)."""
         relation, row = fact >> 32, fact & 0xFFFFFFFF

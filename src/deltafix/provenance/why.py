@@ -8,25 +8,19 @@ about. Nothing is recorded while epochs run.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from deltafix.errors import NoSuchFactError, ProofBoundError
 from deltafix.facts.schema import Row, show_row
-from deltafix.provenance.proof import Proof, Step
-from deltafix.provenance.search import Derivation, Fact, Found
+from deltafix.provenance.proof import Proof
+from deltafix.provenance.search import Derivation, Fact
 from deltafix.provenance.state import State, committed
-from deltafix.provenance.words import Words
+from deltafix.provenance.steps import MAX_STEPS, MAX_WORK, Chosen, build
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
 
-__all__ = ["MAX_STEPS", "MAX_WORK", "proof_of", "proofs", "why"]
-
-MAX_STEPS: Final = 10_000
-MAX_WORK: Final = 2_000_000
-"""Rows and derivations to look at: about a third of a second."""
-
-Chosen = dict[Fact, Derivation | None]
+__all__ = ["proof_of", "proofs", "why"]
 
 
 def why(
@@ -69,8 +63,8 @@ def proof_of(
         )
         raise ProofBoundError(message, relation=relation, row=row) from None
     if found is None:  # its relation keeps rows that no single derivation explains
-        found = Found({fact: None}, 0, smallest=True)
-    return _proof(state, fact, found)
+        return build(state, fact, {fact: None}, smallest=True, max_steps=max_steps)
+    return build(state, fact, found.chosen, smallest=found.smallest, max_steps=max_steps)
 
 
 def _held(state: State, relation: str, row: Row) -> Fact:
@@ -106,7 +100,7 @@ def proofs(
         for chosen, tall in walk.choices(fact, height):
             if tall < height:
                 continue
-            proof = _proof(state, fact, Found(chosen, tall, smallest=True))
+            proof = build(state, fact, chosen, smallest=True, max_steps=max_steps)
             if proof in seen:
                 continue
             seen.add(proof)
@@ -161,7 +155,8 @@ class _Walk:
             return
         if fact in above:
             return
-        if self.state.searcher.is_given(fact):
+        searcher = self.state.searcher
+        if searcher.is_given(fact) or searcher.is_folded(fact):
             given: Chosen = {**chosen, fact: None}
             yield from self._all(rest, given, {**heights, fact: 0}, above, height)
         for derivation in self.derivations(fact):
@@ -178,44 +173,3 @@ class _Walk:
                 mine = added + max((tall[part] for part in body), default=0)
                 taken: Chosen = {**below, fact: derivation}
                 yield from self._all(rest, taken, {**tall, fact: mine}, above, height)
-
-
-def _proof(state: State, goal: Fact, found: Found) -> Proof:
-    """The steps of a choice: users before what they use."""
-    searcher, db = state.searcher, state.db
-    words = Words.of(db)
-    order = _users_first(goal, found.chosen)
-    places = {fact: place for place, fact in enumerate(order)}
-    steps = []
-    for fact in order:
-        relation = searcher.names[fact >> 32]
-        row = words.row(relation, searcher.codes(fact))
-        derivation = found.chosen[fact]
-        if derivation is None:
-            steps.append(Step(relation, row))
-            continue
-        clause = derivation.clause
-        values = words.values(derivation)
-        premises = tuple(places[part] for _, part in sorted(derivation.body.items()))
-        absent, tests = words.absent(clause, values), words.tests(clause, values)
-        steps.append(Step(relation, row, clause.rule, words.rule(clause), premises, absent, tests))
-    return Proof(tuple(steps), found.height, found.smallest)
-
-
-def _users_first(goal: Fact, chosen: Chosen) -> list[Fact]:
-    """The facts in an order where each stands behind all that use it (reversed depth first)."""
-    done: list[Fact] = []
-    seen: set[Fact] = set()
-    waiting = [(goal, False)]
-    while waiting:
-        fact, left = waiting.pop()
-        if left:
-            done.append(fact)
-        elif fact not in seen:
-            seen.add(fact)
-            waiting.append((fact, True))
-            derivation = chosen[fact]
-            if derivation is not None:
-                body = [part for _, part in sorted(derivation.body.items())]
-                waiting += [(part, False) for part in body]
-    return done[::-1]

@@ -24,7 +24,11 @@ from deltafix.plan.clause import (
     Match,
     Slot,
 )
-from deltafix.rules.functors import INFIX, SIGNATURES
+from deltafix.plan.depend import made_by
+from deltafix.provenance.program import clauses_of
+from deltafix.rules.check import typed
+from deltafix.rules.functors import INFIX
+from deltafix.rules.passes.executable import executable
 from deltafix.rules.show import show_rule
 from deltafix.rules.terms import BaseType, Value
 
@@ -38,7 +42,6 @@ if TYPE_CHECKING:
 __all__ = ["Words"]
 
 _WORDS: WeakKeyDictionary[Database, Words] = WeakKeyDictionary()
-_RESULTS = ("number", "unsigned", "float", "symbol")
 
 
 class Words:
@@ -48,15 +51,19 @@ class Words:
         self.plan = plan
         self.types = {relation.name: relation.types for relation in plan.relations}
         self.hidden = {relation.name for relation in plan.relations if relation.hidden}
-        self.rules = [show_rule(rule) for rule in program.rules]
+        # Rows given to a relation that keeps some of them only lie in a hidden one.
+        self.given = {hidden: name for name, hidden in plan.given.items()}
+        # Rules are numbered in the program that is run: inlining and demand rewrite it.
+        self.rules = [show_rule(one.rule) for one in executable(typed(program)).rules]
+        made = [s.outside.layer.fold for s in plan.stages if s.outside is not None]
+        self.folds = {name: fold for fold in made if fold is not None for name in made_by(fold)}
         self._codes = codes
         self._slots: dict[int, dict[Slot, BaseType]] = {}
         self._behind: dict[str, list[Clause]] = {name: [] for name in self.hidden}
         for stage in plan.stages:
-            for variant in (*stage.const, *stage.lower, *stage.same):
-                clauses = self._behind.get(variant.clause.head)
-                if clauses is not None and variant.clause not in clauses:
-                    clauses.append(variant.clause)
+            for clause in clauses_of(stage):
+                if clause.head in self._behind:
+                    self._behind[clause.head].append(clause)
 
     @classmethod
     def of(cls, db: Database) -> Words:
@@ -105,6 +112,12 @@ class Words:
 
     def literal(self, literal: Literal, values: dict[Slot, Value]) -> str:
         """A literal with the values put in; variables without a value stay."""
+        if isinstance(literal, Match) and literal.relation in self.folds:
+            last = literal.args[-1]
+            value = "_" if last is None else _shown(last, values)
+            return f"{self.folds[literal.relation].op} over its rows = {value}"
+        if isinstance(literal, Match) and literal.relation in self.hidden:
+            return f"some ({self._behind_it(literal, values)})"
         if isinstance(literal, Match):
             inside = ", ".join("_" if a is None else _shown(a, values) for a in literal.args)
             return f"{literal.relation}({inside})"
@@ -147,28 +160,34 @@ class Words:
                 note(literal.left, literal.type)
                 note(literal.right, literal.type)
             elif isinstance(literal, Apply):
-                result = SIGNATURES[literal.functor].result
-                for arg in literal.args:
-                    note(arg, literal.type)
-                note(literal.target, result if result in _RESULTS else literal.type)  # type: ignore[arg-type]  # a base type by the test
+                for arg, kind in zip(literal.args, literal.types, strict=True):
+                    note(arg, kind)
+                note(literal.target, literal.result)
         return found
 
     def _value(self, kind: BaseType, code: int) -> Value:
-        return self._codes.decode(kind, np.array([code], np.int32))[0]
+        return self._codes.value(kind, code)
 
     def _not_there(self, literal: Absent, values: dict[Slot, Value]) -> str:
         if literal.relation not in self.hidden:
             inside = ", ".join(_shown(arg, values) for arg in literal.args)
             return f"{literal.relation}({inside}) is absent"
+        if literal.relation in self.folds:
+            return "no row goes into the aggregate"
+        return f"nothing fits {self._behind_it(literal, values)}"
+
+    def _behind_it(self, literal: Match | Absent, values: dict[Slot, Value]) -> str:
+        """The bodies of a hidden relation's clauses, with the values of the literal put in."""
         groups = []
         for clause in self._behind[literal.relation]:
             inner = {
-                slot: values[arg] if isinstance(arg, Slot) else arg.value
+                slot: arg.value if isinstance(arg, Code) else values[arg]
                 for slot, arg in zip(clause.args, literal.args, strict=True)
-                if isinstance(slot, Slot) and (isinstance(arg, Code) or arg in values)
+                if isinstance(slot, Slot) and arg is not None
+                if isinstance(arg, Code) or arg in values
             }
             groups.append(", ".join(self.literal(part, inner) for part in clause.body))
-        return f"nothing fits {' ; '.join(groups)}"
+        return " ; ".join(groups)
 
 
 def _shown(arg: Argument, values: dict[Slot, Value]) -> str:

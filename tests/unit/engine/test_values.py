@@ -88,7 +88,7 @@ def test_goals_are_read_like_programs() -> None:
             db.query("r(1,")
         with pytest.raises(deltafix.DeltafixError, match="column"):
             db.query("r(1)")
-        with pytest.raises(deltafix.DeltafixError, match="unknown relation"):
+        with pytest.raises(deltafix.DeltafixError, match="no relation"):
             db.query("q(1)")
 
 

@@ -128,3 +128,19 @@ def test_questions_out_of_place_are_refused(db):
         db.why_not('path("a", "e")', max_depth=0)
     with db.transaction(), pytest.raises(TransactionError, match="has a transaction open"):
         db.why_not('path("a", "e")')
+
+
+def test_an_aggregate_that_has_another_value_is_said_in_words():
+    db = deltafix.connect("""
+    .decl part(whole: symbol, cost: number)
+    .decl item(x: symbol)
+    .decl total(x: symbol, n: number)
+    total(x, n) :- item(x), n = sum c : { part(x, c) }.
+    """)
+    with db.transaction() as tx:
+        tx.insert("item", [("car",)])
+        tx.insert("part", [("car", 3), ("car", 4)])
+    found = db.why_not('total("car", 8)')
+    assert found.attempts[0].failed == "sum over its rows = 8"
+    assert "~" not in str(found)
+    assert found.suggestions == ()

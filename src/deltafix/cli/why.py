@@ -1,0 +1,75 @@
+"""`deltafix why` and `deltafix why-not`: a program's rows explained, present and absent ones.
+
+Invariant: the explanation alone goes to standard output; a fact that does not fit the question is
+an error with exit code 2.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
+
+import typer
+
+from deltafix.cli.loaded import loaded
+
+__all__ = ["why", "why_not"]
+
+_Program: TypeAlias = Annotated[Path, typer.Argument(help="The program (.dl).", metavar="PROGRAM")]
+_Fact: TypeAlias = Annotated[
+    str, typer.Argument(help='One row, such as \'path("a", "c")\'.', metavar="FACT")
+]
+_Facts: TypeAlias = Annotated[
+    Path | None, typer.Option("-F", "--fact-dir", help="Folder of the .facts files.")
+]
+_Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No notes, no progress.")]
+
+
+def why(
+    program_file: _Program,
+    fact: _Fact,
+    *,
+    facts: _Facts = None,
+    several: Annotated[
+        bool, typer.Option("--all", help="List different proofs, by height.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=1, help="With --all: at most so many.")] = 10,
+    form: Annotated[
+        Literal["text", "json", "dot", "svg"],
+        typer.Option("--format", help="A tree, JSON, Graphviz DOT, or a drawing."),
+    ] = "text",
+    max_steps: Annotated[int, typer.Option(min=1, help="Fail beyond this many facts.")] = 10_000,
+    quiet: _Quiet = False,
+) -> None:
+    """Say why a row holds: a smallest proof, found on demand."""
+    with loaded(program_file, facts, quiet=quiet) as db:
+        if several:
+            proofs = db.why(fact, all=True, limit=limit, max_steps=max_steps)
+        else:
+            proofs = [db.why(fact, max_steps=max_steps)]
+    if form == "json" and several:
+        shown = json.dumps([one.to_dict() for one in proofs], ensure_ascii=False, indent=2)
+    else:
+        shown = "\n\n".join(one.show(form) for one in proofs)
+    sys.stdout.write(f"{shown}\n")
+
+
+def why_not(
+    program_file: _Program,
+    fact: _Fact,
+    *,
+    facts: _Facts = None,
+    limit: Annotated[int, typer.Option(min=0, help="At most so many suggestions.")] = 5,
+    max_depth: Annotated[int, typer.Option(min=1, help="Explain failing rows so far down.")] = 3,
+    max_edits: Annotated[int, typer.Option(min=0, help="Edits in a suggestion.")] = 3,
+    form: Annotated[
+        Literal["text", "json"], typer.Option("--format", help="Text or JSON.")
+    ] = "text",
+    quiet: _Quiet = False,
+) -> None:
+    """Say why a row does not hold, rule by rule, and what would make it hold."""
+    with loaded(program_file, facts, quiet=quiet) as db:
+        found = db.why_not(fact, limit=limit, max_depth=max_depth, max_edits=max_edits)
+    sys.stdout.write(f"{found.show(form)}\n")
