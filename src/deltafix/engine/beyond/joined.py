@@ -234,10 +234,7 @@ class JoinedRows(Rows):
         self.wanted[key] = value
         row = self._row(key, value)
         fact = self.facts.by_row.get(row)
-        if fact is None:
-            fact = self.facts.by_row[row] = Fact(self, row)
-            self.epoch.note(fact)
-        self.epoch.ready.append(fact)
+        self.epoch.ready.append(self._new(row) if fact is None else fact)
 
     def _row(self, key: Sequence[Any], value: Sequence[Any]) -> Row:
         placed = dict(zip((*self.keys, *self.columns), (*key, *value), strict=True))

@@ -116,6 +116,10 @@ class Rows:
         if fact.rank == 0 and fact.total == 0:
             self.facts.by_row.pop(fact.row, None)
 
+    def ungive(self, row: Row) -> None:
+        """Undo of a given row."""
+        self.given.pop(row, None)
+
     def check(self, derived: dict[Row, list[int]]) -> None:
         """Raise InternalError unless the invariants hold. `derived`: body ranks of derivations."""
         known = self.facts.by_row
@@ -148,9 +152,16 @@ class Rows:
         epoch.work.derivations += 1
         fact = self.facts.by_row.get(row)
         if fact is None:
-            fact = self.facts.by_row[row] = Fact(self, row)
+            return self._new(row)
         if fact.stamp != epoch.number:
             epoch.note(fact)
+        return fact
+
+    def _new(self, row: Row) -> Fact:
+        """A record for a row that has none; noted before it is entered, for undo."""
+        fact = Fact(self, row)
+        self.epoch.note(fact)
+        self.facts.by_row[row] = fact
         return fact
 
     def _put_up(self, fact: Fact) -> None:

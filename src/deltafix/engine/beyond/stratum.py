@@ -13,6 +13,7 @@ Invariant: between runs `check_invariants` holds; `undo` restores every record a
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import cast
@@ -94,7 +95,7 @@ class Stratum:
             for order in found:
                 self._wiring.order(rows, order)
         self._started = False
-        self._before: list[Callable[[], object]] = []
+        self._before: list[tuple[Callable[[Row], object], Row]] = []
 
     @property
     def work(self) -> Work:
@@ -116,13 +117,22 @@ class Stratum:
             The net changes of `writes`, relations without change left out. An exception leaves
             the stratum to `undo`.
         """
+        collecting = gc.isenabled()
+        gc.disable()  # records that stay and no cycles: collecting doubled the time of bulk runs
+        try:
+            return self._run(below, given)
+        finally:
+            if collecting:
+                gc.enable()
+
+    def _run(self, below: Mapping[str, Change], given: Mapping[str, Change]) -> dict[str, Change]:
         epoch = self._epoch
         epoch.begin()
         self._before = []
         for rows in self._relations.values():
             rows.begin()
         if not self._started:
-            self._before.append(self._unstart)
+            self._before.append((self._unstart, ()))
             self._started = True
             for start in self._wiring.constants:
                 start((), 0)
@@ -151,8 +161,8 @@ class Stratum:
         for fact, *saved in reversed(epoch.log):
             fact.home.restore(fact, tuple(saved))
             fact.home.forget(fact)
-        for back in reversed(self._before):
-            back()
+        for back, row in reversed(self._before):
+            back(row)
         epoch.log = []
         self._before = []
 
@@ -181,20 +191,20 @@ class Stratum:
         """Take in the changes of a lower relation, row by row."""
         table = self._lower[name]
         for row in self._clean(name, change.removed):
-            self._before.append(lambda row=row: table.add(row))  # type: ignore[misc]
+            self._before.append((table.add, row))
             table.delete(row)
         for row in self._clean(name, change.added):
-            self._before.append(lambda row=row: table.discard(row))  # type: ignore[misc]
+            self._before.append((table.discard, row))
             table.insert(row)
 
     def _give(self, name: str, change: Change) -> None:
         rows = self._relations[name]
         for row in self._clean(name, change.removed):
-            self._before.append(lambda row=row: rows.given.setdefault(row))  # type: ignore[misc]
+            self._before.append((rows.given.setdefault, row))
             del rows.given[row]
             rows.lose(row, 0)
         for row in self._clean(name, change.added):
-            self._before.append(lambda row=row: rows.given.pop(row, None))  # type: ignore[misc]
+            self._before.append((rows.ungive, row))
             rows.given[row] = None
             rows.gain(row, 0)
 
@@ -257,12 +267,12 @@ class Stratum:
                 rows.gain(row, 0)
         standing = {name: list(table.rows) for name, table in self._lower.items()}
 
-        def stand() -> None:
+        def stand(_: Row) -> None:
             for name, here in standing.items():
                 for row in here:
                     self._lower[name].add(row)
 
-        self._before.append(stand)
+        self._before.append((stand, ()))
         for name, here in standing.items():
             for row in here:
                 self._lower[name].discard(row)
@@ -275,7 +285,7 @@ class Stratum:
         columns = self._reals.get(name)
         return rows if columns is None else [_canonical(row, columns) for row in rows]
 
-    def _unstart(self) -> None:
+    def _unstart(self, _: Row) -> None:
         self._started = False
 
 

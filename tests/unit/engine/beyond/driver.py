@@ -68,6 +68,15 @@ class Driver:
         self.compare(before)
         return changes
 
+    def state(self) -> tuple[Facts, ...]:
+        """Inputs and outputs, as copies."""
+        kept = (self.below, self.given, self.seen)
+        return tuple({name: set(rows) for name, rows in facts.items()} for facts in kept)
+
+    def put_back(self, state: tuple[Facts, ...]) -> None:
+        """Let inputs and outputs be as they were; the stratum was undone."""
+        self.below, self.given, self.seen = state
+
     def compare(self, before: Facts | None = None) -> None:
         """The stratum's rows against the judge's, and against the deltas so far."""
         for name in self.stratum.writes:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 
 import pytest
 from tests.beyond_oracle import arguments, body
 from tests.unit.engine.beyond.driver import Driver
 
+from deltafix.engine.beyond.epoch import Epoch
+from deltafix.engine.beyond.facts import Fact
 from deltafix.kernel.jit import JIT_DISABLED
 from deltafix.plan.clause import Choice, Dominance, Lattice, LatticeColumn, Merge, Subsumption
 
@@ -248,17 +252,51 @@ def test_every_epoch_equals_iteration_from_nothing(name: str) -> None:
                 rng, rng.choice([1, 1, 2, 5]), values, edited, WEIGHTS.get(name)
             )
             if rng.random() < 0.3:
-                before = {relation: set(rows) for relation, rows in driver.seen.items()}
-                below, given = (
-                    {name: set(rows) for name, rows in kept.items()}
-                    for kept in (driver.below, driver.given)
-                )
+                before = driver.state()
                 driver.edit(*edits)
                 driver.stratum.undo()
                 driver.stratum.check_invariants()
-                driver.seen = before
-                driver.below, driver.given = below, given
+                driver.put_back(before)
                 driver.compare()
             driver.step(*edits)
             epochs += 1
     assert epochs == 14 * RUNS
+
+
+class StopError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_run_that_fails_at_any_point_is_undone(name: str) -> None:
+    text, merges, edited = PROGRAMS[name]
+    rng = Random(f"stop {name}")
+    stopped = 0
+    for _ in range(RUNS):
+        driver = Driver(text, merges, FUNCTORS)
+        driver.step(*driver.random_edits(rng, 6, 4, edited, WEIGHTS.get(name)))
+        epoch = driver.stratum._epoch
+        note = type(epoch).note
+        for _ in range(6):
+            left = rng.randrange(8)
+
+            def failing(self: Epoch, fact: Fact, note: Callable = note) -> None:
+                nonlocal left
+                left -= 1
+                if left < 0:
+                    raise StopError
+                note(self, fact)
+
+            before = driver.state()
+            edits = driver.random_edits(rng, 4, 4, edited, WEIGHTS.get(name))
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(type(epoch), "note", failing)
+                with suppress(StopError):
+                    driver.edit(*edits)
+            stopped += left < 0
+            driver.stratum.undo()
+            driver.stratum.check_invariants()
+            driver.put_back(before)
+            driver.compare()
+            driver.step(*edits)
+    assert stopped > RUNS
