@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from deltafix.events import EpochReport
     from deltafix.facts.delta import Delta, RelationDelta
     from deltafix.facts.schema import Column, Schema
+    from deltafix.reactive.check import check_reducer
     from deltafix.reactive.collection import Collection
-    from deltafix.reactive.laws import check_reducer
     from deltafix.rules.dsl import vars  # noqa: A004  `deltafix.vars` is the public spelling
 
 __all__ = [
@@ -56,7 +56,7 @@ _HOME: Final = {
     "RelationDelta": "deltafix.facts.delta",
     "Schema": "deltafix.facts.schema",
     "Transaction": "deltafix.engine.transaction",
-    "check_reducer": "deltafix.reactive.laws",
+    "check_reducer": "deltafix.reactive.check",
     "connect": "deltafix.engine.database",
     "vars": "deltafix.rules.dsl",
 }

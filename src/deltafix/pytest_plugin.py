@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from deltafix.reactive.laws import LawReport
+    from deltafix.reactive.check import LawReport
 
 __all__ = ["check_reducer"]
 
@@ -44,7 +44,7 @@ def check_reducer() -> Callable[..., LawReport]:
 
 def _checked(reducer: Any, values: Iterable[Any], **options: Any) -> LawReport:
     __tracebackhide__ = True
-    from deltafix.reactive.laws import check_reducer as check  # noqa: PLC0415  see the module
+    from deltafix.reactive.check import check_reducer as check  # noqa: PLC0415  see the module
 
     report = check(reducer, values, **options)
     if not report:

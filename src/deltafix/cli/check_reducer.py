@@ -46,7 +46,7 @@ def check_reducer(
     from the current folder. A reducer's own `examples` attribute is tried where no values are
     given. Exit code 0 if every law holds, 1 if one is broken, 2 for bad input.
     """
-    from deltafix.reactive.laws import check_reducer as check  # noqa: PLC0415  quick --help
+    from deltafix.reactive.check import check_reducer as check  # noqa: PLC0415  quick --help
 
     given = None if values is None else sample_values(values)
     found = [find_reducer(name) for name in reducers]

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from deltafix.reactive.algebra import contramap, enriched, group_of, product, scaled, where
 from deltafix.reactive.bag import Bag
+from deltafix.reactive.check import CounterExample, LawReport, check_reducer
 from deltafix.reactive.collection import Collection
 from deltafix.reactive.delta import CollectionDelta, Subscription
 from deltafix.reactive.extremes import First, Last, Max, Median, Min, Quantile, TopK
 from deltafix.reactive.fixpoint import FixpointViews, fixpoint
 from deltafix.reactive.graph import EpochPass
 from deltafix.reactive.inputs import CollectionTransaction, InputCollection
-from deltafix.reactive.laws import CounterExample, LawReport, check_reducer
 from deltafix.reactive.lazy import KeyWatch, LazyCollection
 from deltafix.reactive.numeric import Count, Histogram, Mean, Sum, Variance
 from deltafix.reactive.reduce import Drift, ReducerDriftWarning

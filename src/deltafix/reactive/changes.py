@@ -6,26 +6,29 @@ counts: what a collection holds. `State.apply(changes)` is Definition 10 of the 
 with its side condition checked: only what is there can be removed.
 
 Invariant: both are net. A `State` takes over whole tables lazily: keys of a loaded `Segment` are
-turned into dictionaries when they are first touched.
+turned into dictionaries when they first change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from deltafix.errors import MissingRowError
+from deltafix.reactive.untouched import Untouched
 
 if TYPE_CHECKING:
     from deltafix.reactive.columns import Segment
 
-__all__ = ["Changes", "Counts", "State", "add_change", "negated", "summed"]
+__all__ = ["ABSENT", "Changes", "Counts", "State", "add_change", "negated", "summed"]
 
 Counts: TypeAlias = dict[Any, int]
 Changes: TypeAlias = "dict[Any, Counts] | Segment"
 
 _NONE: Mapping[Any, int] = {}
+
+ABSENT: Any = object()
+"""Stands for no value where None may be one."""
 
 
 def add_change(changes: dict[Any, Counts], key: Any, value: Any, count: int) -> None:
@@ -67,20 +70,26 @@ class State:
     def __init__(self) -> None:
         self._live: dict[Any, Counts] = {}
         self._segment: Segment | None = None
-        self._loaded: dict[Any, int] = {}  # keys of the segment that nobody has touched yet
+        self._loaded: Untouched | None = None
 
     def at(self, key: Any) -> Mapping[Any, int]:
         """The counts at a key, empty if it has none. A view: do not keep it over an epoch."""
         counts = self._live.get(key)
-        if counts is None:
-            return self._thaw(key) if self._loaded else _NONE
-        return counts
-
-    def _thaw(self, key: Any) -> Mapping[Any, int]:
-        code = self._loaded.pop(key, None)
-        if code is None or self._segment is None:
+        if counts is not None:
+            return counts
+        if self._segment is None or self._loaded is None:
             return _NONE
-        counts = self._live[key] = self._segment.counts(code)
+        place = self._loaded.get(key)
+        return _NONE if place is None else self._segment.counts(place)
+
+    def _thaw(self, key: Any) -> Counts | None:
+        """The counts of a key that was not live, made live if they are in the loaded table."""
+        if self._segment is None or self._loaded is None:
+            return None
+        place = self._loaded.take(key)
+        if place is None:
+            return None
+        counts = self._live[key] = self._segment.counts(place)
         return counts
 
     def apply(self, changes: dict[Any, Counts]) -> None:
@@ -92,9 +101,7 @@ class State:
         for key, change in changes.items():
             counts = live.get(key)
             if counts is None:
-                if self._loaded:
-                    self._thaw(key)
-                counts = live.get(key)
+                counts = self._thaw(key)
                 if counts is None:
                     counts = live[key] = {}
             for value, count in change.items():
@@ -110,25 +117,31 @@ class State:
             if not counts:
                 del live[key]
 
-    def bump(self, key: Any, value: Any, count: int) -> None:
-        """As `apply`, for one value and a count of 1 or -1."""
+    def replace(self, key: Any, gone: Any, come: Any) -> None:
+        """As `apply`, of one value that leaves and another that comes; either may be `ABSENT`.
+
+        Raises MissingRowError, and TypeError for what cannot be hashed, with the state as before.
+        """
         counts = self._live.get(key)
         if counts is None:
-            if self._loaded:
-                self._thaw(key)
-            counts = self._live.get(key)
+            counts = self._thaw(key)
             if counts is None:
-                if count < 0:
-                    raise MissingRowError(_missing(key, value, 0, -count))
-                self._live[key] = {value: count}
+                if gone is not ABSENT:
+                    raise MissingRowError(_missing(key, gone, 0, 1))
+                self._live[key] = {come: 1}
                 return
-        total = counts.get(value, 0) + count
-        if total > 0:
-            counts[value] = total
-        elif total < 0:
-            raise MissingRowError(_missing(key, value, 0, -count))
+        if gone is ABSENT:
+            counts[come] = counts.get(come, 0) + 1
+            return
+        held = counts.get(gone)
+        if held is None:
+            raise MissingRowError(_missing(key, gone, 0, 1))
+        if come is not ABSENT:
+            counts[come] = counts.get(come, 0) + 1
+        if held > 1:
+            counts[gone] = held - 1
         else:
-            del counts[value]
+            del counts[gone]
             if not counts:
                 del self._live[key]
 
@@ -152,12 +165,11 @@ class State:
     def adopt(self, segment: Segment) -> None:
         """Take over a loaded table; the state must be empty."""
         self._segment = segment
-        self._loaded = segment.codes.copy()
+        self._loaded = Untouched(segment.codes)
 
     def disown(self) -> None:
         """Undo `adopt`: empty again."""
-        self._segment = None
-        self._loaded = {}
+        self._segment = self._loaded = None
         self._live = {}
 
     def rows(self) -> Iterator[tuple[Any, Any, int]]:
@@ -165,27 +177,21 @@ class State:
         for key, counts in self._live.items():
             for value, count in counts.items():
                 yield key, value, count
-        if self._segment is not None:
-            for key, code in self._loaded.items():
-                for value, count in self._segment.counts(code).items():
+        if self._segment is not None and self._loaded is not None:
+            for key, place in self._loaded.items():
+                for value, count in self._segment.counts(place).items():
                     yield key, value, count
 
-    def keys(self) -> Iterator[Any]:
-        """Keys that hold a value."""
-        return chain(self._live, self._loaded)
-
     def __len__(self) -> int:
-        return len(self._live) + len(self._loaded)
-
-    def __contains__(self, key: Any) -> bool:
-        return key in self._live or key in self._loaded
+        """How many keys hold a value."""
+        return len(self._live) + (len(self._loaded) if self._loaded is not None else 0)
 
     def check_invariants(self) -> None:
         """Raise AssertionError if a count is not positive or a key is kept without values."""
         for key, counts in self._live.items():
             if not counts or any(count <= 0 for count in counts.values()):
                 raise AssertionError(f"key {key!r} holds {counts}")
-            if key in self._loaded:
+            if self._loaded is not None and self._loaded.get(key) is not None:
                 raise AssertionError(f"key {key!r} is held twice")
 
 

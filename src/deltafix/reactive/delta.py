@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from deltafix.reactive.changes import Changes
-from deltafix.reactive.graph import Node, rows_of
+from deltafix.reactive.node import Node, rows_of
 
 __all__ = ["CollectionDelta", "Subscription"]
 

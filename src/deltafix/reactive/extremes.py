@@ -82,7 +82,7 @@ class _Extreme(_KeptOrder[Any]):
 
     def finish(self, acc: Ordered[Any]) -> Any:
         """The extreme; None over no values, which a collection never holds."""
-        return acc[-1 if self._last else 0] if len(acc) else None
+        return acc.lowest()
 
     def segment_entries(self, segment: Segment) -> tuple[None, list[Any]] | None:
         extremes = segment.extremes(self.of, last=self._last)
@@ -91,6 +91,9 @@ class _Extreme(_KeptOrder[Any]):
 
 class _LastExtreme(_Extreme):
     _last = True
+
+    def finish(self, acc: Ordered[Any]) -> Any:
+        return acc.highest()
 
 
 class _PartialExtreme(_OfField, Partial[Any, Any, Any]):
@@ -170,14 +173,14 @@ class First(_Ranked[Any]):
     """The value with the least `by` (an event time, a sequence number)."""
 
     def finish(self, acc: Ordered[Any]) -> Any:
-        return self._value(acc[0]) if len(acc) else None
+        return self._value(acc.lowest()) if acc else None
 
 
 class Last(_Ranked[Any]):
     """The value with the greatest `by`."""
 
     def finish(self, acc: Ordered[Any]) -> Any:
-        return self._value(acc[-1]) if len(acc) else None
+        return self._value(acc.highest()) if acc else None
 
 
 class TopK(_Ranked[tuple[Any, ...]]):

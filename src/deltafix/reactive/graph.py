@@ -1,7 +1,7 @@
 """The graph of collections, and the one pass an epoch makes through it.
 
-Three nouns: a `Node` is an operator with its state, a `Graph` is every node that shares epochs, an
-`EpochPass` says what the last epoch did. The life of an epoch:
+Two nouns: a `Graph` is every node that shares epochs, an `EpochPass` says what the last epoch did.
+The life of an epoch:
 
 1. *Seed.* Net changes are applied to the states of input nodes.
 2. *Pass.* Nodes with changes in their inboxes are visited once each, in creation order (a node's
@@ -18,28 +18,21 @@ thread that commits; it takes no locks.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from itertools import count as counter
 from typing import Any
 
 from deltafix.errors import (
-    DeltafixError,
     MissingRowError,
     OperatorError,
-    ReactiveError,
     SubscriberError,
     TransactionError,
 )
-from deltafix.reactive.changes import Changes, Counts, State, negated, summed
+from deltafix.reactive.changes import ABSENT, Changes, Counts
+from deltafix.reactive.node import Leaf, Node, rows_of
 
-__all__ = ["ABSENT", "EpochPass", "Graph", "Leaf", "Node", "contents", "guarded", "rows_of"]
-
-_next_id = counter().__next__
-
-ABSENT: Any = object()
-"""Stands for no value where None may be one."""
+__all__ = ["EpochPass", "Graph"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,126 +43,6 @@ class EpochPass:
     visited: tuple[str, ...]
     recomputed: int
     drifted: int
-
-
-def rows_of(changes: Changes) -> dict[Any, Counts]:
-    """Changes as dictionaries, whatever form they came in."""
-    return changes if isinstance(changes, dict) else changes.as_changes()
-
-
-class Node:
-    """An operator. Subclasses give `visit` (what changes), `compute` (all of it, from scratch).
-
-    `inbox[port]` holds the changes of `sources[port]` during a pass, None if it did not change.
-    """
-
-    takes_segments = False
-    routes_by_key = False
-    """Whether each dependent gets the changes at one key only, that of its `route`."""
-    route: Any = None
-
-    def __init__(self, graph: Graph, sources: Sequence[Node], label: str) -> None:
-        self.id = _next_id()
-        self.graph = graph
-        self.sources = tuple(sources)
-        self.label = label
-        self.inbox: list[Any] = [None] * len(self.sources)
-        self.dependents: list[tuple[Node, int]] = []
-        self.out: Changes | None = None
-        self.kept: State | None = None
-        self.visits = 0
-        self.recomputed = 0
-        self.drifted = 0
-        self.subscribers: list[Callable[[int, Changes], None]] = []
-        self.leaves: tuple[Leaf, ...] | None = None
-        graph.nodes.append(self)
-
-    def connect(self) -> None:
-        """Start receiving changes; called once the node's state is set up without an error."""
-        for port, source in enumerate(self.sources):
-            source.dependents.append((self, port))
-        for node in self.graph.nodes:
-            node.leaves = None
-
-    def visit(self) -> Changes:
-        """Net output changes of the inbox. State may change, `rollback` must undo it."""
-        raise NotImplementedError
-
-    def compute(self) -> Iterator[tuple[Any, Any, int]]:
-        """(key, value, count) rows of the whole output, from the sources' current contents."""
-        raise NotImplementedError
-
-    def rollback(self) -> None:
-        """Undo the effect of the visit of this epoch; also called when that visit raised."""
-        if self.kept is not None and self.out is not None:
-            self.kept.apply(negated(rows_of(self.out)))
-
-    def commit(self) -> None:
-        """Forget what a rollback would have needed."""
-
-    def keep(self) -> None:
-        """Hold the output as state from now on, so that it can be read by key."""
-        if self.kept is None:
-            state = State()
-            state.apply(summed(self.compute()))
-            self.kept = state
-
-    def at(self, key: Any) -> Mapping[Any, int]:
-        """Counts at a key, in the state after this epoch's changes. Needs `keep`."""
-        if self.kept is None:
-            raise ReactiveError(f"{self.label} is read by key but does not keep its state")
-        return self.kept.at(key)
-
-    def rows(self) -> Iterator[tuple[Any, Any, int]]:
-        """Everything the node holds, as (key, value, count)."""
-        return self.compute() if self.kept is None else self.kept.rows()
-
-    def check_invariants(self) -> None:
-        """Raise AssertionError if the state differs from recomputation. O(contents)."""
-        if self.kept is not None:
-            self.kept.check_invariants()
-            held, fresh = summed(self.kept.rows()), summed(self.compute())
-            if held != fresh:
-                raise AssertionError(f"{self.label} holds {held}, recomputing gives {fresh}")
-
-    def failed(self, error: Exception, key: Any, value: Any) -> OperatorError:
-        """The error that names this operator, the key and the value a user function got."""
-        return OperatorError(
-            f"{self.label} failed at key {key!r} on value {value!r}: "
-            f"{type(error).__name__}: {error}",
-            operator=self.label,
-            key=key,
-            value=value,
-        )
-
-
-class Leaf(Node):
-    """A node that can also be brought up to date by one added or removed value.
-
-    While nothing depends on it, epochs of a single value take that short way: a third of the time.
-    """
-
-    def row(self, key: Any, gone: Any, come: Any) -> tuple[Any, Any, Any]:
-        """As `visit`, for one value that left and one that came; either may be `ABSENT`.
-
-        Returns `(undo, before, after)`: what `undo_row` needs, and the results at the key, either
-        of them `ABSENT`. If it raises, it has changed nothing.
-        """
-        raise NotImplementedError
-
-    def undo_row(self, key: Any, undo: Any) -> None:
-        """Put back what `row` returned first."""
-        raise NotImplementedError
-
-    @property
-    def takes_rows(self) -> bool:
-        """Whether the short way is open to it now."""
-        return not self.dependents and self.kept is None
-
-
-def contents(node: Node) -> dict[Any, Counts]:
-    """Everything a node holds, as key -> {value: count}. O(contents)."""
-    return summed(node.rows())
 
 
 class Graph:
@@ -269,41 +142,38 @@ class Graph:
     def run_row(self, source: Node, key: Any, gone: Any, come: Any) -> None:
         """One epoch in which a value leaves an input, another comes, or one takes its place.
 
-        `ABSENT` stands for neither. The same epoch as `run` makes of it, by the short way where
-        every dependent is a leaf.
+        `ABSENT` stands for neither; the two differ. The same epoch as `run` makes of it, by the
+        short way where every dependent is a leaf: no inboxes, no changes as dictionaries, and
+        nothing made for subscribers that are not there.
         """
-        leaves = source.leaves
-        if leaves is None:
-            leaves = source.leaves = leaves_of(source)
+        leaves = source.leaves if source.leaves_known else _find_leaves(source)
         kept = source.kept
-        if self._running or kept is None or len(leaves) != len(source.dependents):
+        if leaves is None or kept is None or self._running:
             self.run(((source, {key: _counts(gone, come)}),))
             return
+        kept.replace(key, gone, come)
         self._running = True
-        done: list[tuple[Leaf, tuple[Any, Any, Any]]] = []
+        done = 0
         try:
-            if gone is not ABSENT:
-                kept.bump(key, gone, -1)
-            if come is not ABSENT:
-                kept.bump(key, come, 1)
-            try:
-                for leaf in leaves:
-                    done.append((leaf, leaf.row(key, gone, come)))
-            except BaseException:
-                for leaf, (undo, _, _) in reversed(done):
-                    leaf.undo_row(key, undo)
-                kept.apply({key: _counts(come, gone)})
-                raise
+            for leaf in leaves:
+                leaf.row(key, gone, come)
+                done += 1
+        except BaseException:
+            for leaf in reversed(leaves[:done]):
+                leaf.undo_row(key)
+            kept.replace(key, come, gone)
+            raise
         finally:
             self._running = False
         self.epoch += 1
         self._visited = leaves
         if source.subscribers:
             self._queue(source, {key: _counts(gone, come)})
-        for leaf, (_, before, after) in done:
-            leaf.visits += 1
-            if leaf.subscribers and before is not after:
-                self._queue(leaf, {key: _counts(before, after)})
+        for leaf in leaves:
+            if leaf.subscribers:
+                change = leaf.row_change(key)
+                if change:
+                    self._queue(leaf, {key: change})
         if self._deliveries and not self._delivering:
             self._deliver()
 
@@ -344,10 +214,13 @@ def _counts(gone: Any, come: Any) -> Counts:
     return counts
 
 
-def leaves_of(source: Node) -> tuple[Leaf, ...]:
-    """The dependents that can take single rows."""
-    children = (child for child, _ in source.dependents)
-    return tuple(child for child in children if isinstance(child, Leaf) and child.takes_rows)
+def _find_leaves(source: Node) -> tuple[Leaf, ...] | None:
+    """The dependents of a node if all of them take single rows, else None; kept at the node."""
+    nodes = [child for child, _ in source.dependents]
+    leaves = tuple(node for node in nodes if isinstance(node, Leaf) and node.takes_rows)
+    source.leaves = leaves if len(leaves) == len(nodes) else None
+    source.leaves_known = True
+    return source.leaves
 
 
 def _send(node: Node, changes: Changes, heap: list[int], waiting: dict[int, Node]) -> None:
@@ -377,8 +250,3 @@ def _apply_kept(node: Node, changes: dict[Any, Counts]) -> None:
 def _clear(node: Node) -> None:
     node.out = None
     node.inbox = [None] * len(node.inbox)
-
-
-def guarded(node: Node, error: Exception, key: Any, value: Any) -> DeltafixError:
-    """An OperatorError, unless the error already is one of ours with a place in it."""
-    return error if isinstance(error, OperatorError) else node.failed(error, key, value)

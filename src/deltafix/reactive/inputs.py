@@ -13,9 +13,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from deltafix.errors import FactError, MissingRowError, TransactionError, TypeMismatchError
-from deltafix.reactive.changes import Changes, Counts, add_change
+from deltafix.reactive.changes import ABSENT, Changes, Counts, add_change
 from deltafix.reactive.collection import Collection
-from deltafix.reactive.graph import ABSENT
 from deltafix.reactive.operators import InputNode
 
 if TYPE_CHECKING:
@@ -83,43 +82,61 @@ class InputCollection(Collection):
 
     def insert(self, key: Any, value: Any) -> None:
         """Add one value, as an epoch of its own."""
-        self._check(key, value)
-        graph = self._node.graph
-        if graph.open is not None:
-            graph.check_idle()
-        graph.run_row(self._input, key, ABSENT, value)
+        self._row(key, ABSENT, value)
 
     def delete(self, key: Any, *value: Any) -> None:
         """Take one value away, or with only a key everything at it; an epoch of its own.
 
         Raises MissingRowError if it is not there.
         """
-        if len(value) != 1:
-            with self.transaction() as tx:
-                tx.delete(key, *value)
+        if len(value) == 1:
+            self._row(key, value[0], ABSENT)
             return
-        self._check(key, value[0])
-        graph = self._node.graph
-        if graph.open is not None:
-            graph.check_idle()
-        graph.run_row(self._input, key, value[0], ABSENT)
+        with self.transaction() as tx:
+            tx.delete(key, *value)
 
     def update(self, key: Any, old: Any, new: Any) -> None:
         """Replace one value by another, as an epoch of its own. MissingRowError if absent."""
-        self._check(key, old)
-        self._check(key, new)
         if old is not new and old != new:
-            graph = self._node.graph
-            if graph.open is not None:
-                graph.check_idle()
-            graph.run_row(self._input, key, old, new)
-        elif not self._input.kept.at(key).get(old, 0):
+            self._row(key, old, new)
+            return
+        self._check(key, new)
+        if not self._input.kept.at(key).get(old, 0):
             raise MissingRowError(f"cannot update {old!r} at key {key!r}: it is not there")
 
     def set(self, key: Any, *values: Any) -> None:
         """Replace everything at a key by these values, as an epoch of its own."""
+        self._node.graph.check_idle()
+        if len(values) == 1:
+            self._check(key, values[0])
+            held = self._input.kept.at(key)
+            old = next(iter(held), ABSENT)
+            if old is ABSENT or (len(held) == 1 and held[old] == 1):
+                if old is not values[0] and old != values[0]:
+                    self._row(key, old, values[0])
+                return
         with self.transaction() as tx:
             tx.set(key, *values)
+
+    def _row(self, key: Any, gone: Any, come: Any) -> None:
+        """An epoch in which one value leaves, comes (the other is `ABSENT`), or takes its place."""
+        kind = self._key_type
+        if kind is not None and not isinstance(key, kind):
+            self._refuse(key, come if gone is ABSENT else gone)
+        if self._value_type is not None:
+            for value in (gone, come):
+                if value is not ABSENT:
+                    self._check(key, value)
+        graph = self._input.graph
+        if graph.open is not None:
+            graph.check_idle()
+        try:
+            graph.run_row(self._input, key, gone, come)
+        except TypeError:  # what cannot be hashed is found by hashing it, once
+            for value in (gone, come):
+                if value is not ABSENT:
+                    self._check(key, value)
+            raise
 
     def apply(self, changes: Mapping[Any, Mapping[Any, int]]) -> int:
         """Apply signed counts, key -> {value: count}, as one epoch; returns the epoch's number.
@@ -172,9 +189,11 @@ class InputCollection(Collection):
         names = (values,) if isinstance(values, str) else tuple(values)
         segment = Segment.load(table, key, names)
         if self._key_type is not None:
-            for found in segment.codes:
-                if not isinstance(found, self._key_type):
-                    self._check(found, None)
+            # Keys of one column are of one type: looking at types first spares a call a key.
+            for kind in set(map(type, segment.codes)):
+                if not issubclass(kind, self._key_type):
+                    first = next(found for found in segment.codes if type(found) is kind)
+                    self._refuse(first, None)
         if len(segment):
             empty = not len(self._input.kept) and self._value_type is None
             changes: Changes = segment if empty else self._checked_rows(segment)

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from deltafix.reactive.changes import Changes, Counts, add_change
-from deltafix.reactive.graph import Graph, Node, guarded
+from deltafix.reactive.graph import Graph
+from deltafix.reactive.node import Node, guarded
 
 __all__ = ["Join", "SemiJoin", "SetOperation"]
 

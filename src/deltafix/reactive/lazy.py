@@ -13,7 +13,8 @@ from typing import Any
 from deltafix.errors import ReactiveError
 from deltafix.reactive.changes import Changes, Counts, negated
 from deltafix.reactive.collection import Collection
-from deltafix.reactive.graph import Graph, Node, guarded
+from deltafix.reactive.graph import Graph
+from deltafix.reactive.node import Node, guarded
 
 __all__ = ["KeyWatch", "Lazy", "LazyCollection"]
 

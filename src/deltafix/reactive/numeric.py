@@ -53,11 +53,15 @@ class Count(WellFormed[Any, int, int]):
     def remove(self, acc: int, value: Any) -> int:
         return acc - 1
 
+    def swap(self, acc: int, gone: Any, come: Any) -> int:
+        return acc
+
     def apply(self, acc: int, changes: Mapping[Any, int]) -> int:
         return acc + sum(changes.values())
 
     def segment_entries(self, segment: Segment) -> tuple[list[int], list[int]]:
-        return segment.sizes(), segment.sizes()
+        sizes = segment.sizes()
+        return sizes, sizes
 
 
 class _OfField:
@@ -94,6 +98,14 @@ class Sum(_OfField, WellFormed[Any, Total, Any]):
             return acc - number
         return extend(acc, number, -1)
 
+    def swap(self, acc: Total, gone: Any, come: Any) -> Total:
+        get = self._get
+        if get is not None:
+            gone, come = get(gone), get(come)
+        if type(gone) is int and type(come) is int and type(acc) is int:
+            return acc - gone + come
+        return extend(extend(acc, gone, -1), come, 1)
+
     def apply(self, acc: Total, changes: Mapping[Any, int]) -> Total:
         get = self._get
         for value, count in changes.items():
@@ -112,7 +124,10 @@ class Sum(_OfField, WellFormed[Any, Total, Any]):
 
     def segment_entries(self, segment: Segment) -> tuple[list[Total], list[Any]] | None:
         totals = segment.totals(self.of)
-        return None if totals is None else (totals, [total_value(total) for total in totals])
+        if totals is None:
+            return None
+        whole = not totals or type(totals[0]) is int  # of one column: all are
+        return totals, totals if whole else [total_value(total) for total in totals]
 
 
 class Mean(_OfField, WellFormed[Any, tuple[Total, int], Any]):

@@ -12,7 +12,8 @@ from typing import Any
 
 from deltafix.errors import ReactiveError
 from deltafix.reactive.changes import Changes, Counts, State, add_change, negated
-from deltafix.reactive.graph import Graph, Node, guarded, rows_of
+from deltafix.reactive.graph import Graph
+from deltafix.reactive.node import Node, guarded, rows_of
 
 __all__ = ["Filter", "InputNode", "Mapper", "Merge", "label_of"]
 

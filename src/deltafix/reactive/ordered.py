@@ -11,7 +11,7 @@ contents are equal, whatever the shape. NaN has no place in an order and is refu
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
@@ -172,15 +172,15 @@ class Ordered(Generic[V]):
             return self.discard(old).add(new)
         if new != new:  # noqa: PLR0124  NaN; inlined, as every changed value passes here
             refuse_nan(new)
-        gone = bisect_left(tree, old)
-        if gone == len(tree) or tree[gone] != old:
+        items = list(tree)
+        gone = bisect_left(items, old)
+        if gone == len(items) or items[gone] != old:
             raise KeyError(old)
-        place = bisect_right(tree, new)
-        if place > gone:
-            leaf = tree[:gone] + tree[gone + 1 : place] + (new,) + tree[place:]
-        else:
-            leaf = tree[:place] + (new,) + tree[place:gone] + tree[gone + 1 :]  # noqa: RUF005
-        return _made(leaf, self._size)
+        del items[gone]
+        insort(items, new)
+        ordered: Ordered[V] = _new(Ordered)
+        ordered._tree, ordered._size = tuple(items), self._size
+        return ordered
 
     def first(self, count: int) -> list[V]:
         """The `count` lowest values, ascending (all of them, if there are fewer)."""
@@ -195,6 +195,21 @@ class Ordered(Generic[V]):
         """The `count` highest values, descending (all of them, if there are fewer)."""
         low = max(self._size - count, 0)
         return [self[place] for place in range(self._size - 1, low - 1, -1)]
+
+    def lowest(self) -> V | None:
+        """The lowest value, None if there is none. O(1)."""
+        tree = self._tree
+        if type(tree) is tuple:
+            return tree[0] if tree else None
+        value: V = tree.lows[0]  # type: ignore[union-attr]  # a tuple of another type: a branch
+        return value
+
+    def highest(self) -> V | None:
+        """The highest value, None if there is none. O(log n)."""
+        tree = self._tree
+        while type(tree) is not tuple:
+            tree = tree.children[-1]  # type: ignore[union-attr]  # as above
+        return tree[-1] if tree else None
 
     def __getitem__(self, place: int) -> V:
         """The value at `place` in ascending order; negative places count from the end."""

@@ -12,17 +12,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from deltafix.errors import ReducerError
-from deltafix.reactive.changes import Changes, Counts
-from deltafix.reactive.graph import ABSENT, Graph, Leaf, Node, contents, guarded
+from deltafix.reactive.changes import ABSENT, Changes, Counts
+from deltafix.reactive.graph import Graph
+from deltafix.reactive.node import Leaf, Node, contents, guarded
 from deltafix.reactive.reducer import Partial, Reducer
+from deltafix.reactive.untouched import Untouched
 
 __all__ = ["Drift", "Reduce", "ReducerDriftWarning"]
 
 _NONE: Mapping[Any, int] = {}
-_NO_ENTRY: tuple[int, Any, Any] = (0, None, None)
+_Entry: TypeAlias = tuple[int, Any, Any]
+_NO_ENTRY: _Entry = (0, None, None)
 
 
 class ReducerDriftWarning(RuntimeWarning):
@@ -62,10 +65,12 @@ class Reduce(Leaf):
     ) -> None:
         super().__init__(graph, (source,), label)
         self.reducer = reducer
-        self._finishes = type(reducer).finish is not Reducer.finish
-        self._entries: dict[Any, tuple[int, Any, Any]] = {}
-        self._undo: list[tuple[Any, tuple[int, Any, Any] | None]] = []
-        self._untouched: dict[Any, int] = {}  # keys of a loaded segment, and their place in it
+        own = type(reducer).finish is not Reducer.finish
+        self._finish = reducer.finish if own else None
+        self._entries: dict[Any, _Entry] = {}
+        self._undo: list[tuple[Any, _Entry | None]] = []
+        self._row_undo: _Entry | None = None
+        self._untouched: Untouched | None = None
         self._accs: list[Any] | None = None
         self._results: list[Any] = []
         self._segment: Any = None
@@ -83,7 +88,7 @@ class Reduce(Leaf):
         for key, counts in contents(source).items():
             self._entries[key] = self._folded(key, counts)
 
-    def _folded(self, key: Any, counts: Mapping[Any, int]) -> tuple[int, Any, Any]:
+    def _folded(self, key: Any, counts: Mapping[Any, int]) -> _Entry:
         try:
             acc = self.reducer.fold(counts)
             result = self.reducer.finish(acc)
@@ -102,7 +107,7 @@ class Reduce(Leaf):
         out: dict[Any, Counts] = {}
         for key, change in changes.items():
             old = entries.get(key)
-            if old is None and self._untouched:
+            if old is None and self._untouched is not None:
                 old = self._thaw(key)
             size, acc, before = _NO_ENTRY if old is None else old
             for count in change.values():
@@ -118,7 +123,7 @@ class Reduce(Leaf):
                 acc = reducer.apply(reducer.initial if old is None else acc, change)
                 if acc is None:
                     acc = self._again(key)
-                result = reducer.finish(acc) if self._finishes else acc
+                result = acc if self._finish is None else self._finish(acc)
                 if old is None:
                     out[key] = {result: 1}
                 elif result is not before and _differ(result, before):
@@ -134,31 +139,34 @@ class Reduce(Leaf):
     def takes_rows(self) -> bool:
         return not self.dependents and not self._stride
 
-    def row(self, key: Any, gone: Any, come: Any) -> tuple[Any, Any, Any]:
+    def row(self, key: Any, gone: Any, come: Any) -> None:
         entries, reducer = self._entries, self.reducer
         self.recomputed = 0
         old = entries.get(key)
-        if old is None and self._untouched:
+        if old is None and self._untouched is not None:
             old = self._thaw(key)
-        if old is None:
-            size, acc, before = 0, reducer.initial, ABSENT
-        else:
-            size, acc, before = old
+        self._row_undo = old
         try:
-            if gone is ABSENT:
-                size += 1
-                acc = reducer.add(acc, come)
-            elif come is not ABSENT:
-                acc = reducer.swap(acc, gone, come)
-            elif size == 1:
-                del entries[key]
-                return old, before, ABSENT
+            if old is None:
+                size, before = 1, ABSENT
+                acc = reducer.add(reducer.initial, come)
             else:
-                size -= 1
-                acc = reducer.remove(acc, gone)
-            if acc is None:
-                acc = self._again(key)
-            result = reducer.finish(acc) if self._finishes else acc
+                size, acc, before = old
+                if come is ABSENT and size == 1:
+                    del entries[key]
+                    self.visits += 1
+                    return
+                if gone is ABSENT:
+                    size += 1
+                    acc = reducer.add(acc, come)
+                elif come is not ABSENT:
+                    acc = reducer.swap(acc, gone, come)
+                else:
+                    size -= 1
+                    acc = reducer.remove(acc, gone)
+                if acc is None:
+                    acc = self._again(key)
+            result = acc if self._finish is None else self._finish(acc)
             if result is not before:
                 hash(result)
                 if before is not ABSENT and not _differ(result, before):
@@ -168,13 +176,21 @@ class Reduce(Leaf):
             change = {item: n for item, n in ((gone, -1), (come, 1)) if item is not ABSENT}
             raise self._blame(error, key, start, change) from error
         entries[key] = (size, acc, result)
-        return old, before, result
+        self.visits += 1
 
-    def undo_row(self, key: Any, undo: tuple[int, Any, Any] | None) -> None:
-        if undo is None:
+    def undo_row(self, key: Any) -> None:
+        if self._row_undo is None:
             del self._entries[key]
         else:
-            self._entries[key] = undo
+            self._entries[key] = self._row_undo
+
+    def row_change(self, key: Any) -> Counts:
+        before, after = self._row_undo, self._entries.get(key)
+        if before is None:
+            return {} if after is None else {after[2]: 1}
+        if after is None:
+            return {before[2]: -1}
+        return {} if after[2] is before[2] else {before[2]: -1, after[2]: 1}
 
     def _never_given(self, key: Any, change: Mapping[Any, int]) -> Exception:
         value = min(change, key=lambda item: change[item])
@@ -212,13 +228,13 @@ class Reduce(Leaf):
             return False
         self._accs, self._results = entries
         self._segment = segment
-        self._untouched = segment.codes.copy()
+        self._untouched = Untouched(segment.codes)
         self._adopted = True
         return True
 
-    def _thaw(self, key: Any) -> tuple[int, Any, Any] | None:
+    def _thaw(self, key: Any) -> _Entry | None:
         """The entry of a loaded key, made on first touch; the values behind it are unchanged."""
-        place = self._untouched.pop(key, None)
+        place = None if self._untouched is None else self._untouched.take(key)
         if place is None:
             return None
         segment = self._segment
@@ -230,9 +246,13 @@ class Reduce(Leaf):
         return entry
 
     def _all_added(self) -> Changes:
-        if not self.dependents and not self.subscribers and self.kept is None:
+        if not self.dependents and not self.subscribers:
             return {}
-        return {key: {self._results[place]: 1} for key, place in self._untouched.items()}
+        return {key: {self._results[place]: 1} for key, place in self._loaded()}
+
+    def _loaded(self) -> Iterator[tuple[Any, int]]:
+        """Keys that are as they were loaded, and their places."""
+        return iter(()) if self._untouched is None else self._untouched.items()
 
     def rollback(self) -> None:
         for key, old in reversed(self._undo):
@@ -242,7 +262,7 @@ class Reduce(Leaf):
                 self._entries[key] = old
         self._undo.clear()
         if self._adopted:
-            self._segment, self._accs, self._results, self._untouched = None, None, [], {}
+            self._segment, self._accs, self._results, self._untouched = None, None, [], None
             self._adopted = False
 
     def commit(self) -> None:
@@ -256,13 +276,13 @@ class Reduce(Leaf):
         entry = self._entries.get(key)
         if entry is not None:
             return {entry[2]: 1}
-        place = self._untouched.get(key)
+        place = None if self._untouched is None else self._untouched.get(key)
         return _NONE if place is None else {self._results[place]: 1}
 
     def rows(self) -> Iterator[tuple[Any, Any, int]]:
         for key, entry in self._entries.items():
             yield key, entry[2], 1
-        for key, place in self._untouched.items():
+        for key, place in self._loaded():
             yield key, self._results[place], 1
 
     def compute(self) -> Iterator[tuple[Any, Any, int]]:

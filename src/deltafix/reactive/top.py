@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from deltafix.reactive.changes import Changes, Counts
-from deltafix.reactive.graph import Graph, Node
+from deltafix.reactive.graph import Graph
+from deltafix.reactive.node import Node
 from deltafix.reactive.reduce import Reduce
 
 __all__ = ["Spread"]
