@@ -10,12 +10,14 @@ from bench.reactive import Figures, disagreements, run
 def test_contenders_end_with_the_same_answers():
     results = run(rows=3000, keys=300, edits=200, peers=False)
     figures = [one for one in results if isinstance(one, Figures)]
-    assert len(figures) == 4
+    assert len(figures) == 5
     assert disagreements(results) == []
-    assert all(one.p50_us > 0 and one.load_rows_per_second > 0 for one in figures)
+    assert all(
+        one.p50_us > 0 and one.first_us > 0 and one.load_rows_per_second > 0 for one in figures
+    )
 
 
 def test_a_contender_that_ends_elsewhere_is_named():
-    results = run(rows=100, keys=10, edits=5, peers=False)
+    results = run(rows=1000, keys=100, edits=50, peers=False)
     wrong = dataclasses.replace(results[-1], name="other", answer=(0, 0))
     assert any("other ends with (0, 0)" in line for line in disagreements([*results, wrong]))
