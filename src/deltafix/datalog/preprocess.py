@@ -1,9 +1,10 @@
 """The part of the C preprocessor that Datalog programs use, on tokens.
 
-`#include "file"`, `#define` with and without parameters, `#undef`, `#ifdef`, `#ifndef`, `#else`,
-`#endif`. Invariant: a token keeps the place a reader would look at: in an included file its own
-line, from a macro the line of the macro's use. Working on tokens means that nothing needs a line
-map. Includes stay inside the program's folder. `#` and `##` operators and `#if` are refused.
+`#include "file"`, `#define` with and without parameters, `#undef`, `#ifdef`, `#ifndef`, `#if`,
+`#elif`, `#else`, `#endif`, `#error`, `#warning`. Invariant: a token keeps the place a reader would
+look at: in an included file its own line, from a macro the line of the macro's use. Working on
+tokens means that nothing needs a line map. Includes stay inside the program's folder. The operators
+`#` and `##` are refused.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from deltafix.datalog.conditions import ConditionError, evaluate, prepare
 from deltafix.datalog.lexer import Token, tokenize
 from deltafix.datalog.source import Source, decode
 from deltafix.diagnostics import Diagnostic, suggest
@@ -27,7 +29,10 @@ MAX_EXPANSION: Final = 1_000_000
 """Tokens that macros may produce in one program: bounds exponential macro bombs."""
 
 _DIRECTIVE: Final = re.compile(r"#[ \t]*([A-Za-z_]*)")
-_KNOWN: Final = ("include", "define", "undef", "ifdef", "ifndef", "else", "endif")
+_KNOWN: Final = (
+    "include", "define", "undef", "ifdef", "ifndef", "if", "elif", "else", "endif", "error",
+    "warning", "pragma", "line",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +43,17 @@ class _Macro:
 
 @dataclass(slots=True)
 class _Condition:
-    """An open `#ifdef`: where, whether its surroundings count, its branch, and `#else` seen."""
+    """An open `#if`: where, whether its surroundings count, its branch, and what was seen.
+
+    `taken` is whether the branch at hand counts, `done` whether one before it did, `turned`
+    whether `#else` was seen.
+    """
 
     opening: Token
     outer: bool
     taken: bool
     turned: bool = False
+    done: bool = False
 
     @property
     def active(self) -> bool:
@@ -106,22 +116,24 @@ class _Preprocessor:
                 self.report(token, f"#{word} wants one name", f"write `#{word} NAME`")
             defined = bool(rest) and rest[0].text in self.macros
             conditions.append(_Condition(token, active, defined == (word == "ifdef")))
-        elif word == "else":
-            if not conditions or conditions[-1].turned:
-                self.report(token, "#else without an open #ifdef or #ifndef")
-            else:
-                conditions[-1].taken = not conditions[-1].taken
-                conditions[-1].turned = True
+        elif word == "if":
+            conditions.append(_Condition(token, active, active and self.holds(token, rest)))
+        elif word in ("elif", "else"):
+            self.turn(word, token, rest, conditions)
         elif word == "endif":
             if conditions:
                 conditions.pop()
             else:
-                self.report(token, "#endif without an open #ifdef or #ifndef")
+                self.report(token, "#endif without an open #if, #ifdef or #ifndef")
         elif active:
             handlers: dict[str, Callable[[Token, list[Token]], None]] = {
                 "include": self.include,
                 "define": self.define,
                 "undef": self.undefine,
+                "error": self.say,
+                "warning": self.say,
+                "pragma": _ignore,
+                "line": _ignore,
             }
             handler = handlers.get(word)
             if handler is None:
@@ -133,8 +145,39 @@ class _Preprocessor:
                     f"did you mean #{close}?" if close else f"valid: {known}",
                 )
                 return
-            self.out.found.extend(found)
+            if word in ("include", "define", "undef"):
+                self.out.found.extend(found)
             handler(token, rest)
+
+    def turn(
+        self, word: str, token: Token, rest: list[Token], conditions: list[_Condition]
+    ) -> None:
+        """`#elif` and `#else`: the next branch of the condition that is open."""
+        if not conditions or conditions[-1].turned:
+            self.report(token, f"#{word} without an open #if, #ifdef or #ifndef")
+            return
+        condition = conditions[-1]
+        condition.done |= condition.taken
+        condition.turned = word == "else"
+        wanted = condition.outer and not condition.done
+        condition.taken = wanted and (word == "else" or self.holds(token, rest))
+
+    def holds(self, token: Token, rest: list[Token]) -> bool:
+        """Whether the expression behind `#if` or `#elif` is other than 0."""
+        try:
+            expanded: list[Token] = []
+            self.rescan(prepare(rest, self.macros), token, expanded, frozenset())
+            return bool(evaluate(expanded))
+        except ConditionError as error:
+            self.report(token, f"this condition cannot be read: {error}", "write `#if LIMIT > 3`")
+            return False
+
+    def say(self, token: Token, rest: list[Token]) -> None:
+        """`#error` and `#warning`: the program's own words, as a diagnostic."""
+        word, _, message = token.text[1:].strip().partition(" ")
+        severity = "warning" if word == "warning" else "error"
+        text = message.strip() or f"#{word}"
+        self.out.found.append(Diagnostic("DF107", text, token.span, None, severity))
 
     def define(self, token: Token, rest: list[Token]) -> None:
         if not rest or rest[0].kind != "ident":
@@ -266,6 +309,10 @@ class _Preprocessor:
             else:
                 into.append(token.moved_to(place))
                 position += 1
+
+
+def _ignore(token: Token, rest: list[Token]) -> None:
+    """`#pragma` and `#line` are for other compilers."""
 
 
 def _arguments(tokens: list[Token], opening: int, into: list[list[Token]]) -> int | None:

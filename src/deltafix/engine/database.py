@@ -24,6 +24,7 @@ from deltafix.engine.changes import Changes
 from deltafix.engine.codes import Codes, is_ordered
 from deltafix.engine.folds.users import UserReducer
 from deltafix.engine.functors import Functors
+from deltafix.engine.limits import Limits
 from deltafix.engine.link import Linked, link
 from deltafix.engine.outside import Users, outside_strata
 from deltafix.engine.query import select
@@ -133,6 +134,8 @@ class Database(Questions):
         self._functors = Functors(self._arena, self._linked, self._codes, users.functors)
         self._strata = outside_strata(self._arena, self._linked, self._codes, users)
         self._run = Run(self._arena, self._linked.program, self._functors.reply, self._strata.run)
+        self._limits = Limits(program, self._arena, self._linked.ids)
+        self._run.watch = self._limits.check if self._limits else None
         self._arena.cells[at.BY_STRATUM] = int(profile)
         self.schemas: Mapping[str, Schema] = MappingProxyType(
             {
@@ -351,6 +354,7 @@ class Database(Questions):
         if self.strategy == "auto":
             cells[at.STRATEGY] = self._schedule()
         self._run.epoch(self.budget)
+        self._limits.check()
         if self._before_commit is not None:
             self._before_commit()
         given = None

@@ -31,7 +31,7 @@ __all__ = ["Replaced", "changed_program", "read_rules", "replace_program"]
 
 _PARTS = (
     "program", "plan", "schemas", "_arena", "_codes", "_linked", "_width", "_types", "_by_number",
-    "_given", "_ruled", "_functors", "_strata", "_run",
+    "_given", "_ruled", "_functors", "_strata", "_run", "_limits",
 )  # fmt: skip
 
 

@@ -56,10 +56,11 @@ class Run:
 
     `reply` and `compute` do what it stops for: ASK a functor's value, OUTSIDE for a stratum
     (which is told when the epoch began, and its bounds).
-    `strata` collects seconds by number of stratum where `BY_STRATUM` is set.
+    `strata` collects seconds by number of stratum where `BY_STRATUM` is set; `watch` is called
+    between slices, and what it raises ends the epoch.
     """
 
-    __slots__ = ("_arena", "_compute", "_program", "_reply", "strata")
+    __slots__ = ("_arena", "_compute", "_program", "_reply", "strata", "watch")
 
     def __init__(
         self,
@@ -73,6 +74,7 @@ class Run:
         self._reply = reply
         self._compute = compute
         self.strata: dict[int, float] = {}
+        self.watch: Callable[[], None] | None = None
 
     def epoch(self, budget: Budget) -> None:
         """Run an epoch to its end.
@@ -100,6 +102,8 @@ class Run:
                 self._compute(began, budget)
             elif cells[at.C_PROBED] + cells[at.C_DERIVATIONS] > cells[at.QUOTA]:
                 cells[at.QUOTA] += SLICE
+                if self.watch is not None:
+                    self.watch()
             outcome = maintain(words, cells, program)
         if outcome == at.STOPPED:
             _raise(int(cells[at.ERROR]), budget)

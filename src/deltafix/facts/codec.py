@@ -23,9 +23,11 @@ from deltafix.facts.schema import VALID_VALUES, Column, Row, Schema, Value
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["PARAMETERS", "FactFormat", "read_facts", "write_facts"]
+__all__ = ["PARAMETERS", "FactFormat", "read_facts", "read_value", "write_facts"]
 
-PARAMETERS: Final = ("IO", "filename", "delimiter", "headers", "rfc4180")
+PARAMETERS: Final = (
+    "IO", "filename", "dbname", "delimiter", "headers", "rfc4180", "compress",
+)  # fmt: skip
 """The parameters of `.input` and `.output` that are understood."""
 
 _NULLARY: Final = "()"
@@ -42,11 +44,14 @@ class FactFormat:
             under `rfc4180`.
         headers: whether the first line names the columns (skipped in reading).
         rfc4180: whether values may be quoted with `"`, doubled inside.
+        compress: whether a file is packed by gzip whatever its name; without a file name, the
+            relation's gets `.gz`.
     """
 
     delimiter: str = "\t"
     headers: bool = False
     rfc4180: bool = False
+    compress: bool = False
 
     @classmethod
     def from_parameters(cls, relation: str, parameters: Mapping[str, str]) -> FactFormat:
@@ -68,7 +73,8 @@ class FactFormat:
         if rfc4180 and len(delimiter) > 1:
             message = f"{relation}: rfc4180 takes a delimiter of one character, not {delimiter!r}"
             raise FactError(message, relation=relation, value=delimiter)
-        return cls(delimiter, _flag(relation, "headers", parameters), rfc4180)
+        compress = _flag(relation, "compress", parameters)
+        return cls(delimiter, _flag(relation, "headers", parameters), rfc4180, compress)
 
 
 def read_facts(data: bytes, schema: Schema, form: FactFormat, label: str) -> pa.Table | list[Row]:
@@ -201,7 +207,7 @@ def _read_lines(data: bytes, schema: Schema, form: FactFormat, label: str) -> It
         if len(cells) != schema.arity:
             _refuse_width(label, number, schema, cells)
         yield tuple(
-            _value(cell, column, label, number)
+            read_value(cell, column, label, number)
             for cell, column in zip(cells, schema.columns, strict=True)
         )
 
@@ -242,7 +248,11 @@ def _refuse_width(label: str, number: int, schema: Schema, cells: list[str]) -> 
     raise FactError(message, path=label, line=number, relation=schema.relation, value=cells)
 
 
-def _value(cell: str, column: Column, label: str, number: int) -> Value:
+def read_value(cell: str, column: Column, label: str, number: int) -> Value:
+    """The value that a cell's text spells; `label` and `number` place it in errors.
+
+    Raises TypeMismatchError for what the column does not take.
+    """
     if column.type == "symbol":
         return cell
     text = cell.strip(" \t")

@@ -33,8 +33,10 @@ def write_output(
 ) -> Path | None:
     """Write one `.output` directive's relation.
 
-    Parameters, as in Soufflé: `IO` (`file`, the default, or `stdout`), `filename` (below
-    `folder`; `<relation>.csv` unless given, `.gz` for gzip), `delimiter`, `headers`, `rfc4180`.
+    Parameters, as in Soufflé: `IO` (`file`, the default, `stdout` or `sqlite`), `filename` (below
+    `folder`; `<relation>.csv` unless given, `.gz` or `compress=true` for gzip), `delimiter`,
+    `headers`, `rfc4180`; for sqlite `dbname` or `filename`, the database whose table of the
+    relation's name is made anew.
 
     Args:
         schema: the relation's schema.
@@ -53,14 +55,24 @@ def write_output(
     """
     form = FactFormat.from_parameters(schema.relation, parameters)
     kind = parameters.get("IO", "file")
-    if kind not in ("file", "stdout"):
-        message = f"{schema.relation}: IO={kind} is not supported for output; valid: file, stdout"
+    if kind not in ("file", "stdout", "sqlite"):
+        valid = "valid: file, stdout, sqlite"
+        message = f"{schema.relation}: IO={kind} is not supported for output; {valid}"
         raise SinkError(message, relation=schema.relation, value=kind)
     if kind == "stdout" or folder is None:
         print_relation(schema, rows, form, stdout)
         return None
+    if kind == "sqlite":
+        from deltafix.facts.sqlite import database_name, write_table  # noqa: PLC0415
+
+        name = database_name(schema.relation, parameters)
+        path = inside(folder, name, schema.relation)
+        write_table(path, schema, rows)
+        return path
     path = output_path(schema.relation, parameters, folder)
-    with whole_file(path) as stream:
+    if form.compress and "filename" not in parameters:
+        path = path.with_name(f"{path.name}.gz")
+    with whole_file(path, packed=form.compress) as stream:
         write_facts(rows, schema, form, stream, str(path))
     return path
 
@@ -73,7 +85,7 @@ def output_path(relation: str, parameters: Mapping[str, str], folder: Path) -> P
 def print_relation(schema: Schema, rows: Iterable[Row], form: FactFormat, stdout: TextIO) -> None:
     """Print a relation the way Soufflé does under `-D -`: name and rows between rules."""
     text = io.StringIO()
-    write_facts(rows, schema, FactFormat(form.delimiter, False, form.rfc4180), text, "<stdout>")
+    write_facts(rows, schema, FactFormat(form.delimiter, rfc4180=form.rfc4180), text, "<stdout>")
     stdout.write(f"---------------\n{schema.relation}\n")
     if form.headers:
         stdout.write(form.delimiter.join(schema.names) + "\n")
@@ -86,10 +98,11 @@ def print_size(relation: str, count: int, stdout: TextIO) -> None:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[TextIO]:
+def whole_file(path: Path, *, packed: bool = False) -> Iterator[TextIO]:
     """Write a file that appears whole when the block ends, and not at all if it raises.
 
-    Missing folders are made; a name ending in `.gz` is packed. Raises SinkError.
+    Missing folders are made; a name ending in `.gz` is packed, another if asked to. Raises
+    SinkError.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -99,11 +112,11 @@ def whole_file(path: Path) -> Iterator[TextIO]:
     unfinished = Path(name)
     try:
         with os.fdopen(handle, "wb") as raw:
-            if path.suffix == ".gz":
+            if packed or path.suffix == ".gz":
                 # No name, no time: equal rows make equal files.
                 with (
-                    gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed,
-                    io.TextIOWrapper(packed, encoding="utf-8", newline="") as stream,
+                    gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as zipped,
+                    io.TextIOWrapper(zipped, encoding="utf-8", newline="") as stream,
                 ):
                     yield stream
             else:

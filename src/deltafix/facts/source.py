@@ -12,7 +12,7 @@ import sys
 import zlib
 from collections.abc import Mapping
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from deltafix.errors import SourceError
 from deltafix.facts.codec import FactFormat, read_facts
@@ -21,14 +21,19 @@ from deltafix.facts.schema import Row, Schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_PACKED: Final = b"\x1f\x8b"
+"""What a gzip file begins with (RFC 1952)."""
+
 __all__ = ["input_path", "inside", "read_file", "read_input"]
 
 
 def read_input(schema: Schema, parameters: Mapping[str, str], folder: Path) -> pa.Table | list[Row]:
     """The rows of one `.input` directive.
 
-    Parameters, as in Soufflé: `IO` (`file`, the default, or `stdin`), `filename` (below `folder`;
-    `<relation>.facts` unless given, `.gz` for gzip), `delimiter`, `headers`, `rfc4180`.
+    Parameters, as in Soufflé: `IO` (`file`, the default, `stdin` or `sqlite`), `filename` (below
+    `folder`; `<relation>.facts` unless given, `.gz` or `compress=true` for gzip), `delimiter`,
+    `headers`, `rfc4180`; for sqlite `dbname` or `filename`, the database with a table or view
+    called like the relation.
 
     Raises:
         SourceError: a file that is missing, unreadable, or outside `folder`; another `IO`.
@@ -38,8 +43,14 @@ def read_input(schema: Schema, parameters: Mapping[str, str], folder: Path) -> p
     kind = parameters.get("IO", "file")
     if kind == "stdin":
         return read_facts(sys.stdin.buffer.read(), schema, form, "<stdin>")
+    if kind == "sqlite":
+        from deltafix.facts.sqlite import database_name, read_table  # noqa: PLC0415
+
+        name = database_name(schema.relation, parameters)
+        return read_table(inside(folder, name, schema.relation), schema)
     if kind != "file":
-        message = f"{schema.relation}: IO={kind} is not supported for input; valid: file, stdin"
+        valid = "valid: file, stdin, sqlite"
+        message = f"{schema.relation}: IO={kind} is not supported for input; {valid}"
         raise SourceError(message, relation=schema.relation, value=kind)
     return read_file(input_path(schema.relation, parameters, folder), schema, form)
 
@@ -54,7 +65,7 @@ def input_path(relation: str, parameters: Mapping[str, str], folder: Path) -> Pa
 
 
 def read_file(path: Path, schema: Schema, form: FactFormat) -> pa.Table | list[Row]:
-    """Read one fact file whole, unpacking `.gz`.
+    """Read one fact file whole, unpacking `.gz` and, under `compress`, whatever is packed.
 
     Raises:
         SourceError: a file that is missing or unreadable, or a damaged `.gz`.
@@ -62,7 +73,9 @@ def read_file(path: Path, schema: Schema, form: FactFormat) -> pa.Table | list[R
     """
     label = str(path)
     try:
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        data = path.read_bytes()
+        if path.suffix == ".gz" or (form.compress and data[:2] == _PACKED):
+            data = gzip.decompress(data)
     except FileNotFoundError:
         message = f"{label}: no such fact file for {schema.show()}"
         raise SourceError(message, path=label, relation=schema.relation) from None

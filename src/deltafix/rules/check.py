@@ -13,6 +13,7 @@ once, DF164 two relations that negate each other.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -39,6 +40,8 @@ from deltafix.rules.walk import (
 )
 
 __all__ = ["CheckedProgram", "check", "typed"]
+
+_COUNT = re.compile(r"[0-9]{1,18}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,7 @@ def _run(
             named = named and not any(item.code == "DF110" for item in wrong)
             continue
         one_name = rule if rule.is_fact else apart(rule)
-        if not inlines:
+        if not inlines or typed_rules is orders:
             found.extend(check_scope(one_name))
         found.extend(_unused(one_name))
         if schemas is not None:
@@ -128,6 +131,12 @@ def _directives(program: Program) -> Iterator[Diagnostic]:
         if directive.relation not in known:
             message = f".{directive.kind} names the undeclared relation `{directive.relation}`"
             yield Diagnostic("DF114", message, directive.span, _declare(directive.relation, names))
+        elif directive.kind == "limitsize" and not (
+            set(directive.parameters) == {"n"} and _COUNT.fullmatch(directive.parameters["n"])
+        ):
+            message = ".limitsize wants the greatest number of rows"
+            hint = f"write `.limitsize {directive.relation}(n=1000)`"
+            yield Diagnostic("DF114", message, directive.span, hint)
 
 
 def _declare(name: str, names: list[str]) -> str:

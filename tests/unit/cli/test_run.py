@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from typing import get_args
 
 import pytest
@@ -121,7 +124,7 @@ def test_a_program_without_output_says_so(deltafix, tmp_path):
 
 def test_warnings_go_to_standard_error_and_quiet_silences_them(deltafix, tmp_path):
     (tmp_path / "p.dl").write_text(
-        ".decl a(x: number) inline\n.output a\na(1).\n"  # a hint that has no effect here
+        ".decl a(x: number)\n.output a\na(1).\na(x) :- a(x).\n.plan 0:(1)\n"
     )
     loud = deltafix("run", tmp_path / "p.dl", "-D", "-")
     quiet = deltafix("run", tmp_path / "p.dl", "-D", "-", "--quiet")
@@ -143,3 +146,37 @@ def test_as_a_process_piped_output_has_no_colours_and_errors_no_traceback(folder
     assert (bad.returncode, bad.stdout) == (2, "")
     assert bad.stderr.startswith("error[DF300]: ")
     assert "Traceback" not in bad.stderr
+
+
+def test_several_directives_with_their_own_parameters(deltafix, tmp_path):
+    (tmp_path / "p.dl").write_text(
+        ".decl e(x: number, s: symbol)\n"
+        '.input e\n.input e(filename="more.csv", rfc4180=true)\n'
+        '.input e(IO=sqlite, dbname="in.db")\n'
+        ".decl o(x: number, s: symbol)\no(x, s) :- e(x, s).\n"
+        '.output o(headers=true, delimiter=";")\n.output o(compress=true)\n'
+        '.output o(IO=stdout)\n.output o(IO=sqlite, dbname="out.db")\n.printsize o, e\n'
+    )
+    (tmp_path / "e.facts").write_text("1\ta\n")
+    (tmp_path / "more.csv").write_text('2,"b, c"\n')
+    with closing(sqlite3.connect(tmp_path / "in.db")) as database, database:
+        database.execute("CREATE TABLE e AS SELECT 3, 'd'")
+    ended = deltafix("run", tmp_path / "p.dl", "-F", tmp_path, "-D", tmp_path / "out", "-q")
+    framed = "---------------\no\n===============\n1\ta\n2\tb, c\n3\td\n===============\n"
+    assert ended == (0, f"{framed}o\t3\ne\t3\n", "")
+    assert (tmp_path / "out" / "o.csv").read_text() == "x;s\n1;a\n2;b, c\n3;d\n"
+    assert gzip.decompress((tmp_path / "out" / "o.csv.gz").read_bytes()) == b"1\ta\n2\tb, c\n3\td\n"
+    with closing(sqlite3.connect(tmp_path / "out" / "out.db")) as database:
+        assert database.execute("SELECT x, s FROM o").fetchall() == [
+            (1, "a"),
+            (2, "b, c"),
+            (3, "d"),
+        ]
+
+
+def test_a_limit_on_a_relation_ends_a_run(deltafix, tmp_path):
+    (tmp_path / "p.dl").write_text(f"{ENDLESS}.limitsize n(n=10)\n")
+    ended = deltafix("run", tmp_path / "p.dl", "-D", tmp_path / "out", "-q")
+    assert ended.code == 2
+    assert "error[DF410]: `n` has " in ended.err
+    assert not (tmp_path / "out").exists()

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from deltafix.datalog.conditions import evaluate, prepare
+from deltafix.datalog.lexer import tokenize
 from deltafix.datalog.load import analyse
 from deltafix.datalog.preprocess import MAX_EXPANSION, preprocess
 from deltafix.datalog.program import Program
@@ -34,10 +36,78 @@ def texts(text: str) -> str:
         ("#ifndef A\nx\n#endif z", "x"),
         ("#ifdef A\n#ifndef B\nx\n#endif\ny\n#else\n#ifndef B\nz\n#endif\n#endif", "z"),
         ("#ifdef A\n#define B 1\n#endif\nB", "B"),
+        ("#if 1\nx\n#else\ny\n#endif", "x"),
+        ("#if 0\nx\n#elif 1\ny\n#elif 1\nz\n#else\nw\n#endif", "y"),
+        ("#if 0\nx\n#elif 0\ny\n#else\nw\n#endif", "w"),
+        ("#if 1\nx\n#elif 1 / 0\ny\n#endif", "x"),
+        ("#if 0\n#if 1\nx\n#elif 1\ny\n#endif\n#else\nz\n#endif", "z"),
+        ("#ifdef A\nx\n#elif defined(B) || !defined A\ny\n#endif", "y"),
+        ("#define N 3\n#if N > 2 && N != 4\nx\n#endif", "x"),
+        ("#define P(x) x * 2\n#if P(3) == 6\nx\n#endif", "x"),
+        ("#define A 1\n#if defined A && defined(A)\nx\n#endif", "x"),
+        ("#pragma once\n#line 3\nx", "x"),
+        ("#if 0\n#error never\n#endif\nx", "x"),
     ],
 )
 def test_macros_and_conditions(text: str, expected: str) -> None:
     assert texts(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1 + 2 * 3", 7),
+        ("(1 + 2) * 3", 9),
+        ("7 / -2", -3),
+        ("-7 % 3", -1),
+        ("1 << 4 | 1", 17),
+        ("256 >> 2 ^ 1 & 3", 65),
+        ("!0 + !5", 1),
+        ("- - 3 + +1", 4),
+        ("0x10 == 16", 1),
+        ("2 < 1 || 2 >= 2 && 3 <= 2", 0),
+        ("unknown", 0),
+        ("1 - 1 - 1", -1),
+    ],
+)
+def test_conditions_compute_as_c_does(text: str, value: int) -> None:
+    assert evaluate(prepare(tokenize(Source(text))[0], ())) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "a number is missing"),
+        ("1 +", "a number is missing"),
+        ("1 2", "unexpected `2`"),
+        ("(1", "a bracket is never closed"),
+        ("1 / 0", "division by zero"),
+        ('"a"', 'expected a number, found `"a"`'),
+        ("defined", "`defined` wants one name"),
+        ("defined(1)", "`defined` wants one name"),
+        ("defined(A", "`defined` wants one name"),
+        ("(" * 5_000, "nested more than 64 deep"),
+        ("9223372036854775807 " + "* 9223372036854775807 " * 9, "a number does not fit"),
+        ("1 << 64 << 64 << 64 << 64", "a number does not fit"),
+    ],
+)
+def test_conditions_that_cannot_be_read_say_why(text: str, words: str) -> None:
+    found = analyse(f"#if {text}\n.decl broken(\n#endif\n.decl a(x: number)\n")
+    assert [item.code for item in found.errors] == ["DF107"]
+    assert words in found.errors[0].message
+
+
+def test_a_program_may_stop_or_warn_with_its_own_words() -> None:
+    found = analyse("#ifndef LIMIT\n#error LIMIT is not set\n#endif\n#warning old form\n")
+    assert [(d.severity, d.code, d.message) for d in found.diagnostics] == [
+        ("error", "DF107", "LIMIT is not set"),
+        ("warning", "DF107", "old form"),
+    ]
+
+
+def test_branches_out_of_place() -> None:
+    found = analyse("#elif 1\n#else\n#endif\n#if 1\n#else\n#elif 1\n#else\n#endif\n")
+    assert [item.span.line for item in found.errors if item.span] == [1, 2, 3, 6, 7]
 
 
 def test_tokens_of_a_macro_stand_where_it_is_used() -> None:

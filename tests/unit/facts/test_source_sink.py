@@ -69,10 +69,20 @@ def test_missing_unreadable_and_damaged_files_are_source_errors(tmp_path):
 
 
 def test_kinds_of_input_and_output_that_are_not_supported_say_which_are(tmp_path):
-    with pytest.raises(SourceError, match=r"IO=sqlite is not supported .* valid: file, stdin"):
-        read_input(FLAGGED, {"IO": "sqlite"}, tmp_path)
-    with pytest.raises(SinkError, match=r"IO=sqlite is not supported .* valid: file, stdout"):
-        write_output(FLAGGED, {"IO": "sqlite"}, [], tmp_path, StringIO())
+    with pytest.raises(SourceError, match=r"IO=json is not supported .* file, stdin, sqlite"):
+        read_input(FLAGGED, {"IO": "json"}, tmp_path)
+    with pytest.raises(SinkError, match=r"IO=json is not supported .* file, stdout, sqlite"):
+        write_output(FLAGGED, {"IO": "json"}, [], tmp_path, StringIO())
+
+
+def test_compress_packs_whatever_the_name(tmp_path):
+    packed = {"compress": "true"}
+    assert write_output(FLAGGED, packed, [(1, 2)], tmp_path, StringIO()).name == "edge.csv.gz"
+    assert gzip.decompress((tmp_path / "edge.csv.gz").read_bytes()) == b"1\t2\n"
+    write_output(FLAGGED, {"compress": "true", "filename": "e"}, [(3, 4)], tmp_path, StringIO())
+    assert rows(read_input(FLAGGED, {"compress": "true", "filename": "e"}, tmp_path)) == [(3, 4)]
+    (tmp_path / "edge.facts").write_text("5\t6\n")
+    assert rows(read_input(FLAGGED, packed, tmp_path)) == [(5, 6)]
 
 
 def test_output_makes_its_folder_and_leaves_nothing_else(tmp_path):

@@ -36,6 +36,7 @@ from deltafix.rules.walk import (
     Leaf,
     body_of,
     count_alternatives,
+    is_constructor,
     map_formula,
     map_term,
     occurrences,
@@ -111,6 +112,11 @@ def _refused(program: Program, names: frozenset[str]) -> Iterable[Diagnostic]:
         if relation.name in names and kept:
             message = f"`{relation.name}` is inline and has {kept}: its rules do not say its rows"
             yield Diagnostic("DF184", message, relation.span, "remove `inline`")
+    for order in program.orders:
+        for atom, _ in uses(order.body):
+            if atom.relation in names:
+                message = f"inline relation `{atom.relation}` stands in a subsumption"
+                yield Diagnostic("DF184", message, atom.span, "remove `inline`")
     for directive in program.directives:
         if directive.relation in names:
             yield Diagnostic(
@@ -242,10 +248,17 @@ class _Inliner:
             name: Var(f"{plain_name(name)}'i{self.fresh}_{position}", atom.span)
             for position, name in enumerate(names)
         }
-        seen: set[str] = set()
         equal: list[tuple[Term, Term]] = []
-        for argument, wanted in zip(atom.args, head.args, strict=True):
-            if isinstance(wanted, Var) and wanted.name not in seen:
+        seen: set[str] = set()
+        pairs = list(zip(atom.args, head.args, strict=True))[::-1]
+        while pairs:
+            argument, wanted = pairs.pop()
+            if is_constructor(argument) and is_constructor(wanted):
+                left, right = _fields(argument), _fields(wanted)
+                if left[0] != right[0] or len(left[1]) != len(right[1]):
+                    return disjunction((), atom.span)
+                pairs.extend(reversed(list(zip(left[1], right[1], strict=True))))
+            elif isinstance(wanted, Var) and wanted.name not in seen:
                 seen.add(wanted.name)
                 if isinstance(argument, Var | Const):
                     given[wanted.name] = argument
@@ -266,6 +279,12 @@ class _Inliner:
             for argument, wanted in equal
         ]
         return conjunction((map_formula(body, leaf), *tests), body.span)
+
+
+def _fields(term: Term) -> tuple[str, tuple[Term, ...]]:
+    """The constructor of a record or branch, and its fields."""
+    assert isinstance(term, Call)  # noqa: S101  constructors are calls
+    return term.functor, term.args
 
 
 def _closed(body: Formula, outside: set[str]) -> Formula:

@@ -44,7 +44,8 @@ def magic(program: Program) -> Program:
     wanted = _candidates(program)
     if not wanted:
         return program
-    eager = not any(_looks_around(rule) for rule in program.rules)
+    joins = any(program.keeps(declared.name) for declared in program.relations)
+    eager = not joins and not any(_looks_around(rule) for rule in program.rules)
     if eager:
         found = _Demand(program, wanted, eager=True).program()
         if not unstratified(found, dependencies(found)):
@@ -58,6 +59,7 @@ def _candidates(program: Program) -> frozenset[str]:
         return frozenset()
     ruled = {head.relation for rule in program.rules for head in rule.heads}
     whole = {directive.relation for directive in program.directives}
+    whole |= {atom.relation for order in program.orders for atom, _ in uses(order.body)}
     for rule in program.rules:
         for head in rule.heads:
             if any(isinstance(part, Aggregate) for arg in head.args for part in subterms(arg)):

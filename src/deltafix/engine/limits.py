@@ -1,0 +1,42 @@
+"""`.limitsize`: how many rows a relation may have.
+
+Invariant: no committed epoch leaves a relation over its limit. The engine looks between slices of
+an epoch and at its end, so a recursion without an end meets the limit too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from deltafix.engine.store import relation_cell
+from deltafix.errors import BudgetError
+from deltafix.kernel import layout as at
+from deltafix.kernel.arena import Arena
+from deltafix.rules.ast import Program
+
+__all__ = ["Limits"]
+
+
+class Limits:
+    """The limits of a program; `check` holds the rows at hand against them."""
+
+    __slots__ = ("_arena", "_limits")
+
+    def __init__(self, program: Program, arena: Arena, ids: Mapping[str, int]) -> None:
+        self._arena = arena
+        self._limits = [
+            (one.relation, ids[one.relation], int(one.parameters["n"]))
+            for one in program.directives
+            if one.kind == "limitsize"
+        ]
+
+    def __bool__(self) -> bool:
+        return bool(self._limits)
+
+    def check(self) -> None:
+        """Raise BudgetError if a relation has more rows now than its limit. O(limits)."""
+        for name, number, most in self._limits:
+            rows = relation_cell(self._arena, number, at.R_NOW)
+            if rows > most:
+                message = f"`{name}` has {rows} rows, .limitsize allows n={most}; rolled back"
+                raise BudgetError(message)

@@ -1,0 +1,59 @@
+"""`.limitsize`: an epoch that would leave more rows fails and changes nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+import deltafix
+from deltafix.errors import BudgetError, ProgramError
+
+PROGRAM = """
+.decl e(x: number, y: number)
+.input e
+.decl p(x: number, y: number)
+.output p
+.limitsize p(n=3)
+p(x, y) :- e(x, y).
+p(x, z) :- p(x, y), e(y, z).
+"""
+
+
+def test_an_epoch_over_the_limit_is_rolled_back() -> None:
+    with deltafix.connect(PROGRAM) as db:
+        with db.transaction() as tx:
+            tx.insert("e", [(1, 2), (2, 3)])
+        assert db.count("p") == 3
+        with (
+            pytest.raises(BudgetError, match=r"`p` has 6 rows, \.limitsize allows n=3"),
+            db.transaction() as tx,
+        ):
+            tx.insert("e", [(3, 4)])
+        assert db.rows("p") == [(1, 2), (1, 3), (2, 3)]
+        assert db.rows("e") == [(1, 2), (2, 3)]
+        with db.transaction() as tx:  # one out, one in: as many as before
+            tx.delete("e", [(2, 3)])
+            tx.insert("e", [(2, 4)])
+        assert db.rows("p") == [(1, 2), (1, 4), (2, 4)]
+        db.check_invariants()
+
+
+def test_a_recursion_without_an_end_meets_the_limit() -> None:
+    endless = ".decl n(x: number) .limitsize n(n=5) n(0). n(x + 1) :- n(x)."
+    with pytest.raises(BudgetError, match=r"`n` has \d+ rows, \.limitsize allows n=5"):
+        deltafix.connect(endless)
+
+
+def test_the_limit_stays_when_rules_change() -> None:
+    with (
+        deltafix.connect(PROGRAM) as db,
+        pytest.raises(BudgetError, match="limitsize"),
+        db.transaction() as tx,
+    ):
+        tx.insert("e", [(1, 2), (2, 3)])
+        tx.add_rule("p(y, x) :- e(x, y).")
+
+
+@pytest.mark.parametrize("given", ["", "(n=-1)", "(n=many)", "(m=3)", f'(n="{"9" * 5000}")'])
+def test_a_limit_is_a_number(given: str) -> None:
+    with pytest.raises(ProgramError, match=r"DF114.*\n.*\n.*\n.*write `\.limitsize n\(n=1000\)`"):
+        deltafix.Program.parse(f".decl n(x: number) .limitsize n{given}")
