@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from deltafix.errors import DeltafixError, InternalError
 
@@ -24,7 +24,10 @@ BROKEN_PIPE: Final = 141  # 128 + SIGPIPE
 
 
 class Command(NamedTuple):
-    """A sub-command: where its function lives. Its help is the function's docstring."""
+    """A sub-command: where its function, or its own app of sub-commands, lives.
+
+    Its help is the function's docstring, or the app's.
+    """
 
     name: str
     module: str
@@ -40,6 +43,7 @@ COMMANDS: Final = (
     Command("why-not", "deltafix.cli.why", "why_not"),
     Command("check-reducer", "deltafix.cli.check_reducer", "check_reducer"),
     Command("dead-code", "deltafix.cli.dead_code", "dead_code"),
+    Command("pipeline", "deltafix.cli.pipeline", "pipeline"),
     Command("show-versions", "deltafix.cli.versions", "show_versions"),
 )
 
@@ -104,8 +108,11 @@ def _dispatch(arguments: list[str]) -> None:
     app.callback()(_options)
     wanted = [command for command in COMMANDS if command.name in arguments[:1]]
     for command in wanted or COMMANDS:
-        function: Callable[..., object] = getattr(import_module(command.module), command.function)
-        app.command(command.name)(function)
+        found: Any = getattr(import_module(command.module), command.function)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=command.name)
+        else:
+            app.command(command.name)(found)
     app(args=arguments, prog_name="deltafix")
 
 

@@ -24,6 +24,7 @@ __all__ = ["choose", "fit"]
 
 _PLUS = ("+", "+1", "1", "insert", "update_postimage", "true")
 _MINUS = ("-", "-1", "delete", "update_preimage", "false")
+_TEXTS = (pa.string(), pa.large_string(), pa.string_view(), pa.null())
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 
 
@@ -113,7 +114,7 @@ def _cast(
     """A column with the relation's type, nulls where a value does not fit, and why."""
     wanted = ARROW_TYPES[column.type]
     kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
-    text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)
+    text = kind in _TEXTS
     number = pa.types.is_integer(kind) or (column.type == "float" and pa.types.is_floating(kind))
     if not text and (column.type == "symbol" or not number):
         message = (

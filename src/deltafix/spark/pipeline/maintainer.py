@@ -42,9 +42,10 @@ from deltafix.spark.pipeline.portion import Portion
 from deltafix.spark.pipeline.quarantine import Quarantine
 from deltafix.spark.pipeline.signed import Bad
 
-__all__ = ["Maintainer", "OnChange"]
+__all__ = ["CONES", "Maintainer", "OnChange"]
 
-_CONES = "pipeline/program"
+CONES = "pipeline/program"
+"""The mark that says which rules the outputs were made with."""
 
 OnChange = Callable[[ProgramChange], bool]
 """Asked whether outputs may be rebuilt for a changed program."""
@@ -81,7 +82,7 @@ class Maintainer:
         self._counted = tuple(counted)
         whole = augment(program, tuple(by_file), self._counted)
         self._cones = cones(whole)
-        noted = peek_marks(state).get(_CONES)
+        noted = peek_marks(state).get(CONES)
         self.change = what_changed(noted or self._cones, self._cones)
         if self.change and not on_change(self.change):
             require_same(self.change, state)
@@ -166,11 +167,15 @@ class Maintainer:
             batch,
         )
 
-    def compact(self) -> None:
-        """Write new snapshots of the state and of the outputs, and join the outputs' files."""
+    def compact(self, keep: int | None = None) -> None:
+        """Write new snapshots of the state and of the outputs, and join the outputs' files.
+
+        With `keep`, deltas of epochs before the last `keep` are dropped first, where a snapshot
+        holds what they said.
+        """
         self.outputs.publish()
         self.db.compact()
-        self.outputs.fold(force=True)
+        self.outputs.fold(force=True, keep=keep)
 
     def close(self) -> None:
         """Give the state back. Idempotent."""
@@ -192,7 +197,7 @@ class Maintainer:
             self._prepare(tx, delta, {}, lagging)
 
         with self.db.transaction() as tx:
-            tx.mark(_CONES, self._cones)
+            tx.mark(CONES, self._cones)
             tx.prepared = prepared
         self.outputs.publish()
         self.outputs.catch_up(lagging)

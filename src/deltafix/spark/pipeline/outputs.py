@@ -96,10 +96,13 @@ class Outputs:
             self.sinks[name].publish(self._db.epoch)
             self.sinks[name].is_new = False
 
-    def fold(self, *, force: bool = False) -> None:
-        """Join files and write snapshots where it is due."""
+    def fold(self, *, force: bool = False, keep: int | None = None) -> None:
+        """Join files and write snapshots where it is due; keep the deltas of `keep` epochs."""
         for name, sink in self.sinks.items():
             sink.fold(partial(self._db.to_arrow, name), force=force)
+            snapshot = sink.manifest.snapshot
+            if keep is not None and snapshot is not None:
+                sink.drop_before(min(self._db.epoch - keep, snapshot.last) + 1)
 
 
 def _sides(part: RelationDelta) -> Sides:

@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 
 from deltafix.engine.transaction import Transaction
 from deltafix.facts.arrow import rows_from_table, to_numpy
-from deltafix.facts.schema import Row, Schema
-from deltafix.spark.pipeline.signed import SIGN, VERSION, Bad, Signed, net, split
+from deltafix.facts.schema import Row
+from deltafix.spark.pipeline.signed import CAME, SIGN, VERSION, Bad, Signed, net, split
 
 __all__ = ["COUNTS", "Policy", "apply", "late_rows"]
 
@@ -79,10 +79,13 @@ def apply(
     changes = net(schema, signed.table, counted=policy.duplicates == "bad")
     if policy.duplicates == "bad":
         changes = _strict(tx, signed, changes, policy)
-    gone, given = split(schema, changes)
-    if policy.missing == "bad" and gone.num_rows:
-        gone = _unique(schema, gone)
-        gone = _set_aside(signed, gone, ~tx.given(schema.relation, gone), _ABSENT)
+    taken, given = split(schema, changes)
+    gone = taken.select(list(schema.names))
+    if policy.duplicates != "bad" and policy.missing == "bad" and gone.num_rows:
+        # A row that came and went within the epoch was there to be taken out.
+        never_came = to_numpy(taken.column(CAME).cast(pa.int8())) == 0
+        absent = ~tx.given(schema.relation, gone) & never_came
+        gone = _set_aside(signed, gone, absent, _ABSENT)
     return tx.insert(schema.relation, given), tx.delete(schema.relation, gone)
 
 
@@ -96,15 +99,11 @@ def _strict(tx: Transaction, signed: Signed, changes: pa.Table, policy: Policy) 
     held = tx.given(signed.schema.relation, rows).astype(np.int64)
     after = held + to_numpy(changes.column(SIGN))
     _set_aside(signed, rows, after > 1, _THERE)
-    keep = after <= 1
+    keep = (after <= 1) | (held == 0)
     if policy.missing == "bad":
         _set_aside(signed, rows, after < 0, _ABSENT)
         keep &= after >= 0
     return changes.filter(pa.array(keep))
-
-
-def _unique(schema: Schema, rows: pa.Table) -> pa.Table:
-    return rows.group_by(list(schema.names), use_threads=False).aggregate([])
 
 
 def _set_aside(signed: Signed, rows: pa.Table, odd: Any, reason: str) -> pa.Table:
@@ -112,8 +111,9 @@ def _set_aside(signed: Signed, rows: pa.Table, odd: Any, reason: str) -> pa.Tabl
     if not odd.any():
         return rows
     mask = pa.array(odd)
-    for row in rows.filter(mask).to_pylist():
-        signed.bad.append(Bad(reason, signed.schema.relation, row))
+    # A row told twice is set aside once.
+    once = rows.filter(mask).group_by(list(signed.schema.names), use_threads=False).aggregate([])
+    signed.bad.extend(Bad(reason, signed.schema.relation, row) for row in once.to_pylist())
     return rows.filter(pc.invert(mask))
 
 

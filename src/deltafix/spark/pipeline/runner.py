@@ -80,15 +80,15 @@ class Pipeline:
         while (epoch := self.step()) is not None:
             yield epoch
 
-    def follow(self, every: float, wait: Callable[[float], None] = time.sleep) -> Iterator[Epoch]:
+    def follow(self, every: float, wait: Callable[[float], None] | None = None) -> Iterator[Epoch]:
         """Epochs forever: drains the inputs, and looks again `every` so many seconds."""
         while True:
             yield from self.drain()
-            wait(every)
+            (wait or time.sleep)(every)
 
-    def compact(self) -> None:
-        """Write new snapshots, join the outputs' files."""
-        self.maintainer.compact()
+    def compact(self, keep: int | None = None) -> None:
+        """Write new snapshots, join the outputs' files; keep the deltas of `keep` epochs."""
+        self.maintainer.compact(keep)
 
     def close(self) -> None:
         """Give everything back. Idempotent."""

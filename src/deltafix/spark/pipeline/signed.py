@@ -18,13 +18,16 @@ import pyarrow.compute as pc
 from deltafix.facts.arrow import arrow_schema, to_numpy
 from deltafix.facts.schema import Schema
 
-__all__ = ["SIGN", "VERSION", "Bad", "Signed", "net", "signed_table", "split"]
+__all__ = ["CAME", "SIGN", "VERSION", "Bad", "Signed", "net", "signed_table", "split"]
 
 SIGN = "+/-"
 """The column of signs; no relation has a column of this name, as it is no identifier."""
 
 VERSION = "+/- version"
 """The column of versions, likewise."""
+
+CAME = "+/- came"
+"""In net changes that are not counted: whether some sign of the row was +1."""
 
 _PLACE = "+/- place"
 
@@ -67,7 +70,8 @@ def net(schema: Schema, table: pa.Table, *, counted: bool) -> pa.Table:
 
     `counted`: signs are summed, and `SIGN` (int64) may be any number but 0. Otherwise the last
     sign of a row in the table's order is its sign (int8), so a row put in twice and taken out
-    once is out: a relation is a set. Rows come in the order of their first appearance.
+    once is out: a relation is a set; a row with `CAME` was put in on the way. Rows come in the
+    order of their first appearance.
     """
     names = list(schema.names)
     if counted:
@@ -76,20 +80,20 @@ def net(schema: Schema, table: pa.Table, *, counted: bool) -> pa.Table:
         return sums.filter(pc.not_equal(sums.column(SIGN), 0))
     signs = table.column(SIGN)
     if signs.null_count == 0 and pc.min_max(signs)["min"] == pc.min_max(signs)["max"]:
-        return table.select([*names, SIGN])  # the engine takes a row once
+        came = pc.greater(signs, 0)
+        return table.select([*names, SIGN]).append_column(CAME, came)  # a row twice is once
     # The last sign is the lowest bit of the largest place.
     bits = to_numpy(signs) > 0
     places = np.arange(table.num_rows, dtype=np.int64) * 2 + bits
     marked = table.select(names).append_column(_PLACE, pa.array(places))
-    last = marked.group_by(names, use_threads=False).aggregate([(_PLACE, "max")])
-    last = last.rename_columns([*names, _PLACE])
-    signs = ((to_numpy(last.column(_PLACE)) & 1) * 2 - 1).astype(np.int8)
-    return last.select(names).append_column(SIGN, pa.array(signs))
+    marked = marked.append_column(CAME, signs)
+    last = marked.group_by(names, use_threads=False).aggregate([(_PLACE, "max"), (CAME, "max")])
+    signs = ((to_numpy(last.column(f"{_PLACE}_max")) & 1) * 2 - 1).astype(np.int8)
+    came = pc.greater(last.column(f"{CAME}_max"), 0)
+    return last.select(names).append_column(SIGN, pa.array(signs)).append_column(CAME, came)
 
 
 def split(schema: Schema, changes: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """(rows to take away, rows to give) of net changes, as tables of the relation's columns."""
+    """(changes that take rows away, rows to give); the latter as the relation's columns."""
     below = pc.less(changes.column(SIGN), 0)
-    names = list(schema.names)
-    rows = changes.select(names)
-    return rows.filter(below), rows.filter(pc.invert(below))
+    return changes.filter(below), changes.select(list(schema.names)).filter(pc.invert(below))

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from deltafix.engine.state import disk
@@ -157,19 +158,30 @@ class ParquetSink:
         return self._keeps_snapshot and due
 
     def drop_before(self, epoch: int) -> None:
-        """Forget the deltas of epochs before `epoch`, file by file; readers begin later then."""
-        kept = tuple(one for one in self.manifest.deltas if one.last >= epoch)
-        floor = max(self.manifest.floor, min(epoch, kept[0].first if kept else epoch))
-        self._replace(self.manifest.with_(deltas=kept, floor=floor))
+        """Forget the deltas of epochs before `epoch`; readers begin there then."""
+        if epoch <= self.manifest.floor:
+            return
+        kept = []
+        for one in self.manifest.deltas:
+            if one.first < epoch <= one.last:
+                table = pq.read_table(self.folder / one.file)
+                later = pc.greater_equal(table.column(table.num_columns - 1), epoch)
+                kept.append(self._joined(table.filter(later), epoch, one.last))
+            elif one.last >= epoch:
+                kept.append(one)
+        self._replace(self.manifest.with_(deltas=tuple(kept), floor=epoch))
         self.tidy()
 
     def _merged(self, single: list[DeltaFile]) -> tuple[DeltaFile, ...]:
         first, last = single[0].first, single[-1].last
         table = pa.concat_tables([pq.read_table(self.folder / one.file) for one in single])
+        kept = [one for one in self.manifest.deltas if one not in single]
+        return (*kept, self._joined(table, first, last))
+
+    def _joined(self, table: pa.Table, first: int, last: int) -> DeltaFile:
         path = self.folder / f"deltas-{first:012d}-{last:012d}.parquet"
         self._write(path, table)
-        kept = [one for one in self.manifest.deltas if one not in single]
-        return (*kept, DeltaFile(path.name, first, last, table.num_rows))
+        return DeltaFile(path.name, first, last, table.num_rows)
 
     # --- files ---------------------------------------------------------------------------------
 

@@ -1,0 +1,144 @@
+"""`deltafix pipeline`: run a pipeline file, and look at what it did.
+
+Invariant: nothing is written to standard output but what was asked for; progress and epochs of a
+run go to standard error. Exit code 1 says that `replay` found a difference.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from deltafix.cli.console import announce_kernel, note
+
+if TYPE_CHECKING:
+    from deltafix.spark.pipeline.change import ProgramChange
+
+__all__ = ["pipeline"]
+
+pipeline = typer.Typer(
+    no_args_is_help=True,
+    help="Keep views of changing inputs exact: run a pipeline file, look at what it did.",
+)
+
+_File = Annotated[Path, typer.Argument(help="The pipeline file (.toml).", metavar="FILE")]
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
+
+
+@pipeline.command()
+def run(
+    file: _File,
+    *,
+    once: Annotated[
+        bool, typer.Option("--once", help="Take what is there and stop (the default).")
+    ] = False,
+    every: Annotated[
+        str | None, typer.Option(help="Look again after this long, e.g. 10s, 500ms, 5m; forever.")
+    ] = None,
+    on_change: Annotated[
+        Literal["ask", "rebuild", "refuse"] | None,
+        typer.Option(help="When rules have changed; ask refuses where nobody can answer."),
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print a line of JSON per epoch to standard output.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+) -> None:
+    """Take what the inputs have to say, epoch by epoch."""
+    if once and every is not None:
+        raise typer.BadParameter("--once and --every exclude each other")
+    seconds = None if every is None else _seconds(every)
+    from deltafix.spark.pipeline.config import read_config  # noqa: PLC0415  quick --help
+    from deltafix.spark.pipeline.runner import Pipeline  # noqa: PLC0415
+
+    config = read_config(file)
+    announce_kernel(quiet=quiet)
+    answer = {"rebuild": lambda _: True, "refuse": lambda _: False, "ask": _ask}
+    with Pipeline(config, on_change=answer[on_change] if on_change else None) as opened:
+        for line in opened.maintainer.db.recovered:
+            note(f"note: {line}", quiet=quiet)
+        count = 0
+        # Ctrl-C is how a pipeline that looks again and again is ended; its epochs are whole.
+        ends = contextlib.suppress(KeyboardInterrupt) if seconds else contextlib.nullcontext()
+        with ends:
+            for epoch in opened.follow(seconds) if seconds else opened.drain():
+                count += 1
+                note(epoch.show(), quiet=quiet)
+                if json:
+                    sys.stdout.write(epoch.json() + "\n")
+                    sys.stdout.flush()
+        if not count:
+            note(f"nothing new; the state is epoch {opened.maintainer.epoch}", quiet=quiet)
+
+
+@pipeline.command()
+def check(file: _File) -> None:
+    """Check a pipeline file, its program, and that its inputs are there; change nothing."""
+    from deltafix.spark.pipeline.check import check as look  # noqa: PLC0415  quick --help
+    from deltafix.spark.pipeline.config import read_config  # noqa: PLC0415
+
+    _say(look(read_config(file)))
+
+
+@pipeline.command()
+def status(file: _File) -> None:
+    """Say where a pipeline stands, running or not."""
+    from deltafix.spark.pipeline.config import read_config  # noqa: PLC0415  quick --help
+    from deltafix.spark.pipeline.status import status as lines  # noqa: PLC0415
+
+    _say(lines(read_config(file)))
+
+
+@pipeline.command()
+def replay(
+    file: _File, epoch: Annotated[int, typer.Argument(help="The number of the epoch.")]
+) -> None:
+    """Show what an epoch changed, and compute it again from the state to compare."""
+    from deltafix.spark.pipeline.config import read_config  # noqa: PLC0415  quick --help
+    from deltafix.spark.pipeline.replay import replay as again  # noqa: PLC0415
+
+    found = again(read_config(file), epoch)
+    _say(found.show())
+    raise typer.Exit(0 if found.agrees else 1)
+
+
+@pipeline.command()
+def compact(
+    file: _File,
+    *,
+    keep: Annotated[
+        int | None,
+        typer.Option(min=0, help="Drop the outputs' deltas older than this many epochs."),
+    ] = None,
+) -> None:
+    """Fold logs into snapshots and small files into large ones."""
+    from deltafix.spark.pipeline.config import read_config  # noqa: PLC0415  quick --help
+    from deltafix.spark.pipeline.runner import Pipeline  # noqa: PLC0415
+
+    with Pipeline(read_config(file)) as opened:
+        opened.compact(keep)
+        _say([f"compacted at epoch {opened.maintainer.epoch}"])
+
+
+def _seconds(text: str) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|)", text)
+    if match is None or not float(match[1]):
+        raise typer.BadParameter(f"--every {text}: a time such as 10s, 500ms, 5m or 1h")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def _ask(change: ProgramChange) -> bool:
+    if not sys.stdin.isatty():
+        return False
+    return typer.confirm(f"The rules have changed ({change.show()}). Rebuild?", err=True)
+
+
+def _say(lines: list[str] | Iterator[str]) -> None:
+    for line in lines:
+        sys.stdout.write(f"{line}\n")

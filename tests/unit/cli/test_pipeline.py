@@ -1,0 +1,132 @@
+"""`deltafix pipeline` as a person runs it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.pipelines import Job
+
+
+@pytest.fixture
+def job(tmp_path, warm_kernel) -> Job:
+    job = Job(tmp_path)
+    job.say("member", ("+", ("ada", "core")))
+    job.say("grant", ("+", ("core", 7)))
+    return job
+
+
+def test_a_run_says_each_epoch_and_prints_json_when_asked(job, deltafix) -> None:
+    ran = deltafix("pipeline", "run", job.toml, "--json")
+    assert ran.code == 0
+    first, second = map(json.loads, ran.out.splitlines())
+    assert (first["epoch"], second["epoch"]) == (1, 2)
+    assert second["read"] == {"member": 1, "grant": 1}
+    assert "epoch 2: in 2 | out can +1 -0, stands +1 -0 | touched 4 | " in ran.err
+    again = deltafix("pipeline", "run", job.toml, "--once")
+    assert (again.code, again.out) == (0, "")
+    assert again.err == "nothing new; the state is epoch 2\n"
+
+
+def test_check_and_status_write_nothing(job, deltafix) -> None:
+    checked = deltafix("pipeline", "check", job.toml)
+    assert checked.code == 0
+    assert checked.out.splitlines()[-1] == f"{job.toml}: ok"
+    assert deltafix("pipeline", "status", job.toml).out.splitlines()[1] == (
+        "input member: nothing read yet"
+    )
+    assert not (job.folder / "state").exists()
+    deltafix("pipeline", "run", job.toml)
+    with job.open():  # another process may be running it
+        said = deltafix("pipeline", "status", job.toml).out.splitlines()
+    assert "state: epoch 2, at " in said[0]
+    assert said[1] == "input member: 1 files read"
+    assert said[3] == "output can: epoch 2, 1 signed rows from epoch 1"
+
+
+def test_replay_shows_an_epoch_and_computes_it_again(job, deltafix) -> None:
+    deltafix("pipeline", "run", job.toml)
+    job.say("grant", ("-", ("core", 7)), ("+", ("core", 8)))
+    deltafix("pipeline", "run", job.toml)
+    again = deltafix("pipeline", "replay", job.toml, "3")
+    assert again.code == 0
+    assert again.out == '-can("ada", 7)\n+can("ada", 8)\nepoch 3: recomputed, the same\n'
+    assert "brought the outputs up" in deltafix("pipeline", "replay", job.toml, "1").out
+    wrong = deltafix("pipeline", "replay", job.toml, "9")
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "there is no epoch 9; " in wrong.err
+    path = job.folder / "out" / "can" / "delta-000000000003.parquet"
+    path.write_bytes((job.folder / "out" / "can" / "delta-000000000002.parquet").read_bytes())
+    different = deltafix("pipeline", "replay", job.toml, "3")
+    assert different.code == 1
+    assert 'only recomputed: -can("ada", 7)' in different.out
+    deltafix("pipeline", "compact", job.toml)
+    assert "folded it into its snapshot" in deltafix("pipeline", "replay", job.toml, "2").out
+
+
+def test_compact_keeps_the_deltas_of_so_many_epochs(job, deltafix) -> None:
+    for turn in range(4):
+        job.say("grant", ("+", ("core", 10 + turn)))
+        deltafix("pipeline", "run", job.toml)
+    assert deltafix("pipeline", "compact", job.toml, "--keep", "2").code == 0
+    said = deltafix("pipeline", "status", job.toml).out
+    assert (
+        "output can: epoch 5, 2 signed rows from epoch 4, snapshot of epoch 5 with 5 rows" in said
+    )
+    assert "output stands: epoch 5, 1 signed rows from epoch 1" in said  # it has no snapshot
+    gone = deltafix("pipeline", "replay", job.toml, "2")
+    assert gone.code == 2
+    assert "the log begins with epoch 4" in gone.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--every", "soon"], "a time such as 10s"),
+        (["--every", "10s", "--once"], "exclude each other"),
+        (["--on-change", "maybe"], "'maybe' is not one of 'ask', 'rebuild', 'refuse'"),
+    ],
+)
+def test_wrong_options_are_refused(arguments, said, job, deltafix) -> None:
+    ran = deltafix("pipeline", "run", job.toml, *arguments)
+    assert ran.code == 2
+    assert said in ran.err
+    assert not (job.folder / "state").exists()
+
+
+def test_a_wrong_file_is_one_message(job, deltafix) -> None:
+    job.toml.write_text(job.toml.read_text().replace("[input.member]", "[input.membr]"))
+    ran = deltafix("pipeline", "check", job.toml)
+    assert ran.code == 2
+    assert ran.err.startswith(f"error[DF661]: {job.toml}: [input.membr] the program has no")
+    assert "Traceback" not in ran.err
+
+
+def test_changed_rules_are_asked_about_and_refused_where_nobody_answers(job, deltafix) -> None:
+    deltafix("pipeline", "run", job.toml)
+    path = job.folder / "access.dl"
+    path.write_text(path.read_text() + 'can("root", 0).\n')
+    assert "the rules have changed: rebuilt: can" in deltafix("pipeline", "check", job.toml).out
+    for answer in ([], ["--on-change", "ask"], ["--on-change", "refuse"]):
+        refused = deltafix("pipeline", "run", job.toml, *answer)
+        assert refused.code == 2
+        assert "error[DF664]" in refused.err
+    ran = deltafix("pipeline", "run", job.toml, "--on-change", "rebuild")
+    assert ran.code == 0
+    assert "epoch 3: in 0 | out can +1 -0" in ran.err
+
+
+def test_following_looks_again_until_it_is_interrupted(job, deltafix, monkeypatch) -> None:
+    turns = []
+
+    def sleep(seconds: float) -> None:
+        turns.append(seconds)
+        if len(turns) == 3:
+            raise KeyboardInterrupt
+        job.say("grant", ("+", ("core", 100 + len(turns))))
+
+    monkeypatch.setattr("deltafix.spark.pipeline.runner.time.sleep", sleep)
+    ran = deltafix("pipeline", "run", job.toml, "--every", "500ms")
+    assert ran.code == 0
+    assert turns == [0.5] * 3
+    assert "epoch 4: in 1 |" in ran.err

@@ -1,0 +1,133 @@
+"""Pipeline files that cannot be accepted: errors name file, section, key, value, what is valid."""
+
+from __future__ import annotations
+
+import pytest
+from tests.pipelines import Job
+
+from deltafix.errors import ConfigError, ProgramError, SourceError
+from deltafix.spark.pipeline.config import read_config
+from deltafix.spark.pipeline.settings import INPUT, OUTPUT, PIPELINE
+
+GOOD = """
+[pipeline]
+program = "access.dl"
+state = "state"
+[input.member]
+source = "files"
+path = "in/member"
+[output.can]
+path = "out/can"
+"""
+
+
+@pytest.fixture
+def job(tmp_path) -> Job:
+    return Job(tmp_path)
+
+
+def refused(job: Job, text: str) -> str:
+    job.toml.write_text(text)
+    with pytest.raises(ConfigError) as error:
+        read_config(job.toml)
+    assert str(error.value).startswith(str(job.toml))
+    return str(error.value).removeprefix(f"{job.toml}: ")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("[pipeline]", "pipeline", "not TOML: Expected '=' after a key"),
+        ("[pipeline]", "[pipelin]", "unknown section [pipelin]; did you mean [pipeline]?"),
+        ('state = "state"', "", "[pipeline] has no 'state'; it takes text in quotes"),
+        (
+            'state = "state"',
+            'state = "s"\nfsync = "often"',
+            '[pipeline] fsync = "often" is not valid; it takes "always" or "interval" or "never"',
+        ),
+        (
+            'state = "state"',
+            'state = "s"\nrows_per_epoch = 0',
+            "[pipeline] rows_per_epoch = 0 is not valid; it takes a whole number of at least 1",
+        ),
+        (
+            'source = "files"',
+            'source = "file"',
+            "[input.member] source = 'file' is not valid; it takes \"files\" or",
+        ),
+        ('source = "files"\n', "", "[input.member] there is no source; it takes"),
+        (
+            'path = "in/member"',
+            'path = "in"\nmdoe = "rows"',
+            "[input.member] unknown key 'mdoe'; did you mean 'mode'?",
+        ),
+        (
+            'path = "in/member"',
+            'path = "in"\nmode = "snapshot"',
+            '[input.member] mode = "snapshot" is not valid; it takes "changes" or "rows"',
+        ),
+        (
+            'path = "in/member"',
+            'path = "in"\ncolumns = ["a"]',
+            "[input.member] columns = ['a'] names 1 column(s), but member(who: symbol, team: ",
+        ),
+        (
+            'path = "in/member"',
+            'path = "in"\nlate = "bad"',
+            '[input.member] late = "bad" needs version = "COLUMN"',
+        ),
+        (
+            "[input.member]",
+            "[input.membr]",
+            "[input.membr] the program has no relation 'membr'; did you mean 'member'?",
+        ),
+        (
+            "[output.can]",
+            '[output.can]\nmode = "all"',
+            '[output.can] mode = "all" is not valid; it takes "delta+snapshot" or "delta"',
+        ),
+        (
+            'path = "out/can"',
+            'path = "out"\n[output.stands]\npath = "out"',
+            "is that of [output.can]; each output has a folder of its own",
+        ),
+        ("[output.can]", "[output]", "output.path = 'out/can' is not a section"),
+    ],
+)
+def test_a_wrong_file_is_refused(job, old, new, said) -> None:
+    assert old in GOOD
+    assert said in refused(job, GOOD.replace(old, new))
+
+
+def test_a_relation_fed_twice_is_refused(job) -> None:
+    second = (
+        '[input.team]\nsource = "tree"\npath = "."\nextractor = "python"\nrelations = ["member"]\n'
+    )
+    said = refused(job, GOOD + second)
+    assert "[input.team] feeds 'member', which [input.member] feeds already" in said
+
+
+def test_what_is_not_a_file_or_not_a_program_is_said_so(job) -> None:
+    with pytest.raises(SourceError, match="cannot be read"):
+        read_config(job.folder / "none.toml")
+    job.toml.write_text(GOOD)
+    (job.folder / "access.dl").write_text("can(x) :- .")
+    with pytest.raises(ProgramError):
+        read_config(job.toml)
+
+
+def test_defaults_are_filled_in_and_paths_are_those_of_the_file(job, monkeypatch) -> None:
+    job.toml.write_text(GOOD)
+    monkeypatch.chdir("/")
+    config = read_config(job.toml)
+    assert config.state == job.folder / "state"
+    assert config.inputs[0].values["path"] == str(job.folder / "in" / "member")
+    assert config.values["rows_per_epoch"] == 1_000_000
+    assert config.inputs[0].values["missing"] == "bad"
+
+
+def test_the_page_names_every_key(request) -> None:
+    page = (request.config.rootpath / "docs" / "concepts" / "pipeline.md").read_text()
+    sections = [PIPELINE, *INPUT.values(), OUTPUT]
+    missing = {key for section in sections for key in section if f"`{key}`" not in page}
+    assert missing == set()

@@ -1,0 +1,163 @@
+"""Rows that are late, twice there, not there, or no rows at all, under each named option."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+from tests.pipelines import Job
+
+from deltafix.errors import BadRowError, DriftError
+
+
+def member(job: Job) -> set:
+    with job.open() as pipeline:
+        return set(pipeline.maintainer.db.rows("member"))
+
+
+def take(job: Job) -> list:
+    """Run; the rows that were set aside, as (reason, row)."""
+    with job.open() as pipeline:
+        list(pipeline.drain())
+        rows = pipeline.maintainer.quarantine.rows("member")
+    return [(row["reason"], row["row"]) for row in rows]
+
+
+A, B = ("a", "x"), ("b", "x")
+QUARANTINE = 'bad_rows = "quarantine"'
+
+
+def test_a_bad_row_fails_the_epoch_and_leaves_everything_as_it_was(tmp_path) -> None:
+    job = Job(tmp_path)
+    job.say("member", ("+", A))
+    job.run()
+    path = job.write("member", [("+", B), ("-", ("c", "x"))])
+    with pytest.raises(BadRowError, match=r"input member: .*delete of a row that is not there.*c"):
+        take(job)
+    assert member(job) == {A}
+    path.write_text("sign,who,team\n+,b,x\n")
+    assert take(job) == []
+    assert member(job) == {A, B}
+
+
+def test_bad_rows_are_set_aside_with_their_reasons(tmp_path) -> None:
+    job = Job(tmp_path, member=QUARANTINE)
+    job.write("member", [("+", A), ("-", B), ("*", B)])
+    path = job.folder / "in" / "member" / "2.csv"
+    path.write_text("sign,who,team\n+,b,x,extra\n+,only\n")
+    found = take(job)
+    assert sorted(reason for reason, _ in found) == [
+        "delete of a row that is not there",
+        "it has 2 value(s), not 3",
+        "it has 4 value(s), not 3",
+        "sign = '*' is no sign; it takes + or -, 1 or -1, insert or delete",
+    ]
+    assert ("delete of a row that is not there", {"who": "b", "team": "x"}) in found
+    assert member(job) == {A}
+    assert take(job) == found  # nothing is set aside twice
+
+
+def test_a_delete_of_what_is_absent_can_be_ignored(tmp_path) -> None:
+    job = Job(tmp_path, member='missing = "ignore"')
+    job.write("member", [("-", B), ("+", A)])
+    assert take(job) == []
+    assert member(job) == {A}
+
+
+def test_a_row_taken_out_and_put_in_again_in_one_epoch_is_no_change(tmp_path) -> None:
+    job = Job(tmp_path)
+    job.say("member", ("+", A))
+    job.run()
+    job.say("member", ("-", A), ("+", A))
+    with job.open() as pipeline:
+        (epoch,) = pipeline.drain()
+        assert (epoch.given, epoch.out["stands"]) == ((0, 0), (0, 0))
+        job.check(pipeline)
+
+
+def test_duplicates_are_no_ops_unless_they_are_called_bad(tmp_path) -> None:
+    told = [[("+", A)], [("+", A), ("+", B), ("+", B), ("-", B)]]
+    job = Job(tmp_path / "ignore", member=QUARANTINE)
+    for changes in told:
+        job.write("member", changes)
+        assert take(job) == []
+    assert member(job) == {A}  # the last word on B is that it is out
+    job = Job(tmp_path / "bad", member=f'{QUARANTINE}\nduplicates = "bad"')
+    for changes in told:
+        job.write("member", changes)
+    # One epoch, in which A was put in twice on balance, and B once.
+    assert [reason for reason, _ in take(job)] == ["insert of a row that is there"]
+    assert member(job) == {A, B}
+
+
+def test_counted_duplicates_hold_until_the_last_one_is_taken_out(tmp_path) -> None:
+    rng = Random("bag")
+    job = Job(tmp_path, member=f'duplicates = "count"\n{QUARANTINE}')
+    bag: Counter = Counter()
+    bad = most = 0
+    for _ in range(25):
+        changes = []
+        net: Counter = Counter()
+        for _ in range(rng.randrange(1, 5)):
+            row = (rng.choice("abc"), "x")
+            sign = rng.choice("+-+-+")
+            changes.append((sign, row))
+            net[row] += 1 if sign == "+" else -1
+        for row, count in net.items():
+            if bag[row] + count < 0:
+                bad += 1
+            else:
+                bag[row] += count
+        job.write("member", changes)
+        assert len(take(job)) == bad
+        assert member(job) == {row for row, count in bag.items() if count}
+        most = max(most, *bag.values())
+    assert most > 2
+    assert bad > 1
+
+
+@pytest.mark.parametrize(
+    ("late", "rows", "aside"), [("apply", 3, 0), ("ignore", 2, 0), ("bad", 2, 1)]
+)
+def test_late_rows_are_told_by_their_version(late, rows, aside, tmp_path) -> None:
+    options = f'version = "at"\nlate = "{late}"\nlateness = 5\n{QUARANTINE}'
+    job = Job(tmp_path, member=options)
+    folder = tmp_path / "in" / "member"
+    (folder / "1.csv").write_text("sign,at,who,team\n+,100,a,x\n")
+    assert take(job) == []
+    (folder / "2.csv").write_text("sign,at,who,team\n+,95,b,x\n+,94,c,x\n")
+    found = take(job)
+    assert [reason for reason, _ in found] == ["late: its version is below 95"] * aside
+    assert len(member(job)) == rows
+    (folder / "3.csv").write_text("sign,at,who,team\n+,when,d,x\n")
+    assert take(job)[-1][0] == "at = 'when' is no number"
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        ("sign,who,group", r"lacks 'team' and has 'group' beside them.*wanted are 'who', 'team'"),
+        ("who,team", r"lacks 'sign'"),
+        ("sign,who,team,since", r"has 'since' beside them"),
+    ],
+)
+def test_other_columns_are_refused_by_name(header, said, tmp_path) -> None:
+    job = Job(tmp_path)
+    job.say("member", ("+", A))
+    job.run()
+    drifted = job.folder / "in" / "member" / "2.csv"
+    drifted.write_text(f"{header}\n{','.join('+' * len(header.split(',')))}\n")
+    with pytest.raises(DriftError, match=said):
+        take(job)
+    drifted.unlink()
+    job.run()
+
+
+def test_named_columns_leave_others_alone(tmp_path) -> None:
+    job = Job(tmp_path, member='columns = ["person", "group"]')
+    path = job.folder / "in" / "member" / "1.csv"
+    path.write_text("group,since,sign,person\nx,2020,+,a\n")
+    job.rows["member"].add(A)
+    job.run()
+    assert member(job) == {A}
