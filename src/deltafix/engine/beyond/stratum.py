@@ -16,25 +16,20 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import cast
 
-from deltafix.engine.beyond.best import BestRows
 from deltafix.engine.beyond.change import Change, Work
 from deltafix.engine.beyond.checks import Meaning, intrinsic
-from deltafix.engine.beyond.chosen import ChosenRows
 from deltafix.engine.beyond.epoch import Epoch
 from deltafix.engine.beyond.facts import Fact
 from deltafix.engine.beyond.falling import FallingRows
-from deltafix.engine.beyond.joined import JoinedRows
+from deltafix.engine.beyond.kinds import canonical_row, lower_relations, rows_of
 from deltafix.engine.beyond.rows import Rows
 from deltafix.engine.beyond.undominated import UndominatedRows
 from deltafix.engine.beyond.wiring import Lower, Wiring, evaluate
 from deltafix.errors import InternalError
-from deltafix.facts.schema import Row, Value
-from deltafix.plan.clause import Absent, Choice, Lattice, Match, Merge, Relation, Subsumption
+from deltafix.facts.schema import Row
+from deltafix.plan.clause import Relation, Subsumption
 from deltafix.plan.depend import Layer
-from deltafix.rules.terms import BaseType
-from deltafix.rules.values import canonical
 
 __all__ = ["Stratum"]
 
@@ -66,7 +61,7 @@ class Stratum:
         merges = dict(layer.merges)
         self._epoch = Epoch(watch)
         self._relations: dict[str, Rows] = {
-            name: _rows(name, self._epoch, types[name], merges.get(name), meaning)
+            name: rows_of(name, self._epoch, types[name], merges.get(name), meaning)
             if name not in layer.falling
             else FallingRows(name, self._epoch)
             for name in layer.relations
@@ -76,7 +71,7 @@ class Stratum:
         }
         bodies = [clause.body for clause in layer.clauses]
         order_bodies = [order.body for found in orders.values() for order in found]
-        self.reads = _read([*bodies, *order_bodies], self._relations)
+        self.reads = lower_relations([*bodies, *order_bodies], self._relations)
         self.writes = layer.relations
         self._lower = {name: Lower() for name in self.reads}
         self._reals = {
@@ -85,7 +80,7 @@ class Stratum:
             if (columns := [c for c, kind in enumerate(types[name]) if kind == "float"])
         }
         self._clauses = layer.clauses
-        self._order_reads = frozenset(_read(order_bodies, self._relations))
+        self._order_reads = frozenset(lower_relations(order_bodies, self._relations))
         self._wiring = Wiring(self._relations, self._lower, meaning)
         for clause in layer.clauses:
             self._wiring.clause(clause)
@@ -190,12 +185,17 @@ class Stratum:
     def _take_in(self, name: str, change: Change) -> None:
         """Take in the changes of a lower relation, row by row."""
         table = self._lower[name]
+        look = self._epoch.look
         for row in self._clean(name, change.removed):
             self._before.append((table.add, row))
             table.delete(row)
+            if not len(self._before) & 1023:
+                look()
         for row in self._clean(name, change.added):
             self._before.append((table.discard, row))
             table.insert(row)
+            if not len(self._before) & 1023:
+                look()
 
     def _give(self, name: str, change: Change) -> None:
         rows = self._relations[name]
@@ -283,44 +283,7 @@ class Stratum:
     def _clean(self, name: str, rows: Iterable[Row]) -> Iterable[Row]:
         """Rows with one NaN object, so that equal rows are equal to Python."""
         columns = self._reals.get(name)
-        return rows if columns is None else [_canonical(row, columns) for row in rows]
+        return rows if columns is None else [canonical_row(row, columns) for row in rows]
 
     def _unstart(self, _: Row) -> None:
         self._started = False
-
-
-def _canonical(row: Row, columns: Sequence[int]) -> Row:
-    values: list[Value] = list(row)
-    for column in columns:
-        values[column] = canonical(float(cast(float, values[column])))
-    return tuple(values)
-
-
-def _read(bodies: Iterable[Iterable[object]], relations: Mapping[str, Rows]) -> tuple[str, ...]:
-    """The lower relations that bodies read, in order."""
-    found = dict.fromkeys(
-        literal.relation
-        for body in bodies
-        for literal in body
-        if isinstance(literal, Match | Absent)
-    )
-    return tuple(name for name in found if name not in relations)
-
-
-def _rows(
-    name: str,
-    epoch: Epoch,
-    types: tuple[BaseType, ...],
-    merge: Merge | None,
-    meaning: Meaning,
-) -> Rows:
-    """The kind of relation that a merge asks for."""
-    if isinstance(merge, Choice):
-        return ChosenRows(name, epoch, merge)
-    if isinstance(merge, Subsumption):
-        return UndominatedRows(name, epoch)
-    if isinstance(merge, Lattice):
-        if len(merge.columns) == 1 and merge.columns[0].join in ("min", "max"):
-            return BestRows(name, epoch, types, merge.columns[0])
-        return JoinedRows(name, epoch, types, merge, meaning)
-    return Rows(name, epoch)
