@@ -88,6 +88,8 @@ def evaluate(
                 if not moved:
                     return changed
                 changed = True
+                if len(names) == 1 and not loops(names[0], program):
+                    return changed
             raise RuntimeError(f"no fixpoint after {max_rounds} rounds")
 
         while True:
@@ -169,6 +171,12 @@ class Keeper:
                 if any(True for _ in test.solve(parts, both)):
                     return True
         return False
+
+
+def loops(name: str, program: Program) -> bool:
+    """Whether a relation's rules read the relation itself."""
+    mine = [r for r in program.rules if any(h.relation == name for h in r.heads)]
+    return any(used == name for rule in mine for used, _ in _uses(rule.body))
 
 
 def levels(program: Program) -> tuple[dict[str, int], set[str]]:
@@ -480,9 +488,13 @@ class Case:
             case Call(functor, args):
                 kind = self.kinds.of(term) or "number"
                 of = self.kinds.of(args[0]) or "number"
-                found = apply(functor, [self.value(arg, env) for arg in args], kind, of)
-                narrow = self.program.word_size == 32 and functor not in ("min", "max")
-                return wrap(found, kind, 32) if narrow and kind in ("number", "unsigned") else found
+                values = [self.value(arg, env) for arg in args]
+                narrow = self.program.word_size == 32 and kind in ("number", "unsigned")
+                if narrow and functor in ("bshl", "bshr", "bshru"):
+                    values[1] &= 31
+                    values[0] &= 2**32 - 1 if functor == "bshru" else -1
+                found = apply(functor, values, kind, of)
+                return wrap(found, kind, 32) if narrow and functor not in ("min", "max") else found
             case Aggregate():
                 return self.aggregate(term, env)
         raise ValueError(f"no value for {term}")

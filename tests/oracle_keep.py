@@ -22,20 +22,21 @@ def equivalence(rows: set) -> set:
 
 
 def choice(before: set, derived: set, keys: list[tuple[int, ...]]) -> set:
-    """At most one row per value of each key: what was there, then the least new rows.
+    """What was there, then of the new rows the least of each value of a key, key after key.
 
-    Keys are taken in order: each leaves the least row, by columns, of those left by the one before.
+    Without recursion there is nothing before. Within it this is one of many choices.
     """
-    rows = set(before)
-    for key in keys:
-        taken = {tuple(row[i] for i in key) for row in before}
-        derived = {row for row in derived if tuple(row[i] for i in key) not in taken}
+    rows = set(derived)
+    if before:
+        for key in keys:
+            taken = {tuple(row[i] for i in key) for row in before}
+            rows = {row for row in rows if tuple(row[i] for i in key) not in taken}
     for key in keys:
         least: dict[tuple, tuple] = {}
-        for row in sorted(derived):
+        for row in sorted(rows):
             least.setdefault(tuple(row[i] for i in key), row)
-        derived = set(least.values())
-    return rows | derived
+        rows = set(least.values())
+    return before | rows
 
 
 def lattice(rows: set, joins: dict[int, Callable], least: dict[int, tuple]) -> set:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 import typer
 
 from deltafix.cli.console import announce_kernel, note, progress
-from deltafix.cli.schemas import schemas_of
 from deltafix.diagnostics import render
+from deltafix.rules.schemas import row_schemas
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
@@ -73,7 +73,7 @@ def run(
     program = Checked.from_file(program_file)
     for warning in program.warnings:
         note(render(warning, program.source), quiet=quiet)
-    schemas = schemas_of(program)
+    schemas = row_schemas(program)
     clock = _Clock()
     with progress("reading facts", quiet=quiet):
         inputs = _read(program, schemas, facts)

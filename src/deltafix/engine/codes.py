@@ -13,8 +13,10 @@ from typing import Any, cast
 
 import numpy as np
 
+from deltafix.engine.records import Records
 from deltafix.errors import LimitError
 from deltafix.facts.schema import BaseType, Row, Schema, Value
+from deltafix.facts.values import write_value
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Cells, Words
 from deltafix.kernel.edit import intern
@@ -27,6 +29,7 @@ VALUE_TYPES: dict[BaseType, int] = {
     "unsigned": at.T_UNSIGNED,
     "float": at.T_FLOAT,
     "symbol": at.T_SYMBOL,
+    "record": at.T_SYMBOL,  # numbers without order, as symbols are
 }
 _NAN = 0x7FF8000000000000
 
@@ -43,6 +46,7 @@ class Codes:
         self._ordered = ordered
         self._ids: dict[str, int] = {}
         self.symbols: list[str] = []
+        self.records = Records()
         self._one: dict[int, Words] = {}
 
     def symbol(self, text: str) -> int:
@@ -66,6 +70,8 @@ class Codes:
         """The code of one value that fits its type."""
         if kind == "symbol":
             return self.symbol(value)  # type: ignore[arg-type]  # checked at the door
+        if kind == "record":
+            return self.records.number(value)
         if kind == "number" and -(1 << 31) <= value < WIDE_BASE:  # type: ignore[operator]
             return value  # type: ignore[return-value]
         if kind == "unsigned" and value < WIDE_BASE:  # type: ignore[operator]
@@ -90,7 +96,7 @@ class Codes:
                 if code is None:
                     return None
                 codes[column] = code
-            elif type(value) is int and 0 <= value < WIDE_BASE and kind != "float":
+            elif type(value) is int and 0 <= value < WIDE_BASE and kind in ("number", "unsigned"):
                 codes[column] = value
             else:
                 return None
@@ -108,7 +114,10 @@ class Codes:
         """A checked Arrow table as a flat array of codes. No Python object per cell."""
         out = np.empty((table.num_rows, schema.arity), dtype=np.int32)
         for c, kind in enumerate(schema.types):
-            out[:, c] = self._encode_column(kind, table.column(c))
+            if kind == "record":
+                out[:, c] = self._read_column(schema, c, table.column(c))
+            else:
+                out[:, c] = self._encode_column(kind, table.column(c))
         return out.reshape(-1)
 
     def encode_array(self, schema: Schema, rows: np.ndarray[Any, np.dtype[Any]]) -> Words:
@@ -123,12 +132,17 @@ class Codes:
         if kind == "symbol":
             symbols = self.symbols
             return [symbols[code] for code in codes.tolist()]
+        if kind == "record":
+            values = self.records.values
+            return [values[code] for code in codes.tolist()]
         return self.decode_numbers(kind, codes).tolist()  # type: ignore[no-any-return]
 
     def value(self, kind: BaseType, code: int) -> Value:
         """The Python value of one code."""
         if kind == "symbol":
             return self.symbols[code]
+        if kind == "record":
+            return self.records.values[code]
         if code < WIDE_BASE and kind != "float":
             return code
         pattern = int(self._arena.take(at.WIDE)[code - WIDE_BASE])
@@ -163,15 +177,27 @@ class Codes:
         arrays = []
         for c, kind in enumerate(schema.types):
             column = np.ascontiguousarray(codes[:, c])
-            if kind == "symbol":
+            if kind in ("symbol", "record"):
                 used, places = np.unique(column, return_inverse=True)
-                names = pa.array([self.symbols[code] for code in used.tolist()], pa.string())
+                names = pa.array(list(map(write_value, self.decode(kind, used))), pa.string())
                 arrays.append(
                     pa.DictionaryArray.from_arrays(pa.array(places), names).cast(pa.string())
                 )
             else:
                 arrays.append(pa.array(self.decode_numbers(kind, column)))
         return pa.Table.from_arrays(arrays, schema=arrow_schema(schema))
+
+    def _read_column(self, schema: Schema, place: int, column: Any) -> Words:
+        """Records from their text. Raises TypeMismatchError."""
+        described = schema.columns[place]
+        found = []
+        for row, text in enumerate(column.to_pylist()):
+            try:
+                value = described.shape.read(text) if described.shape else None
+            except ValueError as error:
+                raise schema.mismatch(described, row, text, str(error)) from None
+            found.append(self.records.number(value))
+        return np.array(found, dtype=np.int32)
 
     def _encode_column(self, kind: BaseType, column: Any) -> Words:
         import pyarrow as pa  # noqa: PLC0415

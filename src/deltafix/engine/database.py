@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from deltafix.diagnostics import suggest
+from deltafix.engine.bind import bound
 from deltafix.engine.changes import Changes
 from deltafix.engine.codes import Codes, is_ordered
 from deltafix.engine.folds.users import UserReducer
@@ -38,6 +39,7 @@ from deltafix.errors import TransactionError, UnknownRelationError
 from deltafix.events import EpochReport
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Row, Schema, Value
+from deltafix.facts.values import sorted_rows
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
 from deltafix.kernel.edit import commit, rollback
@@ -45,6 +47,7 @@ from deltafix.plan.build import plan
 from deltafix.plan.ir import Plan
 from deltafix.rules.ast import Program
 from deltafix.rules.check import typed
+from deltafix.rules.schemas import row_schemas
 
 if TYPE_CHECKING:
     from deltafix.engine.rule_edits import Replaced
@@ -130,6 +133,7 @@ class Database(Questions):
         self._codes = Codes(self._arena, ordered=is_ordered(clauses))
         self._linked: Linked = link(self.plan, self._arena, self._codes)
         self._users = users
+        users = Users(bound(program, users.functors), users.reducers)
         self._profile = profile
         self._functors = Functors(self._arena, self._linked, self._codes, users.functors)
         self._strata = outside_strata(self._arena, self._linked, self._codes, users)
@@ -139,13 +143,9 @@ class Database(Questions):
         self._arena.cells[at.BY_STRATUM] = int(profile)
         self.schemas: Mapping[str, Schema] = MappingProxyType(
             {
-                declared.name: Schema.of(
-                    declared.name,
-                    [a.name for a in declared.attributes],
-                    program.column_types(declared.name),
-                )
-                for declared in program.relations
-                if declared.name in self._linked.ids
+                name: schema
+                for name, schema in row_schemas(program).items()
+                if name in self._linked.ids
             }
         )
         # What must succeed before an epoch is seen; None in memory, which pays only for asking.
@@ -200,7 +200,8 @@ class Database(Questions):
 
     def rows(self, relation: str) -> list[Row]:
         """The rows of a relation in the last committed epoch, sorted."""
-        return sorted(self._codes.rows(self._schema(relation), self._committed(relation)))
+        schema = self._schema(relation)
+        return sorted_rows(schema.types, self._codes.rows(schema, self._committed(relation)))
 
     def count(self, relation: str) -> int:
         """How many rows a relation has in the last committed epoch. O(1)."""
@@ -239,7 +240,7 @@ class Database(Questions):
         finally:
             if alone:
                 self._writer.release()
-        return sorted(self._codes.rows(schema, codes))
+        return sorted_rows(schema.types, self._codes.rows(schema, codes))
 
     def contains(self, relation: str, row: Row) -> bool:
         """Whether a row is in a relation in the last committed epoch. O(1)."""

@@ -15,11 +15,11 @@ from typing import Any
 from deltafix.engine.codes import Codes
 from deltafix.engine.link import Linked, Memo
 from deltafix.errors import FactError, FunctorError
-from deltafix.facts.schema import BaseType, Schema, Value, show_value
+from deltafix.facts.schema import BaseType, Schema, Value
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
 from deltafix.kernel.edit import answer
-from deltafix.rules.values import NO_VALUE, comparison, function, reinterpret
+from deltafix.rules.values import NO_VALUE, comparison, constructor, function, reinterpret
 
 __all__ = ["Functors", "fitted", "functor"]
 
@@ -57,10 +57,9 @@ def functor(
     """A functor as a function of values. Raises FunctorError for a user's that is missing."""
     name, types = memo.functor, memo.types
     if name.startswith("@"):
-        if name[1:] not in users:
-            message = f"the program calls {name}; pass it: connect(..., functors=...)"
-            raise FunctorError(message)
-        return _user(name[1:], users[name[1:]], memo.result)
+        return users[name[1:]]
+    if name[0] in "[$":
+        return constructor(name)
     if name in ("match", "contains"):
         test = comparison(name, "symbol")
         return lambda left, right: int(test(left, right))
@@ -69,21 +68,6 @@ def functor(
     if name == "as":
         return lambda value: reinterpret(value, types[0], memo.result)
     return function(name, types[0])
-
-
-def _user(name: str, compute: Callable[..., Any], result: BaseType) -> Callable[..., Any]:
-    def call(*values: Value) -> Any:
-        try:
-            value = compute(*values)
-        except Exception as error:
-            shown = ", ".join(map(show_value, values))
-            message = f"@{name}({shown}) raised {type(error).__name__}: {error}; rolled back"
-            raise FunctorError(message) from error
-        if value is None:
-            return NO_VALUE
-        return fitted(value, result, f"@{name}({', '.join(map(show_value, values))})")
-
-    return call
 
 
 def fitted(value: object, kind: BaseType, source: str) -> Value:

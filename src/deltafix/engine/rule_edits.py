@@ -20,6 +20,7 @@ from deltafix.diagnostics import render_all
 from deltafix.errors import FactError, ProgramError
 from deltafix.facts.delta import Delta, RelationDelta
 from deltafix.facts.schema import Row
+from deltafix.facts.values import sorted_rows
 from deltafix.kernel import layout as at
 from deltafix.rules.ast import Program
 from deltafix.rules.show import show, show_rule
@@ -99,7 +100,8 @@ def replace_program(db: Database, program: Program) -> Replaced:
     for name, schema in fresh.schemas.items():
         before: set[Row] = set(db.rows(name)) if name in db.schemas else set()
         after = set(fresh.rows(name))
-        parts.append(RelationDelta(schema, sorted(after - before), sorted(before - after)))
+        added, removed = (sorted_rows(schema.types, r) for r in (after - before, before - after))
+        parts.append(RelationDelta(schema, added, removed))
     with db._gate:
         for part in _PARTS:
             setattr(db, part, getattr(fresh, part))

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from deltafix.errors import FactError, TypeMismatchError
 from deltafix.facts.schema import BaseType, Row, Schema
+from deltafix.facts.values import write_value
 
 __all__ = [
     "ARROW_TYPES",
@@ -32,8 +33,9 @@ ARROW_TYPES: Final[dict[BaseType, pa.DataType]] = {
     "unsigned": pa.uint64(),
     "float": pa.float64(),
     "symbol": pa.string(),
+    "record": pa.string(),
 }
-"""The Arrow type of each base type."""
+"""The Arrow type of each base type; a constructed value is its text, as in a fact file."""
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:
@@ -55,18 +57,25 @@ def table_from_rows(schema: Schema, rows: Sequence[Row]) -> pa.Table:
     """Rows already checked by `schema`, as a table. A nullary relation gives no columns."""
     columns: list[Any] = list(zip(*rows, strict=True)) or [() for _ in schema.columns]
     arrays = [
-        pa.array(values, ARROW_TYPES[column.type])
+        pa.array(
+            values if column.type != "record" else list(map(write_value, values)),
+            ARROW_TYPES[column.type],
+        )
         for column, values in zip(schema.columns, columns, strict=True)
     ]
     return pa.Table.from_arrays(arrays, schema=arrow_schema(schema))
 
 
-def rows_from_table(table: pa.Table) -> list[Row]:
-    """A checked table as tuples of Python values, in its order.
+def rows_from_table(table: pa.Table, schema: Schema | None = None) -> list[Row]:
+    """A checked table as tuples of Python values, in its order; `schema` tells of records.
 
     A table without columns cannot say how many rows it has: the caller keeps that count.
     """
-    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    columns = [column.to_pylist() for column in table.columns]
+    for place, column in enumerate(schema.columns if schema is not None else ()):
+        if column.shape is not None:
+            columns[place] = list(map(column.shape.read, columns[place]))
+    return list(zip(*columns, strict=True))
 
 
 def to_numpy(column: pa.Array | pa.ChunkedArray) -> np.ndarray[Any, np.dtype[Any]]:
@@ -184,7 +193,7 @@ def _cast(schema: Schema, position: int, array: pa.ChunkedArray) -> pa.ChunkedAr
 
 
 def _fits(kind: pa.DataType, base: BaseType) -> bool:
-    if base == "symbol":
+    if base in ("symbol", "record"):
         return bool(
             pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view()
         )

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, TextIO
 from deltafix.diagnostics import suggest
 from deltafix.errors import FactError, TypeMismatchError
 from deltafix.facts.schema import VALID_VALUES, Column, Row, Schema, Value
+from deltafix.facts.values import write_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -87,13 +88,14 @@ def read_facts(data: bytes, schema: Schema, form: FactFormat, label: str) -> pa.
         label: what errors call the file.
 
     Returns:
-        A table of `arrow_schema(schema)`; rows for a nullary relation, which has no columns.
+        A table of `arrow_schema(schema)`; rows for a nullary relation, which has no columns, and
+        for one with records, whose text is read here.
 
     Raises:
         FactError: a line of the wrong width, or text that is not UTF-8.
         TypeMismatchError: a value its column does not take. Both name file and line.
     """
-    if not schema.columns:
+    if not schema.columns or "record" in schema.types:
         return list(_read_lines(data, schema, form, label))
     from deltafix.facts.arrow import table_from_rows  # noqa: PLC0415  pyarrow is slow to import
 
@@ -112,7 +114,8 @@ def write_facts(
         FactError: without `rfc4180`, a symbol that holds the delimiter or a line break, since
             it could not be read back.
     """
-    spell = _quoted(form) if form.rfc4180 else str
+    plain = write_value if "record" in schema.types else str
+    spell = _quoted(form, plain) if form.rfc4180 else plain
     if form.headers:
         stream.write(form.delimiter.join(map(spell, schema.names)) + "\n")
     if not schema.columns:
@@ -125,11 +128,11 @@ def write_facts(
         stream.writelines([form.delimiter.join(map(spell, row)) + "\n" for row in chunk])
 
 
-def _quoted(form: FactFormat) -> Callable[[Value], str]:
+def _quoted(form: FactFormat, plain: Callable[[Value], str]) -> Callable[[Value], str]:
     special = re.compile(f'[{re.escape(form.delimiter)}"\r\n]')
 
     def spell(value: Value) -> str:
-        text = str(value)
+        text = plain(value)
         return '"' + text.replace('"', '""') + '"' if special.search(text) else text
 
     return spell
@@ -195,7 +198,7 @@ def _plain(data: bytes, schema: Schema, form: FactFormat) -> bool:
 def _read_lines(data: bytes, schema: Schema, form: FactFormat, label: str) -> Iterator[Row]:
     """The exact route: a Python object per cell, about 1 µs each, and every error explained."""
     text = _decode(data, label)
-    lines = _quoted_lines(text, form, label) if form.rfc4180 else _plain_lines(text, form)
+    lines = _quoted_lines(text, form, label) if form.rfc4180 else _plain_lines(text, form, schema)
     for number, cells in lines:
         if form.headers and number == 1:
             continue
@@ -221,12 +224,32 @@ def _decode(data: bytes, label: str) -> str:
         raise FactError(message, path=label, line=line, value=data[error.start]) from None
 
 
-def _plain_lines(text: str, form: FactFormat) -> Iterator[tuple[int, list[str]]]:
+def _plain_lines(text: str, form: FactFormat, schema: Schema) -> Iterator[tuple[int, list[str]]]:
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
+    records = "record" in schema.types
     for number, line in enumerate(lines, start=1):
-        yield number, line.removesuffix("\r").split(form.delimiter)
+        cells = line.removesuffix("\r").split(form.delimiter)
+        yield number, _records_whole(cells, form.delimiter, schema) if records else cells
+
+
+_QUOTES: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
+
+
+def _records_whole(parts: list[str], delimiter: str, schema: Schema) -> list[str]:
+    """Cells of which a record is one, whatever delimiters stand between its brackets."""
+    cells: list[str] = []
+    depth = 0
+    for part in parts:
+        if depth > 0:
+            cells[-1] += delimiter + part
+        else:
+            cells.append(part)
+        if len(cells) <= schema.arity and schema.types[len(cells) - 1] == "record":
+            bare = _QUOTES.sub("", part)
+            depth += sum(map(bare.count, "[(")) - sum(map(bare.count, "])"))
+    return cells
 
 
 def _quoted_lines(text: str, form: FactFormat, label: str) -> Iterator[tuple[int, list[str]]]:
@@ -255,6 +278,14 @@ def read_value(cell: str, column: Column, label: str, number: int) -> Value:
     """
     if column.type == "symbol":
         return cell
+    if column.shape is not None:
+        try:
+            return column.shape.read(cell)
+        except ValueError as error:
+            message = f"{label}:{number}: column {column.name!r} is {cell!r}, but {error}"
+            raise TypeMismatchError(
+                message, path=label, line=number, column=column.name, value=cell
+            ) from None
     text = cell.strip(" \t")
     if column.type == "float":
         try:

@@ -22,6 +22,7 @@ from deltafix.errors import (
     UnknownRelationError,
 )
 from deltafix.facts.schema import Row, Schema, show_row, show_value
+from deltafix.facts.values import sorted_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -368,7 +369,7 @@ class _Side:
             self._table = given
             self._count = given.num_rows
         else:
-            self._rows = sorted(given)
+            self._rows = sorted_rows(self._schema.types, given)
             self._count = len(self._rows)
         self._given = None
 
@@ -378,7 +379,8 @@ class _Side:
         if self._rows is None:
             from deltafix.facts.arrow import rows_from_table  # noqa: PLC0415  pyarrow is slow
 
-            self._rows = sorted(rows_from_table(self._table))
+            found = rows_from_table(self._table, self._schema)
+            self._rows = sorted_rows(self._schema.types, found)
         return self._rows
 
     @property

@@ -9,13 +9,23 @@ stores, interns or sorts rows, and nothing here imports numpy or pyarrow.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import EllipsisType
-from typing import Final, Literal, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from deltafix.errors import FactError, TypeMismatchError
+from deltafix.facts.shapes import Shape
+from deltafix.facts.values import (
+    RANGES,
+    VALID_VALUES,
+    BaseType,
+    Branch,
+    Value,
+    encodable,
+    fitting,
+    show_value,
+)
 
 __all__ = [
     "VALID_VALUES",
@@ -30,55 +40,25 @@ __all__ = [
     "show_value",
 ]
 
-BaseType: TypeAlias = Literal["number", "unsigned", "float", "symbol", "record"]
-"""The base types: 64-bit signed, 64-bit unsigned, IEEE double, interned string, constructed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Branch:
-    """A value of an algebraic data type: a branch's name and its fields, `$Node(1, 2)`."""
-
-    name: str
-    fields: tuple[Value, ...] = ()
-
-    def __str__(self) -> str:
-        return show_value(self)
-
-
-Value: TypeAlias = int | float | str | tuple["Value", ...] | Branch | None
-"""A value as users see it: `int` for number and unsigned, `float`, `str` for symbol.
-
-A record is a tuple of its fields, or None for `nil`; a value of an algebraic data type a `Branch`.
-"""
-
 Pattern: TypeAlias = tuple[Value | EllipsisType, ...]
 """What rows are asked for: a value, or `...` for any."""
 
 Row: TypeAlias = tuple[Value, ...]
 """One fact without its relation; the empty tuple is the one row of a nullary relation."""
 
-VALID_VALUES: Final[dict[BaseType, str]] = {
-    "number": "an int from -9223372036854775808 to 9223372036854775807",
-    "unsigned": "an int from 0 to 18446744073709551615",
-    "float": "a float, or an int that a float holds exactly",
-    "symbol": "a str without lone surrogates",
-    "record": "a tuple of field values, a Branch, or None for nil",
-}
-"""What a column of each base type takes, as error messages say it."""
-
-_RANGE: Final[dict[BaseType, tuple[int, int]]] = {
-    "number": (-(2**63), 2**63 - 1),
-    "unsigned": (0, 2**64 - 1),
-}
-_ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
-
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its name (unique in its relation) and base type."""
+    """One column: its name (unique in its relation), base type, and the shape of a record."""
 
     name: str
     type: BaseType
+    shape: Shape | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def takes(self) -> str:
+        """What fits the column, as error messages say it."""
+        return f"{self.type} takes {VALID_VALUES[self.type]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,29 +143,22 @@ class Schema:
         return list(zip(*checked, strict=True))
 
     def check_value(self, column: Column, row: int, value: object) -> Value:
-        """Check one value, naming its row on failure; returns it as exactly int, float or str."""
-        match column.type:
-            case "symbol":
-                if isinstance(value, str):
-                    text = str.__str__(value)
-                    if text.isascii() or _encodable(text):
-                        return text
-            case "float":
-                number = _as_float(value)
-                if number is not None:
-                    return number
-            case "number" | "unsigned":
-                low, high = _RANGE[column.type]
-                whole = _as_int(value)
-                if whole is not None and low <= whole <= high:
-                    return whole
+        """Check one value, naming its row on failure; returns it as its type holds it."""
+        if column.shape is not None:
+            try:
+                return column.shape.check(value)
+            except ValueError as error:
+                raise self.mismatch(column, row, value, str(error)) from None
+        found = fitting(column.type, value)
+        if found is not None:
+            return found
         raise self.mismatch(column, row, value)
 
-    def mismatch(self, column: Column, row: int, value: object) -> TypeMismatchError:
-        """The error for a value that does not fit its column."""
+    def mismatch(self, column: Column, row: int, value: object, why: str = "") -> TypeMismatchError:
+        """The error for a value that does not fit its column; `why` says it of a part."""
         message = (
             f"{self.relation}: column {column.name!r} of row {row} is {value!r} "
-            f"({type(value).__name__}), but {column.type} takes {VALID_VALUES[column.type]}"
+            f"({type(value).__name__}), but {why or column.takes}"
         )
         return TypeMismatchError(
             message, relation=self.relation, column=column.name, row=row, value=value
@@ -197,13 +170,13 @@ class Schema:
         kinds = set(map(type, values))
         if column.type == "symbol":
             texts = cast("tuple[str, ...]", values)
-            if kinds == {str} and (all(map(str.isascii, texts)) or _encodable("".join(texts))):
+            if kinds == {str} and (all(map(str.isascii, texts)) or encodable("".join(texts))):
                 return values
         elif column.type == "float":
             if kinds == {float}:
                 return values
-        elif kinds == {int}:
-            low, high = _RANGE[column.type]
+        elif kinds == {int} and column.type in RANGES:
+            low, high = RANGES[column.type]
             whole = cast("tuple[int, ...]", values)
             if low <= min(whole) and max(whole) <= high:
                 return values
@@ -234,54 +207,17 @@ class Schema:
         return FactError(message, relation=self.relation, row=row, value=values)
 
     def _example(self) -> str:
-        samples = {"number": "1", "unsigned": "1", "float": "1.0", "symbol": '"a"'}
-        inside = ", ".join(samples[base] for base in self.types)
+        samples = {
+            "number": "1",
+            "unsigned": "1",
+            "float": "1.0",
+            "symbol": '"a"',
+            "record": "(1,)",
+        }
+        inside = ", ".join(samples.get(base, "1") for base in self.types)
         return f"({inside},)" if self.arity == 1 else f"({inside})"
-
-
-def show_value(value: Value) -> str:
-    """A value as program text spells it: symbols quoted and escaped, floats with a point.
-
-    Floats round-trip (Python's repr); infinities and NaN show as `inf`, `-inf`, `nan`.
-    """
-    if isinstance(value, str):
-        return f'"{value.translate(_ESCAPES)}"'
-    return repr(value)
 
 
 def show_row(relation: str, row: Row) -> str:
     """A fact as program text spells it, without the final point: `edge("a", 1)`."""
     return f"{relation}({', '.join(map(show_value, row))})"
-
-
-def _as_int(value: object) -> int | None:
-    # numpy integers have __index__; numpy's bool is refused by name, it has no common base.
-    if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
-        return None
-    try:
-        return operator.index(value)  # type: ignore[arg-type]  # asking is the test
-    except TypeError:
-        return None
-
-
-def _as_float(value: object) -> float | None:
-    if isinstance(value, float):
-        return float(value)
-    if hasattr(value, "dtype") and getattr(value.dtype, "kind", "") == "f":
-        return float(cast("float", value))
-    whole = _as_int(value)
-    if whole is None:
-        return None
-    try:
-        number = float(whole)
-    except OverflowError:
-        return None
-    return number if int(number) == whole else None
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -133,8 +133,8 @@ class Clause:
 class LatticeColumn:
     """A column whose value is the join of what is proposed for its row's key.
 
-    `join` is `"min"` or `"max"` (of the column's base type), or the name of a user functor of two
-    arguments; `least` is the user lattice's bottom, a row of which says nothing (else None).
+    `join` is `"min"` or `"max"` (of the column's base type), or a user functor of two arguments,
+    `"@name"`; `least` is the user lattice's bottom, a row of which says nothing (else None).
     """
 
     column: int
@@ -190,10 +190,10 @@ class Subsumption:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """At most one row for each value of each of `keys` (column positions), taken in this order.
+    """At most one row for each value of each of `keys` (column positions).
 
-    Outside recursion the least row by columns stays; within recursion the row derived first, the
-    least of one round.
+    Outside recursion `plan.keep` writes it out: the least row by columns, one key after another.
+    Within recursion a row stays while it is derived, and keeps others out.
     """
 
     keys: tuple[tuple[int, ...], ...]
@@ -232,10 +232,12 @@ class Relation:
     """A relation of the core: `hidden` ones were made by `normalize`.
 
     `merge` is set only where an executor has to do it: inside recursion, and for lattices of user
-    functors. Elsewhere `normalize` has turned it into clauses over hidden relations.
+    functors. Elsewhere `normalize` has turned it into clauses over hidden relations; `entry` is
+    then the one that rows given to this relation enter instead (empty: themselves).
     """
 
     name: str
     types: tuple[BaseType, ...]
     hidden: bool = False
     merge: Merge | None = None
+    entry: str = ""

@@ -29,11 +29,14 @@ from deltafix.plan.clause import (
     Relation,
     Slot,
 )
+from deltafix.plan.constructed import as_constant, has_wildcard, is_value, unpack
+from deltafix.plan.narrow import NARROW, narrow_call
 from deltafix.rules.ast import Atom, Comparison, Formula, Not, Program
 from deltafix.rules.functors import CONSTRAINTS
 from deltafix.rules.infer import Typed, term_type
+from deltafix.rules.schemas import Schemas
 from deltafix.rules.terms import Aggregate, BaseType, Call, Const, Term, Var, Wildcard
-from deltafix.rules.walk import alternatives, occurrences
+from deltafix.rules.walk import alternatives, is_constructor, occurrences
 
 __all__ = ["Flattening", "Made", "unbound"]
 
@@ -45,6 +48,7 @@ _TWO = frozenset(("+", "*", "min", "max", "cat"))  # longer calls are chains of 
 class Made:
     """What the clauses of a program add up to."""
 
+    schemas: Schemas
     relations: list[Relation]
     clauses: list[Clause] = field(default_factory=list)
     folds: list[Fold] = field(default_factory=list)
@@ -80,6 +84,7 @@ class Flattening:
         self.types: dict[str, BaseType] = dict(typed.variables)
         self.values = 0
         self.pending: list[tuple[Aggregate, Slot]] = []
+        self.case: tuple[Formula, ...] = ()
 
     def inner(self) -> Flattening:
         """A flattening for the body of a group or aggregate of this clause."""
@@ -102,6 +107,7 @@ class Flattening:
 
     def bodies(self, case: tuple[Formula, ...]) -> Iterator[None]:
         """Flatten a conjunction; at each step `body` is one of the clauses it amounts to."""
+        self.case = case
         for part in case:
             if not isinstance(part, Not):
                 self.literal(part)
@@ -126,16 +132,47 @@ class Flattening:
         if isinstance(part, Atom):
             self.body.append(Match(part.relation, self.columns(part)))
         elif isinstance(part, Comparison):
-            self.comparison(part.op, part.left, part.right)
+            if not self.matched(part):
+                self.comparison(part.op, part.left, part.right)
         else:  # `alternatives` leaves no conjunction or disjunction at the top
             raise TypeError(part)
 
     def columns(self, atom: Atom) -> tuple[Argument | None, ...]:
-        """The columns of a positive atom."""
-        return tuple(
-            None if isinstance(arg, Wildcard) else self.argument(arg, kind)
-            for arg, kind in zip(atom.args, self.program.column_types(atom.relation), strict=True)
-        )
+        """The columns of a positive atom; a record there is a pattern."""
+        found: list[Argument | None] = []
+        for arg, kind in zip(atom.args, self.program.column_types(atom.relation), strict=True):
+            term = as_constant(arg)
+            if isinstance(term, Call) and is_constructor(term):
+                slot = self.fresh(kind)
+                unpack(self, slot, term)
+                found.append(slot)
+            else:
+                found.append(None if isinstance(term, Wildcard) else self.argument(term, kind))
+        return tuple(found)
+
+    def fresh(self, kind: BaseType) -> Slot:
+        """A new intermediate variable."""
+        self.values += 1
+        slot = Slot(f"${self.values}")
+        self.types[slot.name] = kind
+        return slot
+
+    def matched(self, part: Comparison) -> bool:
+        """Flatten `value = [x, y]` where the record is a pattern; False: it is a value."""
+        if part.op != "=":
+            return False
+        for one, other in ((part.left, part.right), (part.right, part.left)):
+            pattern = as_constant(one)
+            if isinstance(pattern, Call) and is_constructor(pattern):
+                if is_value(self, pattern, part):
+                    continue
+                value = self.argument(other, "record")
+                slot = value if isinstance(value, Slot) else self.fresh("record")
+                if slot is not value:
+                    self.body.append(Compare("=", "record", slot, value))
+                unpack(self, slot, pattern)
+                return True
+        return False
 
     def comparison(self, op: str, left: Term, right: Term, *, holds: bool = True) -> None:
         """Flatten a comparison; `x = functor(…)` becomes one Apply."""
@@ -147,6 +184,7 @@ class Flattening:
             self.body.append(Compare("=", "number", slot, Code(int(holds), "number")))
             return
         kind = term_type(left, self.types, self.program)
+        left, right = as_constant(left), as_constant(right)
         if op == "=":
             for one, other in ((left, right), (right, left)):
                 if isinstance(one, Var) and isinstance(other, Call):
@@ -167,7 +205,11 @@ class Flattening:
                 self.comparison(_NEGATED[body.op], body.left, body.right)
             return
         shared = self.shared(body)
-        if isinstance(body, Atom) and set(occurrences(body)) <= shared and not _has_wildcard(body):
+        if (
+            isinstance(body, Atom)
+            and set(occurrences(body)) <= shared
+            and not has_wildcard(body.args)
+        ):
             types = self.program.column_types(body.relation)
             args = tuple(
                 self.argument(arg, kind) for arg, kind in zip(body.args, types, strict=True)
@@ -202,6 +244,7 @@ class Flattening:
 
     def argument(self, term: Term, kind: BaseType) -> Argument:
         """A term as a variable or constant; anything nested becomes an intermediate variable."""
+        term = as_constant(term)
         if isinstance(term, Var):
             return Slot(term.name)
         if isinstance(term, Const):
@@ -230,17 +273,17 @@ class Flattening:
             args[:2] = [step]
             types[:2] = types[:1]
         self.types[target.name] = kind
-        self.body.append(Apply(target, term.functor, tuple(args), tuple(types), kind))
+        call = Apply(target, term.functor, tuple(args), tuple(types), kind)
+        if self.program.word_size == NARROW and kind in ("number", "unsigned"):
+            self.body.extend(narrow_call(self, call, kind))
+        else:
+            self.body.append(call)
 
     def refuse(self, what: str, span: Span | None) -> None:
         """Raise the one error for what parses and types but has no executor yet."""
         found = Diagnostic("DF170", f"{what} is not supported yet", span)
         sources = {} if self.program.source is None else {self.program.path: self.program.source}
         raise ProgramError(render_all([found], sources), [found])
-
-
-def _has_wildcard(atom: Atom) -> bool:
-    return any(isinstance(arg, Wildcard) for arg in atom.args)
 
 
 def unbound(args: Iterable[Argument], body: Iterable[Literal]) -> tuple[Argument, ...]:

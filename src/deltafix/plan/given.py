@@ -7,7 +7,8 @@ it:
     dist(x, d) :- ~given dist(x, d).
 
 The same holds for relations of even negation, so that a stratum outside the kernel only ever
-hears of lower relations. Invariant: every declared relation of such a stratum has one.
+hears of lower relations. Where `plan.keep` made such a relation already, that one serves.
+Invariant: every declared relation of such a stratum has one.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ def set_apart(core: Core) -> tuple[Core, tuple[Layer, ...], dict[str, str]]:
         if not layer.plain and layer.fold is None
         for name in layer.relations
     }
-    relations = [r for r in core.relations if r.name in outside and not r.hidden]
+    entered = {relation.name: relation.entry for relation in core.relations if relation.entry}
+    relations = [r for r in core.relations if r.name in outside and not r.hidden and not r.entry]
     if not relations:
-        return core, ordered, {}
+        return core, ordered, entered
     apart = {relation.name: f"~given {relation.name}" for relation in relations}
     hidden = [Relation(apart[r.name], r.types, hidden=True) for r in relations]
     clauses = []
@@ -38,4 +40,4 @@ def set_apart(core: Core) -> tuple[Core, tuple[Layer, ...], dict[str, str]]:
         slots = tuple(Slot(f"${column}") for column in range(len(relation.types)))
         clauses.append(Clause(relation.name, slots, (Match(apart[relation.name], slots),), -1))
     whole = Core((*core.relations, *hidden), (*core.clauses, *clauses), core.folds)
-    return whole, layers(whole), apart
+    return whole, layers(whole), entered | apart

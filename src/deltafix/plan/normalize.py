@@ -7,7 +7,9 @@ becomes an intermediate variable with an `Apply`. A negation that ranges over mo
     r(x) :- p(x), !q(x, _).     =>    ~1(x) :- q(x, _).    r(x) :- p(x), !~1(x).
 
 so that the kernel only ever looks up whole rows, and counting makes the hidden relation exact. An
-aggregate becomes a `Fold` into a hidden relation (`plan.folds`). Invariant: the clauses have the
+aggregate becomes a `Fold` into a hidden relation (`plan.folds`), a `range` a relation of its
+numbers (`plan.ranges`), and what a relation keeps of its rows more clauses (`plan.keep`).
+Invariant: the clauses have the
 rules' meaning. The work on one clause is `plan.flatten`'s.
 """
 
@@ -15,12 +17,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deltafix.diagnostics import Diagnostic, render_all
-from deltafix.errors import ProgramError
 from deltafix.plan.clause import Clause, Fold, Relation
 from deltafix.plan.flatten import Flattening, Made
-from deltafix.rules.ast import Program
+from deltafix.plan.keep import keep
+from deltafix.plan.ranges import write_out_ranges
 from deltafix.rules.check import CheckedProgram
+from deltafix.rules.schemas import schemas_of
 from deltafix.rules.walk import alternatives
 
 __all__ = ["Core", "normalize"]
@@ -41,30 +43,15 @@ class Core:
 def normalize(checked: CheckedProgram) -> Core:
     """The core of a checked program. Raises ProgramError (DF170) for what no executor runs."""
     program = checked.program
-    _refuse_unrunnable(program)
-    made = Made([Relation(r.name, program.column_types(r.name)) for r in program.relations])
+    made = Made(
+        schemas_of(program),
+        [Relation(r.name, program.column_types(r.name)) for r in program.relations],
+    )
     for number, typed in enumerate(checked.rules):
         rule = typed.rule
         for head in rule.heads:
             for case in alternatives(rule.body):
                 Flattening(program, typed, number, made, (*rule.heads, *case)).clause(head, case)
+    keep(checked, made)
+    write_out_ranges(made)
     return Core(tuple(made.relations), tuple(made.clauses), tuple(made.folds))
-
-
-def _refuse_unrunnable(program: Program) -> None:
-    """Refuse the declarations that no executor runs yet."""
-    found: list[Diagnostic] = []
-    for relation in program.relations:
-        if program.keeps(relation.name):
-            message = f"what `{relation.name}` keeps of its rows is not supported yet"
-            found.append(Diagnostic("DF170", message, relation.span))
-        if "record" in program.column_types(relation.name):
-            message = (
-                f"columns of constructed types, as in `{relation.name}`, are not supported yet"
-            )
-            found.append(Diagnostic("DF170", message, relation.span))
-    if program.word_size != 64:
-        found.append(Diagnostic("DF170", "words of 32 bits are not supported yet", None))
-    if found:
-        sources = {} if program.source is None else {program.path: program.source}
-        raise ProgramError(render_all(found, sources), found)

@@ -217,8 +217,8 @@ class Dominates:
 
     @property
     def rule(self) -> Rule:
-        """The rule that says what it reads: `less :- less, more, body`."""
-        return Rule((self.less,), conjunction((self.less, self.more, self.body)), self.span)
+        """A rule without heads that reads what it reads: `less, more, body`."""
+        return Rule((), conjunction((self.less, self.more, self.body)), self.span)
 
 
 @dataclass(frozen=True, slots=True)

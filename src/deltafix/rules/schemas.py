@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from deltafix.rules.ast import Attribute, Program
+from deltafix.facts.schema import Column, Schema
+from deltafix.facts.shapes import Shape
+from deltafix.rules.ast import BASES, Attribute, Program
 
-__all__ = ["Columns", "Schemas", "schemas_of"]
+__all__ = ["Columns", "Schemas", "row_schemas", "schemas_of"]
 
 Columns: TypeAlias = tuple[tuple[str, str], ...]
 """Columns or fields in order, as name and kind."""
@@ -56,3 +58,18 @@ def schemas_of(program: Program) -> Schemas:
             for functor in program.functors
         },
     )
+
+
+def row_schemas(program: Program) -> dict[str, Schema]:
+    """What the rows of each relation of a checked program must fit."""
+    constructed = schemas_of(program).constructed
+
+    def column(attribute: Attribute) -> Column:
+        kind = program.kind(attribute.type)
+        shape = None if kind in BASES else Shape(constructed, kind)
+        return Column(attribute.name, program.base_type(kind), shape)
+
+    return {
+        declared.name: Schema(declared.name, tuple(map(column, declared.attributes)))
+        for declared in program.relations
+    }

@@ -26,7 +26,7 @@ from deltafix.rules.walk import (
     terms_of,
 )
 
-__all__ = ["check_scope", "shared"]
+__all__ = ["check_scope", "grounded_by", "shared"]
 
 
 def shared(node: Formula | Aggregate, total: Counter[str]) -> frozenset[str]:
@@ -36,6 +36,11 @@ def shared(node: Formula | Aggregate, total: Counter[str]) -> frozenset[str]:
     """
     inside = occurrences(node)
     return frozenset(name for name, count in inside.items() if total[name] > count)
+
+
+def grounded_by(parts: Iterable[Formula], total: Counter[str]) -> frozenset[str]:
+    """The variables that the positive ones among `parts` give values to."""
+    return _Scope(total, None).grounded(list(parts), frozenset())
 
 
 class _Scope:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Final, TypeAlias, cast
 
-from deltafix.facts.schema import BaseType, Value
+from deltafix.facts.schema import BaseType, Branch, Value
 
 __all__ = [
     "NO_VALUE",
@@ -25,6 +25,7 @@ __all__ = [
     "Test",
     "canonical",
     "comparison",
+    "constructor",
     "function",
     "numbers",
     "reinterpret",
@@ -217,6 +218,22 @@ def function(functor: str, of: BaseType) -> Function:
     KeyError for a functor that has no meaning on that type.
     """
     return _FUNCTIONS[of][functor]
+
+
+def constructor(functor: str) -> Function:
+    """The meaning of `[T]` and `$branch` (make a value), `[T].0` and `$branch.0` (read a field).
+
+    A field of `nil`, or of a value of another branch, has no value.
+    """
+    name, _, place = functor.rpartition(".")
+    if not place.isdigit():
+        if functor.startswith("["):
+            return lambda *fields: fields
+        return lambda *fields: Branch(functor[1:], fields)
+    at = int(place)
+    if functor.startswith("["):
+        return lambda value: NO_VALUE if value is None else value[at]
+    return lambda value: value.fields[at] if value.name == name[1:] else NO_VALUE
 
 
 @lru_cache(maxsize=1024)

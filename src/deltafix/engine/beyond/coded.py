@@ -46,7 +46,7 @@ class BeyondStratum:
         def meaning(name: str, types: tuple[BaseType, ...], result: BaseType) -> Callable[..., Any]:
             if name.startswith("@"):  # asked once: a functor is a function, also under deletes
                 return cache(functor(Memo(name, types, result), codes, functors))
-            if name in _IN_PYTHON:
+            if name in _IN_PYTHON or name[0] in "[$":
                 return functor(Memo(name, types, result), codes, functors)
             return intrinsic(name, types, result)
 

@@ -1,0 +1,120 @@
+"""A program's `.functor` declarations and the Python functions that stand behind them.
+
+Invariant: what is bound was checked when the database was opened (a function for each functor that
+is called, and one that takes its arguments); what a function returns was checked on every call.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from deltafix.diagnostics import suggest
+from deltafix.errors import FunctorError
+from deltafix.facts.schema import Value, show_value
+from deltafix.facts.shapes import Shape
+from deltafix.facts.values import VALID_VALUES, fitting
+from deltafix.rules.ast import BASES, FunctorDecl, Program
+from deltafix.rules.schemas import schemas_of
+from deltafix.rules.terms import Call
+from deltafix.rules.values import NO_VALUE, canonical
+from deltafix.rules.walk import subterms, terms_of
+
+__all__ = ["UserFunctor", "bound"]
+
+
+@dataclass(frozen=True, slots=True)
+class UserFunctor:
+    """A user's function with the result type that its functor declares.
+
+    None is no value for a base type, and `nil` for a record type.
+    """
+
+    name: str
+    compute: Callable[..., Any]
+    result: str
+    shape: Shape | None
+
+    def __call__(self, *values: Value) -> Any:
+        """The function's value. Raises FunctorError where it raises or gives another type."""
+        try:
+            found = self.compute(*values)
+        except Exception as error:
+            message = f"{self._shown(values)} raised {type(error).__name__}: {error}; rolled back"
+            raise FunctorError(message) from error
+        if self.shape is not None:
+            try:
+                return self.shape.check(found)
+            except ValueError as error:
+                message = f"{self._shown(values)} gave {found!r}, but {error}; rolled back"
+                raise FunctorError(message) from None
+        if found is None:
+            return NO_VALUE
+        fit = fitting(self.result, found)
+        if fit is None:
+            valid = next(words for base, words in VALID_VALUES.items() if base == self.result)
+            message = f"{self._shown(values)} gave {found!r}, but {self.result} takes {valid}"
+            raise FunctorError(f"{message}; rolled back")
+        return canonical(fit) if isinstance(fit, float) else fit
+
+    def _shown(self, values: tuple[Value, ...]) -> str:
+        return f"@{self.name}({', '.join(map(show_value, values))})"
+
+
+def bound(program: Program, functions: Mapping[str, Callable[..., Any]]) -> dict[str, UserFunctor]:
+    """The functors of a checked program bound to functions.
+
+    Raises FunctorError: a functor that is called has no function, a function does not take its
+    arguments, or a name belongs to no functor.
+    """
+    declared = {functor.name: functor for functor in program.functors}
+    for name in functions:
+        if name not in declared:
+            close = suggest(name, list(declared))
+            hint = f"did you mean {close!r}?" if close else f"declared: {', '.join(declared)}"
+            message = f"the program declares no functor {name!r}; {hint if declared else 'none is'}"
+            raise FunctorError(message)
+    for name in dict.fromkeys(_called(program)):
+        if name not in functions:
+            message = f"the program calls @{name}; pass it: connect(..., functors={{{name!r}: f}})"
+            raise FunctorError(message)
+    constructed = schemas_of(program).constructed
+    found = {}
+    for name, compute in functions.items():
+        _require_callable(declared[name], compute)
+        kind = program.kind(declared[name].result)
+        shape = None if kind in BASES else Shape(constructed, kind)
+        found[name] = UserFunctor(name, compute, kind, shape)
+    return found
+
+
+def _called(program: Program) -> Iterator[str]:
+    """Functors that rules and lattices call; reducers are not among them."""
+    terms = [t for rule in program.rules for f in (*rule.heads, rule.body) for t in terms_of(f)]
+    terms += [term for order in program.orders for term in terms_of(order.rule.body)]
+    used = {program.kind(a.type) for r in program.relations for a in r.attributes if a.join == "<>"}
+    for lattice in program.lattices:
+        join = lattice.operation("Lub")
+        if program.kind(lattice.type) in used and join is not None:
+            terms.append(join)
+    for term in terms:
+        for part in subterms(term):
+            if isinstance(part, Call) and part.functor.startswith("@"):
+                yield part.functor[1:]
+
+
+def _require_callable(functor: FunctorDecl, compute: Callable[..., Any]) -> None:
+    wanted = len(functor.arguments)
+    shown = ", ".join(f"{a.name}: {a.type}" for a in functor.arguments)
+    if not callable(compute):
+        message = f"functor @{functor.name}({shown}) wants a function, not {compute!r}"
+        raise FunctorError(message)
+    try:
+        inspect.signature(compute).bind(*range(wanted))
+    except ValueError:  # a function that does not tell its signature, as some in C
+        return
+    except TypeError as error:
+        message = f"functor @{functor.name}({shown}): its function does not fit: {error}"
+        raise FunctorError(message) from None

@@ -1,0 +1,186 @@
+"""The shape of constructed types: which branches and fields a value may have, and its text.
+
+A `Shape` checks Python values at the door and reads them from fact files, where a record is
+`[1, a]` or `nil` and a branch `$Node(1, [2, nil])`; symbols may stand in quotes. Invariant: what
+leaves here is made of exactly int, float, str, tuple, `Branch` and None, and fits its type; lists
+of any length fit, since nothing recurses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from deltafix.facts.values import RANGES, VALID_VALUES, Branch, Value, fitting
+
+__all__ = ["Fields", "Shape", "Types"]
+
+Fields: TypeAlias = tuple[tuple[str, str], ...]
+"""Fields in order, as name and kind: a base type or a constructed type by name."""
+
+Types: TypeAlias = Mapping[str, Mapping[str, Fields]]
+"""Constructed type -> branch -> its fields; a record has the one branch `""`."""
+
+_SPACE: Final = re.compile(r"[ \t]*")
+_QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_BARE: Final = re.compile(r"[^,\[\]()]*")
+_WORD: Final = re.compile(r"\$?[\w.?]+")
+_ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r"}
+
+
+class _Frame:
+    """A value whose fields are being made."""
+
+    __slots__ = ("branch", "done", "fields", "given")
+
+    def __init__(self, branch: str, fields: Fields, given: Any) -> None:
+        self.branch, self.fields, self.given = branch, fields, given
+        self.done: list[Value] = []
+
+    @property
+    def value(self) -> Value:
+        return Branch(self.branch, tuple(self.done)) if self.branch else tuple(self.done)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A constructed type among those of its program."""
+
+    types: Types
+    kind: str
+
+    def check(self, value: object) -> Value:
+        """A Python value as the type holds it. Raises ValueError, saying what does not fit."""
+        frames: list[_Frame] = []
+        kind, given = self.kind, value
+        while True:
+            made = self._opened(kind, given)
+            if isinstance(made, _Frame):
+                frames.append(made)
+            elif not frames:
+                return made
+            else:
+                frames[-1].done.append(made)
+            while len(frames[-1].done) == len(frames[-1].fields):
+                whole = frames.pop().value
+                if not frames:
+                    return whole
+                frames[-1].done.append(whole)
+            top = frames[-1]
+            place = len(top.done)
+            kind, given = top.fields[place][1], top.given[place]
+
+    def _opened(self, kind: str, given: object) -> Value | _Frame:
+        """A value without fields, or a frame for its fields."""
+        branches = self.types.get(kind)
+        if branches is None:
+            found = fitting(kind, given)
+            if found is None:
+                message = f"{given!r} in it is no {kind}, which takes {_valid(kind)}"
+                raise ValueError(message)
+            return found
+        if "" in branches:
+            if given is None:
+                return None
+            if isinstance(given, tuple | list) and len(given) == len(branches[""]):
+                return _Frame("", branches[""], given)
+            wanted = ", ".join(f"{name}: {of}" for name, of in branches[""])
+            raise ValueError(f"{kind} takes a tuple ({wanted}) or None, not {_brief(given)}")
+        if isinstance(given, Branch) and given.name in branches:
+            fields = branches[given.name]
+            if len(given.fields) == len(fields):
+                return _Frame(given.name, fields, given.fields)
+            raise ValueError(f"${given.name} has {len(fields)} fields, {len(given.fields)} given")
+        known = " ".join(f"${name}" for name in branches)
+        raise ValueError(f"{kind} takes a Branch, one of {known}, not {_brief(given)}")
+
+    def read(self, text: str) -> Value:
+        """The value that a fact file spells. Raises ValueError, saying where it goes wrong."""
+        frames: list[_Frame] = []
+        kind, at = self.kind, 0
+        while True:
+            made, at = self._read(kind, text, _skip(text, at))
+            if isinstance(made, _Frame):
+                frames.append(made)
+            elif frames:
+                frames[-1].done.append(made)
+            elif _skip(text, at) == len(text):
+                return made
+            else:
+                raise ValueError(f"{text[at:][:20]!r} follows the value")
+            while len(frames[-1].done) == len(frames[-1].fields):
+                top = frames.pop()
+                at = _expect(text, at, ")" if top.branch else "]")
+                if frames:
+                    frames[-1].done.append(top.value)
+                elif _skip(text, at) == len(text):
+                    return top.value
+                else:
+                    raise ValueError(f"{text[at:][:20]!r} follows the value")
+            if frames[-1].done:
+                at = _expect(text, at, ",")
+            kind = frames[-1].fields[len(frames[-1].done)][1]
+
+    def _read(self, kind: str, text: str, at: int) -> tuple[Value | _Frame, int]:
+        """One value, or the opening of one with fields, and what comes behind it."""
+        branches = self.types.get(kind)
+        if branches is None:
+            return _base(kind, text, at)
+        word = _WORD.match(text, at)
+        if "" in branches:
+            if word is not None and word[0] == "nil":
+                return None, word.end()
+            if text[at : at + 1] == "[":
+                return _Frame("", branches[""], ()), at + 1
+            raise ValueError(f"a {kind} is written [..] or nil, not {text[at:][:20]!r}")
+        name = word[0][1:] if word is not None and word[0].startswith("$") else ""
+        if word is None or name not in branches:
+            known = " ".join(f"${branch}" for branch in branches)
+            raise ValueError(f"a {kind} is one of {known}, not {text[at:][:20]!r}")
+        fields, end = branches[name], word.end()
+        if text[end : end + 1] == "(":
+            return _Frame(name, fields, ()), end + 1
+        if fields:
+            raise ValueError(f"${name} has {len(fields)} fields: ${name}(..)")
+        return Branch(name), end
+
+
+def _valid(kind: str) -> str:
+    return next(words for base, words in VALID_VALUES.items() if base == kind)
+
+
+def _brief(given: object) -> str:
+    return given if isinstance(given, str) else type(given).__name__
+
+
+def _skip(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+def _expect(text: str, at: int, mark: str) -> int:
+    at = _skip(text, at)
+    if text[at : at + 1] != mark:
+        raise ValueError(f"expected {mark!r} at {text[at:][:20]!r}")
+    return at + 1
+
+
+def _base(kind: str, text: str, at: int) -> tuple[Value, int]:
+    quoted = _QUOTED.match(text, at)
+    if quoted is not None and kind == "symbol":
+        plain = re.sub(r"\\(.)", lambda found: _ESCAPED.get(found[1], found[1]), quoted[1])
+        return plain, quoted.end()
+    bare = _BARE.match(text, at)
+    end = bare.end() if bare else at
+    word = text[at:end].rstrip(" \t")
+    if kind == "symbol":
+        return word, end
+    try:
+        value: int | float = float(word) if kind == "float" else int(word, 0)
+    except ValueError:
+        raise ValueError(f"{word!r} is no {kind}") from None
+    if kind in RANGES and not RANGES[kind][0] <= value <= RANGES[kind][1]:
+        raise ValueError(f"{word} does not fit {kind}")
+    return value, end

@@ -1,0 +1,179 @@
+"""Values as users see them: base types, constructed values, how they print, compare and fit.
+
+A record is a tuple of its fields, or None for `nil`; a value of an algebraic data type is a
+`Branch`. Invariant: constructed values may be nested as deep as memory allows, so nothing here
+recurses into them. Which fields a type has is `facts.shapes`' business.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias, cast
+
+__all__ = [
+    "RANGES",
+    "VALID_VALUES",
+    "BaseType",
+    "Branch",
+    "Value",
+    "encodable",
+    "fitting",
+    "show_value",
+    "sorted_rows",
+    "write_value",
+]
+
+BaseType: TypeAlias = Literal["number", "unsigned", "float", "symbol", "record"]
+"""The base types: 64-bit signed, 64-bit unsigned, IEEE double, interned string, constructed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A value of an algebraic data type: a branch's name and its fields, `$Node(1, 2)`."""
+
+    name: str
+    fields: tuple[Value, ...] = ()
+
+    def __str__(self) -> str:
+        return show_value(self)
+
+
+Value: TypeAlias = int | float | str | tuple["Value", ...] | Branch | None
+"""A value as users see it: `int` for number and unsigned, `float`, `str` for symbol.
+
+A record is a tuple of its fields, or None for `nil`; a value of an algebraic data type a `Branch`.
+"""
+
+VALID_VALUES: Final[dict[BaseType, str]] = {
+    "number": "an int from -9223372036854775808 to 9223372036854775807",
+    "unsigned": "an int from 0 to 18446744073709551615",
+    "float": "a float, or an int that a float holds exactly",
+    "symbol": "a str without lone surrogates",
+    "record": "a tuple of field values, a Branch, or None for nil",
+}
+"""What a column of each base type takes, as error messages say it."""
+
+RANGES: Final[dict[str, tuple[int, int]]] = {
+    "number": (-(2**63), 2**63 - 1),
+    "unsigned": (0, 2**64 - 1),
+}
+_ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+
+
+_RAW: Final = re.compile(r'[^\s"\[\](),](?:[^"\[\](),\t\n\r]*[^\s"\[\](),])?')
+"""Symbols that a fact file writes inside a record without quotes."""
+
+
+def show_value(value: Value) -> str:
+    """A value as program text spells it: symbols quoted and escaped, floats with a point.
+
+    Floats round-trip (Python's repr); infinities and NaN show as `inf`, `-inf`, `nan`.
+    """
+    return _spelt(value, _quoted)
+
+
+def write_value(value: Value) -> str:
+    """A value as a fact file holds it: symbols bare, inside a record only where that is clear."""
+    if isinstance(value, str):
+        return value
+    return _spelt(value, lambda text: text if _RAW.fullmatch(text) else _quoted(text))
+
+
+def _quoted(text: str) -> str:
+    return f'"{text.translate(_ESCAPES)}"'
+
+
+def _spelt(value: Value, symbol: Any) -> str:
+    """A value with its fields, without recursion: what is left to write is on a stack."""
+    out: list[str] = []
+    left: list[tuple[bool, Any]] = [(False, value)]
+    while left:
+        is_text, item = left.pop()
+        if is_text:
+            out.append(item)
+        elif isinstance(item, Branch) and not item.fields:
+            out.append(f"${item.name}")
+        elif isinstance(item, tuple | Branch):
+            branch = isinstance(item, Branch)
+            fields = item.fields if isinstance(item, Branch) else item
+            out.append(f"${item.name}(" if isinstance(item, Branch) else "[")
+            left.append((True, ")" if branch else "]"))
+            for place in range(len(fields) - 1, -1, -1):
+                left.append((False, fields[place]))
+                if place:
+                    left.append((True, ", "))
+        elif item is None:
+            out.append("nil")
+        else:
+            out.append(symbol(item) if isinstance(item, str) else repr(item))
+    return "".join(out)
+
+
+def sorted_rows(types: Sequence[BaseType], rows: Iterable[Any]) -> list[Any]:
+    """Rows in order: constructed values by how they print, everything else by value."""
+    if "record" not in types:
+        return sorted(rows)
+    places = [place for place, kind in enumerate(types) if kind == "record"]
+
+    def key(row: tuple[Value, ...]) -> tuple[Value, ...]:
+        plain = list(row)
+        for place in places:
+            plain[place] = show_value(row[place])
+        return tuple(plain)
+
+    return sorted(rows, key=key)
+
+
+def fitting(base: str, value: object) -> int | float | str | None:
+    """The value as a base type holds it, as exactly int, float or str; None if it does not fit."""
+    match base:
+        case "symbol":
+            if isinstance(value, str):
+                text = str.__str__(value)
+                if text.isascii() or encodable(text):
+                    return text
+        case "float":
+            return _as_float(value)
+        case "number" | "unsigned":
+            low, high = RANGES[base]
+            whole = _as_int(value)
+            if whole is not None and low <= whole <= high:
+                return whole
+    return None
+
+
+def _as_int(value: object) -> int | None:
+    # numpy integers have __index__; numpy's bool is refused by name, it has no common base.
+    if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
+        return None
+    try:
+        return operator.index(value)  # type: ignore[arg-type]  # asking is the test
+    except TypeError:
+        return None
+
+
+def _as_float(value: object) -> float | None:
+    if isinstance(value, float):
+        return float(value)
+    if hasattr(value, "dtype") and getattr(value.dtype, "kind", "") == "f":
+        return float(cast("float", value))
+    whole = _as_int(value)
+    if whole is None:
+        return None
+    try:
+        number = float(whole)
+    except OverflowError:
+        return None
+    return number if int(number) == whole else None
+
+
+def encodable(text: str) -> bool:
+    """Whether a text has no lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,51 @@
+"""Arithmetic on words of 32 bits, in terms of that on 64: `.pragma "word-size" "32"`.
+
+What a functor gives is cut to 32 bits, with its sign for numbers; shifts count modulo 32, and an
+unsigned shift sees 32 bits. Invariant: values that fit 32 bits are not touched by the cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from deltafix.plan.clause import Apply, Argument, Code, Literal, Slot
+from deltafix.rules.terms import BaseType
+
+if TYPE_CHECKING:
+    from deltafix.plan.flatten import Flattening
+
+__all__ = ["NARROW", "narrow_call"]
+
+NARROW: Final = 32
+_MASK: Final = (1 << 32) - 1
+_SHIFTS: Final = ("bshl", "bshr", "bshru")
+_WHOLE: Final = ("min", "max", "ord", "range")
+"""Functors that give one of their arguments, or no arithmetic result."""
+
+
+def narrow_call(outer: Flattening, call: Apply, kind: BaseType) -> Iterator[Literal]:
+    """A call with a result of type `kind`, number or unsigned, cut to 32 bits."""
+    target, functor = call.target, call.functor
+    given = list(call.args)
+    if functor in _SHIFTS:
+        given[1] = count = outer.fresh(kind)
+        yield _apply(count, "band", call.args[1], Code(NARROW - 1, kind), kind)
+    if functor == "bshru":
+        given[0] = low = outer.fresh(kind)
+        yield _apply(low, "band", call.args[0], Code(_MASK, kind), kind)
+    if functor in _WHOLE or functor[0] in "@[$":
+        yield call
+        return
+    whole = outer.fresh(kind)
+    yield Apply(whole, functor, tuple(given), call.types, kind)
+    if kind == "unsigned":
+        yield _apply(target, "band", whole, Code(_MASK, kind), kind)
+        return
+    high = outer.fresh(kind)
+    yield _apply(high, "bshl", whole, Code(NARROW, kind), kind)
+    yield _apply(target, "bshr", high, Code(NARROW, kind), kind)
+
+
+def _apply(target: Slot, functor: str, left: Argument, right: Argument, kind: BaseType) -> Apply:
+    return Apply(target, functor, (left, right), (kind, kind), kind)

@@ -1,0 +1,124 @@
+"""`range` without a functor of many values: the numbers of each range asked for, as relations.
+
+    r(x, y) :- p(x, n), y = range(0, n).
+
+becomes a hidden relation of the ranges asked for, one of their numbers, and a join:
+
+    ~1(0, n, 1) :- p(x, n), 0 <= n.
+    ~1(0, n, -1) :- p(x, n), 0 > n.
+    ~2(a, b, s, a) :- ~1(a, b, s), s > 0, a < b.
+    ~2(a, b, s, y) :- ~2(a, b, s, x), s > 0, y = x + s, y < b, y > x.
+    r(x, y) :- p(x, n), ~2(0, n, _, y).
+
+(and the same downwards), so a range is maintained like everything else. Invariant: the numbers are
+those of
+`rules.values.numbers`; a sum that leaves the type ends a range, because it does not go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from deltafix.plan.clause import (
+    Absent,
+    Apply,
+    Argument,
+    Clause,
+    Code,
+    Compare,
+    Literal,
+    Match,
+    Slot,
+)
+from deltafix.plan.flatten import Made, unbound
+from deltafix.rules.terms import BaseType
+
+__all__ = ["write_out_ranges"]
+
+_START, _END, _STEP, _AT, _NEXT = map(Slot, ("start", "end", "step", "at", "next"))
+_KEY = (_START, _END, _STEP)
+_HALF = 1 << 63
+"""Unsigned steps from here on count down: they are written as two's complement."""
+
+
+def write_out_ranges(made: Made) -> None:
+    """Replace every `range` in the clauses of a program. Linear in what it adds."""
+    clauses, made.clauses = made.clauses, []
+    for clause in clauses:
+        made.clauses.append(_written_out(clause, made))
+
+
+def _written_out(clause: Clause, made: Made) -> Clause:
+    waiting = [lit for lit in clause.body if isinstance(lit, Apply) and lit.functor == "range"]
+    body: list[Literal] = [literal for literal in clause.body if literal not in waiting]
+    while waiting:
+        known = _grounding(body)
+        ready = next(found for found in waiting if not unbound(found.args, known))
+        waiting.remove(ready)
+        body.append(_numbers(ready, known, clause, made))
+    return Clause(clause.head, clause.args, tuple(body), clause.rule)
+
+
+def _grounding(body: Iterable[Literal]) -> list[Literal]:
+    """The literals that can be joined by themselves, before any of the ranges is known."""
+    positive: list[Literal] = [one for one in body if not isinstance(one, Absent)]
+    while True:
+        kept = [literal for literal in positive if not unbound(_needs(literal), positive)]
+        if len(kept) == len(positive):
+            return kept
+        positive = kept
+
+
+def _needs(literal: Literal) -> tuple[Argument, ...]:
+    if isinstance(literal, Apply):
+        return literal.args
+    return (literal.left, literal.right) if isinstance(literal, Compare) else ()
+
+
+def _numbers(term: Apply, known: list[Literal], clause: Clause, made: Made) -> Match:
+    """The literal that joins the numbers of a range, and the clauses behind it."""
+    kind = term.result
+    demand, numbers = made.hide((kind,) * 3), made.hide((kind,) * 4)
+    start, end, *given = term.args
+    rule = clause.rule
+    body = tuple(known)
+    if given:
+        made.clauses.append(Clause(demand, (start, end, given[0]), body, rule))
+    else:
+        for op, step in (("<=", 1), (">", -1)):
+            code = Code(_constant(step, kind), kind)
+            test = Compare(op, kind, start, end)
+            made.clauses.append(Clause(demand, (start, end, code), (*body, test), rule))
+    key = Match(demand, _KEY)
+    zero = Code(_constant(0, kind), kind)
+    once = (key, Compare("=", kind, _STEP, zero), Compare("!=", kind, _START, _END))
+    made.clauses.append(Clause(numbers, (*_KEY, _START), once, rule))
+    for ahead, behind, way in (("<", ">", _up(kind)), (">", "<", _down(kind))):
+        first: tuple[Literal, ...] = (key, *way, Compare(ahead, kind, _START, _END))
+        made.clauses.append(Clause(numbers, (*_KEY, _START), first, rule))
+        following: tuple[Literal, ...] = (
+            Match(numbers, (*_KEY, _AT)),
+            *way,
+            Apply(_NEXT, "+", (_AT, _STEP), (kind, kind), kind),
+            Compare(ahead, kind, _NEXT, _END),
+            Compare(behind, kind, _NEXT, _AT),
+        )
+        made.clauses.append(Clause(numbers, (*_KEY, _NEXT), following, rule))
+    return Match(numbers, (start, end, given[0] if given else None, term.target))
+
+
+def _constant(value: int, kind: BaseType) -> int | float:
+    if kind == "float":
+        return float(value)
+    return value % (1 << 64) if kind == "unsigned" else value
+
+
+def _up(kind: BaseType) -> tuple[Compare, ...]:
+    above = Compare(">", kind, _STEP, Code(_constant(0, kind), kind))
+    return (above, Compare("<", kind, _STEP, Code(_HALF, kind))) if kind == "unsigned" else (above,)
+
+
+def _down(kind: BaseType) -> tuple[Compare, ...]:
+    if kind == "unsigned":
+        return (Compare(">=", kind, _STEP, Code(_HALF, kind)),)
+    return (Compare("<", kind, _STEP, Code(_constant(0, kind), kind)),)
