@@ -1,6 +1,7 @@
 """pytest plugin: reducers' laws as tests.
 
-Two ways in, after `pytest -p deltafix.pytest_plugin` (or `pytest_plugins` in a conftest):
+pytest finds it by itself wherever deltafix is installed (`pytest -p no:deltafix` leaves it out).
+Two ways in:
 
 - the fixture `check_reducer`: `check_reducer(MyReducer(), [3, 5])` fails the test with the
   counter-example as its message;

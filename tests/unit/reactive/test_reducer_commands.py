@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import tomllib
+from pathlib import Path
+
 import pytest
 
 from deltafix.cli.main import main
@@ -93,10 +97,28 @@ def test_bad_input_is_one_message_and_exit_code_2(folder, capsys, words, says):
     assert "Traceback" not in err
 
 
-def test_the_plugin_gives_a_fixture_and_collects_the_ini_option(pytester):
+@pytest.fixture
+def installed(pytester, monkeypatch):
+    """A folder with the project's entry points, as installing it writes them."""
+    root = Path(__file__).parents[3]
+    declared = tomllib.loads((root / "pyproject.toml").read_text())["project"]["entry-points"]
+    lines = [
+        line
+        for group, points in declared.items()
+        for line in (f"[{group}]", *(f"{name} = {target}" for name, target in points.items()))
+    ]
+    about = pytester.mkdir("site") / "deltafix_as_declared-0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Name: deltafix-as-declared\nVersion: 0\n")
+    (about / "entry_points.txt").write_text("\n".join(lines))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(about.parent), str(root / "src"))))
+
+
+def test_once_installed_pytest_has_the_fixture_and_collects_the_ini_option(pytester, installed):
     pytester.makepyfile(shop_reducers=MODULE)
     pytester.makeini(
-        "[pytest]\ndeltafix_reducers =\n    shop_reducers:total\n    shop_reducers:least"
+        "[pytest]\nfilterwarnings = error\n"
+        "deltafix_reducers =\n    shop_reducers:total\n    shop_reducers:least"
     )
     pytester.makepyfile(
         test_shop="""
@@ -109,7 +131,21 @@ def test_the_plugin_gives_a_fixture_and_collects_the_ini_option(pytester):
             check_reducer(least, [3, 5])
         """
     )
-    result = pytester.runpytest_inprocess("-p", "deltafix.pytest_plugin")
+    result = pytester.runpytest_subprocess()
     result.assert_outcomes(passed=2, failed=2)
     result.stdout.fnmatch_lines(["*after adding 3, removing 3 leaves 3; recomputing gives 10*"])
     result.stdout.fnmatch_lines(["*after adding 0, removing 0 leaves 0; recomputing gives 10*"])
+
+
+def test_a_reducer_that_is_not_there_fails_its_item_alone(pytester, installed):
+    pytester.makeini("[pytest]\ndeltafix_reducers = no_such_module:total")
+    pytester.makepyfile("def test_other():\n    pass")
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*cannot import 'no_such_module'*"])
+
+
+def test_the_plugin_can_be_left_out(pytester, installed):
+    pytester.makepyfile("def test_it(check_reducer):\n    pass")
+    result = pytester.runpytest_subprocess("-p", "no:deltafix")
+    result.assert_outcomes(errors=1)

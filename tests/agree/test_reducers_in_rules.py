@@ -1,0 +1,216 @@
+"""Reducers as aggregates in rules (`@@name v : { ... }`): the same objects as collections take.
+
+Sees: a reducer whose groups drift under edits, that gives another value in a rule than a fold of
+the group's values gives, and groups that survive a rolled back epoch.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import deltafix
+from deltafix.errors import FunctorError
+from deltafix.reactive import (
+    ApproxDistinct,
+    Collection,
+    Count,
+    Distinct,
+    First,
+    Last,
+    Max,
+    Mean,
+    Median,
+    Min,
+    Quantile,
+    Sum,
+    TopK,
+    Union,
+    Variance,
+    enriched,
+    product,
+    reducer,
+    scaled,
+    where,
+)
+
+NUMBERS = {
+    "count": (Count(), "number"),
+    "sum": (Sum(), "number"),
+    "mean": (Mean(), "float"),
+    "variance": (Variance(), "float"),
+    "deviation": (Variance(root=True), "float"),
+    "least": (Min(), "number"),
+    "least_again": (Min(partial=True), "number"),
+    "most": (Max(), "number"),
+    "median": (Median(), "float"),
+    "lower_median": (Median(interpolate=False), "number"),
+    "ninth": (Quantile(0.9), "float"),
+    "distinct": (Distinct(), "number"),
+    "about": (ApproxDistinct(), "number"),
+    "first": (First(), "number"),
+    "last": (Last(), "number"),
+    "second": (enriched(TopK(2), lambda top: top[-1]), "number"),
+    "occurrences": (enriched(Union(), lambda bag: bag.total), "number"),
+    "range": (enriched(product(Min(), Max()), lambda ends: ends[1] - ends[0]), "number"),
+    "positive": (where(Count(), lambda value: value > 0), "number"),
+    "twice": (scaled(Sum(), lambda value: 2), "number"),
+    "xor": (reducer(0, lambda a, v: a ^ v, lambda a, v: a ^ v, name="xor"), "number"),
+    "product": (
+        reducer(
+            1,
+            lambda a, v: a * v % 1_000_003,
+            lambda a, v: None,
+            partial=True,
+            name="product",
+        ),
+        "number",
+    ),
+}
+
+
+def _program(results, kind):
+    """One relation per reducer, over groups of `sale(shop, row, v)`."""
+    lines = [
+        f".decl sale(shop: symbol, row: number, v: {kind})",
+        ".input sale",
+        ".decl shop(s: symbol)",
+        "shop(s) :- sale(s, _, _).",
+    ]
+    for name, result in results.items():
+        lines += [
+            f".functor {name}(v: {kind}): {result}",
+            f".decl {name}_of(s: symbol, r: {result})",
+            f".output {name}_of",
+            f"{name}_of(s, r) :- shop(s), r = @@{name} v : {{ sale(s, _, v) }}.",
+        ]
+    return "\n".join(lines)
+
+
+def _edited(made, kind, values, seed, epochs=25):
+    """Random epochs of edits; after each, what the rules say and what a fold of the rows says."""
+    chance = random.Random(seed)
+    program = _program({name: result for name, (_, result) in made.items()}, kind)
+    reducers = {name: one for name, (one, _) in made.items()}
+    held, number = {}, 0
+    with deltafix.connect(program, reducers=reducers) as db:
+        for _ in range(epochs):
+            gone = chance.sample(sorted(held), chance.randint(0, min(3, len(held))))
+            came = {}
+            for _ in range(chance.randint(0, 4)):
+                number += 1
+                came[number] = (chance.choice("abc"), chance.choice(values))
+            with db.transaction() as tx:
+                tx.delete("sale", [(held[n][0], n, held[n][1]) for n in gone])
+                tx.insert("sale", [(shop, n, v) for n, (shop, v) in came.items()])
+            held = {n: row for n, row in held.items() if n not in gone} | came
+            yield db, held
+        db.check_invariants()
+
+
+def _recomputed(one, held):
+    found = {}
+    for shop, value in held.values():
+        counts = found.setdefault(shop, {})
+        counts[value] = counts.get(value, 0) + 1
+    return sorted((shop, one.finish(one.fold(counts))) for shop, counts in found.items())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_oracle_every_reducer_of_numbers_is_an_aggregate_in_rules(seed):
+    for db, held in _edited(NUMBERS, "number", range(-3, 6), seed):
+        for name, (one, _) in NUMBERS.items():
+            assert db.rows(f"{name}_of") == _recomputed(one, held), name
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_oracle_sums_of_floats_in_rules_leave_nothing_behind(seed):
+    made = {
+        name: (one, "float")
+        for name, one in {
+            "sum": Sum(),
+            "mean": Mean(),
+            "variance": Variance(),
+            "median": Median(),
+            "least": Min(partial=True),
+        }.items()
+    }
+    for db, held in _edited(made, "float", [0.1, 0.2, 1e16, -1e16, 3.5], seed):
+        for name, (one, _) in made.items():
+            assert db.rows(f"{name}_of") == _recomputed(one, held), name
+
+
+def test_oracle_reducers_of_symbols_in_rules():
+    made = {
+        "first": (First(), "symbol"),
+        "last": (Last(), "symbol"),
+        "longest": (Max(len), "number"),
+        "distinct": (Distinct(), "number"),
+        "joined": (enriched(Union(), lambda bag: "+".join(sorted(bag))), "symbol"),
+    }
+    for db, held in _edited(made, "symbol", ["a", "bb", "ba", "", "ccc"], 5):
+        for name, (one, _) in made.items():
+            assert db.rows(f"{name}_of") == _recomputed(one, held), name
+
+
+def test_a_rule_and_a_collection_give_the_same_deltas():
+    total = Sum()
+    source = Collection.input(key=str)
+    told = []
+    source.reduce(total).subscribe(lambda delta: told.append(sorted(delta)))
+    with deltafix.connect(_program({"sum": "number"}, "number"), reducers={"sum": total}) as db:
+        for number, (key, value) in enumerate([("k", 3), ("k", 5), ("k", 7), ("j", 2)]):
+            source.insert(key, value)
+            with db.transaction() as tx:
+                tx.insert("sale", [(key, number, value)])
+            delta = tx.delta["sum_of"]
+            signed = [(*row, -1) for row in delta.removed] + [(*row, 1) for row in delta.added]
+            assert told[-1] == sorted(signed)
+        with db.transaction() as tx:
+            tx.delete("sale", [("k", 1, 5)])
+            tx.insert("sale", [("k", 9, 2)])
+        assert (tx.delta["sum_of"].removed, tx.delta["sum_of"].added) == ([("k", 15)], [("k", 12)])
+
+
+def test_a_result_that_does_not_fit_the_declared_type_rolls_the_epoch_back():
+    program = _program({"top": "number"}, "number")
+    with deltafix.connect(program, reducers={"top": TopK(2)}) as db:
+        tx = db.transaction()
+        tx.insert("sale", [("a", 1, 3)])
+        with pytest.raises(FunctorError, match=r"top gave \(3,\), which is no number"):
+            tx.commit()
+        assert db.rows("sale") == db.rows("top_of") == []
+    with deltafix.connect(program, reducers={"top": Variance(ddof=1)}) as db:
+        tx = db.transaction()
+        tx.insert("sale", [("a", 1, 3)])
+        with pytest.raises(FunctorError, match="gave None"):
+            tx.commit()
+        db.check_invariants()
+
+
+def test_a_reducer_that_raises_rolls_the_epoch_back_and_the_groups_with_it():
+    def refuse(acc, value):
+        if value == 13:
+            raise ValueError("unlucky")
+        return acc + value
+
+    made = reducer(0, refuse, lambda acc, value: acc - value, name="superstitious")
+    with deltafix.connect(_program({"sum": "number"}, "number"), reducers={"sum": made}) as db:
+        with db.transaction() as tx:
+            tx.insert("sale", [("a", 1, 3), ("b", 2, 4)])
+        tx = db.transaction()
+        tx.insert("sale", [("a", 3, 5), ("b", 4, 13)])
+        tx.delete("sale", [("a", 1, 3)])
+        with pytest.raises(FunctorError, match="unlucky"):
+            tx.commit()
+        assert db.rows("sum_of") == [("a", 3), ("b", 4)]
+        with db.transaction() as tx:
+            tx.insert("sale", [("a", 5, 1)])
+        assert db.rows("sum_of") == [("a", 4), ("b", 4)]
+        db.check_invariants()
+
+
+def test_a_missing_reducer_is_named_when_connecting():
+    with pytest.raises(FunctorError, match=r"folds with .*sum.*reducers="):
+        deltafix.connect(_program({"sum": "number"}, "number"))
