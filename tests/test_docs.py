@@ -69,7 +69,11 @@ def run_python(block: Block, names: dict, page: Path) -> None:
 
 pytestmark = pytest.mark.usefixtures("warm_kernel")
 
-PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md"]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "docs" / "tutorial.md",
+    ROOT / "docs" / "reference" / "plan.md",
+]
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/README.md"))
 
 

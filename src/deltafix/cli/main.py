@@ -38,6 +38,7 @@ COMMANDS: Final = (
     Command("run", "deltafix.cli.run", "run"),
     Command("check", "deltafix.cli.check", "check"),
     Command("fmt", "deltafix.cli.fmt", "fmt"),
+    Command("plan", "deltafix.cli.plan", "plan"),
     Command("shell", "deltafix.cli.shell", "shell"),
     Command("why", "deltafix.cli.why", "why"),
     Command("why-not", "deltafix.cli.why", "why_not"),

@@ -10,11 +10,12 @@ import sys
 import time
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 import typer
 
 from deltafix.cli.console import announce_kernel, note, progress
+from deltafix.cli.inputs import read_inputs
 from deltafix.diagnostics import render
 from deltafix.rules.schemas import row_schemas
 
@@ -76,7 +77,7 @@ def run(
     schemas = row_schemas(program)
     clock = _Clock()
     with progress("reading facts", quiet=quiet):
-        inputs = _read(program, schemas, facts)
+        inputs = read_inputs(program, schemas, facts)
     clock.lap("reading")
     announce_kernel(quiet=quiet)
     with deltafix.connect(
@@ -96,16 +97,6 @@ def run(
         clock.lap("writing")
         if profile:
             _report(db.last_epoch, clock)
-
-
-def _read(program: Program, schemas: dict[str, Schema], folder: Path) -> list[tuple[str, Any]]:
-    from deltafix.facts.source import read_input  # noqa: PLC0415  quick --help
-
-    return [
-        (directive.relation, read_input(schemas[directive.relation], directive.parameters, folder))
-        for directive in program.directives
-        if directive.kind == "input"
-    ]
 
 
 def _write(

@@ -1,0 +1,69 @@
+"""`deltafix plan`: what is run for a program, and in what order joins may go."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from deltafix.cli.console import announce_kernel
+
+if TYPE_CHECKING:
+    from deltafix.plan.explain import Explanation
+    from deltafix.rules.ast import Program
+
+__all__ = ["plan"]
+
+
+def plan(
+    program_file: Annotated[Path, typer.Argument(help="The program (.dl).", metavar="PROGRAM")],
+    *,
+    facts: Annotated[
+        Path | None,
+        typer.Option("-F", "--fact-dir", help="Folder of .facts files to take estimates from."),
+    ] = None,
+    form: Annotated[
+        Literal["text", "json"], typer.Option("--format", help="How the plan is printed.")
+    ] = "text",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
+) -> None:
+    """Show the plan of a program: delta rules, join options, indexes and what they serve.
+
+    Per stratum, rule and changed atom: the delta rule, and the atoms that may be joined next,
+    which is decided while it runs, per binding. With a fact folder the program is evaluated
+    first, and every option has an estimate: rows divided by keys.
+    """
+    from deltafix.datalog.program import Program as Checked  # noqa: PLC0415  quick --help
+    from deltafix.plan.tell import tell  # noqa: PLC0415
+
+    explained = _explained(Checked.from_file(program_file), facts, quiet=quiet)
+    if form == "json":
+        sys.stdout.write(json.dumps(explained, indent=2, ensure_ascii=False) + "\n")
+    else:
+        sys.stdout.write(tell(explained))
+
+
+def _explained(program: Program, facts: Path | None, *, quiet: bool) -> Explanation:
+    from deltafix.plan.explain import explain  # noqa: PLC0415  quick --help
+
+    if facts is None:
+        from deltafix.plan.build import plan as planned  # noqa: PLC0415
+        from deltafix.rules.check import typed  # noqa: PLC0415
+
+        return explain(planned(typed(program)))
+    import deltafix  # noqa: PLC0415
+    from deltafix.cli.inputs import read_inputs  # noqa: PLC0415
+    from deltafix.rules.schemas import row_schemas  # noqa: PLC0415
+
+    inputs = read_inputs(program, row_schemas(program), facts)
+    announce_kernel(quiet=quiet)
+    from deltafix.engine.sizes import statistics  # noqa: PLC0415
+
+    with deltafix.connect(program) as db:
+        with db.transaction() as tx:
+            for name, rows in inputs:
+                tx.insert(name, rows)
+        return explain(db.plan, statistics(db))

@@ -1,0 +1,73 @@
+"""An explanation of a plan as text, for people and golden files.
+
+Invariant: says everything that the explanation's JSON says, in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from deltafix.plan.explain import Explanation
+
+__all__ = ["tell"]
+
+
+def tell(explanation: Explanation) -> str:
+    """The explanation as lines, each with its newline."""
+    lines = [line for one in explanation["relations"] for line in _relation(one)]
+    for number, stratum in enumerate(explanation["strata"], start=1):
+        lines.append("")
+        lines.extend(_stratum(number, stratum))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _relation(one: dict[str, Any]) -> Iterator[str]:
+    rows = "" if one["rows"] is None else f", {_count(one['rows'], 'row')}"
+    hidden = ", made by the planner" if one["hidden"] else ""
+    keeps = f", {one['keeps']}" if one["keeps"] else ""
+    yield f"relation {one['name']}({', '.join(one['types'])}){hidden}{keeps}{rows}"
+    for index in one["indexes"]:
+        keys = "" if index["keys"] is None else f", {_count(index['keys'], 'key')}"
+        yield f"  index on {_columns(index['columns'])}{keys}; serves"
+        yield from (f"    {use}" for use in index["serves"] or ["groups of an aggregate"])
+
+
+def _stratum(number: int, one: dict[str, Any]) -> Iterator[str]:
+    recursive = " (recursive)" if one["recursive"] else ""
+    yield f"stratum {number}: {', '.join(one['relations'])}{recursive}"
+    if one["outside"]:
+        yield "  outside the kernel:"
+        yield from (f"    {line}" for line in one["outside"])
+    for rule in one["rules"]:
+        yield f"  rule {rule['rule']}: {rule['clause']}"
+        for delta in rule["deltas"]:
+            yield f"    {delta['occasion']}: {delta['rule']}"
+            for step in delta["steps"]:
+                yield from (f"      {line}" for line in _step(step))
+
+
+def _step(step: dict[str, Any]) -> Iterator[str]:
+    number = step["node"]
+    for check in step["checks"]:
+        yield f"{number}: check {check}"
+    options = step["options"]
+    if not options:
+        yield f"{number}: emit"
+    if len(options) > 1:
+        yield f"{number}: join whichever has the fewest rows for the binding"
+    for option in options:
+        how = f"by {_columns(option['by'])}" if option["by"] else "by scan"
+        estimate = option["estimate"]
+        about = "" if estimate is None else f", about {_count(estimate, 'row')}"
+        line = f"{option['state']} {option['join']} {how}{about}, then {option['then']}"
+        yield f"   {line}" if len(options) > 1 else f"{number}: join {line}"
+
+
+def _columns(columns: list[int]) -> str:
+    return f"column{'' if len(columns) == 1 else 's'} {', '.join(map(str, columns))}"
+
+
+def _count(number: float, noun: str) -> str:
+    shown = f"{int(number):,}" if number == int(number) else f"{number:,.1f}"
+    return f"{shown} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,96 @@
+"""`deltafix plan`: the plan in words and as JSON, with estimates where facts are given.
+
+Each `tests/fixtures/plans/<construct>.dl` has a sibling `.expected`: what `deltafix plan` prints.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from deltafix.datalog.program import Program
+from deltafix.plan.build import plan
+from deltafix.plan.explain import explain
+from deltafix.plan.tell import tell
+from deltafix.rules.check import typed
+
+FOLDER = Path(__file__).parents[2] / "fixtures" / "plans"
+PLANS = sorted(FOLDER.glob("*.dl"))
+
+TWO_HOPS = """\
+.decl edge(x: number, y: number)
+.input edge
+.decl two(x: number, z: number)
+.output two
+two(x, z) :- edge(x, y), edge(y, z).
+"""
+
+
+@pytest.fixture
+def program(tmp_path):
+    (tmp_path / "p.dl").write_text(TWO_HOPS)
+    (tmp_path / "edge.facts").write_text("1\t2\n1\t3\n1\t4\n2\t3\n")
+    return tmp_path / "p.dl"
+
+
+@pytest.mark.parametrize("file", PLANS, ids=lambda file: file.stem)
+def test_the_plan_of_a_construct_in_words(file: Path) -> None:
+    found = explain(plan(typed(Program.from_file(file))))
+    assert tell(found) == file.with_suffix(".expected").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("file", PLANS, ids=lambda file: file.stem)
+def test_text_and_data_say_the_same(deltafix, file: Path) -> None:
+    text = deltafix("plan", file)
+    data = deltafix("plan", file, "--format", "json")
+    assert (text.code, text.err, data.code, data.err) == (0, "", 0, "")
+    found = json.loads(data.out)
+    assert tell(found) == text.out
+    for stratum in found["strata"]:
+        for rule in stratum["rules"]:
+            for delta in rule["deltas"]:
+                steps = delta["steps"]
+                ends = [step for step in steps if not step["options"]]
+                assert ends, "a variant that emits nothing"
+                assert {o["then"] for s in steps for o in s["options"]} <= set(range(len(steps)))
+
+
+def test_every_index_serves_a_search_or_a_fold() -> None:
+    for file in PLANS:
+        found = explain(plan(typed(Program.from_file(file))))
+        folded = {line for s in found["strata"] for line in s["outside"]}
+        for relation in found["relations"]:
+            for index in relation["indexes"]:
+                assert index["serves"] or any(relation["name"] in line for line in folded)
+
+
+def test_estimates_are_rows_by_keys(deltafix, program) -> None:
+    ended = deltafix("plan", program, "-F", program.parent)
+    assert ended.code == 0
+    assert "relation edge(number, number), 4 rows\n  index on column 0, 2 keys; serves" in ended.out
+    assert "index on column 1, 3 keys" in ended.out
+    assert "0: join new edge(y, z) by column 0, about 2 rows, then 1" in ended.out
+    assert "0: join old edge(x, y) by column 1, about 1.3 rows, then 1" in ended.out
+    data = json.loads(deltafix("plan", program, "-F", program.parent, "--format", "json").out)
+    assert [one["rows"] for one in data["relations"]] == [4, 1]
+
+
+def test_without_facts_there_are_no_estimates(deltafix, program) -> None:
+    data = json.loads(deltafix("plan", program, "--format", "json").out)
+    assert {one["rows"] for one in data["relations"]} == {None}
+    steps = [
+        step for rule in data["strata"][0]["rules"] for d in rule["deltas"] for step in d["steps"]
+    ]
+    assert {option["estimate"] for step in steps for option in step["options"]} == {None}
+
+
+def test_a_broken_program_and_missing_facts_are_errors(deltafix, program) -> None:
+    missing = deltafix("plan", program, "-F", program.parent / "none")
+    assert missing.code == 2
+    assert "no such fact file" in missing.err
+    program.write_text("a(x).")
+    broken = deltafix("plan", program)
+    assert broken.code == 2
+    assert "error[DF1" in broken.err
