@@ -37,9 +37,10 @@ cover: $(READY)  ## tests with coverage, lines missed listed
 	$(PYTEST) -m "not spark" --cov --cov-report=term-missing:skip-covered
 
 .PHONY: fuzz
-fuzz: $(READY)  ## EXAMPLES=2000 of each property, EPOCHS=20000 of random programs, CRASHES=10 of a query
+fuzz: $(READY)  ## EXAMPLES=2000 of each property, EPOCHS=20000 of programs, TABLED=10000 of tabled ones, CRASHES=10
 	DELTAFIX_EXAMPLES=$(or $(EXAMPLES),2000) $(PYTEST) -m "not spark" -k "law or agree or oracle"
 	$(BIN)/python -m bench.fuzz --epochs $(or $(EPOCHS),20000)
+	$(BIN)/python -m bench.tabling.fuzz --epochs $(or $(TABLED),10000)
 	DELTAFIX_CRASHES=$(or $(CRASHES),10) $(PYTEST) tests/spark/test_reduce_crashes.py
 
 .PHONY: bench

@@ -2,8 +2,9 @@
 
 Each seed is played in every mode (function-free, over terms, with negation); after every epoch the
 tables must agree with fresh ones, the ground alternating fixpoint and the oracle, the deltas must
-be exact and the invariants hold. Exit code 0: no difference, 1: at least one (its seed is printed
-and repeats it: `--seed N --epochs 1`), 2: a wrong command line.
+be exact and the invariants hold. It is played on the kernel route as well: same answers and deltas
+as the term route. Exit code 0: no difference, 1: at least one (its seed is printed and repeats it:
+`--seed N --epochs 1`), 2: a wrong command line.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import deltafix
+
 __all__ = ["main"]
 
-MODES = ("flat", "terms", "negation")
+MODES = ("flat", "terms", "negation", "kernel")
 
 
 def _programs() -> Any:
@@ -38,16 +41,24 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     options = parser.parse_args(argv)
     programs = _programs()
-    seed, epochs, failures = options.seed, 0, 0
-    while epochs < options.epochs:
+    seed, failures = options.seed, 0
+    counts = dict.fromkeys(MODES, 0)
+    while sum(counts.values()) < options.epochs:
         for mode in MODES:
             try:
-                epochs += programs.play(seed, mode, oracle_too=True)
+                if mode == "kernel":
+                    counts[mode] += programs.play_routes(seed, deltafix.connect)
+                else:
+                    counts[mode] += programs.play(seed, mode, oracle_too=True)
             except Exception as error:
                 failures += 1
                 print(f"seed {seed} {mode}: {type(error).__name__}: {error}", flush=True)
         seed += 1
-    print(f"{epochs} epochs, seeds {options.seed} to {seed - 1}, {failures} failures")
+    shares = ", ".join(f"{count} {mode}" for mode, count in counts.items())
+    print(
+        f"{sum(counts.values())} epochs ({shares}), seeds {options.seed} to {seed - 1}, "
+        f"{failures} failures"
+    )
     return 1 if failures else 0
 
 

@@ -16,8 +16,9 @@ from deltafix.datalog.program import Program as RulesProgram
 from deltafix.errors import ProgramError, PrologError
 from deltafix.tabling.changes import Change, TablesDelta
 from deltafix.tabling.clauses import Clause, Key
+from deltafix.tabling.given import ClauseLike
 from deltafix.tabling.goals import Goal, Solution, read_goal
-from deltafix.tabling.session import ClauseLike, Tables
+from deltafix.tabling.session import Tables
 from deltafix.tabling.table import Counters
 from deltafix.tabling.terms import Term
 from deltafix.tabling.trace import goal_term
@@ -77,9 +78,12 @@ class _Kernel:
             yield name, (*(self.symbols.code(a) for a in goal.args if a.ground), 0)
 
     def relation(self, goal: Goal) -> str | None:
-        """The relation that holds a goal's answers, if the translation knows its pattern."""
-        answers, key = self.translation.answers, goal.key
-        return answers.get((key, pattern_of(goal))) or answers.get((key, "f" * key[1]))
+        """The relation that holds a goal's answers, if the translation knows its pattern.
+
+        Under demand, one of a more general pattern holds only what other calls asked of it.
+        """
+        pattern = pattern_of(goal) if self.translation.demand else "f" * goal.key[1]
+        return self.translation.answers.get((goal.key, pattern))
 
     def answers(self, goal: Goal) -> list[tuple[Term, ...]]:
         """The answers of a goal the translation knows."""

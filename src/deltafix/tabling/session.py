@@ -11,41 +11,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TypeAlias
 
-from deltafix.errors import MissingRowError, TransactionError
+from deltafix.errors import TransactionError
 from deltafix.tabling.agenda import Agenda, Budget
 from deltafix.tabling.callgraph import CallGraph
 from deltafix.tabling.changes import TablesDelta, compared, contents, net_changes
-from deltafix.tabling.clauses import Clause, Kind, compile_clause
+from deltafix.tabling.clauses import Clause, Kind
+from deltafix.tabling.collector import held_back
 from deltafix.tabling.drop import dependents, discard, unreachable
+from deltafix.tabling.given import ClauseLike, changes_of
 from deltafix.tabling.goals import Goal, Solution, read_goal, visible
 from deltafix.tabling.lexer import Source
-from deltafix.tabling.program import Declaration, Program, read_file
-from deltafix.tabling.reader import Place, ReadClause
+from deltafix.tabling.program import Program, read_file
 from deltafix.tabling.run import run, steps
+from deltafix.tabling.scratch import apply_from_scratch
 from deltafix.tabling.solve import call
 from deltafix.tabling.table import TRUE, Answer, Counters, Forest, Generator
-from deltafix.tabling.terms import Term, atom, from_python, struct
 from deltafix.tabling.trace import Trace, call_term
 from deltafix.tabling.unify import instantiate
-from deltafix.tabling.update import (
-    STRATEGIES,
-    Strategy,
-    apply,
-    declare,
-    delete_clause,
-    guarded,
-    insert_clause,
-)
-from deltafix.tabling.writer import show, variable_name
+from deltafix.tabling.update import STRATEGIES, Strategy, apply, guarded
+from deltafix.tabling.writer import show
 
-__all__ = ["ClauseLike", "Tables"]
-
-ClauseLike: TypeAlias = "str | Term | tuple[object, ...]"
-"""A text of clauses, a clause as a term, or a fact as a tuple: name first, then values."""
-
-_NO_TEXT = Source("")
+__all__ = ["Tables"]
 
 
 class Tables:
@@ -124,16 +111,16 @@ class Tables:
             for rule in clause.rules
             for literal in rule.body
         )
+        events = steps(forest)
         sent = 0
         try:
-            for _ in steps(forest):
-                if lazily and len(generator.answers) > sent + sent // 8:
-                    for answer in list(islice(generator.answers.values(), sent, None)):
-                        sent += 1
-                        yield _solution(goal, answer)
-                        if forest.epoch != epoch:
-                            msg = f"the program changed while the query {goal} was open"
-                            raise TransactionError(msg, goal=str(goal))
+            while _advance(events, generator, sent + sent // 8 if lazily else None):
+                for answer in list(islice(generator.answers.values(), sent, None)):
+                    sent += 1
+                    yield _solution(goal, answer)
+                    if forest.epoch != epoch:
+                        msg = f"the program changed while the query {goal} was open"
+                        raise TransactionError(msg, goal=str(goal))
         finally:
             self._stop()
         generator.kept = 1
@@ -153,7 +140,8 @@ class Tables:
         """Complete what an open query left unfinished."""
         if self._forest.agenda.heap:
             try:
-                run(self._forest)
+                with held_back():
+                    run(self._forest)
             finally:
                 self._stop()
 
@@ -228,88 +216,24 @@ class Tables:
         forest.counters = counters = self.last = Counters()
         if forest.trace is not None:
             forest.graph.renumber()
-        before = contents(self._forest) if chosen == "scratch" else {}
+        before = contents(forest) if chosen == "scratch" else {}
         try:
-            with guarded(forest):
-                arriving = dict(self._clauses(insert))
-                leaving = self._leaving(delete, arriving, missing)
-                inserts = [c for t, c in arriving.items() if t not in self.program.clauses]
-                self.changed = (inserts, leaving)
+            with held_back(), guarded(forest):
+                self.changed = inserts, leaving = changes_of(forest, insert, delete, missing)
                 if chosen == "scratch":
-                    self._from_scratch(inserts, leaving)
+                    apply_from_scratch(forest, inserts, leaving)
+                    found = compared(forest, before)
                 else:
                     apply(forest, inserts, leaving, chosen)
+                    found = net_changes(forest)
                 self.visited = _by_predicate(forest.visited)
-                if chosen == "scratch":
-                    return TablesDelta(compared(self._forest, before), counters)
-                return TablesDelta(net_changes(self._forest), counters)
+                return TablesDelta(found, counters)
         finally:
             forest.born.clear()
             forest.died.clear()
             forest.revalued.clear()
             self.total.add(counters)
             forest.counters = Counters()
-
-    def _leaving(
-        self, delete: Iterable[ClauseLike], arriving: dict[Term, Clause], missing: str
-    ) -> list[Clause]:
-        leaving: dict[Term, Clause] = {}
-        for term, clause in self._clauses(delete):
-            present = self.program.clauses.get(term)
-            if term in arriving and present is not None:
-                del arriving[term]
-            elif present is not None:
-                leaving[term] = present
-            elif missing == "error":
-                msg = f"cannot delete `{clause}`: the program has no such clause"
-                raise MissingRowError(msg, clause=str(clause))
-        return list(leaving.values())
-
-    def _clauses(self, items: Iterable[ClauseLike | Source]) -> Iterator[tuple[Term, Clause]]:
-        for item in items:
-            if isinstance(item, str | Source):
-                source = Source(_ended(item)) if isinstance(item, str) else item
-                for read in self.program.read(source):
-                    if isinstance(read, Declaration):
-                        predicate = self.program.predicate(read.key)
-                        if read.tabled:
-                            declare(self._forest, predicate, tabled=True)
-                    else:
-                        yield read.term, read
-                continue
-            term = item if isinstance(item, Term) else _fact(item)
-            term = instantiate((term,), (None,) * term.nvars)[0]
-            names = tuple(variable_name(i) for i in range(term.nvars))
-            yield term, compile_clause(ReadClause(term, names, Place(0, 0), _NO_TEXT))
-
-    def _from_scratch(self, inserts: list[Clause], deletes: list[Clause]) -> None:
-        """Drop every table, change the program, ask the kept goals again."""
-        forest = self._forest
-        kept = [(g.predicate, g.args) for g in forest.generators if g.kept]
-        for generator in list(forest.generators):
-            forest.take(generator.predicate.generators, generator.args)
-            forest.take(forest.generators, generator)
-            self._unhook(generator)
-        forest.agenda.updating = False
-        for clause in deletes:
-            delete_clause(forest, clause)
-        for clause in inserts:
-            insert_clause(forest, clause)
-        for predicate, args in kept:
-            call(forest, predicate, args, None).kept = 1
-        run(forest)
-        forest.graph.rebuild(forest.generators)
-
-    def _unhook(self, generator: Generator) -> None:
-        """Take a call's nodes off fact buckets and clauses, reversibly."""
-        from deltafix.tabling.drop import nodes  # noqa: PLC0415  only scratch needs it
-
-        forest = self._forest
-        forest.take(generator.bucket.consumers, generator.root)
-        for node in nodes(generator):
-            forest.take(node.premise.affects, node)
-            if node.source is not None and not isinstance(node.source, Generator):
-                forest.take(node.source.consumers, node)
 
     # -- tables ---------------------------------------------------------------------------------
 
@@ -377,19 +301,14 @@ def _by_predicate(generators: Iterable[Generator]) -> dict[str, int]:
     return out
 
 
+def _advance(events: Iterator[None], generator: Generator, enough: int | None) -> bool:
+    """Run until a call has more answers than `enough`; False when nothing is due any more."""
+    with held_back():
+        for _ in events:
+            if enough is not None and len(generator.answers) > enough:
+                return True
+    return False
+
+
 def _solution(goal: Goal, answer: Answer) -> Solution:
     return Solution.of(goal, answer.args, "true" if answer.truth == TRUE else "undefined")
-
-
-def _ended(text: str) -> str:
-    """A single clause may come without its closing point."""
-    bare = text.rstrip()
-    return text if bare.endswith(".") or not bare else bare + "."
-
-
-def _fact(values: tuple[object, ...]) -> Term:
-    name, args = values[0], [from_python(v) for v in values[1:]]
-    if not isinstance(name, str):
-        msg = f"a fact as a tuple starts with its predicate's name, not {name!r}"
-        raise TypeError(msg)
-    return struct(name, args) if args else atom(name)

@@ -54,9 +54,11 @@ class Translation:
     """The text of a program, and which relation plays what.
 
     `facts[key]` takes a predicate's facts, `demands[key, pattern]` its calls (bound arguments,
-    then one 0), `answers[key, pattern]` holds its answers.
+    then one 0), `answers[key, pattern]` holds its answers. Without `demand`, every pattern is free
+    and a relation holds all answers of its predicate.
     """
 
+    demand: bool = True
     lines: list[str] = field(default_factory=list)
     facts: dict[Key, str] = field(default_factory=dict)
     answers: dict[tuple[Key, Pattern], str] = field(default_factory=dict)
@@ -101,10 +103,9 @@ class _Work:
     def __init__(self, predicates: dict[Key, Predicate], symbols: Symbols, demand: bool) -> None:
         self.predicates = predicates
         self.symbols = symbols
-        self.demand = demand
         self.rules: dict[Key, list[Rule]] = {}
         self.numbers = {key: number for number, key in enumerate(predicates)}
-        self.out = Translation()
+        self.out = Translation(demand)
         self.pending: list[tuple[Key, Pattern]] = []
 
     # -- relations ------------------------------------------------------------------------------
@@ -124,14 +125,14 @@ class _Work:
 
     def relation(self, key: Key, pattern: Pattern) -> str:
         """The relation of a predicate's answers under a pattern of bound arguments."""
-        if not self.demand:
+        if not self.out.demand:
             pattern = "f" * len(pattern)
         found = self.out.answers.get((key, pattern))
         if found is None:
             found = f"r{self.numbers[key]}_{pattern}"
             self.out.answers[key, pattern] = found
             self._declare(found, key[1] + 1, given=False)
-            if self.demand:
+            if self.out.demand:
                 demand = f"d{self.numbers[key]}_{pattern}"
                 self.out.demands[key, pattern] = demand
                 self._declare(demand, pattern.count("b") + 1, given=True)
@@ -153,7 +154,7 @@ class _Work:
                 self._rule(rule, head, pattern)
 
     def _guard(self, key: Key, pattern: Pattern, args: Sequence[str]) -> list[str]:
-        if not self.demand:
+        if not self.out.demand:
             return []
         bound = [a for a, letter in zip(args, pattern, strict=True) if letter == "b"]
         return [f"{self.out.demands[key, pattern]}({', '.join([*bound, '0'])})"]
@@ -169,7 +170,7 @@ class _Work:
         bound = {
             a.index
             for a, letter in zip(rule.args, pattern, strict=True)
-            if letter == "b" and isinstance(a, Var) and self.demand
+            if letter == "b" and isinstance(a, Var) and self.out.demand
         }
         for literal in rule.body:
             body.append(self._literal(literal, body, bound))
@@ -204,7 +205,7 @@ class _Work:
             "f" if isinstance(a, Var) and a.index not in bound else "b" for a in literal.args
         )
         name = self._called(predicate, pattern)
-        if self.demand and predicate.derived:
+        if self.out.demand and predicate.derived:
             wanted = self._guard(literal.key, pattern, args)[0]
             if [wanted] != before:  # a rule that asks for what it was asked
                 self.out.lines.append(f"{wanted} :- {', '.join(before)}.")

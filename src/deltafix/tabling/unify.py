@@ -20,11 +20,16 @@ Row: TypeAlias = tuple[Term | None, ...]
 
 
 def substitute(term: Term, lookup: Callable[[int], Term]) -> Term:
-    """`term` with every variable replaced by `lookup(its number)`, left to right."""
+    """`term` with every variable replaced by `lookup(its number)`, left to right.
+
+    Complexity: O(distinct subterms): one that occurs twice is built once, as terms that double
+    at every step have far more subterms than distinct ones.
+    """
     if term.ground:
         return term
     if isinstance(term, Var):
         return lookup(term.index)
+    known: dict[Term, Term] = {}
     frames: list[tuple[Struct, list[Term]]] = [(cast("Struct", term), [])]
     while True:
         top, built = frames[-1]
@@ -35,12 +40,14 @@ def substitute(term: Term, lookup: Callable[[int], Term]) -> Term:
                 built.append(argument)
             elif isinstance(argument, Var):
                 built.append(lookup(argument.index))
+            elif (done := known.get(argument)) is not None:
+                built.append(done)
             else:
                 frames.append((cast("Struct", argument), []))
                 break
         else:
             frames.pop()
-            done = struct(top.name, built)
+            done = known[top] = struct(top.name, built)
             if not frames:
                 return done
             frames[-1][1].append(done)
@@ -145,6 +152,7 @@ def _solve(row: Row, work: list[tuple[Term, int, Term, int]]) -> Row | None:
     bindings: dict[int, tuple[Term, int]] = {
         i: (t, slots) for i, t in enumerate(row) if t is not None
     }
+    met: set[tuple[Term, int, Term, int]] = set()
     while work:
         left, left_at, right, right_at = work.pop()
         left, left_at = _deref(left, left_at, bindings)
@@ -162,7 +170,8 @@ def _solve(row: Row, work: list[tuple[Term, int, Term, int]]) -> Row | None:
             or len(left.args) != len(right.args)
         ):
             return None
-        else:
+        elif (pair := (left, left_at, right, right_at)) not in met:
+            met.add(pair)  # shared subterms meet again and again
             work.extend(
                 (a, left_at, b, right_at) for a, b in zip(left.args, right.args, strict=True)
             )
@@ -181,7 +190,7 @@ def _deref(term: Term, at: int, bindings: dict[int, tuple[Term, int]]) -> tuple[
 def _resolve_row(slots: int, bindings: dict[int, tuple[Term, int]]) -> Row | None:
     """The row the bindings stand for; None when a variable contains itself."""
     numbers: dict[int, int] = {}
-    uses: dict[int, int] = {}
+    uses: dict[Term, int] = {}
     done: dict[tuple[int, int], Term] = {}
     out: list[Term] = []
     for slot in range(slots):
@@ -190,18 +199,18 @@ def _resolve_row(slots: int, bindings: dict[int, tuple[Term, int]]) -> Row | Non
             return None
         out.append(resolved)
         _count(resolved, uses)
-    return tuple(None if type(t) is Var and uses[t.index] == 1 else t for t in out)
+    return tuple(None if type(t) is Var and uses[t] == 1 else t for t in out)
 
 
-def _count(term: Term, uses: dict[int, int]) -> None:
-    if term.ground:
-        return
+def _count(term: Term, uses: dict[Term, int]) -> None:
+    """Count what occurs in a term; a count of two stands for more, so nothing is walked thrice."""
     work = [term]
     while work:
         top = work.pop()
-        if type(top) is Var:
-            uses[top.index] = uses.get(top.index, 0) + 1
-        elif type(top) is Struct and not top.ground:
+        if top.ground or uses.get(top, 0) == 2:
+            continue
+        uses[top] = uses.get(top, 0) + 1
+        if type(top) is Struct:
             work.extend(top.args)
 
 

@@ -1,0 +1,31 @@
+"""Python's cyclic garbage collector, held back while a forest grows.
+
+A run allocates what stays alive: nodes, answers, supports that point at each other. Full
+collections would walk all of them again each time they grew by a quarter and find nothing; that
+was 30 to 50 % of an evaluation (bench/notes/zz-tabling.md). What a run drops is mostly freed by
+reference counts at once; the rest waits for the first collection after it.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["held_back"]
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Let no cyclic collection start inside the block; as before afterwards.
+
+    The switch is the process's: another thread's collections wait too.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
