@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import NamedTuple
 
-from deltafix.reactive import Collection, Count, Mean, Min, Sum, Union, reducer
+from deltafix.reactive import Collection, Count, Mean, Min, Sum, Union, check_reducer, reducer
 
 
 def _epoch(source, removed, added, key="k"):
@@ -131,3 +131,55 @@ def test_a_changed_file_flows_as_its_difference_only():
     assert deltas[1] == [((), ("f", "g"), -1), ((), ("f", "h"), 1)]
     files.set("a.py", Fragment((), (), (("f", "h"), ("m", "f"))))
     assert len(deltas) == 2
+
+
+def test_an_average_kept_without_its_count_is_no_reducer():
+    alone = reducer(0.0, lambda a, v: (a + v) / 2, lambda a, v: 2 * a - v, name="average alone")
+    report = check_reducer(alone, [4, 8])
+    assert not report
+    assert "adding 4 and then 8 gives 5.0; adding 8 and then 4 gives 4.0" in str(report)
+
+
+def _dead_code():
+    """The paper's 6.6: one collection of files, and what is dead in all of them together."""
+    files = Collection.input(key=str, value=Fragment, name="files")
+    edges = files.map(lambda path, fragment: [((), edge) for edge in fragment.edges])
+    nodes = files.map(lambda path, fragment: [((), node) for node in fragment.nodes]).distinct()
+    roots = files.map(lambda path, fragment: [((), root) for root in fragment.roots])
+    reach = edges.fixpoint(None, roots=roots)
+    dead = nodes - reach
+    deltas = []
+    dead.subscribe(lambda delta: deltas.append(sorted(delta, key=repr)))
+    return files, dead, deltas
+
+
+def test_dead_code_of_files_that_contribute_the_same_edge():
+    files, dead, deltas = _dead_code()
+    with files.transaction() as tx:
+        tx.set("a.py", Fragment(("main", "f", "g"), ("main",), (("main", "f"), ("f", "g"))))
+        tx.set("b.py", Fragment(("f", "h"), (), (("main", "f"),)))
+    assert deltas == [[((), "h", 1)]]
+    # The edge main -> f leaves a.py and stays in b.py: nothing dies.
+    files.set("a.py", Fragment(("main", "f", "g"), ("main",), (("f", "g"),)))
+    assert dead.values(()) == ["h"]
+    assert len(deltas) == 1
+    # Now it leaves b.py too: f and g die in one epoch, told once.
+    files.set("b.py", Fragment(("f", "h"), (), ()))
+    assert deltas[1:] == [[((), "f", 1), ((), "g", 1)]]
+    # A root in another file brings them back; a node that no file declares any more is not dead.
+    files.set("c.py", Fragment((), ("f",), ()))
+    files.delete("b.py")
+    assert deltas[2:] == [[((), "f", -1), ((), "g", -1)], [((), "h", -1)]]
+    assert dead.to_dict() == {}
+    files.check_invariants()
+
+
+def test_a_cycle_that_nothing_reaches_is_dead_where_counting_references_keeps_it():
+    # The printed sketch of 6.6 marks a node unreachable when its count of reachable predecessors
+    # drops to 0: after R > B leaves, B and C still count each other.
+    files, dead, deltas = _dead_code()
+    cycle = (("B", "C"), ("C", "B"))
+    files.set("a.py", Fragment(("R", "B", "C"), ("R",), (("R", "B"), *cycle)))
+    assert dead.to_dict() == {}
+    files.set("a.py", Fragment(("R", "B", "C"), ("R",), cycle))
+    assert deltas == [[((), "B", 1), ((), "C", 1)]]
