@@ -1,10 +1,10 @@
 """Relations in SQLite databases: `IO=sqlite`, by the standard library.
 
 A relation is the table (or view) of its name, its columns by position. Numbers are INTEGER, floats
-REAL, symbols TEXT; what SQLite's 64-bit signed integers and floats cannot hold (unsigned values
-from 2^63 on, NaN) is written as text, and text is read like the cell of a fact file. Invariant:
-what `write_table` writes, `read_table` reads back equal; a table changes whole or not at all.
-Where databases lie is the business of `source` and `sink`.
+REAL, symbols TEXT; records, and what SQLite's signed integers and floats cannot hold (unsigned
+values from 2^63 on, NaN), are the text that fact files have, and text is read like a fact file's
+cell. Invariant: what `write_table` writes, `read_table` reads back equal; a table changes whole or
+not at all. Where databases lie is the business of `source` and `sink`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import Final
 
 from deltafix.errors import DeltafixError, FactError, SinkError, SourceError
 from deltafix.facts.codec import read_value
-from deltafix.facts.schema import BaseType, Row, Schema, Value, show_value
+from deltafix.facts.schema import BaseType, Row, Schema, Value
+from deltafix.facts.values import write_value
 
 __all__ = ["database_name", "read_table", "write_table"]
 
@@ -62,7 +63,7 @@ def read_table(path: Path, schema: Schema) -> list[Row]:
 def write_table(path: Path, schema: Schema, rows: Iterable[Row]) -> None:
     """Make a relation's table anew, in one transaction; other tables stay. O(rows).
 
-    Raises SinkError for a place or database that cannot be written, FactError for records.
+    Raises SinkError for a place or database that cannot be written.
     """
     table = _quoted(schema.relation)
     columns = [f"{_quoted(c.name)} {_STORED.get(c.type, '')}" for c in schema.columns]
@@ -115,7 +116,7 @@ def _refuse(cell: object, column: str, label: str, number: int) -> Value:
 
 def _stored(value: Value) -> int | float | str:
     if not isinstance(value, int | float | str):
-        raise FactError(f"IO=sqlite keeps numbers and text, not {show_value(value)}", value=value)
+        return write_value(value)
     if isinstance(value, int) and value >= 1 << 63:
         return str(value)
     if isinstance(value, float) and math.isnan(value):

@@ -103,7 +103,7 @@ def _build(
     name: str,
 ) -> FixpointViews:
     known = list(database.schemas)
-    derived = _derived(database.program)
+    derived = tuple(name for name in _derived(database.program) if name in known)
     chosen = tuple((database.program.names("output") or derived) if views is None else views)
     named = [relation for relation, _ in fed if relation is not None]
     for kind, names in (("relation", named), ("view", chosen)):

@@ -12,6 +12,7 @@ from deltafix.datalog.components.instantiate import MAX_ITEMS
 from deltafix.datalog.format import format_program
 from deltafix.datalog.load import analyse
 from deltafix.datalog.program import Program
+from deltafix.rules import dsl
 from oracle import evaluate
 from strategies import random_program, random_script, replay
 
@@ -107,3 +108,33 @@ def test_a_dotted_name_inside_brackets_is_no_end_of_a_clause() -> None:
         "n(x) :- (c.r(x) ; R), !( c.r(y), y > x ), 0 < count : { c.r(x) }."
     )
     assert "!(c.r(y), y > x), 0 < count : { c.r(x) }" in program.show()
+
+
+def test_in_python_a_function_called_twice_is_two_instances() -> None:
+    def closure(p: Program, name: str, kind: type) -> tuple[dsl.Relation, dsl.Relation]:
+        one = p.relation(f"{name}.one", x=kind, y=kind)
+        many = p.relation(f"{name}.many", x=kind, y=kind)
+        x, y, z = dsl.variables("x y z")
+        _ = many(x, y) <= one(x, y)
+        _ = many(x, z) <= many(x, y) & one(y, z)
+        return one, many
+
+    with Program() as p:
+        for name, kind in (("roads", int), ("names", str)):
+            one, many = closure(p, name, kind)
+            p.input(one)
+            p.output(many)
+    text = """
+    .comp Closure<T> {
+        .decl one(x: T, y: T)
+        .decl many(x: T, y: T)
+        .input one
+        .output many
+        many(x, y) :- one(x, y).
+        many(x, z) :- many(x, y), one(y, z).
+    }
+    .init roads = Closure<number>
+    .init names = Closure<symbol>
+    """
+    assert p == Program.parse(text)
+    assert Program.parse(p.show()) == p
