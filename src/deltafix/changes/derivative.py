@@ -112,6 +112,17 @@ def minus_derivative(
             f"{target.name} has no minus operator, so {name} has no minus derivative; give its "
             "rule, or use a complete action for the results"
         )
+    return _difference(minus, function, source, target, name)
+
+
+def _difference(
+    minus: Callable[[B, B], E],
+    function: Callable[[A], B],
+    source: ChangeAction[A, D],
+    target: ChangeAction[B, E],
+    name: str,
+) -> Derivative[A, D, B, E]:
+    """`f'(a, da) = f(a ⊕ da) ⊖ f(a)`, by this minus operator."""
     return Derivative(
         function,
         lambda a, d: minus(function(source.apply(a, d)), function(a)),
@@ -277,13 +288,7 @@ def precise_derivative(
     target: ChangeAction[frozenset[T], SetChange[T]],
 ) -> Derivative[A, D, frozenset[T], SetChange[T]]:
     """f'_K: exactly what comes and goes; least in the kernel order."""
-    return Derivative(
-        function,
-        lambda a, d: minus_precise(function(source.apply(a, d)), function(a)),
-        source,
-        target,
-        "precise",
-    )
+    return _difference(minus_precise, function, source, target, "precise")
 
 
 def greatest_derivative(
@@ -292,13 +297,7 @@ def greatest_derivative(
     target: ChangeAction[frozenset[T], SetChange[T]],
 ) -> Derivative[A, D, frozenset[T], SetChange[T]]:
     """f'_⊤: the upper bound of all derivatives in the change order."""
-    return Derivative(
-        function,
-        lambda a, d: minus_greatest(function(source.apply(a, d)), function(a)),
-        source,
-        target,
-        "greatest",
-    )
+    return _difference(minus_greatest, function, source, target, "greatest")
 
 
 def least_derivative(
@@ -308,14 +307,7 @@ def least_derivative(
     universe: frozenset[T],
 ) -> Derivative[A, D, frozenset[T], SetChange[T]]:
     """f'_⊥: the lower bound of all derivatives in the change order, over a finite universe."""
-    minus = minus_least(universe)
-    return Derivative(
-        function,
-        lambda a, d: minus(function(source.apply(a, d)), function(a)),
-        source,
-        target,
-        "least",
-    )
+    return _difference(minus_least(universe), function, source, target, "least")
 
 
 def between(

@@ -303,10 +303,11 @@ def _program() -> Words:
     why = variant(REACH, (_Y,), _Y, by_y)
 
     none = put(put(0))  # per relation of a stratum: the offset of an empty list
-    pairs = put(0, 1, put(PAIR), 0, nothing, none, none, 0, nothing, 0, nothing, 0)
+    inside = (0, 0, nothing)  # computed by variants, and so reading nothing from outside
+    pairs = put(0, 1, put(PAIR), 0, nothing, none, none, 0, nothing, 0, nothing, 0, *inside)
     reach = put(
         1, 1, put(REACH), 1, put(PAIR, lower), put(put(1, same)), put(put(1, why)),
-        1, put(put(1, lower)), 0, nothing, 0,
+        1, put(put(1, lower)), 0, nothing, 0, *inside,
     )  # fmt: skip
     out[1] = put(pairs, reach)
     return np.array(out, dtype=np.int32)
