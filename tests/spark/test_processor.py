@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import Row
 from pyspark.sql.streaming import TwsTester
 
-from deltafix.errors import MissingRowError
+from deltafix.errors import FactError, MissingRowError
 from deltafix.reactive import Count, Mean, Median, Min, Sum, Union, enriched, product
 from deltafix.spark.processor import ReducerProcessor
 
@@ -76,3 +76,29 @@ def test_deletes_of_what_is_absent_fail():
     _send(partial, "k", (3, 1))
     with pytest.raises(MissingRowError, match="5 at key 'k'"):
         _send(partial, "k", (5, -1))
+
+
+def test_bad_rows_go_out_with_a_reason_or_fail():
+    def send(tester, *rows):
+        given = [Row(value=value, sign=sign) for value, sign in rows]
+        return [(row.value, row.sign, row.reason) for row in tester.test("k", given)]
+
+    lenient = TwsTester(ReducerProcessor(Sum(), value_type="long", bad_rows="quarantine"))
+    assert send(lenient, (3, 1), (9, -1), (None, 1), (8, None)) == [
+        (None, 1, "no value"),
+        (None, 0, "no sign of the value 8"),
+        (None, -1, "delete of the absent value 9"),
+        (3, 1, None),
+    ]
+    # An addition and a removal of one batch are net before anything is called absent.
+    assert send(lenient, (9, -1), (9, 1), (3, -2), (4, 1)) == [
+        (None, -2, "delete of the absent value 3"),
+        (3, -1, None),
+        (7, 1, None),
+    ]
+    strict = TwsTester(ReducerProcessor(Sum(), value_type="long"))
+    for row in ((None, 1), (8, None)):
+        with pytest.raises(FactError, match="bad row at key 'k': no"):
+            strict.test("k", [Row(value=row[0], sign=row[1])])
+    with pytest.raises(FactError, match="'fail' or 'quarantine'"):
+        ReducerProcessor(Sum(), bad_rows="drop")

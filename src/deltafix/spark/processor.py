@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from deltafix.errors import MissingRowError
+from deltafix.errors import FactError, MissingRowError
 from deltafix.reactive.reducer import Partial, Reducer
 
 __all__ = ["ReducerProcessor"]
@@ -36,9 +36,15 @@ class ReducerProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is n
         sign: the column of signs, +1 or -1; larger counts repeat the row.
         value_type: the SQL type of the values, for the multiset where it is kept.
 
-    Rows come out as `Row(key, value, sign)`; a key of several columns is a tuple. A delete of what
-    is absent raises MissingRowError, which fails the query; where only the accumulator is kept,
-    that is noticed when more values leave than came.
+        bad_rows: `"fail"` raises FactError for a row without a value or sign and MissingRowError
+            for a delete of what is absent, which fails the query; where only the accumulator is
+            kept, the latter is noticed when more values leave than came. `"quarantine"` keeps the
+            values of every reducer and sends such rows out with a reason.
+
+    Rows come out as `Row(key, value, sign)`; a key of several columns is a tuple. With
+    `bad_rows="quarantine"` they are `Row(key, value, sign, reason)`: results without a reason, bad
+    rows with one, without a value (it may be of another type; the reason shows it) and with the
+    sign that could not be applied. A filter on `reason` parts the two.
     """
 
     def __init__(
@@ -48,12 +54,18 @@ class ReducerProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is n
         value: str = "value",
         sign: str = "sign",
         value_type: str = "string",
+        bad_rows: Literal["fail", "quarantine"] = "fail",
     ) -> None:
+        if bad_rows not in ("fail", "quarantine"):
+            raise FactError(f"bad_rows must be 'fail' or 'quarantine', not {bad_rows!r}")
         self.reducer = reducer
+        self._quarantines = bad_rows == "quarantine"
         self._names = (value, sign)
         self._value_type = value_type
         self._keeps_acc = _is_plain(reducer.initial)
-        self._keeps_values = isinstance(reducer, Partial) or not self._keeps_acc
+        self._keeps_values = (
+            isinstance(reducer, Partial) or not self._keeps_acc or self._quarantines
+        )
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state; called by Spark once a partition."""
@@ -66,17 +78,15 @@ class ReducerProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is n
     ) -> Iterator[Row]:
         """Fold the rows of one key to a net change and apply it."""
         del timer_values
-        name, sign = self._names
-        change: dict[Any, int] = {}
-        for row in rows:
-            change[row[name]] = change.get(row[name], 0) + row[sign]
-        change = {value: count for value, count in change.items() if count}
+        shown = key[0] if isinstance(key, tuple) and len(key) == 1 else key
+        change, bad = self._net(shown, rows)
+        for sign, reason in bad:
+            yield Row(key=shown, value=None, sign=sign, reason=reason)
         stored = self._acc.get()
         size = stored[1] if stored is not None else 0
         acc = self._read(stored)
         before = self.reducer.finish(acc) if size else None
         after_size = size + sum(change.values())
-        shown = key[0] if isinstance(key, tuple) and len(key) == 1 else key
         self._count(shown, change, after_size)
         if after_size:
             changed = self.reducer.apply(acc, change) if self._keeps_acc or not size else None
@@ -88,10 +98,38 @@ class ReducerProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is n
             self._acc.clear()
         if size and after_size and before == after:
             return
+        beside: dict[str, None] = {"reason": None} if self._quarantines else {}
         if size:
-            yield Row(key=shown, value=before, sign=-1)
+            yield Row(key=shown, value=before, sign=-1, **beside)
         if after_size:
-            yield Row(key=shown, value=after, sign=1)
+            yield Row(key=shown, value=after, sign=1, **beside)
+
+    def _net(self, key: Any, rows: Iterator[Row]) -> tuple[dict[Any, int], list[tuple[int, str]]]:
+        """The net change of rows, and what is wrong with those that are not in it."""
+        name, sign = self._names
+        change: dict[Any, int] = {}
+        bad: list[tuple[int, str]] = []
+        for row in rows:
+            if row[name] is None or row[sign] is None:
+                reason = (
+                    f"no {'value' if row[name] is None else f'sign of the value {row[name]!r}'}"
+                )
+                if not self._quarantines:
+                    raise FactError(f"bad row at key {key!r}: {reason}")
+                bad.append((row[sign] or 0, reason))
+            else:
+                change[row[name]] = change.get(row[name], 0) + row[sign]
+        change = {value: count for value, count in change.items() if count}
+        if self._quarantines:
+            for value, count in list(change.items()):
+                if self._held(value) + count < 0:
+                    bad.append((count, f"delete of the absent value {value!r}"))
+                    del change[value]
+        return change, bad
+
+    def _held(self, value: Any) -> int:
+        """How often a value is in the multiset of the key."""
+        return int(self._values.getValue((value,))[0]) if self._values.containsKey((value,)) else 0
 
     def close(self) -> None:
         """Nothing to release."""
@@ -116,8 +154,7 @@ class ReducerProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is n
         if not self._keeps_values:
             return
         for value, count in change.items():
-            held = self._values.getValue((value,)) if self._values.containsKey((value,)) else (0,)
-            total = held[0] + count
+            total = self._held(value) + count
             if total < 0:
                 raise MissingRowError(f"cannot delete {value!r} at key {key!r}: it is not there")
             if total:

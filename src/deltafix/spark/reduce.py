@@ -1,15 +1,16 @@
 """Reducers over Spark streams: signed rows in, signed results out, each batch exactly once.
 
-`StreamReduce` is the default: Spark reads, filters and folds, the reducer runs in the driver on
-Arrow batches (`foreachBatch`), hundreds of times faster than one state call a row. Its state is a
-folder of files; a batch is committed by one atomic rename of `manifest.json`, which names the
-batch, the files of the state and the output. Life of a batch:
+`StreamReduce` is the default: Spark reads and prepares the rows, the driver makes them net and
+reduces them as Arrow batches (`foreachBatch`), hundreds of times faster than one state call a row.
+Its state is a folder of files; a batch is committed by one atomic rename of `manifest.json`, which
+names the batch, the files of the state and the output. Life of a batch:
 
 1. *Seen?* A batch id at or below the manifest's returns the Delta it returned then.
 2. *Folded* to net rows; rows that cannot be (unknown key type, delete of what is absent) go to the
    quarantine with a reason, or fail the batch, by option.
 3. *Applied* to a collection as one epoch, then written: net rows, result delta, quarantine.
-4. *Committed* by renaming the manifest. A crash before leaves files that the replay overwrites.
+4. *Committed* by renaming the manifest, once the files it names are on disk. A crash before leaves
+   files that the replay overwrites.
 
 Invariant: the manifest's state is the net sum of the batches up to its id, and a result file is
 never written twice with different content. Accumulators are never stored: they are folded again
@@ -323,16 +324,28 @@ class StreamReduce:
 
     def _write(self, name: str, table: pa.Table) -> None:
         partial = self.folder / f"{name}.partial"
-        pq.write_table(table, partial)
+        with partial.open("wb") as file:
+            pq.write_table(table, file)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(partial, self.folder / name)
 
     def _publish(self, manifest: dict[str, Any]) -> None:
+        self._sync()  # the names of the files before the manifest that mentions them
         partial = self.folder / "manifest.json.partial"
         with partial.open("w") as file:
             json.dump(manifest, file)
             file.flush()
             os.fsync(file.fileno())
         os.replace(partial, self.folder / "manifest.json")
+        self._sync()
+
+    def _sync(self) -> None:
+        folder = os.open(self.folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
     def _again(self, batch: int) -> BatchResult:
         delta = self._read(f"delta-{batch:012d}.parquet")
