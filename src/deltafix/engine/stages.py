@@ -100,10 +100,7 @@ class Strata:
         number = int(arena.cells[at.S_STRATUM])
         ids = self._linked.ids
         below = {
-            name: Changed(
-                changed_in_epoch(arena, ids[name], added=True),
-                changed_in_epoch(arena, ids[name], added=False),
-            )
+            name: Changed(*changed_in_epoch(arena, ids[name]))
             for name in self._linked.outside[number].reads
         }
         stratum = self._strata[number]

@@ -47,18 +47,18 @@ def codes_where(arena: Arena, relation: int, mask: int) -> Words:
     return records[chosen, at.COLS : at.COLS + arity]
 
 
-def changed_in_epoch(arena: Arena, relation: int, *, added: bool) -> Words:
-    """The codes (n, arity) of rows that became true (or false) so far in the running epoch."""
-    chosen = _changed_rows(arena, relation)
-    records = _records(arena, relation)[chosen]
+def changed_in_epoch(arena: Arena, relation: int) -> tuple[Words, Words]:
+    """The codes (n, arity) of rows that became true, and false, so far in the running epoch."""
     arity = relation_cell(arena, relation, at.R_ARITY)
-    wanted = at.NOW if added else at.WAS
-    return records[(records[:, 0] & (at.NOW | at.WAS)) == wanted, at.COLS : at.COLS + arity]
-
-
-def _changed_rows(arena: Arena, relation: int) -> Cells:
+    count = relation_cell(arena, relation, at.R_CHANGED + 1)
+    if count == 0:
+        nothing = np.empty((0, arity), dtype=np.int32)
+        return nothing, nothing
     start = relation_cell(arena, relation, at.R_CHANGED)
-    return np.unique(arena.cells[start : start + relation_cell(arena, relation, at.R_CHANGED + 1)])
+    records = _records(arena, relation)[np.unique(arena.cells[start : start + count])]
+    truth = records[:, 0] & (at.NOW | at.WAS)
+    columns = records[:, at.COLS : at.COLS + arity]
+    return columns[truth == at.NOW], columns[truth == at.WAS]
 
 
 def rows_of_group(

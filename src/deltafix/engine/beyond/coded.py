@@ -71,6 +71,7 @@ class BeyondStratum:
         rows = {
             name: Change(self._decoded(name, added), self._decoded(name, removed))
             for name, (added, removed) in below.items()
+            if len(added) or len(removed)
         }
         changes = self._stratum.run(rows)
         work, cells = self._stratum.work, self._arena.cells
