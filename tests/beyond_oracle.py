@@ -226,8 +226,7 @@ class Judge:
             key = tuple((c, v) for c, v in enumerate(row) if c not in names)
             place = joined.setdefault(key, {c: row[c] for c in names})
             for column, name in names.items():
-                join = self.functors.get(f"@{name}") or self.functors[name]
-                place[column] = join(place[column], row[column])
+                place[column] = self.functors[name](place[column], row[column])
         return {
             tuple(found for _, found in sorted((*key, *place.items())))
             for key, place in joined.items()

@@ -43,7 +43,7 @@ class JoinedRows(Rows):
         self.keys = lattice.key(len(types))
         kinds = [types[column] for column in self.columns]
         self.joins = tuple(
-            meaning(_functor(found.join), (kind, kind), kind)
+            meaning(found.join, (kind, kind), kind)
             for found, kind in zip(lattice.columns, kinds, strict=True)
         )
         self.least = tuple(found.least for found in lattice.columns)
@@ -253,7 +253,3 @@ class JoinedRows(Rows):
             members.pop(fact, None)
             if not members:
                 del self.lives[key]
-
-
-def _functor(join: str) -> str:
-    return join if join in ("min", "max") else f"@{join}"

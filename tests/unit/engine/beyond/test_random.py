@@ -148,7 +148,7 @@ PROGRAMS: dict[str, tuple[str, dict[str, Merge], list[str]]] = {
         v(y, c) :- move(x, y), v(x, c).
         v(z, c) :- add(x, y, z), v(x, a), v(y, b), c = @plus(a, b).
         """,
-        {"v": lattice("flat", 1)},
+        {"v": lattice("@flat", 1)},
         ["set", "set", "move", "move", "add"],
     ),
     "sets as bits": (
@@ -158,7 +158,7 @@ PROGRAMS: dict[str, tuple[str, dict[str, Merge], list[str]]] = {
         s(x) :- v(x, 7).
         v(x, 3) :- s(y), move(y, x).
         """,
-        {"v": lattice("or", 1, 0)},
+        {"v": lattice("@or", 1, 0)},
         ["set", "set", "move", "move"],
     ),
     "two joined columns": (
