@@ -93,6 +93,7 @@ def replace_program(db: Database, program: Program) -> Replaced:
     fresh = Fresh(
         program, strategy=db.strategy, budget=db.budget, users=db._users, profile=db._profile
     )
+    fresh._strata.prefer(lambda name: db.rows(name) if name in db.schemas else ())
     with fresh.transaction() as tx:
         for name, rows in _given(db).items():
             tx.insert(name, rows)

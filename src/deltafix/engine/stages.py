@@ -8,7 +8,7 @@ and gives back the net changes of its own. Invariant: `run` is called at most on
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -17,6 +17,7 @@ from deltafix.engine.link import Linked
 from deltafix.engine.run import Budget
 from deltafix.engine.store import changed_in_epoch
 from deltafix.errors import BudgetError, CancelledError
+from deltafix.facts.schema import Row
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.kernel.edit import settle_rows
@@ -50,6 +51,14 @@ class Checked(Protocol):
 
     def check_invariants(self) -> None:
         """Raise InternalError where the state breaks its contract."""
+
+
+@runtime_checkable
+class Choosing(Protocol):
+    """A stratum whose rows depend on the order of edits."""
+
+    def prefer(self, rows: Callable[[str], Iterable[Row]]) -> None:
+        """Let the next run choose these rows of its relations, where it may."""
 
 
 class Limits:
@@ -110,6 +119,12 @@ class Strata:
                 if len(rows):
                     flat = np.ascontiguousarray(rows, dtype=np.int32).reshape(-1)
                     settle_rows(arena.words, arena.cells, flat, ids[name], len(rows), holds)
+
+    def prefer(self, rows: Callable[[str], Iterable[Row]]) -> None:
+        """Let the next epoch, a rebuild, choose these rows of each relation where it may."""
+        for stratum in self._strata.values():
+            if isinstance(stratum, Choosing):
+                stratum.prefer(rows)
 
     def check_invariants(self) -> None:
         """Check the strata that have state of their own. For tests; O(state)."""

@@ -47,8 +47,11 @@ class BlockedRows(Rows):
 
     def fall(self, fact: Fact) -> None:
         """Take down what lost its support, and let those in that it kept out."""
-        if fact.rank == 0 or fact.support:
-            return
+        if fact.rank and not fact.support:
+            self.take_back(fact)
+
+    def take_back(self, fact: Fact) -> None:
+        """Take a live fact down; it and what it kept out may try again."""
         self._take_down(fact)
         self.free(fact)
         self.queue(fact)

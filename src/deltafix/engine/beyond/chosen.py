@@ -8,7 +8,7 @@ goes before the others. Invariant: the live rows respect every key, and no candi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import itemgetter
 from typing import Any
 
@@ -30,22 +30,42 @@ class ChosenRows(BlockedRows):
             itemgetter(*key) if key else _nothing for key in choice.keys
         )
         self.chosen: tuple[dict[Any, Fact], ...] = tuple({} for _ in choice.keys)
-        self.former: dict[Fact, None] = {}
+        self.former: dict[Row, None] = {}
+        self.wished: dict[Row, None] = {}
+        self.preferring = False
 
     def begin(self) -> None:
         """A run begins: no choice is taken back yet."""
-        self.former.clear()
+        self.former, self.wished = self.wished, {}
+        self.preferring = bool(self.former)
+
+    def prefer(self, rows: Iterable[Row]) -> None:
+        """Let the next run treat these rows as former choices, as a rebuild must."""
+        self.wished = dict.fromkeys(rows)
+
+    def reconsider(self) -> None:
+        """In a run with preferences, take every other choice back first."""
+        if not self.preferring:
+            return
+        self.preferring = False
+        for fact in list(self.facts.live):
+            if fact.row not in self.former:
+                self.take_back(fact)
 
     def queue(self, fact: Fact) -> None:
         """Wait for the next round; former choices have rounds of their own, before others."""
-        self.epoch.choices.append((fact not in self.former, fact.row, fact))
+        self.epoch.choices.append((fact.row not in self.former, fact.row, fact))
 
     def fall(self, fact: Fact) -> None:
         """Take a choice back that lost its support; it is the first to try again."""
         if fact.rank and not fact.support:
-            self._unchoose(fact)
-            self.former[fact] = None
+            self.former[fact.row] = None
         super().fall(fact)
+
+    def take_back(self, fact: Fact) -> None:
+        """Take a choice back: its keys are free."""
+        self._unchoose(fact)
+        super().take_back(fact)
 
     def rise(self, fact: Fact) -> None:
         """Choose a row, unless a row chosen before has one of its keys."""

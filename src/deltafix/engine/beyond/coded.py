@@ -5,7 +5,7 @@ Invariant: the rows of the stratum's relations that the kernel holds are those t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -91,6 +91,10 @@ class BeyondStratum:
     def undo(self) -> None:
         """The epoch was rolled back."""
         self._stratum.undo()
+
+    def prefer(self, rows: Callable[[str], Iterable[Row]]) -> None:
+        """Let the next run choose these rows of choice relations, where it may."""
+        self._stratum.prefer(rows)
 
     def check_invariants(self) -> None:
         """Check the stratum, and that the kernel holds its rows. Raises InternalError."""

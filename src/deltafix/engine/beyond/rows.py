@@ -73,6 +73,9 @@ class Rows:
     def begin(self) -> None:
         """A run begins."""
 
+    def reconsider(self) -> None:
+        """Before retraction: take back what this run should decide anew."""
+
     def settle(self) -> None:
         """Between retraction and derivation: choose what takes the place of what was lost."""
 

@@ -19,6 +19,7 @@ from types import MappingProxyType
 
 from deltafix.engine.beyond.change import Change, Work
 from deltafix.engine.beyond.checks import Meaning, intrinsic
+from deltafix.engine.beyond.chosen import ChosenRows
 from deltafix.engine.beyond.epoch import Epoch
 from deltafix.engine.beyond.facts import Fact
 from deltafix.engine.beyond.falling import FallingRows
@@ -165,6 +166,12 @@ class Stratum:
         """The rows that readers of a relation of the stratum see, in no order."""
         return [f.row for f in self._relations[relation].facts.by_row.values() if f.visible]
 
+    def prefer(self, rows: Callable[[str], Iterable[Row]]) -> None:
+        """Let the next run choose these rows of choice relations, where it may."""
+        for name, found in self._relations.items():
+            if isinstance(found, ChosenRows):
+                found.prefer(rows(name))
+
     def check_invariants(self) -> None:
         """Recompute all derivations and compare. Raises InternalError. O(state), for tests."""
         epoch = self._epoch
@@ -210,6 +217,8 @@ class Stratum:
 
     def _retract(self) -> None:
         """Take suspects down; nothing rises meanwhile, so the order does not matter."""
+        for rows in self._relations.values():
+            rows.reconsider()
         suspects = self._epoch.suspects
         count = 0
         while suspects:
