@@ -1,3 +1,33 @@
-"""Spark: one session builder, Arrow in and out. `pyspark` is imported under this package only."""
+"""Spark: one session builder, views kept in jobs, Arrow in and out; only here is `pyspark` used.
+
+`maintain` keeps views of DataFrames; `register` makes delta logs readable as `format("deltafix")`;
+`pipeline` runs pipeline files, for which Spark is needed only by some inputs.
+"""
 
 from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from deltafix.spark.datasource import register
+    from deltafix.spark.listener import EpochListener
+    from deltafix.spark.views import Maintained, maintain
+
+__all__ = ["EpochListener", "Maintained", "maintain", "register"]
+
+_HOME: Final = {
+    "EpochListener": "deltafix.spark.listener",
+    "Maintained": "deltafix.spark.views",
+    "maintain": "deltafix.spark.views",
+    "register": "deltafix.spark.datasource",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name's module when it is first used: importing pyspark takes a second."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'deltafix.spark' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value

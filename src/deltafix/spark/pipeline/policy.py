@@ -76,15 +76,17 @@ def apply(
     schema = signed.schema
     if times is not None:
         return _counted(tx, signed, policy, times)
-    changes = net(schema, signed.table, counted=policy.duplicates == "bad")
+    counted = policy.duplicates == "bad" or not signed.ordered
+    changes = net(schema, signed.table, counted=counted)
     if policy.duplicates == "bad":
         changes = _strict(tx, signed, changes, policy)
     taken, given = split(schema, changes)
     gone = taken.select(list(schema.names))
     if policy.duplicates != "bad" and policy.missing == "bad" and gone.num_rows:
         # A row that came and went within the epoch was there to be taken out.
-        never_came = to_numpy(taken.column(CAME).cast(pa.int8())) == 0
-        absent = ~tx.given(schema.relation, gone) & never_came
+        absent = ~tx.given(schema.relation, gone)
+        if not counted:
+            absent &= to_numpy(taken.column(CAME).cast(pa.int8())) == 0
         gone = _set_aside(signed, gone, absent, _ABSENT)
     return tx.insert(schema.relation, given), tx.delete(schema.relation, gone)
 

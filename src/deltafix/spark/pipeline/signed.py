@@ -43,11 +43,15 @@ class Bad:
 
 @dataclass(slots=True)
 class Signed:
-    """Signed rows of one relation as read: the good ones as a table, the others one by one."""
+    """Signed rows of one relation as read: the good ones as a table, the others one by one.
+
+    `ordered` tells whether the order of the table is that of the changes.
+    """
 
     schema: Schema
     table: pa.Table
     bad: list[Bad] = field(default_factory=list)
+    ordered: bool = True
 
     @property
     def rows(self) -> int:

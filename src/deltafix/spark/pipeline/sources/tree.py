@@ -36,6 +36,7 @@ ERROR = "<error>"
 
 EXTRACTORS: Final[Mapping[str, str]] = {
     "python": "deltafix.analyses.dead_code.extractor:PYTHON",
+    "debian": "deltafix.analyses.debian.extractor:DEBIAN",
 }
 """Extractors by name. An analysis is above a pipeline, so it is found when it is asked for."""
 

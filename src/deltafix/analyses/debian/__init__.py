@@ -1,0 +1,1 @@
+"""Debian's package lists as facts: what is installed, what it needs, what could be installed."""

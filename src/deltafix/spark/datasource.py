@@ -1,0 +1,169 @@
+"""Spark's source `deltafix`: a view's delta log as a DataFrame, in batch or as a stream.
+
+    register(spark)
+    spark.read.format("deltafix").option("from", 17).load("out/can_read")
+    spark.readStream.format("deltafix").option("from", 17).load("out/can_read")
+
+Options: `from` and `to` are epochs, both included; `view = "rows"` gives the view itself at its
+last epoch, in batch. Columns are the relation's, then `sign` (tinyint) and `epoch` (bigint).
+Invariant: a stream gives every epoch from `from` on once and in order; its offset is an epoch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from deltafix.errors import SourceError
+from deltafix.spark.pipeline.manifest import read_deltas, read_manifest, read_view
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+try:
+    from pyspark.sql.datasource import (
+        DataSource,
+        DataSourceReader,
+        DataSourceStreamReader,
+        InputPartition,
+    )
+except ImportError as _error:
+    from deltafix.errors import SparkMissingError
+
+    raise SparkMissingError("Spark is not installed: `pip install 'deltafix[spark]'`") from _error
+
+__all__ = ["DeltaLogSource", "register"]
+
+_TYPES = {
+    "symbol": ("string", pa.string()),
+    "number": ("bigint", pa.int64()),
+    "unsigned": ("decimal(20,0)", pa.decimal128(20, 0)),
+    "float": ("double", pa.float64()),
+}
+
+
+def register(session: SparkSession) -> None:
+    """Make the source `deltafix` known to a session. Idempotent."""
+    session.dataSource.register(DeltaLogSource)
+
+
+class DeltaLogSource(DataSource):  # type: ignore[misc]  # pyspark is not typed for mypy
+    """A delta log. Raises SourceError for a folder without one, or an option it does not take."""
+
+    @classmethod
+    def name(cls) -> str:
+        """As in `format("deltafix")`."""
+        return "deltafix"
+
+    def schema(self) -> str:
+        """The view's columns, and those beside them unless the rows are asked for."""
+        return ", ".join(f"`{name}` {_TYPES[kind][0]}" for name, kind in self._columns())
+
+    def reader(self, schema: Any) -> _BatchReader:
+        """Reads epochs, or the view."""
+        del schema
+        if self._option("view", "deltas") == "rows":
+            return _BatchReader(self._folder(), None, None, self._arrow())
+        last = self.options.get("to")
+        to = None if last is None else int(last)
+        return _BatchReader(self._folder(), int(self.options.get("from", 0)), to, self._arrow())
+
+    def streamReader(self, schema: Any) -> _StreamReader:  # noqa: N802  Spark's name
+        """Reads epochs as they are published."""
+        del schema
+        return _StreamReader(self._folder(), int(self.options.get("from", 0)), self._arrow())
+
+    def _option(self, name: str, default: str) -> str:
+        value = str(self.options.get(name, default))
+        if value not in ("deltas", "rows"):
+            raise SourceError(f'{name} = "{value}" is not valid; it takes "deltas" or "rows"')
+        return value
+
+    def _folder(self) -> str:
+        path = self.options.get("path")
+        if path is None:
+            raise SourceError('the source deltafix needs a path: load("out/can_read")')
+        return str(path)
+
+    def _columns(self) -> list[tuple[str, str]]:
+        folder = Path(self._folder())
+        manifest = read_manifest(folder)
+        if manifest is None:
+            raise SourceError(f"{folder} holds no delta log: no manifest.json", path=str(folder))
+        inside = manifest.view.partition("(")[2].rstrip(")")
+        columns = [(name, kind) for name, kind in re.findall(r"(\w+): (\w+)", inside)]
+        if self._option("view", "deltas") == "rows":
+            return columns
+        taken = {name for name, _ in columns}
+        for name in ("sign", "epoch"):
+            while name in taken:
+                name += "_"  # noqa: PLW2901
+            columns.append((name, name.rstrip("_")))
+        return columns
+
+    def _arrow(self) -> list[tuple[str, str]]:
+        return self._columns()
+
+
+_TYPES["sign"] = ("tinyint", pa.int8())
+_TYPES["epoch"] = ("bigint", pa.int64())
+
+
+class _Epochs(InputPartition):  # type: ignore[misc]  # pyspark is not typed for mypy
+    """The epochs `first` to `last`; None for both: the view."""
+
+    def __init__(self, first: int | None, last: int | None) -> None:
+        self.first = first
+        self.last = last
+
+
+def _batches(
+    folder: str, part: _Epochs, columns: Sequence[tuple[str, str]]
+) -> Iterator[pa.RecordBatch]:
+    if part.first is None:
+        table = read_view(Path(folder))[1]
+    else:
+        table = read_deltas(Path(folder), part.first, part.last)
+    if table is not None:
+        schema = pa.schema([(name, _TYPES[kind][1]) for name, kind in columns])
+        yield from table.cast(schema).to_batches()
+
+
+class _BatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark is not typed for mypy
+    def __init__(
+        self, folder: str, first: int | None, last: int | None, columns: list[tuple[str, str]]
+    ) -> None:
+        self._folder = folder
+        self._part = _Epochs(first, last)
+        self._columns = columns
+
+    def partitions(self) -> list[_Epochs]:
+        return [self._part]
+
+    def read(self, partition: _Epochs) -> Iterator[pa.RecordBatch]:
+        return _batches(self._folder, partition, self._columns)
+
+
+class _StreamReader(DataSourceStreamReader):  # type: ignore[misc]  # pyspark is not typed for mypy
+    def __init__(self, folder: str, first: int, columns: list[tuple[str, str]]) -> None:
+        self._folder = folder
+        self._first = first
+        self._columns = columns
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802  Spark's name
+        return {"epoch": self._first - 1}
+
+    def latestOffset(self, start: Mapping[str, int], limit: Any) -> dict[str, int]:  # noqa: N802
+        manifest = read_manifest(Path(self._folder))
+        epoch = 0 if manifest is None else manifest.epoch
+        return {"epoch": max(epoch, start["epoch"])}
+
+    def partitions(self, start: Mapping[str, int], end: Mapping[str, int]) -> list[_Epochs]:
+        return [_Epochs(start["epoch"] + 1, end["epoch"])] if end["epoch"] > start["epoch"] else []
+
+    def read(self, partition: _Epochs) -> Iterator[pa.RecordBatch]:
+        return _batches(self._folder, partition, self._columns)
