@@ -99,9 +99,10 @@ class Token:
 
 
 class _Lexer:
-    def __init__(self, source: Source, start: int, stop: int, comments: bool) -> None:
+    def __init__(self, source: Source, start: int, stop: int, comments: bool, hashes: bool) -> None:
         self.source = source
         self.comments = comments
+        self.hashes = hashes
         self.position = start
         self.stop = stop
         self.tokens: list[Token] = []
@@ -130,6 +131,10 @@ class _Lexer:
                 self.emit("cpp", start, end)
                 continue
             match = _TOKEN.match(text, start, self.stop)
+            if match is None and self.hashes and text[start] == "#":
+                self.position = start + 1 + (text[start + 1 : start + 2] == "#")
+                self.emit("punct", start, self.position)
+                continue
             if match is None:
                 self.position = start + 1
                 self.report(f"unexpected character {text[start]!r}", start, start + 1)
@@ -213,12 +218,18 @@ class _Lexer:
 
 
 def tokenize(
-    source: Source, start: int = 0, stop: int | None = None, comments: bool = False
+    source: Source,
+    start: int = 0,
+    stop: int | None = None,
+    *,
+    comments: bool = False,
+    hashes: bool = False,
 ) -> tuple[list[Token], list[Diagnostic]]:
     """The tokens of `source[start:stop]` in order, without an end token, and what was wrong.
 
-    With `comments` those are tokens too, of kind `comment`. Linear in the text, whatever it is.
+    With `comments` those are tokens too, of kind `comment`; with `hashes` (the text of a macro)
+    so are `#` and `##`. Linear in the text, whatever it is.
     """
-    lexer = _Lexer(source, start, len(source.text) if stop is None else stop, comments)
+    lexer = _Lexer(source, start, len(source.text) if stop is None else stop, comments, hashes)
     lexer.run()
     return lexer.tokens, lexer.found

@@ -3,8 +3,7 @@
 `#include "file"`, `#define` with and without parameters, `#undef`, `#ifdef`, `#ifndef`, `#if`,
 `#elif`, `#else`, `#endif`, `#error`, `#warning`. Invariant: a token keeps the place a reader would
 look at: in an included file its own line, from a macro the line of the macro's use. Working on
-tokens means that nothing needs a line map. Includes stay inside the program's folder. The operators
-`#` and `##` are refused.
+tokens means that nothing needs a line map. Includes stay inside the program's folder.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import Final
 
 from deltafix.datalog.conditions import ConditionError, evaluate, prepare
 from deltafix.datalog.lexer import Token, tokenize
+from deltafix.datalog.macros import Macro, MacroError, read_arguments, read_macro, substitute
 from deltafix.datalog.source import Source, decode
 from deltafix.diagnostics import Diagnostic, suggest
 
@@ -33,12 +33,6 @@ _KNOWN: Final = (
     "include", "define", "undef", "ifdef", "ifndef", "if", "elif", "else", "endif", "error",
     "warning", "pragma", "line",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class _Macro:
-    parameters: tuple[str, ...] | None
-    body: tuple[Token, ...]
 
 
 @dataclass(slots=True)
@@ -77,7 +71,7 @@ class _Preprocessor:
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
         self.out = Preprocessed()
-        self.macros: dict[str, _Macro] = {}
+        self.macros: dict[str, Macro] = {}
         self.expanded = 0
         self.including: list[Path] = []
 
@@ -110,7 +104,8 @@ class _Preprocessor:
     def directive(self, token: Token, conditions: list[_Condition], active: bool) -> None:
         match = _DIRECTIVE.match(token.text)
         word = match.group(1) if match else ""
-        rest, found = tokenize(token.source, token.start + (match.end() if match else 1), token.end)
+        start = token.start + (match.end() if match else 1)
+        rest, found = tokenize(token.source, start, token.end, hashes=word == "define")
         if word in ("ifdef", "ifndef"):
             if len(rest) != 1 or rest[0].kind != "ident":
                 self.report(token, f"#{word} wants one name", f"write `#{word} NAME`")
@@ -180,24 +175,12 @@ class _Preprocessor:
         self.out.found.append(Diagnostic("DF107", text, token.span, None, severity))
 
     def define(self, token: Token, rest: list[Token]) -> None:
-        if not rest or rest[0].kind != "ident":
-            self.report(token, "#define wants a name", "write `#define NAME text`")
-            return
-        name, body, parameters = rest[0], rest[1:], None
-        if body and body[0].text == "(" and body[0].start == name.end:
-            close = next((i for i, part in enumerate(body) if part.text == ")"), None)
-            if close is None:
-                self.report(token, f"the parameters of {name.text} are never closed")
-                return
-            inner = body[1:close]
-            parameters = tuple(part.text for part in inner[::2])
-            commas = all(part.text == "," for part in inner[1::2])
-            names = all(part.kind == "ident" for part in inner[::2])
-            if not (commas and names) or (inner and len(inner) % 2 == 0):
-                self.report(token, f"the parameters of {name.text} are not names with commas")
-                return
-            body = body[close + 1 :]
-        self.macros[name.text] = _Macro(parameters, tuple(body))
+        try:
+            name, macro = read_macro(rest)
+        except MacroError as error:
+            self.report(token, str(error), error.help)
+        else:
+            self.macros[name] = macro
 
     def undefine(self, token: Token, rest: list[Token]) -> None:
         if len(rest) != 1 or rest[0].kind != "ident":
@@ -270,7 +253,7 @@ class _Preprocessor:
             if after >= len(tokens) or tokens[after].text != "(":
                 into.append(tokens[position].moved_to(place))
                 return after
-            closed = _arguments(tokens, after, arguments)
+            closed = read_arguments(tokens, after, arguments)
             wanted = len(macro.parameters)
             if wanted == 0 and arguments == [[]]:
                 arguments = []
@@ -279,14 +262,17 @@ class _Preprocessor:
                 self.report(place, f"macro {name} wants {wanted} arguments, {given}")
                 return len(tokens) if closed is None else closed
             after = closed
-        parameters = macro.parameters or ()
-        replaced: list[Token] = []
-        for token in macro.body:
-            if token.kind == "ident" and token.text in parameters:
-                # As C has it: an argument is expanded before it takes its place.
-                self.rescan(arguments[parameters.index(token.text)], place, replaced, hidden)
-            else:
-                replaced.append(token)
+
+        def expanded(argument: list[Token]) -> list[Token]:
+            out: list[Token] = []
+            self.rescan(argument, place, out, hidden)
+            return out
+
+        try:
+            replaced = substitute(macro, arguments, expanded)
+        except MacroError as error:
+            self.report(place, str(error), error.help)
+            return after
         self.expanded += len(replaced) + 1
         if self.expanded > MAX_EXPANSION:
             if self.expanded < 2 * MAX_EXPANSION:
@@ -313,21 +299,6 @@ class _Preprocessor:
 
 def _ignore(token: Token, rest: list[Token]) -> None:
     """`#pragma` and `#line` are for other compilers."""
-
-
-def _arguments(tokens: list[Token], opening: int, into: list[list[Token]]) -> int | None:
-    depth = 0
-    into.append([])
-    for position in range(opening, len(tokens)):
-        text = tokens[position].text if tokens[position].kind == "punct" else ""
-        depth += (text in ("(", "[", "{")) - (text in (")", "]", "}"))
-        if depth == 0:
-            return position + 1
-        if text == "," and depth == 1:
-            into.append([])
-        elif position != opening and tokens[position].kind != "cpp":
-            into[-1].append(tokens[position])
-    return None
 
 
 def preprocess(source: Source, folder: Path | None = None) -> Preprocessed:

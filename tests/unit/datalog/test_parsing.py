@@ -164,7 +164,7 @@ WORDS = [
     ".decl", ".input", ".output", ".type", ".comp", ".plan", ".pragma", ".", ",", ";", "(", ")",
     "{", "}", "[", "]", "!", ":-", ":", "=", "<=", "<:", "|", "-", "^", "a", "b", "x", "_", "count",
     "max", "number", "1", "2u", "1.5", '"s"', "//", "/*", "*/", "#define a b(", "#ifdef a",
-    "\n#if a < 2\n", "\n#elif defined(a)\n", "\n#else\n", "#endif", "\n", "$",
+    "\n#define a(x) x ## b #x\n", "\n#if a < 2\n", "\n#elif defined(a)\n", "\n#else\n", "#endif", "\n", "$",
     ".comp C {", ".comp C<T> : C<T> {", ".init c = C", ".override", "c.b", "<", ">", "overridable",
     "inline", "magic", '.pragma "magic-transform" "*"', ".output a", "a(x) :- b(x).", "!a(x)",
     "@f", "as", "nil", "range", "true", "eqrel", "choice-domain", "\\", '"', "'",

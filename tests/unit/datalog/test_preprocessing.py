@@ -46,6 +46,13 @@ def texts(text: str) -> str:
         ("#define P(x) x * 2\n#if P(3) == 6\nx\n#endif", "x"),
         ("#define A 1\n#if defined A && defined(A)\nx\n#endif", "x"),
         ("#pragma once\n#line 3\nx", "x"),
+        ("#define J(a, b) a ## b\nJ(x, 1) J(r_, out)(1)", "x1 r_out ( 1 )"),
+        ("#define J(a, b, c) a##b##c\nJ(x, , z) J(1, 2, 3)", "xz 123"),
+        ("#define N 7\n#define J(a) a ## N a\nJ(N)", "NN 7"),
+        ("#define J(a) r ## a(a)\n#define r2 z\nJ(2)", "z ( 2 )"),
+        ('#define Q(a) #a\nQ(x + "y\\n")', '"x + \\"y\\\\n\\""'),
+        ("#define N 7\n#define Q(a) #a a\nQ(N)", '"N" 7'),
+        ("#define A x ## y\nA", "xy"),
         ("#if 0\n#error never\n#endif\nx", "x"),
     ],
 )
@@ -103,6 +110,32 @@ def test_a_program_may_stop_or_warn_with_its_own_words() -> None:
         ("error", "DF107", "LIMIT is not set"),
         ("warning", "DF107", "old form"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("#define J(a) ## a", "`##` joins two tokens"),
+        ("#define J(a) a ##", "`##` joins two tokens"),
+        ("#define J(a) # b", "`#` makes a string of a parameter"),
+        ("#define J #", "`#` makes a string of a parameter"),
+        ("#define J(a, b) a ## b\nJ(1, x)", "`1` and `x` do not join"),
+        ("#define J(a, b) a ## b\nJ(+, *)", "`+` and `*` do not join"),
+        ("#define", "#define wants a name"),
+        ("#define J(a", "are never closed"),
+        ("#define J(a b) a", "are not names with commas"),
+    ],
+)
+def test_macros_that_cannot_be_read_or_used(text: str, words: str) -> None:
+    found = [item for item in preprocess(Source(text)).found if item.code == "DF107"]
+    assert len(found) == 1
+    assert words in found[0].message
+
+
+def test_a_quoted_argument_is_a_string_of_the_program() -> None:
+    text = '#define SAY(a) s(#a).\n.decl s(x: symbol)\nSAY(one two)\nSAY("q")\n'
+    program = Program.parse(text)
+    assert [rule.heads[0].args[0].value for rule in program.rules] == ["one two", '"q"']
 
 
 def test_branches_out_of_place() -> None:
