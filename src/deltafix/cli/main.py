@@ -40,6 +40,8 @@ COMMANDS: Final = (
     Command("fmt", "deltafix.cli.fmt", "fmt"),
     Command("plan", "deltafix.cli.plan", "plan"),
     Command("shell", "deltafix.cli.shell", "shell"),
+    Command("serve", "deltafix.cli.serve", "serve"),
+    Command("watch", "deltafix.cli.watch", "watch"),
     Command("why", "deltafix.cli.why", "why"),
     Command("why-not", "deltafix.cli.why", "why_not"),
     Command("check-reducer", "deltafix.cli.check_reducer", "check_reducer"),

@@ -30,11 +30,13 @@ from deltafix.engine.link import Linked, link
 from deltafix.engine.outside import Users, outside_strata
 from deltafix.engine.query import select
 from deltafix.engine.questions import Questions
+from deltafix.engine.relation import RelationView
 from deltafix.engine.run import STRATEGIES, Budget, Run, set_budget
 from deltafix.engine.state.disk import FSYNC
 from deltafix.engine.state.edits import given_changes
 from deltafix.engine.store import codes_where, relation_cell
 from deltafix.engine.transaction import Transaction
+from deltafix.engine.watch import Watch, Watchers
 from deltafix.errors import TransactionError, UnknownRelationError
 from deltafix.events import EpochReport
 from deltafix.facts.delta import Delta
@@ -165,6 +167,7 @@ class Database(Questions):
         self._writer = threading.RLock()
         self._gate = threading.Lock()
         self._open: Transaction | None = None
+        self._watchers = Watchers()
         self._last: weakref.ref[Changes] | None = None
         self._closed = False
         self.epoch = -1
@@ -196,6 +199,26 @@ class Database(Questions):
         """Stop the epoch that is running, from any thread; it raises CancelledError."""
         self._arena.cells[at.CANCEL] = 1
 
+    def watch(
+        self, relation: str | None = None, callback: Callable[[Any], object] | None = None
+    ) -> Watch:
+        """Hear of every later epoch that changes a relation, after its commit.
+
+        `db.watch("path", callback)` calls back with its RelationDelta, in the thread that
+        commits and before other threads' epochs; `async for delta in db.watch("path")` gives the
+        same to a loop. Without a relation the whole Delta is told. `close` ends a watch, and so
+        does the end of a `with` block.
+
+        Raises UnknownRelationError; a commit raises SubscriberError for what a callback raised.
+        """
+        if self._closed:
+            raise TransactionError("the database is closed")
+        if relation is not None:
+            self._schema(relation)
+        watch = Watch(self._watchers, relation, callback)
+        self._watchers.add(watch)
+        return watch
+
     # --- reading -----------------------------------------------------------------------------
 
     def rows(self, relation: str) -> list[Row]:
@@ -207,6 +230,13 @@ class Database(Questions):
         """How many rows a relation has in the last committed epoch. O(1)."""
         self._schema(relation)
         return relation_cell(self._arena, self._linked.ids[relation], at.R_WAS)
+
+    def relation(self, name: str) -> RelationView:
+        """A relation to look at: rows by pages, in notebooks, or through Arrow's stream protocol.
+
+        Raises UnknownRelationError.
+        """
+        return RelationView(self, self._schema(name))
 
     def to_arrow(self, relation: str) -> Any:
         """A relation as an Arrow table, in no particular order."""
@@ -315,8 +345,9 @@ class Database(Questions):
     # --- life --------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Release the state. Idempotent."""
+        """Release the state; watches end. Idempotent."""
         self._closed = True
+        self._watchers.close()
 
     def __enter__(self) -> Self:
         return self

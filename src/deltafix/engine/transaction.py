@@ -197,7 +197,13 @@ class Transaction:
             self.rollback()
             raise
         self._state = "committed"
-        self._db._end()
+        if not self._db._watchers:
+            self._db._end()
+            return
+        # Other threads' epochs wait until this one is told of: watchers hear them in order.
+        with self._db._writer:
+            self._db._end()
+            self._db._watchers.committed(self)
 
     def _require_open(self) -> None:
         if self._state != "open":

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from html import escape
 
 from deltafix.plan.clause import (
     Absent,
@@ -177,6 +178,9 @@ class Plan:
     stages: tuple[Stage, ...]
     indexes: dict[str, tuple[tuple[int, ...], ...]]
     given: dict[str, str] = field(default_factory=dict)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.show())}</pre>"
 
     def show(self) -> str:
         """The plan as text, the same on every run."""

@@ -1,0 +1,82 @@
+"""`deltafix watch`: the rows that come and go as fact files change, signed, one a line."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from deltafix.cli.console import note
+from deltafix.cli.loaded import loaded
+
+if TYPE_CHECKING:
+    from deltafix.engine.database import Database
+    from deltafix.facts.delta import Delta
+
+__all__ = ["watch"]
+
+
+def watch(
+    program_file: Annotated[Path, typer.Argument(help="The program (.dl).", metavar="PROGRAM")],
+    *,
+    facts: Annotated[
+        Path, typer.Option("-F", "--fact-dir", help="Folder of the .facts files.")
+    ] = Path(),
+    relations: Annotated[
+        list[str] | None,
+        typer.Option("--relation", "-r", help="Print only this relation. Repeatable."),
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Print every relation, not only .output ones.")
+    ] = False,
+    interval: Annotated[
+        float, typer.Option(min=0.01, help="Seconds between two looks at the files.")
+    ] = 0.3,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="End after so many changes; else Ctrl-C ends.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
+) -> None:
+    """Keep a program's output up to date with its fact files, and print what changes.
+
+    `+path("a", "c")` came, `-path("a", "c")` went. A file that cannot be read is told of on
+    standard error; its old rows stay until it can be.
+    """
+    from deltafix.engine.follow import FactFolder  # noqa: PLC0415  quick --help
+
+    with loaded(program_file, None, quiet=quiet) as db:
+        chosen = _chosen(db, relations, every)
+        folder = FactFolder(db, facts, note)
+        _print(folder.load(), chosen)
+        files = len(folder.paths)
+        note(f"watching {files} file{'' if files == 1 else 's'}, Ctrl-C ends", quiet=quiet)
+        left = epochs
+        while left is None or left > 0:
+            time.sleep(interval)
+            delta = folder.poll()
+            if delta is not None:
+                _print(delta, chosen)
+                note(db.last_epoch.show(), quiet=quiet)
+                left = None if left is None else left - 1
+
+
+def _chosen(db: Database, relations: list[str] | None, every: bool) -> set[str]:
+    from deltafix.engine.literals import schema_named  # noqa: PLC0415  quick --help
+
+    if relations:
+        return {schema_named(name, db.schemas).relation for name in relations}
+    outputs = {one.relation for one in db.program.directives if one.kind == "output"}
+    return set(db.schemas) if every or not outputs else outputs
+
+
+def _print(delta: Delta, chosen: set[str]) -> None:
+    from deltafix.facts.schema import show_row  # noqa: PLC0415  quick --help
+
+    for name, part in delta.items():
+        if name in chosen:
+            for sign, row in part.signed():
+                sys.stdout.write(f"{'+' if sign > 0 else '-'}{show_row(name, row)}\n")
+    sys.stdout.flush()

@@ -1,0 +1,146 @@
+"""Watching a database: a call, or an item of an asynchronous loop, for each epoch that changes it.
+
+Life of a `Watch`: made by `Database.watch`, told after each commit, closed. Invariants: a watcher
+is told of the epochs from its beginning on, in their order, each once, after the commit; a
+relation's watcher hears of epochs that changed the relation. What a callback raises comes to the
+committer as SubscriberError, when the epoch stands and the others were told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any
+
+from deltafix.errors import SubscriberError, TransactionError
+from deltafix.facts.delta import Delta, RelationDelta
+
+if TYPE_CHECKING:
+    from deltafix.engine.transaction import Transaction
+
+__all__ = ["Watch", "Watchers"]
+
+Change = Delta | RelationDelta
+
+
+class Watch:
+    """One watcher. A context manager, and an asynchronous iterator while the database is open.
+
+    Attributes:
+        relation: the relation watched; None for all of them.
+    """
+
+    def __init__(
+        self,
+        watchers: Watchers,
+        relation: str | None,
+        callback: Callable[[Any], object] | None,
+    ) -> None:
+        self.relation = relation
+        self._watchers = watchers
+        self._callback = callback
+        self._queue: deque[Change | None] = deque()
+        self._waiting: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+
+    def close(self) -> None:
+        """Hear no more; an asynchronous loop over it ends. Idempotent."""
+        self._watchers.forget(self)
+        self._put(None)
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        """The deltas since the watch began, then each new one; of a database of any thread."""
+        if self._callback is not None:
+            raise TransactionError("this watch has a callback; watch again to iterate")
+        event = asyncio.Event()
+        self._waiting = (asyncio.get_running_loop(), event)
+        while True:
+            while self._queue:
+                delta = self._queue.popleft()
+                if delta is None:
+                    return
+                yield delta
+            event.clear()
+            if not self._queue:  # nothing came between the last look and the clearing
+                await event.wait()
+
+    def tell(self, delta: Delta) -> None:
+        """Pass an epoch's changes on, if they are of interest."""
+        if self.relation is not None and self.relation not in delta:
+            return
+        change = delta if self.relation is None else delta[self.relation]
+        if self._callback is not None:
+            self._callback(change)
+        else:
+            self._put(change)
+
+    def _put(self, change: Change | None) -> None:
+        self._queue.append(change)
+        if self._waiting is not None:
+            loop, event = self._waiting
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(event.set)
+
+
+class Watchers:
+    """The watchers of one database, and the epochs they are still to be told of."""
+
+    def __init__(self) -> None:
+        self._all: list[Watch] = []
+        self._pending: deque[Delta] = deque()
+        self._telling = False
+
+    def __bool__(self) -> bool:
+        return bool(self._all)
+
+    def add(self, watch: Watch) -> None:
+        """Begin to tell a watcher."""
+        self._all.append(watch)
+
+    def forget(self, watch: Watch) -> None:
+        """Stop telling a watcher."""
+        if watch in self._all:
+            self._all.remove(watch)
+
+    def close(self) -> None:
+        """End every watch."""
+        for watch in tuple(self._all):
+            watch.close()
+
+    def committed(self, transaction: Transaction) -> None:
+        """Tell everyone of a committed epoch. The caller holds the writer's lock.
+
+        A callback may commit: that epoch's turn comes when this one has been told to all.
+        """
+        delta = transaction.delta
+        if not delta:
+            return
+        self._pending.append(delta)
+        if self._telling:
+            return
+        failures: list[tuple[Watch, Exception]] = []
+        self._telling = True
+        try:
+            while self._pending:
+                told = self._pending.popleft()
+                for watch in tuple(self._all):
+                    try:
+                        watch.tell(told)
+                    except Exception as error:  # others must hear of the epoch all the same
+                        failures.append((watch, error))
+        finally:
+            self._telling = False
+        if failures:
+            first, reason = failures[0]
+            of = "the database" if first.relation is None else first.relation
+            message = (
+                f"a watcher of {of} raised {type(reason).__name__}: {reason}; "
+                f"epoch {delta.epoch} is committed, and the others were told"
+            )
+            raise SubscriberError(message) from reason

@@ -1,0 +1,79 @@
+"""Serve the page from this process, on the loopback address, until interrupted.
+
+Invariant: only 127.0.0.1 is bound. Fact files, where a folder is given, are followed by a thread
+that ends with the server.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from deltafix.errors import SourceError
+from deltafix.web.app import make_app
+from deltafix.web.guard import new_token
+
+if TYPE_CHECKING:
+    from deltafix.engine.database import Database
+    from deltafix.engine.follow import FactFolder
+
+__all__ = ["Server"]
+
+_ADDRESS = "127.0.0.1"
+
+
+class Server:
+    """A page over a database. `url` is known at once; `run` serves until interrupted.
+
+    Args:
+        db: the database; it is closed by its owner.
+        port: 0 for any that is free.
+        writable: whether the page may edit given rows.
+        title: what the page is called.
+
+    Raises SourceError for a port that is in use.
+    """
+
+    def __init__(self, db: Database, *, port: int, writable: bool, title: str) -> None:
+        self._socket = socket.socket()
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._socket.bind((_ADDRESS, port))
+        except (OSError, OverflowError) as error:
+            self._socket.close()
+            message = f"port {port} cannot be used: {error}; --port 0 takes any that is free"
+            raise SourceError(message, value=port) from None
+        bound = int(self._socket.getsockname()[1])
+        token = new_token()
+        self.url = f"http://{_ADDRESS}:{bound}/{token}/"
+        app = make_app(db, token=token, port=bound, writable=writable, title=title)
+        config = uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1)
+        self._server = uvicorn.Server(config)
+        self._stopped = threading.Event()
+
+    def run(self, folder: FactFolder | None = None, interval: float = 0.3) -> None:
+        """Serve; follow the fact files of `folder`, looking every `interval` seconds."""
+        follower = None
+        if folder is not None:
+            follower = threading.Thread(target=self._follow, args=(folder.poll, interval))
+            follower.start()
+        try:
+            self._server.run([self._socket])
+        finally:
+            self._stopped.set()
+            if follower is not None:
+                follower.join()
+            self._socket.close()
+
+    def stop(self) -> None:
+        """End `run`, from another thread."""
+        self._stopped.set()
+        self._server.should_exit = True
+
+    def _follow(self, look: Callable[[], object], interval: float) -> None:
+        while not self._stopped.wait(interval):
+            look()

@@ -1,0 +1,27 @@
+// Questions to the server. Paths are relative, so the key stays in the page's address alone.
+
+export class Refused extends Error {}
+
+async function answer(response) {
+  const data = await response.json().catch(() => ({ error: `status ${response.status}` }));
+  if (!response.ok) throw new Refused(data.error);
+  return data;
+}
+
+export async function ask(question, parameters = {}) {
+  const query = new URLSearchParams(parameters).toString();
+  return answer(await fetch(`api/${question}${query ? `?${query}` : ""}`));
+}
+
+export async function edit(sign, facts) {
+  const headers = { "content-type": "application/json" };
+  const body = JSON.stringify({ sign, facts });
+  return answer(await fetch("api/edit", { method: "POST", headers, body }));
+}
+
+export function listen(onEpoch, onStatus) {
+  const source = new EventSource("api/events");
+  source.addEventListener("epoch", (event) => onEpoch(JSON.parse(event.data)));
+  source.onopen = () => onStatus("live");
+  source.onerror = () => onStatus("not connected");
+}

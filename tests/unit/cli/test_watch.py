@@ -1,0 +1,105 @@
+"""`deltafix watch`, and the folder of fact files behind it."""
+
+from __future__ import annotations
+
+import pytest
+
+import deltafix as library
+from deltafix.engine.follow import FactFolder
+
+PROGRAM = """
+.decl edge(x: symbol, y: symbol)
+.input edge
+.decl path(x: symbol, y: symbol)
+.output path
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), edge(y, z).
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "program.dl").write_text(PROGRAM)
+    (tmp_path / "edge.facts").write_text("a\tb\n")
+    return tmp_path
+
+
+def write(path, text):
+    # A new version every time, even where the clock of the file system is coarse.
+    path.with_suffix(".new").write_text(text)
+    path.with_suffix(".new").rename(path)
+
+
+def test_a_changed_file_is_an_epoch_once_it_is_at_rest(folder):
+    messages: list[str] = []
+    with library.connect(PROGRAM) as db:
+        files = FactFolder(db, folder, messages.append)
+        assert files.load()["path"].added == [("a", "b")]
+        assert files.poll() is None
+        write(folder / "edge.facts", "a\tb\nb\tc\n")
+        assert files.poll() is None  # seen, but it may still be written to
+        delta = files.poll()
+        assert delta["path"].added == [("a", "c"), ("b", "c")]
+        assert files.poll() is None
+        assert db.epoch == 2
+    assert messages == []
+
+
+def test_a_bad_file_is_told_once_and_its_rows_stay(folder):
+    messages: list[str] = []
+    with library.connect(PROGRAM) as db:
+        files = FactFolder(db, folder, messages.append)
+        files.load()
+        write(folder / "edge.facts", "a\tb\textra\n")
+        assert [files.poll() for _ in range(4)] == [None] * 4
+        assert len(messages) == 1
+        assert "edge.facts" in messages[0]
+        assert "stay as they were" in messages[0]
+        assert db.rows("path") == [("a", "b")]
+        (folder / "edge.facts").unlink()
+        assert [files.poll() for _ in range(3)] == [None] * 3
+        assert "no such fact file" in messages[1]
+        write(folder / "edge.facts", "x\ty\n")
+        files.poll()
+        delta = files.poll()
+        assert (delta["path"].added, delta["path"].removed) == ([("x", "y")], [("a", "b")])
+
+
+def test_a_row_that_two_files_state_stays_until_both_drop_it(tmp_path):
+    program = '.decl r(x: symbol)\n.input r(filename="one.facts")\n.input r(filename="two.facts")\n'
+    (tmp_path / "one.facts").write_text("a\nb\n")
+    (tmp_path / "two.facts").write_text("b\n")
+    with library.connect(program) as db:
+        files = FactFolder(db, tmp_path, print)
+        files.load()
+        write(tmp_path / "one.facts", "a\n")
+        files.poll()
+        files.poll()
+        assert db.rows("r") == [("a",), ("b",)]
+        write(tmp_path / "two.facts", "c\n")
+        files.poll()
+        files.poll()
+        assert db.rows("r") == [("a",), ("c",)]
+
+
+def test_the_command_prints_signed_rows(deltafix, folder, monkeypatch):
+    looks = []
+
+    def edit(_seconds):
+        looks.append(len(looks))
+        assert len(looks) < 10
+        if len(looks) == 2:
+            write(folder / "edge.facts", "b\tc\n")
+
+    monkeypatch.setattr("deltafix.cli.watch.time.sleep", edit)
+    done = deltafix("watch", folder / "program.dl", "-F", folder, "--epochs", 1)
+    assert done.out == '+path("a", "b")\n-path("a", "b")\n+path("b", "c")\n'
+    assert "watching 1 file" in done.err
+    assert done.code == 0
+    assert len(looks) == 3
+
+
+def test_a_relation_that_is_not_there_is_exit_code_2(deltafix, folder):
+    done = deltafix("watch", folder / "program.dl", "-F", folder, "-r", "pth")
+    assert done.code == 2
+    assert "did you mean 'path'" in done.err

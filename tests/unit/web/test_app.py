@@ -1,0 +1,219 @@
+"""The page's answers and its guard, through the ASGI test client."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from httpx import ASGITransport, AsyncClient, Response
+
+import deltafix
+from deltafix.web.app import make_app
+from deltafix.web.live import Live
+
+PROGRAM = """
+.decl edge(x: symbol, y: symbol)
+.input edge
+.decl path(x: symbol, y: symbol)
+.decl lone(x: symbol)
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), edge(y, z).
+lone(x) :- edge(x, _), !path(_, x).
+"""
+TOKEN = "a-token-of-the-test"  # noqa: S105  only of this test
+BASE = f"/{TOKEN}"
+
+
+@pytest.fixture
+def db(warm_kernel):
+    with deltafix.connect(PROGRAM) as db:
+        with db.transaction() as tx:
+            tx.insert("edge", [("a", "b"), ("b", "<c>")])
+        yield db
+
+
+class Client:
+    """Requests to the application itself, one event loop each."""
+
+    def __init__(self, app, host):
+        self.transport = ASGITransport(app, raise_app_exceptions=False)
+        self.base = f"http://{host}"
+
+    def request(self, method, path, **options) -> Response:
+        async def ask():
+            async with AsyncClient(transport=self.transport, base_url=self.base) as client:
+                return await client.request(method, path, **options)
+
+        return asyncio.run(ask())
+
+    def get(self, path, **options):
+        return self.request("GET", path, **options)
+
+    def post(self, path, **options):
+        return self.request("POST", path, **options)
+
+
+def client(db, *, writable=False, host="127.0.0.1:4000"):
+    return Client(make_app(db, token=TOKEN, port=4000, writable=writable, title="test.dl"), host)
+
+
+def get(db, path, **parameters):
+    answer = client(db).get(f"{BASE}/api/{path}", params=parameters)
+    return answer.status_code, answer.json()
+
+
+def test_the_state_lists_relations_and_sizes(db):
+    status, data = get(db, "state")
+    assert status == 200
+    assert (data["title"], data["epoch"], data["writable"]) == ("test.dl", 1, False)
+    sizes = {
+        one["name"]: (one["size"], one["is_graph"], one["is_input"]) for one in data["relations"]
+    }
+    assert sizes == {"edge": (2, True, True), "path": (3, True, False), "lone": (1, False, False)}
+
+
+def test_rows_come_by_pages(db):
+    with db.transaction() as tx:
+        tx.insert("edge", [(f"x{i}", f"y{i}") for i in range(300)])
+    _, first = get(db, "rows", relation="edge")
+    _, second = get(db, "rows", relation="edge", offset=200)
+    assert (len(first["rows"]), len(second["rows"]), second["size"]) == (200, 102, 302)
+    facts = {row["fact"] for row in first["rows"] + second["rows"]}
+    assert len(facts) == 302
+    assert first["rows"][0] == {"fact": 'edge("a", "b")', "cells": ['"a"', '"b"']}
+
+
+def test_a_graph_is_bounded(db):
+    _, small = get(db, "graph", relation="path")
+    assert small["is_whole"]
+    assert {(e["from"], e["to"]) for e in small["edges"]} == {
+        ('"a"', '"b"'), ('"b"', '"<c>"'), ('"a"', '"<c>"'),
+    }  # fmt: skip
+    with db.transaction() as tx:
+        tx.insert("edge", [(f"x{i}", f"y{i}") for i in range(400)])
+    _, large = get(db, "graph", relation="edge")
+    assert len(large["nodes"]) <= 300
+    assert not large["is_whole"]
+    assert get(db, "graph", relation="lone")[0] == 400
+
+
+def test_why_why_not_and_cause(db):
+    _, holds = get(db, "why", fact='path("a", "<c>")')
+    assert holds["holds"]
+    assert holds["steps"][0]["fact"] == 'path("a", "<c>")'
+    _, absent = get(db, "why", fact='path("b", "a")')
+    assert not absent["holds"]
+    assert absent["suggestions"]
+    live = client(db)
+    with db.transaction() as tx:
+        tx.delete("edge", [("a", "b")])
+    found = live.get(f"{BASE}/api/cause", params={"fact": 'path("a", "<c>")'}).json()
+    assert found["changes"] == ['-edge("a", "b")']
+    status = client(db).get(f"{BASE}/api/cause", params={"fact": 'path("a", "b")'}).status_code
+    assert status == 400  # a page opened now has seen no epoch
+
+
+def test_plan_and_profile(db):
+    assert "relation edge/2" in get(db, "plan")[1]["text"]
+    _, profile = get(db, "profile")
+    assert profile["rules"][0] == "path(x, y) :- edge(x, y)."
+    assert profile["epochs"][-1]["epoch"] == 1
+    assert profile["epochs"][-1]["rules"]["0"] == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "wanted"),
+    [
+        ("rows?relation=pth", "DF201"),
+        ("graph?relation=", "DF201"),
+        ("why?fact=path(", "DF100"),
+        ("why?fact=path(1,2)", "DF202"),
+    ],
+)
+def test_bad_questions_are_answered_with_their_code(db, path, wanted):
+    answer = client(db).get(f"{BASE}/api/{path}")
+    assert answer.status_code == 400
+    assert answer.json()["code"] == wanted
+
+
+def test_the_page_and_its_files(db):
+    page = client(db)
+    assert '<script type="module" src="static/main.js">' in page.get(f"{BASE}/").text
+    for name in ("main.js", "graph.js", "style.css"):
+        assert page.get(f"{BASE}/static/{name}").status_code == 200
+    for name in ("../app.py", "..%2fapp.py", "nothing.js", "%2e%2e/app.py"):
+        assert page.get(f"{BASE}/static/{name}").status_code == 404
+
+
+def test_every_answer_carries_the_strict_headers(db):
+    for path in (f"{BASE}/", f"{BASE}/api/state", "/wrong/"):
+        headers = client(db).get(path).headers
+        assert headers["content-security-policy"].startswith("default-src 'none'")
+        assert "unsafe" not in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["cache-control"] == "no-store"
+
+
+def test_without_the_token_there_is_nothing(db):
+    for path in ("/", "/api/state", f"/{TOKEN[:-1]}/api/state", f"/{TOKEN}x/", "/static/main.js"):
+        assert client(db).get(path).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example:4000", "127.0.0.1:4001", "127.0.0.1", "10.0.0.1:4000"]
+)
+def test_another_host_is_refused(db, host):
+    assert client(db, host=host).get(f"{BASE}/api/state").status_code == 421
+
+
+def test_another_origin_is_refused(db):
+    page = client(db, writable=True)
+    body = {"sign": "+", "facts": 'edge("x", "y")'}
+    headers = {"origin": "http://evil.example"}
+    assert page.post(f"{BASE}/api/edit", json=body, headers=headers).status_code == 403
+    assert db.count("edge") == 2
+
+
+def test_a_page_is_read_only_unless_writable(db):
+    body = {"sign": "+", "facts": 'edge("x", "y")'}
+    assert client(db).post(f"{BASE}/api/edit", json=body).status_code == 404
+    assert client(db).post(f"{BASE}/api/state", json=body).status_code == 405
+    assert db.epoch == 1
+
+
+def test_a_writable_page_edits(db):
+    page = client(db, writable=True)
+    body = {"sign": "+", "facts": 'edge("x", "y"), edge("y", "z")'}
+    answer = page.post(f"{BASE}/api/edit", json=body)
+    assert '+path("x", "z")' in answer.json()["changed"]
+    assert db.count("edge") == 4
+    refused = page.post(f"{BASE}/api/edit", json={"sign": "-", "facts": 'edge("q", "q")'})
+    assert (refused.status_code, refused.json()["code"]) == (400, "DF203")
+    assert page.post(f"{BASE}/api/edit", json={"sign": "?", "facts": ""}).status_code == 400
+    assert db.count("edge") == 4
+
+
+def test_epochs_are_streamed_to_every_open_page(db):
+    async def listen():
+        live = Live(db)
+        streams = [live.stream(), live.stream()]
+        for stream in streams:
+            assert await anext(stream) == ": open\n\n"
+        with db.transaction() as tx:
+            tx.insert("edge", [("c", "d"), *((f"x{i}", "y") for i in range(150))])
+        found = [await anext(stream) for stream in streams]
+        live.close()
+        ends = [[message async for message in stream] for stream in streams]
+        return found, ends, live
+
+    (first, second), ends, live = asyncio.run(listen())
+    assert first == second
+    name, data = first.strip().split("\n")
+    assert name == "event: epoch"
+    told = json.loads(data.removeprefix("data: "))
+    assert told["epoch"] == 2
+    assert len(told["changes"]["edge"]["added"]) == 100
+    assert told["changes"]["edge"]["counts"] == [151, 0]
+    assert ends == [[], []]
+    assert live._pages == {}
