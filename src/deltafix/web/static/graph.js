@@ -51,7 +51,7 @@ export function drawGraph(graph, lit, onEdge) {
   const spots = scaled(layout(graph.nodes, graph.edges));
   const svg = drawn("svg", { viewBox: `0 0 ${SIZE} ${SIZE}`, role: "img", "aria-label": "graph" });
   svg.append(drawn("defs", {}, drawn("marker",
-    { id: "arrow", viewBox: "0 0 8 8", refX: 14, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" },
+    { id: "arrow", viewBox: "0 0 8 8", refX: 17, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" },
     drawn("path", { d: "M0 0 L8 4 L0 8 z", fill: "currentcolor", "fill-opacity": 0.5 }))));
   for (const edge of graph.edges) {
     const from = spots.get(edge.from), to = spots.get(edge.to);
@@ -63,8 +63,8 @@ export function drawGraph(graph, lit, onEdge) {
   }
   for (const [name, spot] of spots) {
     svg.append(
-      drawn("circle", { cx: spot.x, cy: spot.y, r: 6 }),
-      drawn("text", { x: spot.x + 9, y: spot.y + 4 }, name.replace(/^"|"$/g, "")),
+      drawn("circle", { cx: spot.x, cy: spot.y, r: 9 }),
+      drawn("text", { x: spot.x + 14, y: spot.y + 6 }, name.replace(/^"|"$/g, "")),
     );
   }
   return svg;

@@ -1,0 +1,158 @@
+"""A headless Chromium for tests, driven over the DevTools protocol's pipe: no package needed.
+
+Clicks are mouse events at an element's place on the screen, as a person's are; a click on what is
+not visible fails.
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+__all__ = ["Browser", "chromium"]
+
+
+def chromium() -> str | None:
+    """The browser's program, if there is one."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    return next((found for name in names if (found := shutil.which(name))), None)
+
+
+class Browser:
+    """One page. A context manager."""
+
+    def __init__(self, url: str, width: int = 1280, height: int = 800) -> None:
+        self.profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        to_browser, self.out = os.pipe()
+        self.into, from_browser = os.pipe()
+        # The protocol's pipe is file descriptors 3 and 4; a shell puts ours there.
+        ends = [fcntl.fcntl(end, fcntl.F_DUPFD, 20) for end in (to_browser, from_browser)]
+        self.process = subprocess.Popen(
+            [
+                "bash", "-c", f'exec "$@" 3<&{ends[0]} 4>&{ends[1]}', "bash",
+                str(chromium()), "--headless=new", "--no-sandbox", "--disable-gpu",
+                "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
+                "--remote-debugging-pipe", f"--user-data-dir={self.profile.name}", "about:blank",
+            ],
+            pass_fds=ends, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        for end in ends:
+            os.close(end)
+        os.close(to_browser)
+        os.close(from_browser)
+        self.rest = b""
+        self.number = 0
+        self.session: str | None = None
+        self.problems: list[str] = []
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
+        for domain in ("Page", "Runtime", "Log"):
+            self.call(f"{domain}.enable")
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width, height=height, deviceScaleFactor=1, mobile=False,
+        )  # fmt: skip
+        self.call("Page.navigate", url=url)
+
+    def __enter__(self) -> Browser:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.out)
+        os.close(self.into)
+        self.process.terminate()
+        self.process.wait(timeout=10)
+        self.profile.cleanup()
+
+    def call(self, method: str, **parameters: object) -> dict:
+        """Call a method of the protocol and wait for its result."""
+        self.number += 1
+        message: dict = {"id": self.number, "method": method, "params": parameters}
+        if self.session is not None:
+            message["sessionId"] = self.session
+        os.write(self.out, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._next()
+            if answer.get("id") == self.number:
+                assert "error" not in answer, (method, answer["error"])
+                return answer["result"]
+            self._note(answer)
+
+    def _next(self) -> dict:
+        while b"\0" not in self.rest:
+            data = os.read(self.into, 1 << 16)
+            assert data, "the browser has ended"
+            self.rest += data
+        first, _, self.rest = self.rest.partition(b"\0")
+        return json.loads(first)
+
+    def _note(self, event: dict) -> None:
+        if event.get("method") == "Runtime.exceptionThrown":
+            self.problems.append(str(event["params"]["exceptionDetails"]))
+        elif event.get("method") == "Log.entryAdded":
+            entry = event["params"]["entry"]
+            if entry["level"] == "error" and "favicon" not in str(entry):
+                self.problems.append(str(entry))
+
+    def value(self, expression: str) -> object:
+        """What an expression is in the page."""
+        found = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        assert "exceptionDetails" not in found, found
+        return found["result"].get("value")
+
+    def wait(self, expression: str, seconds: float = 10) -> object:
+        """The first true value of an expression. Fails when there is none in time."""
+        end = time.monotonic() + seconds
+        while True:
+            found = self.value(expression)
+            if found:
+                return found
+            assert time.monotonic() < end, (
+                expression,
+                self.problems,
+                self.value("document.body.innerText"),
+            )
+            time.sleep(0.05)
+
+    def text(self, selector: str) -> str:
+        """The visible text of an element."""
+        return str(self.value(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''"))
+
+    def click(self, selector: str) -> None:
+        """Press and release the mouse in the middle of an element that is there to be seen."""
+        found = json.dumps(selector)
+        self.wait(f"!!document.querySelector({found})")
+        self.value(f"document.querySelector({found}).scrollIntoView({{block: 'nearest'}})")
+        spot = self.value(
+            f"""(() => {{
+                const element = document.querySelector({found});
+                const box = element.getBoundingClientRect();
+                const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
+                const hit = document.elementFromPoint(x, y);
+                return [x, y, hit === element || element.contains(hit)];
+            }})()"""
+        )
+        assert isinstance(spot, list)
+        x, y, is_hit = spot
+        assert is_hit, f"{selector} is covered or out of sight"
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def type(self, selector: str, text: str) -> None:
+        """Click into a field and type."""
+        self.click(selector)
+        self.call("Input.insertText", text=text)
+
+    def screenshot(self, path: Path) -> None:
+        """Write what is seen as PNG."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot")["data"]))
