@@ -62,6 +62,7 @@ class Browser:
             width=width, height=height, deviceScaleFactor=1, mobile=False,
         )  # fmt: skip
         self.call("Page.navigate", url=url)
+        self.wait("location.href !== 'about:blank' && document.readyState === 'complete'")
 
     def __enter__(self) -> Browser:
         return self
@@ -109,7 +110,7 @@ class Browser:
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
-    def wait(self, expression: str, seconds: float = 10) -> object:
+    def wait(self, expression: str, seconds: float = 30) -> object:
         """The first true value of an expression. Fails when there is none in time."""
         end = time.monotonic() + seconds
         while True:

@@ -43,6 +43,7 @@ class Server:
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self._socket.bind((_ADDRESS, port))
+            self._socket.listen()  # from here on a browser may come: it waits for `run`
         except (OSError, OverflowError) as error:
             self._socket.close()
             message = f"port {port} cannot be used: {error}; --port 0 takes any that is free"
