@@ -73,6 +73,7 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "docs" / "tutorial.md",
     ROOT / "docs" / "reference" / "plan.md",
+    ROOT / "docs" / "guides" / "why.md",
 ]
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/README.md"))
 

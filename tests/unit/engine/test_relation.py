@@ -1,0 +1,55 @@
+"""A relation to look at: pages, notebooks, and whatever reads Arrow's stream protocol."""
+
+from __future__ import annotations
+
+import polars
+import pyarrow
+import pytest
+
+import deltafix
+from deltafix.errors import UnknownRelationError
+
+
+@pytest.fixture
+def db():
+    with deltafix.connect(
+        ".decl r(x: symbol, n: number)\n.decl s(n: number)\ns(n) :- r(_, n)."
+    ) as db:
+        with db.transaction() as tx:
+            tx.insert("r", [(f"<{i}>", i) for i in range(30)])
+        yield db
+
+
+def test_a_view_reads_the_last_epoch(db):
+    view = db.relation("r")
+    assert len(view) == 30
+    assert sorted(view.page(0, 10) + view.page(10, 100)) == list(view) == db.rows("r")
+    assert ("<3>", 3) in view
+    with db.transaction() as tx:
+        tx.delete("r", [("<3>", 3)])
+    assert ("<3>", 3) not in view
+    assert len(view) == 29
+    assert repr(view) == "<r(x: symbol, n: number): 29 rows>"
+    with pytest.raises(UnknownRelationError, match="unknown relation"):
+        db.relation("rr")
+
+
+def test_a_view_and_a_delta_are_arrow_streams(db):
+    table = pyarrow.table(db.relation("r"))
+    assert sorted(zip(*table.to_pydict().values(), strict=True)) == db.rows("r")
+    frame = polars.DataFrame(db.relation("r"))
+    assert sorted(frame.rows()) == db.rows("r")
+    with db.transaction() as tx:
+        tx.insert("r", [("new", 1), ("more", 99)])
+    changed = polars.DataFrame(tx.delta["r"])
+    assert sorted(changed.rows()) == [("more", 99, 1), ("new", 1, 1)]
+    assert pyarrow.table(tx.delta["s"]).to_pylist() == [{"n": 99, "sign": 1}]
+    assert table.to_pandas()["n"].sum() == sum(range(30))
+
+
+def test_notebooks_show_text_as_text(db):
+    page = db.relation("r")._repr_html_()
+    assert "&lt;0&gt;" in page
+    assert "<0>" not in page
+    assert "10 more" in page
+    assert db.plan._repr_html_().startswith("<pre>relation r/2")
