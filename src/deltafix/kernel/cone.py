@@ -33,6 +33,7 @@ from deltafix.kernel.layout import (
     KSZ,
     R_N,
     R_ROWS,
+    R_RULES,
     R_STRIDE,
     RANK_SHIFT,
     RELS,
@@ -114,7 +115,7 @@ R_BASE = 2  # what the derivation adds to the height: 0 for a fact of the text
 R_BODY = 3  # number of uses
 R_SLOTS = 4  # number of variables; their codes stand behind the uses
 RECORD = 5
-USE = 4  # node, literal, next use of that fact or -1, record
+USE = 4  # node (a given fact needs none: -1 - its key), literal, next use of the node, record
 
 # --- programs: what variants here have beside the layout's ---------------------------------------
 BY_CHAIN = 3
@@ -152,6 +153,16 @@ def chain_rows(A, L, X, x, r, mask):
         X[heads + s] = row + 1
 
 
+@kernel("i:Li")
+def _given(L, key):
+    """Whether a fact is given, as every row of a relation without rules is."""
+    rb = L[RELS] + (key >> 32) * RSZ
+    if L[rb + R_RULES] == 0:
+        return np.int64(1)
+    word = L[(L[rb + R_ROWS] + (key & 0xFFFFFFFF) * L[rb + R_STRIDE]) >> 1]
+    return np.int64(1) if word & GIVEN else np.int64(0)
+
+
 @kernel("i:ALLLLi")
 def _node(A, L, W, N, H, key):
     """The node of a fact, entered if new; a given row needs no derivation."""
@@ -175,8 +186,7 @@ def _node(A, L, W, N, H, key):
     N[n + N_USERS] = -1
     N[n + N_LAYER] = 0
     N[n + N_QUEUED] = 0
-    rb = L[RELS] + (key >> 32) * RSZ
-    if L[(L[rb + R_ROWS] + (key & 0xFFFFFFFF) * L[rb + R_STRIDE]) >> 1] & GIVEN:
+    if _given(L, key):
         N[n + N_HEIGHT] = 0
         N[n + N_SIZE] = 1
     return node
@@ -189,6 +199,9 @@ def _lower(W, N, R, record):
     size = np.int64(1)
     for b in range(R[record + R_BODY]):
         n = R[record + RECORD + b * USE] * NODE
+        if n < 0:
+            size += 1
+            continue
         if N[n + N_HEIGHT] >= UNPROVED:
             return
         height = max(height, N[n + N_HEIGHT])
@@ -216,11 +229,16 @@ def _lower(W, N, R, record):
 def _adopt(A, L, W, N, R, H, record):
     """Turn the facts of a complete record into nodes, then let every height it lowers spread.
 
+    Given facts get none: they stand at height 0 wherever they are used, and are most of a cone.
+
     A derivation of a fact from itself is dropped: it is in no smallest proof.
     """
     head = R[record + R_HEAD]
     for b in range(R[record + R_BODY]):
         use = record + RECORD + b * USE
+        if _given(L, R[use]):
+            R[use] = -1 - R[use]
+            continue
         count = W[W_NODES]
         node = _node(A, L, W, N, H, R[use])
         if node < 0:
@@ -234,6 +252,8 @@ def _adopt(A, L, W, N, R, H, record):
     for b in range(R[record + R_BODY]):
         use = record + RECORD + b * USE
         n = R[use] * NODE
+        if n < 0:
+            continue
         R[use + 2] = N[n + N_USERS]
         N[n + N_USERS] = use
     _lower(W, N, R, record)

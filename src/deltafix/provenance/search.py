@@ -122,7 +122,9 @@ class Searcher:
         return found
 
     def is_given(self, fact: Fact) -> bool:
-        """Whether a row is given as input."""
+        """Whether a row is given, as every row of a relation without rules is."""
+        if not relation_cell(self.arena, fact >> 32, at.R_RULES):
+            return True
         return bool(self._word(fact) & at.GIVEN)
 
     def is_folded(self, fact: Fact) -> bool:
@@ -213,15 +215,18 @@ class Searcher:
             fact, node = waiting.pop()
             if fact in chosen:
                 continue
-            if len(chosen) == steps:
+            if len(chosen) >= steps:
                 raise KeyError(steps)
             record = int(self._nodes[node * cone.NODE + cone.N_BEST])
             if record < 0 or self._records[record + cone.R_CLAUSE] < 0:
                 chosen[fact] = None
                 continue
             derivation = chosen[fact] = self._derivation(record)
-            nodes = [node for _, node in self._uses(record)]
-            waiting += zip(derivation.body.values(), nodes, strict=True)
+            for (_, below), part in zip(self._uses(record), derivation.body.values(), strict=True):
+                if below >= 0:
+                    waiting.append((part, below))
+                else:
+                    chosen[part] = None
         return chosen
 
     def _uses(self, record: int) -> Iterator[tuple[int, int]]:
@@ -237,7 +242,7 @@ class Searcher:
         start = record + cone.RECORD + int(self._records[record + cone.R_BODY]) * cone.USE
         codes = self._records[start : start + len(slots)].tolist()
         body = {
-            literal: int(self._nodes[node * cone.NODE + cone.N_KEY])
+            literal: int(self._nodes[node * cone.NODE + cone.N_KEY]) if node >= 0 else -1 - node
             for literal, node in self._uses(record)
         }
         return Derivation(self.program.clauses[clause], body, dict(zip(slots, codes, strict=True)))
