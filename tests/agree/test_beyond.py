@@ -193,6 +193,30 @@ def test_a_rebuild_keeps_the_choices() -> None:
         assert differs > 0  # another order of edits makes other choices
 
 
+def test_records_in_choices_and_absences() -> None:
+    with deltafix.connect("""
+        .type List = [head: number, tail: List]
+        .decl item(n: number) .decl made(l: List, n: number) choice-domain l
+        .decl even(l: List)
+        .input item
+        made(nil, 0).
+        made([m, l], n + 1) :- made(l, n), item(m), n < 2.
+        even(l) :- made(l, _), !( l = [m, t], item(m), !even(t) ).
+    """) as db:
+        with db.transaction() as tx:
+            tx.insert("item", [(1,), (2,)])
+        ones = {(m, None) for m in (1, 2)}
+        twos = {(m, one) for m in (1, 2) for one in ones}
+        made = {(None, 0)} | {(one, 1) for one in ones} | {(two, 2) for two in twos}
+        assert set(db.rows("made")) == made
+        assert set(db.rows("even")) == {(row[0],) for row in made}
+        db.check_invariants()
+        with db.transaction() as tx:
+            tx.delete("item", [(1,)])
+        assert set(db.rows("made")) == {(None, 0), ((2, None), 1), ((2, (2, None)), 2)}
+        db.check_invariants()
+
+
 def test_given_rows_of_a_best_value_come_back() -> None:
     with deltafix.connect(PROGRAMS["shortest paths"]) as db:
         with db.transaction() as tx:

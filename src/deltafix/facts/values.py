@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, cast
 
@@ -21,6 +21,7 @@ __all__ = [
     "Value",
     "encodable",
     "fitting",
+    "row_order",
     "show_value",
     "sorted_rows",
     "write_value",
@@ -114,8 +115,13 @@ def _spelt(value: Value, symbol: Any) -> str:
 
 def sorted_rows(types: Sequence[BaseType], rows: Iterable[Any]) -> list[Any]:
     """Rows in order: constructed values by how they print, everything else by value."""
+    return sorted(rows, key=row_order(types))
+
+
+def row_order(types: Sequence[BaseType]) -> Callable[[Any], Any] | None:
+    """The key by which `sorted_rows` orders; None where rows compare as they are."""
     if "record" not in types:
-        return sorted(rows)
+        return None
     places = [place for place, kind in enumerate(types) if kind == "record"]
 
     def key(row: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -124,7 +130,7 @@ def sorted_rows(types: Sequence[BaseType], rows: Iterable[Any]) -> list[Any]:
             plain[place] = show_value(row[place])
         return tuple(plain)
 
-    return sorted(rows, key=key)
+    return key
 
 
 def fitting(base: str, value: object) -> int | float | str | None:

@@ -8,6 +8,7 @@ beside the kernel, which runs the rest.
     wiring.py       clauses -> variants on the relations that start them
     join.py         a variant: a chain of closures; order.py, checks.py: its steps
     rows.py         a plain relation; falling, best, joined, undominated, chosen: the others
+    kinds.py        which of them a relation is
     facts.py        a row's record, tables and indexes; epoch.py: what a run shares
 """
 

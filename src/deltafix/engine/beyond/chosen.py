@@ -16,7 +16,9 @@ from deltafix.engine.beyond.blocked import BlockedRows
 from deltafix.engine.beyond.epoch import Epoch
 from deltafix.engine.beyond.facts import Fact
 from deltafix.facts.schema import Row
+from deltafix.facts.values import row_order
 from deltafix.plan.clause import Choice
+from deltafix.rules.terms import BaseType
 
 __all__ = ["ChosenRows"]
 
@@ -24,8 +26,11 @@ __all__ = ["ChosenRows"]
 class ChosenRows(BlockedRows):
     """The rows of a relation with `choice-domain`."""
 
-    def __init__(self, name: str, epoch: Epoch, choice: Choice) -> None:
+    def __init__(
+        self, name: str, epoch: Epoch, types: tuple[BaseType, ...], choice: Choice
+    ) -> None:
         super().__init__(name, epoch)
+        self.order = row_order(types) or _itself
         self.keys: tuple[Callable[[Row], Any], ...] = tuple(
             itemgetter(*key) if key else _nothing for key in choice.keys
         )
@@ -54,7 +59,7 @@ class ChosenRows(BlockedRows):
 
     def queue(self, fact: Fact) -> None:
         """Wait for the next round; former choices have rounds of their own, before others."""
-        self.epoch.choices.append((fact.row not in self.former, fact.row, fact))
+        self.epoch.choices.append((fact.row not in self.former, self.order(fact.row), fact))
 
     def fall(self, fact: Fact) -> None:
         """Take a choice back that lost its support; it is the first to try again."""
@@ -109,6 +114,10 @@ class ChosenRows(BlockedRows):
             value = key(fact.row)
             if chosen.get(value) is fact:
                 del chosen[value]
+
+
+def _itself(row: Row) -> Any:
+    return row
 
 
 def _nothing(_: Row) -> Any:

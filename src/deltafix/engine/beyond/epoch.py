@@ -12,7 +12,6 @@ from typing import Any
 
 from deltafix.engine.beyond.change import Work
 from deltafix.engine.beyond.facts import Fact
-from deltafix.facts.schema import Row
 
 __all__ = ["Epoch"]
 
@@ -43,7 +42,7 @@ class Epoch:
         self.suspects: list[Fact] = []
         self.ready: deque[Fact] = deque()
         self.best: list[tuple[Any, int, Fact]] = []
-        self.choices: list[tuple[int, Row, Fact]] = []
+        self.choices: list[tuple[bool, Any, Fact]] = []
         self.passed: list[Fact] = []
         self._began = 0
         self._watch = watch

@@ -50,7 +50,7 @@ def rows_of(
 ) -> Rows:
     """The kind of relation that a merge asks for."""
     if isinstance(merge, Choice):
-        return ChosenRows(name, epoch, merge)
+        return ChosenRows(name, epoch, types, merge)
     if isinstance(merge, Subsumption):
         return UndominatedRows(name, epoch)
     if isinstance(merge, Lattice):
