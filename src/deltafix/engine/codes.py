@@ -8,7 +8,7 @@ zero and one NaN for floats. The table only grows; ids are never reused while th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -21,6 +21,8 @@ from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Cells, Words
 from deltafix.kernel.edit import intern
 from deltafix.kernel.values import WIDE_BASE
+from deltafix.plan.clause import Compare
+from deltafix.plan.ir import Plan
 
 __all__ = ["VALUE_TYPES", "Codes"]
 
@@ -32,6 +34,7 @@ VALUE_TYPES: dict[BaseType, int] = {
     "record": at.T_SYMBOL,  # numbers without order, as symbols are
 }
 _NAN = 0x7FF8000000000000
+_ORDERED = frozenset(("<", "<=", ">", ">="))
 
 
 class Codes:
@@ -262,11 +265,15 @@ def _pattern(kind: BaseType, value: Value) -> int:
     return whole if whole < 1 << 63 else whole - (1 << 64)
 
 
-def is_ordered(clauses: Iterable[Any]) -> bool:
-    """Whether some clause compares symbols by order."""
+def is_ordered(plan: Plan) -> bool:
+    """Whether the kernel compares symbols by order: in a rule, or to keep the best of a key."""
+    types = {relation.name: relation.types for relation in plan.relations}
     return any(
-        getattr(literal, "type", None) == "symbol"
-        and getattr(literal, "op", "=") not in ("=", "!=")
-        for clause in clauses
-        for literal in clause.body
+        any(types[name][kept.column] == "symbol" for name, kept in stage.best.items())
+        or any(
+            isinstance(literal, Compare) and literal.type == "symbol" and literal.op in _ORDERED
+            for variant in (*stage.const, *stage.lower, *stage.same)
+            for literal in variant.clause.body
+        )
+        for stage in plan.stages
     )

@@ -131,8 +131,7 @@ class Database(Questions):
         self.strategy = strategy
         self.plan: Plan = plan(typed(program))
         self._arena = Arena()
-        clauses = [v.clause for s in self.plan.stages for v in (*s.lower, *s.same, *s.const)]
-        self._codes = Codes(self._arena, ordered=is_ordered(clauses))
+        self._codes = Codes(self._arena, ordered=is_ordered(self.plan))
         self._linked: Linked = link(self.plan, self._arena, self._codes)
         self._users = users
         users = Users(bound(program, users.functors), users.reducers)
@@ -156,7 +155,7 @@ class Database(Questions):
         self._types = {name: schema.types for name, schema in self.schemas.items()}
         self._bound(budget)
         if strategy != "auto":
-            self._arena.cells[at.STRATEGY] = STRATEGIES[strategy]
+            self._arena.cells[at.SCHEDULE] = STRATEGIES[strategy]
         self._ruled = frozenset(
             name
             for name, n in self._linked.ids.items()
@@ -384,7 +383,7 @@ class Database(Questions):
         arena = self._arena
         cells = arena.cells
         if self.strategy == "auto":
-            cells[at.STRATEGY] = self._schedule()
+            cells[at.SCHEDULE] = self._schedule()
         self._run.epoch(self.budget)
         self._limits.check()
         if self._before_commit is not None:

@@ -74,7 +74,7 @@ def link(plan: Plan, arena: Arena, codes: Codes) -> Linked:
     cells = arena.cells
     cells[at.VARS] = arena.block(writer.slots + 1)
     cells[at.STACK] = arena.block((writer.depth + 2) * 16) // 2
-    rules = 1 + max((c.rule for stage in plan.stages for c in _clauses(stage)), default=0)
+    rules = writer.rules + 1
     cells[at.RULE_COUNTS] = arena.block(rules * 2) // 2
     cells[at.N_RULES] = rules
     outside = {n: s.outside for n, s in enumerate(plan.stages) if s.outside is not None}
@@ -128,9 +128,25 @@ def _describe(plan: Plan, arena: Arena, ids: dict[str, int], memos: dict[Memo, i
             start = int(cells[xb + at.X_COLS])
             cells[start : start + len(key)] = key
             index += 1
+    _describe_best(plan, arena, ids)
     for memo, number in memos.items():
         _rows(arena, number, len(memo.types), extra=1)
         cells[int(cells[at.RELS]) + number * at.RSZ + at.R_IDX] = index
+
+
+def _describe_best(plan: Plan, arena: Arena, ids: dict[str, int]) -> None:
+    """Which relations keep one row per key, by which column and index."""
+    cells = arena.cells
+    types = {relation.name: relation.types for relation in plan.relations}
+    for stage in plan.stages:
+        for name, kept in stage.best.items():
+            rb = int(cells[at.RELS]) + ids[name] * at.RSZ
+            key = tuple(c for c in range(len(types[name])) if c != kept.column)
+            cells[rb + at.R_BEST] = 1 if kept.join == "min" else 2
+            cells[rb + at.R_BEST_COL] = kept.column
+            cells[rb + at.R_BEST_TYPE] = VALUE_TYPES[types[name][kept.column]]
+            place = plan.indexes[name].index(key)
+            cells[rb + at.R_BEST_INDEX] = cells[rb + at.R_IDX] + place
 
 
 def _rows(arena: Arena, number: int, arity: int, extra: int) -> None:
@@ -155,6 +171,7 @@ class Writer:
         self.ids = ids
         self.codes = codes
         self.memos: dict[Memo, int] = {}
+        self.rules = 1 + max((c.rule for s in plan.stages for c in _clauses(s)), default=0)
         self.out: list[int] = [len(plan.stages), 0]
         self.slots = 0
         self.depth = 0
@@ -194,6 +211,7 @@ class Writer:
                 len(groups), self.put(groups), len(const), self.put(const), 0,
                 int(stage.outside is not None), len(reads),
                 self.put([self.ids[name] for name in reads]),
+                int(bool(stage.best)), self.by_relation(stage, stage.by_key),
             ]
         )  # fmt: skip
 
@@ -222,7 +240,7 @@ class Writer:
             [
                 -1 if variant.relation is None else self.ids[variant.relation],
                 int(variant.negated), self.ids[variant.clause.head], root, head,
-                len(variant.binds), match, variant.clause.rule,
+                len(variant.binds), match, self.rule(variant.clause),
                 int(variant.relation in stage.relations), len(before), self.put(before),
             ]
         )  # fmt: skip
@@ -299,6 +317,10 @@ class Writer:
             )
         memo = self.memo(Memo(literal.functor, literal.types, literal.result))
         return self.put([at.CHECK_ASK, memo, int(binds), target, len(args) // 2, *args])
+
+    def rule(self, clause: Clause) -> int:
+        """The counter of a clause's derivations; clauses of no rule share the last."""
+        return clause.rule if clause.rule >= 0 else self.rules
 
     def memo(self, memo: Memo) -> int:
         """The number of a memo, the same for the same functor on the same types."""

@@ -48,6 +48,7 @@ class Arena:
         self.vector(at.J, 192)
         self.vector(at.HEAP, 64)
         self.vector(at.DELTA, 64)
+        self.vector(at.OPEN, 64)
         self.vector(at.WIDE, 64)
         self.vector(at.SYM, 64)
         cells[at.WIDE_SLOTS] = self.block(256) // 2

@@ -41,6 +41,7 @@ from deltafix.kernel.layout import (
     LIMBO,
     N_RELS,
     NOW,
+    OPEN,
     PAUSED,
     PENDING,
     QUOTA,
@@ -294,6 +295,7 @@ def _clear(L):
     L[J + 1] = 0
     L[Q + 1] = 0
     L[HEAP + 1] = 0
+    L[OPEN + 1] = 0
     for r in range(L[N_RELS]):
         L[L[RELS] + r * RSZ + R_CHANGED + 1] = 0
         L[L[RELS] + r * RSZ + R_SETTLED] = L[L[RELS] + r * RSZ + R_DERIVATIONS]

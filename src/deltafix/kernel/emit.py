@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel.heap import heap_push
+from deltafix.kernel.held import outranked
 from deltafix.kernel.index import key_find, key_insert, key_reserve
 from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.layout import (
@@ -32,13 +33,16 @@ from deltafix.kernel.layout import (
     MAX_ROWS,
     MODE_DESTROY,
     MODE_MOVE,
+    MODE_OPEN,
     MODE_REST,
     MODE_RETRACT,
     MODE_REVIVE,
     MODE_SAVE,
+    MOVED,
     NOW,
     PENDING,
     R_ARITY,
+    R_BEST,
     R_DERIVATIONS,
     R_PK,
     R_PKCAP,
@@ -89,8 +93,9 @@ def _lose(A, L, e, r):
     rb = L[RELS] + r * RSZ
     at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
     word = L[at >> 1]
-    # Without recursion a head created in this epoch is still PENDING, and may lose again.
-    if not (word & NOW) and (L[RECURSIVE] or not (word & PENDING)):
+    # A head created in this epoch is PENDING, and may lose again: without recursion, and where
+    # one row per key is kept.
+    if not (word & (NOW | PENDING)):
         return
     rank = word >> RANK_SHIFT
     counted = (not L[RECURSIVE]) or L[EMIT_CELLS + 2 * e + 1] < rank
@@ -99,6 +104,7 @@ def _lose(A, L, e, r):
         A[at + SUPPORT] -= 1
     if (
         L[RECURSIVE]
+        and word & NOW
         and not (word & GIVEN)
         and ((counted and A[at + SUPPORT] == 0) or L[STRATEGY] == DRED)
     ):
@@ -110,6 +116,8 @@ def _forsake(A, L, e, r):
     """Entry `e`: its body now ranks at T_RANK. A head that it held up, but does not, loses it."""
     rb = L[RELS] + r * RSZ
     row = key_find(A, L, A, r, EMIT + e * L[rb + R_ARITY], L[EMIT_CELLS + 2 * e])
+    if row < 0:  # outranked when it was derived
+        return
     at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
     rank = L[at >> 1] >> RANK_SHIFT
     if L[at >> 1] & NOW and L[EMIT_CELLS + 2 * e + 1] < rank <= L[T_RANK]:
@@ -127,6 +135,10 @@ def _gain(A, L, e, r, mode):
         at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
         word = L[at >> 1]
         if word & (NOW | PENDING):
+            if mode == MODE_OPEN:
+                if word & PENDING:
+                    L[at >> 1] = word | MOVED
+                return
             if mode == MODE_REST and (word & NOW):
                 return
             if (not L[RECURSIVE]) or L[EMIT_CELLS + 2 * e + 1] < (word >> RANK_SHIFT):
@@ -136,11 +148,11 @@ def _gain(A, L, e, r, mode):
                 touch(A, L, r, row)
                 A[at + SUPPORT] += 1
             return
-        if mode == MODE_SAVE:
+        if mode == MODE_SAVE or (L[rb + R_BEST] and outranked(A, L, r, o)):
             return
         touch(A, L, r, row)
     else:
-        if mode == MODE_SAVE:
+        if mode == MODE_SAVE or (L[rb + R_BEST] and outranked(A, L, r, o)):
             return
         key_reserve(L, r, 1)
         row_room(A, L, r, 1)
@@ -154,6 +166,8 @@ def _gain(A, L, e, r, mode):
         word = np.int64(USED)
     L[CLOCK] += GAP
     L[at >> 1] = (L[CLOCK] << RANK_SHIFT) | (word & FLAGS & ~LIMBO) | PENDING | TOUCHED
+    if mode == MODE_OPEN:
+        L[at >> 1] |= MOVED
     A[at + SUPPORT] = 1
     push(L, Q, (r << 32) | row)
 
@@ -185,7 +199,7 @@ def flush(A, L, r, rule, mode):
     L[L[RULE_COUNTS] + rule] += n
     if mode == MODE_DESTROY or mode == MODE_RETRACT:
         L[L[RELS] + r * RSZ + R_DERIVATIONS] -= n
-    elif mode != MODE_MOVE and mode != MODE_REST:
+    elif mode != MODE_MOVE and mode != MODE_REST and mode != MODE_OPEN:
         L[L[RELS] + r * RSZ + R_DERIVATIONS] += n
     if n > 2:
         rb = L[RELS] + r * RSZ

@@ -31,7 +31,7 @@ STACK = 6  # cell of join level 0
 CANCEL = 7  # set to 1 from any thread: the run stops at the next safe point
 MAX_ROWS = 8  # budget of rows created in an epoch (0: none)
 MAX_ROUNDS = 9  # budget of facts taken up in an epoch (0: none)
-STRATEGY = 10
+STRATEGY = 10  # the schedule of the stratum at hand
 ERROR = 11  # why a run stopped (ERR_*)
 QUOTA = 12  # rows probed + derivations after which a run yields to its caller
 EPOCH_BASE = 13  # CLOCK at the start of the epoch
@@ -103,6 +103,9 @@ P_LEVEL = 130
 P_RANK = 131
 ASKED = 132  # the memo that lacks the arguments, -1: the quota is used up
 BY_STRATUM = 133  # 1: a run goes back to its caller after each stratum, who looks at the clock
+SCHEDULE = 134  # the schedule that was asked for
+T_HELD = 135  # the row that the task's row displaces, or -1
+OPEN = 136  # vector of rows that fell and whose keys may have another
 HEADER_CELLS = 512
 
 # scratch words right behind the header
@@ -135,7 +138,11 @@ R_STRATUM = 17
 R_RULES = 18  # 1: some rule has it as head
 R_DERIVATIONS = 19  # derivations of its rows that hold: what recomputing it would find again
 R_SETTLED = 20  # R_DERIVATIONS when the last epoch ended
-RSZ = 21
+R_BEST = 21  # one row per key: 1 the least, 2 the greatest value; 0: all rows
+R_BEST_COL = 22  # the column of the value, its type, and the index on the key
+R_BEST_TYPE = 23
+R_BEST_INDEX = 24
+RSZ = 25
 
 # --- index descriptor -----------------------------------------------------------------------
 X_REL = 0
@@ -158,7 +165,8 @@ PENDING = 16  # created, waiting in the queue
 LIMBO = 32  # retracted by the wave, may be revived; its rank field is its next try
 INDEXED = 64  # is in the secondary indexes
 USED = 128  # allocated
-MOVED = 256  # the wave has moved its rank in this epoch: a second time it goes to limbo
+MOVED = 256  # the wave has moved its rank in this epoch: a second time it goes to limbo; while
+# PENDING: its support is not counted yet
 FLAGS = 511
 RANK_SHIFT = 9
 GAP = 1024  # between ranks of new facts, so that a revived fact fits in between
@@ -187,7 +195,9 @@ T_FRESH = 11  # 1: evaluate from scratch at the first run (rules changed)
 T_OUTSIDE = 12  # 1: no variants; Python computes the stratum's relations
 T_NREADS = 13  # relations that an outside stratum reads
 T_READS = 14
-TSZ = 15
+T_BEST = 15  # 1: some relation keeps one row per key
+T_OPEN = 16  # variants by key, likewise
+TSZ = 17
 # variant
 V_TRIGGER = 0  # relation whose row starts it, -1: none
 V_NEGATED = 1
@@ -254,6 +264,7 @@ MODE_TAKE = 4  # a fact of the stratum becomes true
 MODE_RETRACT = 5  # a fact of the stratum becomes false
 MODE_REVIVE = 6  # a retracted fact holds again
 MODE_MOVE = 7  # a fact gets a higher rank: heads it no longer supports lose a derivation
+MODE_OPEN = 9  # as CREATE, for a key without a row: heads that hold or wait are not counted
 MODE_QUERY = 8  # find the derivations of one head with the lowest body rank
 
 # --- states that literals of lower strata see: as masks of row flags ---------------------------
@@ -270,4 +281,5 @@ ERR_NONE, ERR_MEMORY, ERR_ROWS, ERR_ROUNDS, ERR_CANCEL, ERR_SUPPORT = range(6)
 # results of a run, or of one step of it: ASK for a functor's value, OUTSIDE for a whole stratum
 DONE, YIELD, STOPPED, GO, ASK, OUTSIDE = range(6)
 # what follows a task
-THEN_NEXT, THEN_FALL, THEN_WAIT, THEN_TRY, THEN_MOVE, THEN_MOVED = range(6)
+(THEN_NEXT, THEN_FALL, THEN_WAIT, THEN_TRY, THEN_MOVE, THEN_MOVED, THEN_RECOUNT, THEN_DISPLACE,
+ THEN_GONE) = range(9)  # fmt: skip

@@ -1,6 +1,6 @@
 """One epoch as a resumable machine: strata in order, phases in the order of the strategy.
 
-A stratum's epoch is a list of phases, digits of its script read from the right:
+A stratum's epoch is a list of phases, hex digits of its script read from the right:
 
     1 GIVEN_OUT  rows no longer given, without support, become suspects
     2 DESTROY    changes below that break derivations
@@ -11,6 +11,7 @@ A stratum's epoch is a list of phases, digits of its script read from the right:
     7 TAKE       the queue: a created fact becomes true, and what follows from it
     8 WIPE       forget what was derived (recomputation, changed rules)
     9 FULL       every rule from scratch over the state below
+    A LOOK       what else is derived for keys whose one row fell (`best`)
 
 Invariant: all positions live in header cells, so a run can stop at any row (`QUOTA`) and go on.
 Between phases every support is exact for the state the phase leaves. `settle` ends the stratum.
@@ -20,9 +21,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from deltafix.kernel.best import admit, next_open, take
 from deltafix.kernel.emit import touch
 from deltafix.kernel.heap import heap_push
-from deltafix.kernel.index import index_row
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.join import run_variant
 from deltafix.kernel.layout import (
@@ -52,16 +53,19 @@ from deltafix.kernel.layout import (
     MAX_ROUNDS,
     MODE_CREATE,
     MODE_DESTROY,
+    MODE_QUERY,
     MODE_REST,
     MODE_SAVE,
-    MODE_TAKE,
+    MOVED,
     N_RULES,
     NOW,
+    OPEN,
     OUTSIDE,
     PATIENCE,
     PAUSED,
     PENDING,
     QUOTA,
+    R_BEST,
     R_CHANGED,
     R_DERIVATIONS,
     R_N,
@@ -86,6 +90,7 @@ from deltafix.kernel.layout import (
     S_ROW,
     S_STRATUM,
     S_WORK,
+    SCHEDULE,
     STATE_MID,
     STATE_NEW,
     STATE_OLD,
@@ -93,9 +98,11 @@ from deltafix.kernel.layout import (
     STOPPED,
     STRATEGY,
     SUPPORT,
+    T_BEST,
     T_CONST,
     T_FRESH,
     T_FULL,
+    T_HELD,
     T_LEFT,
     T_LOWER,
     T_MODE,
@@ -108,11 +115,12 @@ from deltafix.kernel.layout import (
     T_OUTSIDE,
     T_READS,
     T_RECURSIVE,
+    T_REDERIVE,
     T_RELS,
     T_ROW,
-    T_SAME,
     T_THEN,
     THEN_NEXT,
+    THEN_RECOUNT,
     V_BEFORE,
     V_NBEFORE,
     V_NEGATED,
@@ -125,13 +133,15 @@ from deltafix.kernel.layout import (
 )
 from deltafix.kernel.memory import push
 from deltafix.kernel.settle import finish_stratum
-from deltafix.kernel.wave import follow, next_suspect, set_task
+from deltafix.kernel.task import set_task
+from deltafix.kernel.wave import follow, next_suspect
 
 __all__ = ["maintain"]
 
-RECOMPUTATION = 798  # WIPE, FULL, TAKE
+RECOMPUTATION = 0x798  # WIPE, FULL, TAKE
+AGAIN = 0x7A4  # WAVE, LOOK, TAKE
 OUTSIDE_PHASE = -2
-(GIVEN_OUT, DESTROY, SAVE, WAVE, GIVEN_IN, CREATE, TAKE, WIPE, FULL) = range(1, 10)
+(GIVEN_OUT, DESTROY, SAVE, WAVE, GIVEN_IN, CREATE, TAKE, WIPE, FULL, LOOK) = range(1, 11)
 
 
 @kernel("i:AL")
@@ -235,16 +245,19 @@ def _next_created(A, L, P, t):
         r = value >> 32
         row = value & 0xFFFFFFFF
         rb = L[RELS] + r * RSZ
-        cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
-        if not (L[cell] & PENDING):
+        at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
+        if not (L[at >> 1] & PENDING):
             continue
         L[C_TAKEN] += 1
         if 0 < L[MAX_ROUNDS] < L[C_TAKEN]:
             L[ERROR] = ERR_ROUNDS
-        L[cell] = (L[cell] & ~PENDING) | NOW
-        L[rb + R_NOW] += 1
-        index_row(A, L, r, row)
-        set_task(L, P, t, T_SAME, r, row, MODE_TAKE, THEN_NEXT)
+        L[T_HELD] = -1
+        if L[rb + R_BEST] and admit(A, L, r, row) == 0:
+            continue
+        if P[t + T_BEST] and (L[at >> 1] & MOVED or A[at + SUPPORT] == 0):
+            set_task(L, P, t, T_REDERIVE, r, row, MODE_QUERY, THEN_RECOUNT)
+        else:
+            take(A, L, P, t, r, row)
         return np.int64(1)
     return np.int64(0)
 
@@ -253,6 +266,7 @@ def _next_created(A, L, P, t):
 def _wipe(A, L, P, t):
     """Forget every derived fact of the stratum; given ones are queued again."""
     L[HEAP + 1] = 0
+    L[OPEN + 1] = 0
     for k in range(P[t + T_NRELS]):
         r = np.int64(P[P[t + T_RELS] + k])
         rb = L[RELS] + r * RSZ
@@ -327,16 +341,16 @@ def _script(A, L, P, t):
     if P[t + T_FRESH] or strategy == RECOMPUTE or (holds == 0 and changed * 2 > below):
         return np.int64(RECOMPUTATION)
     if strategy == DELETES_FIRST or strategy == DRED:
-        return np.int64(765421)
+        return np.int64(0x765421)
     if strategy == INSERTS_FIRST:
-        return np.int64(421756)
-    return np.int64(7654321)
+        return np.int64(0x421756)
+    return np.int64(0x7A654321) if P[t + T_BEST] else np.int64(0x7654321)
 
 
 @kernel("v:L")
 def _set_states(L):
     """Which states the literals below see in the phase that begins."""
-    phase = L[S_PHASE] % 10
+    phase = L[S_PHASE] % 16
     strategy = L[STRATEGY]
     before = np.int64(STATE_NEW)
     after = np.int64(STATE_NEW)
@@ -348,7 +362,7 @@ def _set_states(L):
         after = np.int64(STATE_UNION if strategy == INSERTS_FIRST else STATE_NEW)
     elif phase == WAVE and (strategy == DELETES_FIRST or strategy == DRED):
         before = after = np.int64(STATE_MID)
-    elif phase == TAKE and strategy == INSERTS_FIRST and L[S_PHASE] >= 10:
+    elif phase == TAKE and strategy == INSERTS_FIRST and L[S_PHASE] >= 16:
         before = after = np.int64(STATE_UNION)
     L[S_BEFORE] = before
     L[S_AFTER] = after
@@ -376,7 +390,7 @@ def _hopeless(L, P, t):
 @kernel("i:ALPi")
 def _next_task(A, L, P, t):
     """Find the next task of the phase at hand. 0: the phase is over."""
-    phase = L[S_PHASE] % 10
+    phase = L[S_PHASE] % 16
     if phase == GIVEN_OUT:
         _given_out(A, L, P, t)
     elif phase == DESTROY:
@@ -386,10 +400,11 @@ def _next_task(A, L, P, t):
             L[S_MODE] = MODE_REST
             return _next_below(L, P, t, MODE_SAVE, 1)
     elif phase == WAVE:
-        if L[HEAP + 1] > 0 and _hopeless(L, P, t):
+        # A later wave repairs what a recomputation displaced: giving it up would never end.
+        if L[HEAP + 1] > 0 and L[S_PHASE] != AGAIN and _hopeless(L, P, t):
             L[C_ABANDONED] += 1
             L[S_MODE] = MODE_CREATE
-            L[S_PHASE] = RECOMPUTATION * 10  # the digit of the wave itself is dropped next
+            L[S_PHASE] = RECOMPUTATION * 16  # the digit of the wave itself is dropped next
             return np.int64(0)
         return next_suspect(A, L, P, t)
     elif phase == GIVEN_IN:
@@ -403,6 +418,8 @@ def _next_task(A, L, P, t):
         _wipe(A, L, P, t)
     elif phase == FULL:
         return _next_full(L, P, t)
+    elif phase == LOOK:
+        return next_open(A, L, P, t)
     return np.int64(0)
 
 
@@ -434,6 +451,9 @@ def _advance(A, L, P):
             L[S_STRATUM] += 1
             continue
         if L[S_PHASE] == -1:
+            # Where one row per key is kept, there is one schedule besides recomputation.
+            fixed = P[t + T_BEST] and L[SCHEDULE] != RECOMPUTE
+            L[STRATEGY] = WAVEFRONT if fixed else L[SCHEDULE]
             L[S_PHASE] = _script(A, L, P, t)
             if L[S_PHASE] == 0:
                 L[S_PHASE] = -1
@@ -457,7 +477,9 @@ def _advance(A, L, P):
                 return np.int64(STOPPED) if L[ERROR] != 0 else np.int64(YIELD)
             if _next_task(A, L, P, t):
                 return np.int64(GO)
-            L[S_PHASE] //= 10
+            # Displaced rows leave suspects behind: another wave, until there are none.
+            again = P[t + T_BEST] and L[S_PHASE] == TAKE and L[HEAP + 1] > 0
+            L[S_PHASE] = AGAIN if again else L[S_PHASE] // 16
             _set_states(L)
         finish_stratum(A, L, P, t)
         L[S_PHASE] = -1

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from deltafix.kernel.best import displace, gone, recount
 from deltafix.kernel.emit import touch
 from deltafix.kernel.heap import LATE, heap_pop, heap_push
 from deltafix.kernel.jit import kernel
@@ -36,6 +37,8 @@ from deltafix.kernel.layout import (
     MOVED,
     NEVER,
     NOW,
+    OPEN,
+    R_BEST,
     R_NOW,
     R_ROWS,
     R_STRIDE,
@@ -44,47 +47,28 @@ from deltafix.kernel.layout import (
     RSZ,
     STRATEGY,
     SUPPORT,
-    T_LEFT,
-    T_MODE,
-    T_NEXT,
-    T_NRELS,
     T_RANK,
     T_REDERIVE,
     T_REL,
-    T_RELS,
     T_ROW,
     T_SAME,
     T_SUPPORT,
     T_THEN,
+    THEN_DISPLACE,
     THEN_FALL,
+    THEN_GONE,
     THEN_MOVE,
     THEN_MOVED,
     THEN_NEXT,
+    THEN_RECOUNT,
     THEN_TRY,
     THEN_WAIT,
     WAVEFRONT,
 )
+from deltafix.kernel.memory import push
+from deltafix.kernel.task import set_task
 
-__all__ = ["follow", "next_suspect", "set_task"]
-
-
-@kernel("v:LPiiiiii")
-def set_task(L, P, t, field, r, row, mode, then):
-    """Make the variants listed for relation `r` in the stratum's table `field` the next task."""
-    place = np.int64(0)
-    for k in range(P[t + T_NRELS]):
-        if P[P[t + T_RELS] + k] == r:
-            place = np.int64(k)
-    at = np.int64(P[P[t + field] + place])
-    L[T_NEXT] = at + 1
-    L[T_LEFT] = P[at]
-    L[T_REL] = r
-    L[T_ROW] = row
-    L[T_MODE] = mode
-    L[T_THEN] = then
-    if mode == MODE_QUERY:
-        L[BEST] = NEVER
-        L[BEST_COUNT] = 0
+__all__ = ["follow", "next_suspect"]
 
 
 @kernel("v:ALPi")
@@ -96,6 +80,8 @@ def _fall(A, L, P, t):
     cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
     L[cell] = (NEVER << RANK_SHIFT) | (L[cell] & FLAGS & ~NOW) | LIMBO
     L[rb + R_NOW] -= 1
+    if L[rb + R_BEST]:
+        push(L, OPEN, (r << 32) | row)
     set_task(L, P, t, T_REDERIVE, r, row, MODE_QUERY, THEN_WAIT)
 
 
@@ -162,7 +148,7 @@ def _moved(A, L):
 
 @kernel("v:ALPi")
 def follow(A, L, P, t):
-    """What follows a task of the wave whose variants have run."""
+    """What follows a task whose variants have run."""
     then = L[T_THEN]
     L[T_THEN] = THEN_NEXT
     if then == THEN_FALL:
@@ -176,6 +162,12 @@ def follow(A, L, P, t):
         _move(A, L, P, t)
     elif then == THEN_MOVED:
         _moved(A, L)
+    elif then == THEN_RECOUNT:
+        recount(A, L, P, t)
+    elif then == THEN_DISPLACE:
+        displace(A, L, P, t)
+    elif then == THEN_GONE:
+        gone(A, L)
 
 
 @kernel("i:ALPi")

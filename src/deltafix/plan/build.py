@@ -16,7 +16,7 @@ from deltafix.plan.clause import Absent, Match, Subsumption
 from deltafix.plan.depend import Layer
 from deltafix.plan.derive import triggers_below, triggers_within
 from deltafix.plan.given import set_apart
-from deltafix.plan.ir import Outside, Plan, Stage, Variant
+from deltafix.plan.ir import HEAD, KEY, Outside, Plan, Stage, Variant
 from deltafix.plan.normalize import normalize
 from deltafix.plan.order import Indexes, variant
 from deltafix.rules.check import CheckedProgram
@@ -35,17 +35,26 @@ def plan(checked: CheckedProgram) -> Plan:
     for layer in ordered:
         _refuse_falling_recursion(layer)
     for layer, (const, lower, same) in zip(ordered, forward, strict=True):
-        if not layer.plain:
+        best = layer.best
+        if not layer.plain and best is None:
             outside = _outside(layer, indexes)
             stages.append(Stage(layer.relations, layer.recursive, (), (), (), (), (), outside))
             continue
-        rederive = tuple(
-            variant(layer, clause, -1, indexes)
-            for clause in (layer.clauses if layer.recursive else ())
+        again = layer.clauses if layer.recursive else ()
+        rederive = tuple(variant(layer, clause, HEAD, indexes) for clause in again)
+        by_key = tuple(
+            variant(layer, clause, KEY, indexes) for clause in again if clause.head in (best or {})
         )
+        for name, kept in (best or {}).items():
+            width = len(next(r.types for r in core.relations if r.name == name))
+            indexes.add(name, tuple(c for c in range(width) if c != kept.column))
+        full = _full(lower)
         stages.append(
-            Stage(layer.relations, layer.recursive, lower, same, rederive, _full(lower), const)
-        )
+            Stage(
+                layer.relations, layer.recursive, lower, same, rederive, full, const,
+                best=best or {}, by_key=by_key,
+            )
+        )  # fmt: skip
     columns = {name: tuple(found) for name, found in indexes.columns.items()}
     return Plan(core.relations, tuple(stages), columns, given)
 
@@ -70,7 +79,7 @@ def _forward(
     const: list[Variant] = []
     lower: list[Variant] = []
     same: list[Variant] = []
-    for clause in layer.clauses if layer.plain else ():
+    for clause in layer.clauses if layer.plain or layer.best is not None else ():
         if not any(isinstance(literal, Match) for literal in clause.body):
             const.append(variant(layer, clause, None, indexes))
         lower.extend(variant(layer, clause, p, indexes) for p in triggers_below(layer, clause))

@@ -8,6 +8,7 @@ both executors read the same plan, and its text form is stable.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from html import escape
@@ -18,13 +19,19 @@ from deltafix.plan.clause import (
     Argument,
     Clause,
     Compare,
+    LatticeColumn,
     Match,
     Relation,
     Slot,
 )
 from deltafix.plan.depend import Layer
 
-__all__ = ["Candidate", "Node", "Outside", "Plan", "Sees", "Stage", "Variant"]
+__all__ = ["HEAD", "KEY", "Candidate", "Node", "Outside", "Plan", "Sees", "Stage", "Variant"]
+
+
+HEAD = -1
+KEY = -2
+"""Triggers that are no literals."""
 
 
 class Sees(Enum):
@@ -72,7 +79,11 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A clause evaluated from its literal `trigger` (-1: from its head, None: from nothing)."""
+    """A clause evaluated from its literal `trigger`.
+
+    HEAD: from its head; KEY: from the head's columns but the one that is kept best; None: from
+    nothing.
+    """
 
     clause: Clause
     trigger: int | None
@@ -105,7 +116,7 @@ class Variant:
         if self.trigger is None:
             head = f"full  {self.clause}"
         elif self.trigger < 0:
-            head = f"why   {self.clause}"
+            head = f"{'why' if self.trigger == HEAD else 'key'}   {self.clause}"
         else:
             head = (
                 f"on {'-' if self.negated else '+'}{self.clause.body[self.trigger]}  {self.clause}"
@@ -156,11 +167,15 @@ class Stage:
     full: tuple[tuple[Variant, ...], ...]
     const: tuple[Variant, ...]
     outside: Outside | None = None
+    best: Mapping[str, LatticeColumn] = field(default_factory=dict)
+    by_key: tuple[Variant, ...] = ()
 
     def show(self) -> str:
         """The stage as text."""
         lines = [f"stratum {', '.join(self.relations)}{' (recursive)' if self.recursive else ''}"]
-        for variant in (*self.const, *self.lower, *self.same, *self.rederive):
+        for name, kept in self.best.items():
+            lines.append(f"  {name} keeps one row per key: column {kept}")
+        for variant in (*self.const, *self.lower, *self.same, *self.rederive, *self.by_key):
             lines.extend(f"  {line}" for line in variant.show().split("\n"))
         if self.outside is not None:
             lines.extend(f"  {line}" for line in self.outside.show())

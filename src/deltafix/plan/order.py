@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from deltafix.plan.clause import Absent, Apply, Argument, Clause, Code, Compare, Match, Slot
 from deltafix.plan.depend import Layer
 from deltafix.plan.derive import sees
-from deltafix.plan.ir import Candidate, Check, Node, Variant
+from deltafix.plan.ir import HEAD, Candidate, Check, Node, Variant
 
 __all__ = ["FREE", "Indexes", "variant"]
 
@@ -45,7 +45,7 @@ class Indexes:
 
 
 def variant(layer: Layer, clause: Clause, trigger: int | None, indexes: Indexes) -> Variant:
-    """The variant of `clause` started by the literal `trigger` (-1: its head, None: nothing)."""
+    """The variant of `clause` started by the literal `trigger` (see `ir.Variant`)."""
     return _Builder(layer, clause, trigger, indexes).build()
 
 
@@ -65,7 +65,7 @@ class _Builder:
         if self.trigger is not None:
             args: tuple[Argument | None, ...]
             if self.trigger < 0:
-                args = self.clause.args
+                args = self.head()
             else:
                 literal = self.clause.body[self.trigger]
                 assert isinstance(literal, Match | Absent)  # noqa: S101  only these trigger
@@ -78,6 +78,13 @@ class _Builder:
         )
         nodes = tuple(node for node in self.nodes if node is not None)
         return Variant(self.clause, self.trigger, binds, tuple(slots), nodes)
+
+    def head(self) -> tuple[Argument | None, ...]:
+        """The head's arguments that are known: of a KEY variant all but the kept one."""
+        if self.trigger == HEAD:
+            return self.clause.args
+        kept = (self.layer.best or {})[self.clause.head].column
+        return tuple(None if c == kept else arg for c, arg in enumerate(self.clause.args))
 
     def node(self, todo: frozenset[int], bound: frozenset[Slot]) -> int:
         """The node for what is left to do; nodes are shared between orders."""
