@@ -2,9 +2,10 @@
 
 Reading order: `layout` (what lies where), `arena` (reserved memory), `memory` (blocks and
 vectors inside it), `index` (hash tables), `values` (column codes), `join` (one delta rule for
-one row), `emit` (what a derivation does to its head), `wave` (retract and revive), `settle` (a
-stratum's end), `maintain` (one epoch as a resumable machine), `bulk` (many given rows at once),
-`edit` (given rows in, commit, rollback).
+one row), `held` (which row holds for a key), `emit` (what a derivation does to its head), `task`
+(what runs next), `best` (one row per key), `wave` (retract and revive), `settle` (a stratum's
+end), `maintain` (one epoch as a resumable machine), `bulk` (many given rows at once), `edit`
+(given rows in, commit, rollback).
 
 Invariant: every function here takes plain integers and the arena's views; programs are data
 (`layout`, "Program"), so nothing is compiled per program. It does not know symbols, names,
