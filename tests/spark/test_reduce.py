@@ -59,7 +59,7 @@ def test_oracle_crashes_anywhere_and_replays_give_the_batch_recomputation(
     tmp_path, monkeypatch, seed
 ):
     chance = random.Random(seed)
-    monkeypatch.setattr("deltafix.spark.reduce._LOGS", 3)
+    monkeypatch.setattr("deltafix.spark.batches._LOGS", 3)
     held, batches = [], []
     for _ in range(12):
         batch = []
@@ -159,6 +159,9 @@ def test_state_that_is_damaged_or_of_another_reducer_is_refused(tmp_path):
     kept = json.loads(manifest.read_text())
     manifest.write_text(json.dumps({**kept, "logs": ["../../etc/passwd"]}))
     with pytest.raises(StateError, match="passwd"):
+        StreamReduce(Sum(), tmp_path)
+    manifest.write_text("[]")
+    with pytest.raises(StateError, match="no manifest"):
         StreamReduce(Sum(), tmp_path)
     manifest.write_text("{")
     with pytest.raises(StateError, match="damaged"):

@@ -16,12 +16,13 @@ from deltafix.reactive.delta import CollectionDelta, Subscription
 from deltafix.reactive.extremes import First, Last, Max, Median, Min, Quantile, TopK
 from deltafix.reactive.fixpoint import FixpointViews, fixpoint
 from deltafix.reactive.graph import EpochPass
-from deltafix.reactive.inputs import CollectionTransaction, InputCollection
+from deltafix.reactive.inputs import InputCollection
 from deltafix.reactive.lazy import KeyWatch, LazyCollection
 from deltafix.reactive.numeric import Count, Histogram, Mean, Sum, Variance
 from deltafix.reactive.reduce import Drift, ReducerDriftWarning
 from deltafix.reactive.reducer import Partial, Reducer, WellFormed, reducer
 from deltafix.reactive.sets import ApproxDistinct, Distinct, Union
+from deltafix.reactive.transaction import CollectionTransaction
 
 __all__ = [
     "ApproxDistinct",

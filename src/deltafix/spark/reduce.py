@@ -2,8 +2,7 @@
 
 `StreamReduce` is the default: Spark reads and prepares the rows, the driver makes them net and
 reduces them as Arrow batches (`foreachBatch`), hundreds of times faster than one state call a row.
-Its state is a folder of files; a batch is committed by one atomic rename of `manifest.json`, which
-names the batch, the files of the state and the output. Life of a batch:
+Its state is a folder of files (see `batches`). Life of a batch:
 
 1. *Seen?* A batch id at or below the manifest's returns the Delta it returned then.
 2. *Folded* to net rows; rows that cannot be (unknown key type, delete of what is absent) go to the
@@ -19,8 +18,6 @@ from the net rows when the folder is opened, so there is no pickle and no drift 
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,21 +26,18 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from deltafix.errors import FactError, MissingRowError, StateError
+from deltafix.errors import FactError, MissingRowError
 from deltafix.reactive.collection import Collection
 from deltafix.reactive.reducer import Reducer
+from deltafix.spark.batches import KEY, SIGN, VALUE, BatchFolder, net_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["BatchResult", "StreamReduce"]
 
-_FORMAT = 1
-_KEY, _VALUE, _SIGN, _REASON = "key", "value", "sign", "reason"
-# Net rows of this many batches are read on opening before they are folded into one snapshot.
-_LOGS = 50
+_REASON = "reason"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +75,9 @@ class StreamReduce:
         reducer: Reducer[Any, Any, Any],
         folder: str | Path,
         *,
-        key: str = _KEY,
-        value: str = _VALUE,
-        sign: str = _SIGN,
+        key: str = KEY,
+        value: str = VALUE,
+        sign: str = SIGN,
         bad_rows: Literal["fail", "quarantine"] = "fail",
     ) -> None:
         if bad_rows not in ("fail", "quarantine"):
@@ -92,7 +86,6 @@ class StreamReduce:
         self.folder = Path(folder)
         self._columns = (key, value, sign)
         self._quarantines = bad_rows == "quarantine"
-        self.folder.mkdir(parents=True, exist_ok=True)
         self._open()
 
     # -- state ------------------------------------------------------------------------------
@@ -100,58 +93,28 @@ class StreamReduce:
     @property
     def last_batch(self) -> int:
         """The id of the last committed batch; -1 before the first."""
-        return int(self._manifest["batch"])
+        return self._files.last_batch
 
     def results(self) -> dict[Any, Any]:
         """Key -> result, as of the last committed batch."""
         return dict(self._view.items())
 
     def _open(self) -> None:
-        path = self.folder / "manifest.json"
-        self._manifest: dict[str, Any] = {
-            "format": _FORMAT,
-            "reducer": self.reducer.name,
-            "batch": -1,
-            "snapshot": None,
-            "logs": [],
-            "types": None,
-        }
-        if path.is_file():
-            try:
-                self._manifest = json.loads(path.read_text())
-            except ValueError as error:
-                raise StateError(f"{path} is damaged: {error}") from error
-        for what, mine in (("format", _FORMAT), ("reducer", self.reducer.name)):
-            if self._manifest.get(what) != mine:
-                raise StateError(
-                    f"{self.folder} holds the state of {what} {self._manifest.get(what)!r}, "
-                    f"not {mine!r}; use another folder or delete it"
-                )
+        self._files = BatchFolder(self.folder, self.reducer.name)
         self._source = Collection.input(name=f"stream of {self.reducer.name}")
         self._view = self._source.reduce(self.reducer)
         self._heard: list[tuple[Any, Any, int]] = []
-        parts = [
-            self._read(name)
-            for name in (self._manifest["snapshot"], *self._manifest["logs"])
-            if name is not None
-        ]
-        if parts:
-            self._load(_net(pa.concat_tables(parts)))
+        held = self._files.state()
+        if held is not None:
+            self._load(held)
         self._view.subscribe(self._heard.extend)
-
-    def _read(self, name: str) -> pa.Table:
-        path = self.folder / Path(name).name  # a manifest cannot name a file outside its folder
-        try:
-            return pq.read_table(path)
-        except (OSError, pa.ArrowInvalid) as error:
-            raise StateError(f"{path} of {self.folder} cannot be read: {error}") from error
 
     def _load(self, rows: pa.Table) -> None:
         """Add net rows of positive counts to the empty collection, by its columnar way."""
-        counts = rows.column(_SIGN).to_numpy()
+        counts = rows.column(SIGN).to_numpy()
         if (counts > 1).any():
             rows = rows.take(pa.array(np.repeat(np.arange(len(counts)), counts)))
-        self._source.load(rows, key=_KEY, values=_VALUE)
+        self._source.load(rows, key=KEY, values=VALUE)
 
     # -- batches ----------------------------------------------------------------------------
 
@@ -175,7 +138,7 @@ class StreamReduce:
             self._source.apply(changes)
         try:
             result = BatchResult(batch, self._delta(batch, clean), bad, replayed=False)
-            self._commit(result, clean)
+            self._files.commit(batch, clean, result.delta, bad)
         except BaseException:
             # The collection is ahead of the folder: go back to what the folder says.
             self._open()
@@ -210,30 +173,25 @@ class StreamReduce:
                     f"the batch has no column {name!r}; its columns are "
                     f"{', '.join(map(repr, rows.column_names))}"
                 )
-        named = rows.select(list(self._columns)).rename_columns([_KEY, _VALUE, _SIGN])
-        kind = named.schema.field(_SIGN).type
+        named = rows.select(list(self._columns)).rename_columns([KEY, VALUE, SIGN])
+        kind = named.schema.field(SIGN).type
         if not pa.types.is_integer(kind):
             raise FactError(f"the column {self._columns[2]!r} of signs is {kind}, not an integer")
-        named = named.set_column(2, _SIGN, named.column(_SIGN).cast(pa.int64()))
-        types = [str(field.type) for field in named.schema]
-        if self._manifest["types"] is not None and types != self._manifest["types"]:
-            raise FactError(
-                f"the batch has columns of types {types}; the state in {self.folder} has "
-                f"{self._manifest['types']}"
-            )
+        named = named.set_column(2, SIGN, named.column(SIGN).cast(pa.int64()))
+        self._files.check_types(named)
         return named
 
     def _sorted_out(self, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
         """Net rows that can be applied, and bad ones with the reason."""
-        null_key, null_value = (pc.is_null(rows.column(name)) for name in (_KEY, _VALUE))
-        null_sign = pc.is_null(rows.column(_SIGN))
+        null_key, null_value = (pc.is_null(rows.column(name)) for name in (KEY, VALUE))
+        null_sign = pc.is_null(rows.column(SIGN))
         broken = pc.or_(pc.or_(null_key, null_value), null_sign)
         bad = rows.filter(broken)
         reasons = [
             f"no {'key' if key is None else 'value' if value is None else 'sign'}"
             for key, value, _ in _tuples(bad)
         ]
-        kind = rows.schema.field(_KEY).type
+        kind = rows.schema.field(KEY).type
         if not (
             pa.types.is_integer(kind)
             or pa.types.is_string(kind)
@@ -248,7 +206,7 @@ class StreamReduce:
                 f"bad row key={key!r} value={value!r} sign={sign!r}: {reasons[0]}; "
                 "bad_rows='quarantine' sets such rows aside"
             )
-        clean = _net(rows.filter(pc.invert(broken)) if bad is not rows else rows.slice(0, 0))
+        clean = net_rows(rows.filter(pc.invert(broken)) if bad is not rows else rows.slice(0, 0))
         missing = self._missing(clean)
         if missing:
             picked = clean.take(pa.array(missing, pa.int64()))
@@ -270,7 +228,7 @@ class StreamReduce:
 
     def _missing(self, net: pa.Table) -> list[int]:
         """Places of net deletes that take more away than there is."""
-        places = pc.indices_nonzero(pc.less(net.column(_SIGN), 0)).to_pylist()
+        places = pc.indices_nonzero(pc.less(net.column(SIGN), 0)).to_pylist()
         if not places:
             return []
         deletes = zip(places, _tuples(net.take(pa.array(places, pa.int64()))), strict=True)
@@ -290,76 +248,17 @@ class StreamReduce:
             ) from error
         return pa.table(
             {
-                _KEY: pa.array(columns[0], rows.schema.field(_KEY).type),
-                _VALUE: values,
-                _SIGN: pa.array(columns[2], pa.int8()),
+                KEY: pa.array(columns[0], rows.schema.field(KEY).type),
+                VALUE: values,
+                SIGN: pa.array(columns[2], pa.int8()),
                 "epoch": pa.array([batch] * len(values), pa.int64()),
             }
         )
 
-    # -- files ------------------------------------------------------------------------------
-
-    def _commit(self, result: BatchResult, net: pa.Table) -> None:
-        batch = result.batch
-        log = f"net-{batch:012d}.parquet"
-        self._write(f"delta-{batch:012d}.parquet", result.delta)
-        self._write(f"quarantine-{batch:012d}.parquet", result.quarantine)
-        self._write(log, net)
-        manifest = {
-            **self._manifest,
-            "batch": batch,
-            "logs": [*self._manifest["logs"], log],
-            "types": [str(field.type) for field in net.schema],
-        }
-        old: list[str] = []
-        if len(manifest["logs"]) > _LOGS:
-            old = [name for name in (manifest["snapshot"], *manifest["logs"]) if name]
-            snapshot = f"snapshot-{batch:012d}.parquet"
-            self._write(snapshot, _net(pa.concat_tables([self._read(name) for name in old])))
-            manifest |= {"snapshot": snapshot, "logs": []}
-        self._publish(manifest)
-        self._manifest = manifest
-        for name in old:
-            (self.folder / name).unlink(missing_ok=True)
-
-    def _write(self, name: str, table: pa.Table) -> None:
-        partial = self.folder / f"{name}.partial"
-        with partial.open("wb") as file:
-            pq.write_table(table, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, self.folder / name)
-
-    def _publish(self, manifest: dict[str, Any]) -> None:
-        self._sync()  # the names of the files before the manifest that mentions them
-        partial = self.folder / "manifest.json.partial"
-        with partial.open("w") as file:
-            json.dump(manifest, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, self.folder / "manifest.json")
-        self._sync()
-
-    def _sync(self) -> None:
-        folder = os.open(self.folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
     def _again(self, batch: int) -> BatchResult:
-        delta = self._read(f"delta-{batch:012d}.parquet")
-        quarantine = self._read(f"quarantine-{batch:012d}.parquet")
+        delta, quarantine = self._files.again(batch)
         return BatchResult(batch, delta, quarantine, replayed=True)
 
 
-def _net(rows: pa.Table) -> pa.Table:
-    """One row per (key, value) with the sum of its signs, zeros left out."""
-    schema = rows.schema
-    summed = rows.group_by([_KEY, _VALUE], use_threads=False).aggregate([(_SIGN, "sum")])
-    summed = summed.rename_columns([_KEY, _VALUE, _SIGN])
-    return summed.filter(pc.not_equal(summed.column(_SIGN), 0)).cast(schema)
-
-
 def _tuples(rows: pa.Table) -> zip[tuple[Any, Any, Any]]:
-    return zip(*(rows.column(name).to_pylist() for name in (_KEY, _VALUE, _SIGN)), strict=True)
+    return zip(*(rows.column(name).to_pylist() for name in (KEY, VALUE, SIGN)), strict=True)

@@ -1,0 +1,163 @@
+"""The folder of a reduced stream: net rows, results and quarantine of its batches, as files.
+
+One noun: a `BatchFolder` holds `manifest.json`, which names the last batch and the files whose net
+rows add up to the state, and per batch `net-…`, `delta-…` and `quarantine-….parquet`. Net rows of
+many batches are folded into one `snapshot-….parquet`.
+
+Invariant: a batch is committed by the rename of the manifest, after every file it names is on disk.
+A crash before leaves files that nothing names and that the replay writes again; a crash after
+leaves files of older snapshots, which nothing reads. One process at a time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from deltafix.errors import FactError, StateError
+
+__all__ = ["KEY", "SIGN", "VALUE", "BatchFolder", "net_rows"]
+
+KEY, VALUE, SIGN = "key", "value", "sign"
+
+_FORMAT = 1
+# Net rows of this many batches are read on opening before they are folded into one snapshot.
+_LOGS = 50
+
+
+def net_rows(rows: pa.Table) -> pa.Table:
+    """One row per (key, value) with the sum of its signs, zeros left out."""
+    schema = rows.schema
+    summed = rows.group_by([KEY, VALUE], use_threads=False).aggregate([(SIGN, "sum")])
+    summed = summed.rename_columns([KEY, VALUE, SIGN])
+    return summed.filter(pc.not_equal(summed.column(SIGN), 0)).cast(schema)
+
+
+class BatchFolder:
+    """The files of one stream of one reducer. Made if the folder is not there.
+
+    Raises StateError if the manifest is damaged, of another format or of another reducer.
+    """
+
+    def __init__(self, path: str | Path, reducer: str) -> None:
+        self.path = Path(path)
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._manifest: dict[str, Any] = {
+            "format": _FORMAT,
+            "reducer": reducer,
+            "batch": -1,
+            "snapshot": None,
+            "logs": [],
+            "types": None,
+        }
+        manifest = self.path / "manifest.json"
+        if not manifest.is_file():
+            return
+        try:
+            found = json.loads(manifest.read_text())
+        except ValueError as error:
+            raise StateError(f"{manifest} is damaged: {error}") from error
+        if not isinstance(found, dict) or found.keys() != self._manifest.keys():
+            raise StateError(f"{manifest} is damaged: it is no manifest of a reduced stream")
+        for what in ("format", "reducer"):
+            if found[what] != self._manifest[what]:
+                raise StateError(
+                    f"{self.path} holds the state of {what} {found[what]!r}, "
+                    f"not {self._manifest[what]!r}; use another folder or delete it"
+                )
+        self._manifest = found
+
+    @property
+    def last_batch(self) -> int:
+        """The id of the last committed batch; -1 before the first."""
+        return int(self._manifest["batch"])
+
+    def state(self) -> pa.Table | None:
+        """The net rows of all committed batches; None before the first. O(rows)."""
+        parts = [self._read(name) for name in self._named()]
+        return net_rows(pa.concat_tables(parts)) if parts else None
+
+    def check_types(self, rows: pa.Table) -> None:
+        """Raise FactError if rows are of other types than those of the batches before."""
+        types, known = _types(rows), self._manifest["types"]
+        if known is not None and types != known:
+            raise FactError(
+                f"the batch has columns of types {types}; the state in {self.path} has {known}"
+            )
+
+    def commit(self, batch: int, net: pa.Table, delta: pa.Table, quarantine: pa.Table) -> None:
+        """Write a batch's files, then the manifest that names them."""
+        log = f"net-{batch:012d}.parquet"
+        self._write(f"delta-{batch:012d}.parquet", delta)
+        self._write(f"quarantine-{batch:012d}.parquet", quarantine)
+        self._write(log, net)
+        manifest = {
+            **self._manifest,
+            "batch": batch,
+            "logs": [*self._manifest["logs"], log],
+            "types": _types(net),
+        }
+        old: list[str] = []
+        if len(manifest["logs"]) > _LOGS:
+            old = [*self._named(), log]
+            snapshot = f"snapshot-{batch:012d}.parquet"
+            self._write(snapshot, net_rows(pa.concat_tables([self._read(name) for name in old])))
+            manifest |= {"snapshot": snapshot, "logs": []}
+        self._publish(manifest)
+        self._manifest = manifest
+        for name in old:
+            (self.path / name).unlink(missing_ok=True)
+
+    def again(self, batch: int) -> tuple[pa.Table, pa.Table]:
+        """The delta and the quarantine that a committed batch had."""
+        return (
+            self._read(f"delta-{batch:012d}.parquet"),
+            self._read(f"quarantine-{batch:012d}.parquet"),
+        )
+
+    def _named(self) -> list[str]:
+        """The files whose rows add up to the state."""
+        snapshot = self._manifest["snapshot"]
+        return [*([] if snapshot is None else [snapshot]), *self._manifest["logs"]]
+
+    def _read(self, name: str) -> pa.Table:
+        path = self.path / Path(str(name)).name  # a manifest names no file outside its folder
+        try:
+            return pq.read_table(path)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise StateError(f"{path} of {self.path} cannot be read: {error}") from error
+
+    def _write(self, name: str, table: pa.Table) -> None:
+        partial = self.path / f"{name}.partial"
+        with partial.open("wb") as file:
+            pq.write_table(table, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, self.path / name)
+
+    def _publish(self, manifest: dict[str, Any]) -> None:
+        self._sync()  # the names of the files before the manifest that mentions them
+        partial = self.path / "manifest.json.partial"
+        with partial.open("w") as file:
+            json.dump(manifest, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, self.path / "manifest.json")
+        self._sync()
+
+    def _sync(self) -> None:
+        folder = os.open(self.path, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _types(rows: pa.Table) -> list[str]:
+    return [str(field.type) for field in rows.schema]
