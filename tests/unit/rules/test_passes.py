@@ -57,6 +57,21 @@ def test_demand_saves_the_work_that_nobody_asked_for() -> None:
     assert work[" magic"][1] <= 10
 
 
+def test_demand_with_too_many_patterns_is_left_out() -> None:
+    """Swapping and rotating 14 columns reaches every pattern with as many bound ones."""
+    names = [f"x{i}" for i in range(14)]
+    columns = ", ".join(f"{name}: number" for name in names)
+    swapped = [names[1], names[0], *names[2:]]
+    rotated = [*names[1:], names[0]]
+    text = f".decl e({columns})\n.decl p({columns}) magic\n.decl q()\n.output q\n"
+    for body in (f"e({', '.join(names)})", f"p({', '.join(swapped)})", f"p({', '.join(rotated)})"):
+        text += f"p({', '.join(names)}) :- {body}.\n"
+    asked = [str(i) if i < 7 else "_" for i in range(14)]
+    text += f"q() :- p({', '.join(asked)}).\n"
+    checked = typed(Program.parse(text))
+    assert executable(checked).program.rules == tuple(one.rule for one in checked.rules)
+
+
 def test_what_is_not_kept_is_in_no_delta_and_cannot_be_read() -> None:
     program = Program.parse(CLOSURE.format(hint=" magic"))
     with deltafix.connect(program) as db:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 from deltafix.rules.ast import (
     Atom,
@@ -33,7 +34,13 @@ from deltafix.rules.strata import dependencies, unstratified
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
 from deltafix.rules.walk import alternatives, subterms, terms_of, uses
 
-__all__ = ["magic"]
+__all__ = ["MAX_COPIES", "magic"]
+
+MAX_COPIES: Final = 1_000
+"""Patterns of demand in one program; beyond that it is run as it is written."""
+
+_MAX_GROWTH: Final = 10
+"""How many times more rules than were written demand may make, patterns aside."""
 
 
 def magic(program: Program) -> Program:
@@ -100,6 +107,8 @@ class _Demand:
         """The program; starts again whenever a relation turns out to be wanted as a whole."""
         while not self.attempt():
             pass
+        if self.overflows():
+            return self.source
         relations: list[RelationDecl] = []
         for declared in self.source.relations:
             if declared.name not in self.wanted:
@@ -118,7 +127,7 @@ class _Demand:
         for rule in self.source.rules:
             self.whole(rule)
         position = 0
-        while position < len(self.asked):
+        while position < len(self.asked) and not self.overflows():
             name, pattern = list(self.asked)[position]
             position += 1
             for rule in self.source.rules:
@@ -127,6 +136,11 @@ class _Demand:
                         for case in alternatives(rule.body):
                             self.clause(replace(rule, heads=(head,)), case, pattern)
         return len(self.wanted) == before
+
+    def overflows(self) -> bool:
+        """Whether demand costs more than it may."""
+        most = MAX_COPIES + _MAX_GROWTH * len(self.source.rules)
+        return len(self.asked) > MAX_COPIES or len(self.rules) > most
 
     def whole(self, rule: Rule) -> None:
         """A rule for relations that are computed in full."""
