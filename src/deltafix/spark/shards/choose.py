@@ -1,0 +1,71 @@
+"""Where an epoch runs: in the driver, on Spark's workers, or as a recomputation there.
+
+A superstep costs Spark 0.3 to 1 s whatever it does, the driver a few milliseconds. So small
+changes of a state that fits run in the driver, over the same files. Invariant: the choice changes
+where the work is done and never the answer; it is logged with its reason.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Literal, NamedTuple
+
+__all__ = ["MEMORY_SHARE", "RECOMPUTE_SHARE", "SMALL", "Choice", "Sizes", "choose"]
+
+SMALL = 100_000
+"""Changed rows up to which the driver takes an epoch."""
+
+MEMORY_SHARE = 0.25
+"""Share of the driver's memory that a state may take there."""
+
+RECOMPUTE_SHARE = 0.3
+"""Share of the given rows from which on a change is recomputed (as the engine's `auto` does)."""
+
+_IN_MEMORY = 4
+"""Bytes in an engine's memory per byte of its compacted file: tables, indexes, derived rows."""
+
+
+class Sizes(NamedTuple):
+    """What is known before an epoch: given rows, rows that change, bytes of the state's files."""
+
+    given: int
+    changed: int | None
+    state_bytes: int
+
+
+class Choice(NamedTuple):
+    """An executor and why. `recompute` is done by the shards."""
+
+    executor: Literal["driver", "shards", "recompute"]
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.executor}: {self.why}"
+
+
+def choose(sizes: Sizes, *, spark: bool, memory: int | None = None) -> Choice:
+    """The executor of an epoch.
+
+    Args:
+        sizes: `changed` is None for frames nobody has counted.
+        spark: whether there is a session at all.
+        memory: bytes of the driver's machine; asked of the system when None.
+    """
+    room = int((memory or _physical_memory()) * MEMORY_SHARE)
+    needs = sizes.state_bytes * _IN_MEMORY
+    if not spark:
+        return Choice("driver", "there is no Spark session")
+    if sizes.changed is None:
+        return Choice("shards", "the changes are in frames and were not counted")
+    if sizes.given and sizes.changed >= sizes.given * RECOMPUTE_SHARE:
+        share = sizes.changed / sizes.given
+        return Choice("recompute", f"{sizes.changed:,} changes are {share:.0%} of the given rows")
+    if needs > room:
+        return Choice("shards", f"the state needs about {needs:,} bytes, the driver has {room:,}")
+    if sizes.changed > SMALL:
+        return Choice("shards", f"{sizes.changed:,} changes are more than {SMALL:,}")
+    return Choice("driver", f"{sizes.changed:,} changes, and a state of about {needs:,} bytes fits")
+
+
+def _physical_memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

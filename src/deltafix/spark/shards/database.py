@@ -1,0 +1,303 @@
+"""A database in shards: deltas in, deltas out, state larger than one machine.
+
+The same engine runs in every shard; Spark places them, carries their messages, and runs again what
+fails (`onspark`); files hold the state (`files`). Invariant: after `apply` returns, the epoch it
+ran is committed, and the shards' relations together are what the rules give for the given rows;
+after it raises, the state is that of the epoch before.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from deltafix.diagnostics import suggest
+from deltafix.engine.state.lock import Lock
+from deltafix.errors import TransactionError, UnknownRelationError
+from deltafix.facts.arrow import table_from_rows
+from deltafix.facts.delta import Delta, RelationDelta
+from deltafix.facts.schema import Row, Schema
+from deltafix.rules.ast import Program
+from deltafix.spark.shards.choose import Choice, Sizes, choose
+from deltafix.spark.shards.epoch import Attempt, Executor
+from deltafix.spark.shards.files import open_manifest
+from deltafix.spark.shards.frames import (
+    for_spark,
+    local_table,
+    messages_frame,
+    messages_of,
+    sign_column,
+)
+from deltafix.spark.shards.here import Here
+from deltafix.spark.shards.onspark import MESSAGES, OnSpark, from_messages, planless
+from deltafix.spark.shards.planning import plan_layout
+from deltafix.spark.shards.resident import Message, Spec, forget, read_rows
+from deltafix.spark.shards.schedule import Work
+from deltafix.spark.shards.wire import signed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["ShardedDatabase"]
+
+_LOG = logging.getLogger("deltafix.spark.shards")
+
+
+class ShardedDatabase:
+    """A program's relations, kept by shards. One writer at a time; close it.
+
+    Args:
+        program: a Program, or its text.
+        spark: a classic session; None runs every epoch in this process.
+        shards: how many; a folder keeps the number it was made with.
+        state: a folder that this process and all workers see.
+        executor: `auto` chooses per epoch (`choose`), the others force it.
+
+    Attributes:
+        epoch: the last committed one.
+        choice: where that epoch ran and why, None before the first.
+        work: what it cost: supersteps, messages, bytes.
+
+    Raises:
+        ProgramError: the program is not valid, or has a construct that shards do not run (DF172).
+        StateError: the folder is damaged, or of another program or number of shards.
+        StateInUseError: another database has the folder.
+    """
+
+    def __init__(
+        self,
+        program: Program | str,
+        spark: SparkSession | None = None,
+        *,
+        shards: int = 4,
+        state: str | Path,
+        executor: Literal["auto", "driver", "shards", "recompute"] = "auto",
+    ) -> None:
+        if isinstance(program, str):
+            from deltafix.datalog.program import Program as Text  # noqa: PLC0415  the parser
+
+            program = Text.parse(program)
+        if shards < 1:
+            raise ValueError(f"shards={shards}; it takes 1 or more")
+        if executor not in ("auto", "driver", "shards", "recompute"):
+            known = "auto, driver, shards, recompute"
+            raise ValueError(f"unknown executor {executor!r}; one of {known}")
+        if executor in ("shards", "recompute") and spark is None:
+            raise ValueError(f"executor={executor!r} needs a Spark session")
+        self.program = program
+        self.layout = plan_layout(program)
+        self.schemas: Mapping[str, Schema] = MappingProxyType(
+            {
+                r.name: Schema.of(
+                    r.name, [a.name for a in r.attributes], program.column_types(r.name)
+                )
+                for r in program.relations
+            }
+        )
+        self.choice: Choice | None = None
+        self.work = Work()
+        self._spark = spark
+        self._session = None if spark is None else planless(spark)
+        self._executor = executor
+        self._folder = Path(state).absolute()
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._lock = Lock(self._folder / "lock")
+        try:
+            self._manifest = open_manifest(self._folder, self.layout, shards)
+            columns = {name: schema.names for name, schema in self.schemas.items()}
+            self._spec = Spec(str(self._folder), self.layout, shards, columns)
+            if self._manifest.epoch < 0:
+                self._seed()
+        except BaseException:
+            self._lock.release()
+            raise
+
+    @property
+    def epoch(self) -> int:
+        """The last committed epoch; 0 is that of the program's own facts."""
+        return self._manifest.epoch
+
+    # --- changes ---------------------------------------------------------------------------
+
+    @overload
+    def apply(self, changes: Delta) -> Delta: ...
+    @overload
+    def apply(self, changes: Mapping[str, DataFrame]) -> dict[str, DataFrame]: ...
+    def apply(self, changes: Delta | Mapping[str, Any]) -> Delta | dict[str, DataFrame]:
+        """Apply changes of given rows as one epoch; returns what it changed, in every relation.
+
+        A row added that is there, or removed that is not, is a no-op. A Delta gives a Delta.
+        Frames by relation, with the relation's columns and optionally `sign` (1 or -1; 1 when
+        there is none), give frames with `sign`, one per changed relation, which are read from
+        the epoch's files: use them before the next `apply`. A row that occurs more than once in
+        a frame counts with the sum of its signs.
+
+        Raises UnknownRelationError, FactError, TypeMismatchError; whatever Spark raises when a
+        task failed four times. The state is then as before.
+        """
+        if self._lock is None:
+            raise TransactionError("the database is closed")
+        for name in changes:
+            self._require(name)
+        if isinstance(changes, Delta):
+            return self._apply_delta(changes)
+        return self._apply_frames(changes)
+
+    def _apply_delta(self, changes: Delta) -> Delta:
+        edits = {
+            name: local_table(self.schemas[name], part.to_arrow()) for name, part in changes.items()
+        }
+        changed = sum(len(part) for part in changes.values())
+        grown = sum(len(part.added) - len(part.removed) for part in changes.values())
+        found = self._run(list(messages_of(self._spec, edits)), changed, grown)
+        parts = [self._read_changes(name, pieces) for name, pieces in found.items()]
+        return Delta(parts, self.schemas.values(), epoch=self.epoch)
+
+    def _apply_frames(self, changes: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
+        if self._spark is None:
+            raise ValueError("frames need a Spark session: ShardedDatabase(program, spark, ...)")
+        first = self._frame([])
+        for name, frame in changes.items():
+            first = first.unionAll(messages_frame(self._spec, self.schemas[name], frame))
+        found = self._run(first, None, 0)
+        return {
+            name: self._spark.read.parquet(*(str(self._folder / path) for path, _ in pieces))
+            for name, pieces in found.items()
+        }
+
+    def _read_changes(self, name: str, pieces: list[tuple[str, int]]) -> RelationDelta:
+        schema = self.schemas[name]
+        paths = [self._folder / path for path, _ in pieces]
+        table = pa.concat_tables([parquet.read_table(path) for path in paths])
+        sign = table.column(sign_column(schema))
+        sides = [
+            table.filter(pa.compute.equal(sign, wanted)).select(list(schema.names))
+            for wanted in (1, -1)
+        ]
+        if not schema.arity:
+            counts = [int(pa.compute.sum(pa.compute.equal(sign, w)).as_py()) for w in (1, -1)]
+            return RelationDelta(schema, [()] * counts[0], [()] * counts[1])
+        return RelationDelta(schema, *sides, counts=(sides[0].num_rows, sides[1].num_rows))
+
+    def _seed(self) -> None:
+        """Epoch 0: the facts of the program's text."""
+        edits: dict[str, pa.Table] = {}
+        for name, rows in self.layout.seeds.items():
+            types = self.layout.types[self.layout.given[name][0].name]
+            schema = Schema.of(name, [f"c{n}" for n in range(len(types))], types)
+            edits[name] = signed(table_from_rows(schema, rows), types, 1)
+        self._run(list(messages_of(self._spec, edits)), 0, 0)
+
+    # --- reading -----------------------------------------------------------------------------
+
+    def read(self, relation: str) -> DataFrame:
+        """A relation as a frame of the last committed epoch, read by the workers when it is used.
+
+        Use it before the next `apply`. Raises UnknownRelationError.
+        """
+        self._require(relation)
+        if self._spark is None:
+            raise ValueError("frames need a Spark session; see `rows` and `to_arrow`")
+        from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415  an extra
+
+        shape = for_spark(self.schemas[relation])
+        shards = self._spark.range(self._spec.shards)
+        placed = shards.repartitionById(self._spec.shards, shards.id.cast("int"))
+        task = partial(_read_part, self._spec, self._manifest.files, relation, shape)
+        return placed.mapInArrow(task, from_arrow_schema(shape))
+
+    def to_arrow(self, relation: str) -> pa.Table:
+        """A relation of the last committed epoch as an Arrow table, gathered in this process."""
+        self._require(relation)
+        found = [
+            read_rows(self._spec, self._manifest.files.get(n, []), n, relation)
+            for n in range(self._spec.shards)
+        ]
+        return pa.concat_tables([table for table in found if table is not None])
+
+    def rows(self, relation: str) -> list[Row]:
+        """The rows of a relation in the last committed epoch, sorted, gathered in this process."""
+        table = self.to_arrow(relation)
+        if not self.schemas[relation].arity:
+            return [()] * table.num_rows
+        return sorted(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+    # --- life --------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Give the folder back. Idempotent."""
+        if self._lock is not None:
+            forget(str(self._folder))
+            self._lock.release()
+            self._lock = None  # type: ignore[assignment]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- an epoch ----------------------------------------------------------------------------
+
+    def _run(
+        self, first: list[Message] | DataFrame, changed: int | None, grown: int
+    ) -> dict[str, list[tuple[str, int]]]:
+        began = time.perf_counter()
+        sizes = Sizes(self._manifest.given, changed, self._manifest.base + self._manifest.log)
+        choice = choose(sizes, spark=self._spark is not None)
+        if self._executor != "auto":
+            choice = Choice(self._executor, "asked for")
+        if choice.executor == "driver" and isinstance(first, list):
+            executor: Executor = Here(self._spec, first)
+        else:
+            executor = OnSpark(self._spec, self._frame(first) if isinstance(first, list) else first)
+        attempt = Attempt(self._spec, self._manifest, executor)
+        try:
+            self._manifest = attempt.run(grown, recompute=choice.executor == "recompute")
+        finally:
+            executor.close()
+        self.choice, self.work = choice, attempt.work
+        _LOG.info(
+            "epoch %d on %s; %d supersteps, %d messages, %d bytes, %.2f s",
+            self.epoch, choice, self.work.supersteps, self.work.messages, self.work.bytes,
+            time.perf_counter() - began,
+        )  # fmt: skip
+        return attempt.changes
+
+    def _frame(self, messages: list[Message]) -> DataFrame:
+        """Messages as a frame, and one without bytes for every shard, so that every shard runs."""
+        assert self._session is not None  # noqa: S101  who asks has looked
+        wake = [(number, b"") for number in range(self._spec.shards)]
+        table = pa.Table.from_batches(from_messages([*wake, *messages]))
+        return self._session.createDataFrame(table, MESSAGES)
+
+    def _require(self, relation: str) -> None:
+        if relation not in self.schemas:
+            hint = suggest(relation, list(self.schemas))
+            known = ", ".join(self.schemas) or "none"
+            message = f"unknown relation {relation!r}; the program declares {known}"
+            raise UnknownRelationError(message + (f" (did you mean {hint!r}?)" if hint else ""))
+
+
+def _read_part(
+    spec: Spec,
+    files: Mapping[int, list[str]],
+    relation: str,
+    shape: pa.Schema,
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            table = read_rows(spec, files.get(number, []), number, relation)
+            if table is not None:
+                yield from table.cast(shape).to_batches(max_chunksize=100_000)

@@ -1,0 +1,95 @@
+"""One attempt at an epoch: supersteps with files, and the commit at its end.
+
+Invariant: nothing an attempt writes counts until its manifest is in place; an attempt that fails
+is forgotten, and the next one begins from the committed files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+from uuid import uuid4
+
+from deltafix.spark.shards.files import Manifest
+from deltafix.spark.shards.resident import Spec, Task
+from deltafix.spark.shards.schedule import Report, Work, merged, run_epoch
+from deltafix.spark.shards.shard import Command
+
+__all__ = ["Attempt", "Executor"]
+
+_COMPACT = 1 << 20
+"""Bytes of steps that are kept before shards are written whole, however small they are."""
+
+
+class Executor(Protocol):
+    """Who runs a task on all shards and carries their messages: `here.Here`, `onspark.OnSpark`."""
+
+    def run(self, task: Task) -> list[dict[str, Any]]:
+        """Run it; the shards' reports, in any order."""
+
+    def close(self) -> None:
+        """Let go of messages."""
+
+
+class Attempt:
+    """An epoch after `manifest`. `changes` and `work` are there after `run`."""
+
+    def __init__(self, spec: Spec, manifest: Manifest, executor: Executor) -> None:
+        self._spec = spec
+        self._before = manifest
+        self._executor = executor
+        self._files = {n: [*manifest.files.get(n, ())] for n in range(spec.shards)}
+        self._name = f"epoch-{manifest.epoch + 1:06}-{uuid4().hex[:8]}"
+        self._number = 0
+        self._bytes = 0
+        self._compacted = False
+        self._fresh = False
+        self.changes: dict[str, list[tuple[str, int]]] = {}
+        self.work = Work()
+
+    def run(self, grown: int, *, recompute: bool) -> Manifest:
+        """Run the epoch and commit it; returns its manifest. `grown`: more given rows by."""
+        self._fresh = recompute
+        self.work = run_epoch(self._spec.layout, self)
+        before = self._before
+        after = replace(
+            before,
+            epoch=before.epoch + 1,
+            files=self._files,
+            given=max(before.given + grown, 0),
+            base=self._bytes if self._compacted else before.base,
+            log=0 if self._compacted else before.log + self._bytes,
+        )
+        folder = Path(self._spec.folder)
+        after.commit(folder)
+        after.sweep(folder, keep=[self._name])
+        return after
+
+    def step(self, command: Command) -> Report:
+        """One superstep: run it, and take down what it wrote."""
+        compact = frozenset[int]()
+        if command.action == "commit" and self._is_large():
+            compact = frozenset(range(self._spec.shards))
+            self._compacted = True
+            self._bytes = 0
+        task = Task(command, self._files, self._name, self._number, compact, self._fresh)
+        self._fresh = False
+        self._number += 1
+        notes = self._executor.run(task)
+        self._files = {n: [*names] for n, names in self._files.items()}
+        for note in notes:
+            name = str(note["file"])
+            self._files[note["shard"]] = [name] if compact else [*self._files[note["shard"]], name]
+            self._bytes += int(note["size"])
+            for relation, (path, rows) in note["changes"].items():
+                self.changes.setdefault(relation, []).append((path, rows))
+        return merged(map(_report, notes))
+
+    def _is_large(self) -> bool:
+        return self._before.log + self._bytes > max(self._before.base, _COMPACT)
+
+
+def _report(note: dict[str, Any]) -> Report:
+    pending = {int(stratum): count for stratum, count in note["pending"].items()}
+    return Report(pending, note["sent"], note["falling"], note["bytes"], note["loads"])

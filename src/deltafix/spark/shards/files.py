@@ -1,0 +1,169 @@
+"""Where shards are kept: a file per shard and superstep, and a manifest that says which count.
+
+    state/manifest.json            epoch, shards, program, and the files of each shard, in order
+    state/epoch-000007-1f3a…/      what one attempt at an epoch wrote: step files and changes
+
+A step file is a journal in checksummed frames (`engine.state.frame`), written beside and renamed.
+An epoch counts when the manifest that names its files has replaced the one before, in one rename.
+Invariant: files that a manifest names never change; an attempt that fails leaves a folder that no
+manifest names, removed by the next commit. A shard is made from its files alone, on any machine
+that sees the folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from deltafix.engine.state import disk
+from deltafix.engine.state.frame import DamagedError, check_preamble, pack, preamble, read
+from deltafix.errors import StateError
+from deltafix.rules.show import show
+from deltafix.spark.shards import wire
+from deltafix.spark.shards.layout import Layout
+from deltafix.spark.shards.shard import Entry
+
+__all__ = ["Journal", "Manifest", "open_manifest", "read_journal", "write_journal"]
+
+FORMAT = 1
+_KIND = "shard"
+
+
+@dataclass
+class Journal:
+    """One step of a shard: what changed, its clock after, whether it ended an epoch.
+
+    `fresh`: it begins with an empty shard, whatever came before.
+    """
+
+    clock: int
+    commit: bool
+    entries: Iterable[Entry]
+    fresh: bool = False
+
+
+def write_journal(path: Path, journal: Journal) -> int:
+    """Write a journal under its final name, whole or not at all; returns its bytes."""
+
+    def pieces() -> Iterator[disk.Piece]:
+        yield preamble(_KIND)
+        yield from pack(
+            0, {"clock": journal.clock, "commit": journal.commit, "fresh": journal.fresh}
+        )
+        for kind, batch in journal.entries:
+            for data in wire.pack([batch]):
+                yield from pack(0, {"kind": kind}, [data])
+        yield from pack(1, {})
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_suffix(f".{id(journal):x}.new")
+    size = disk.create(beside, pieces())
+    disk.publish(beside, path)
+    return size
+
+
+def read_journal(path: Path) -> Journal:
+    """Read and check a journal. Raises StateError naming the file and the byte."""
+    place = 0
+    try:
+        data = path.read_bytes()
+        place = check_preamble(data, _KIND)
+        head = read(data, place)
+        place = head.end
+        entries = []
+        while (frame := read(data, place)).epoch == 0:
+            (batch,) = wire.unpack(frame.body)
+            entries.append(Entry(frame.meta["kind"], batch))
+            place = frame.end
+        meta = head.meta
+        return Journal(int(meta["clock"]), bool(meta["commit"]), entries, bool(meta["fresh"]))
+    except (OSError, DamagedError, LookupError, TypeError, ValueError) as damage:
+        message = (
+            f"{path}: the shard's file is damaged or gone, at byte {place}: {damage}. "
+            "Restore the folder from a copy of it, or begin a new one from the given rows"
+        )
+        raise StateError(message, path=str(path), byte=place) from None
+
+
+@dataclass
+class Manifest:
+    """What a state folder holds.
+
+    Attributes:
+        program: digest of the layout; `shards`: how many there are; `epoch`: the last one.
+        files: per shard, relative to the folder, in order.
+        given: rows given, about: every added row counts, every removed one is taken off.
+        base: bytes of files that hold whole shards; `log`: bytes of the steps after those.
+    """
+
+    program: str
+    shards: int
+    epoch: int = -1
+    files: dict[int, list[str]] = field(default_factory=dict)
+    given: int = 0
+    base: int = 0
+    log: int = 0
+
+    @classmethod
+    def load(cls, folder: Path) -> Manifest | None:
+        """The committed manifest, None where there is none. Raises StateError."""
+        path = folder / "manifest.json"
+        if not path.exists():
+            return None
+        try:
+            saved: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            if saved["format"] != FORMAT:
+                message = f"format {saved['format']}, and this deltafix reads format {FORMAT}"
+                raise ValueError(message)
+            files = {int(n): [str(f) for f in names] for n, names in saved["files"].items()}
+            named = [Path(name) for names in files.values() for name in names]
+            if any(".." in name.parts or name.is_absolute() for name in named):
+                raise ValueError("it names files outside of its folder")
+            return cls(
+                str(saved["program"]), int(saved["shards"]), int(saved["epoch"]), files,
+                int(saved["given"]), int(saved["base"]), int(saved["log"]),
+            )  # fmt: skip
+        except (OSError, LookupError, TypeError, ValueError) as damage:
+            message = f"{path}: not a manifest of shards: {damage}"
+            raise StateError(message, path=str(path)) from None
+
+    def commit(self, folder: Path) -> None:
+        """Make this the folder's manifest, in one step."""
+        folder.mkdir(parents=True, exist_ok=True)
+        saved = {
+            "format": FORMAT, "program": self.program, "shards": self.shards,
+            "epoch": self.epoch, "given": self.given, "base": self.base, "log": self.log,
+            "files": self.files,
+        }  # fmt: skip
+        beside = folder / "manifest.new"
+        disk.create(beside, [json.dumps(saved, indent=1).encode()])
+        disk.publish(beside, folder / "manifest.json")
+
+    def sweep(self, folder: Path, keep: Iterable[str] = ()) -> None:
+        """Remove the folders of attempts that are not part of the state. Failures are left."""
+        named = {Path(f).parts[0] for names in self.files.values() for f in names} | set(keep)
+        for attempt in folder.glob("epoch-*"):
+            if attempt.name not in named:
+                with suppress(OSError):
+                    shutil.rmtree(attempt)
+
+
+def open_manifest(folder: Path, layout: Layout, shards: int) -> Manifest:
+    """The folder's manifest, or a new one. Raises StateError for another program or number."""
+    digest = hashlib.sha256(show(layout.program).encode()).hexdigest()
+    found = Manifest.load(folder)
+    if found is None:
+        return Manifest(digest, shards)
+    if found.shards != shards:
+        message = f"{folder} has {found.shards} shards, not {shards}; open it with that number"
+        raise StateError(message, path=str(folder), shards=found.shards)
+    if found.program != digest:
+        message = f"{folder} was made by another program; begin a new folder from the given rows"
+        raise StateError(message, path=str(folder))
+    return found

@@ -1,0 +1,96 @@
+"""Rows at the border: tables and frames in the user's columns, to messages and back.
+
+Invariant: what goes in is checked against its relation's schema, on the driver or on the worker
+that sees it, before any shard does. Spark has no unsigned 64-bit integers; such columns are
+`decimal(20, 0)` there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltafix.errors import FactError
+from deltafix.facts.arrow import arrow_schema, check_table
+from deltafix.facts.schema import Schema
+from deltafix.spark.shards.onspark import MESSAGES, from_messages
+from deltafix.spark.shards.resident import Message, Spec
+from deltafix.spark.shards.wire import Batch, fold, pack, route, table_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["for_spark", "local_table", "messages_frame", "messages_of", "sign_column"]
+
+_UNSIGNED = pa.decimal128(20, 0)
+
+
+def sign_column(schema: Schema) -> str:
+    """The name of the sign column beside a relation's columns."""
+    name = "sign"
+    while name in schema.names:
+        name += "_"
+    return name
+
+
+def local_table(schema: Schema, table: pa.Table) -> pa.Table:
+    """Signed rows as shards take them: `c0`, …, `sign`. Rows without a sign column are added.
+
+    Raises FactError or TypeMismatchError for rows that do not fit, or a sign that is not 1 or -1.
+    """
+    name = sign_column(schema)
+    signs = pa.array(np.ones(table.num_rows, np.int8))
+    if name in table.column_names:
+        signs = pc.cast(table.column(name), pa.int8())
+        if not pc.all(pc.equal(pc.abs(signs), 1)).as_py() and table.num_rows:
+            message = f"{schema.relation}: column {name!r} must hold 1 and -1 only"
+            raise FactError(message, relation=schema.relation, column=name)
+        table = table.drop_columns([name])
+    if not schema.arity:
+        columns = [pa.array(np.zeros(len(signs), np.int64))]
+        return pa.Table.from_arrays([*columns, signs], schema=table_schema(("number",)))
+    for place, field in enumerate(table.schema):
+        if pa.types.is_decimal(field.type):
+            table = table.set_column(place, field.name, table.column(place).cast(pa.uint64()))
+    rows = check_table(schema, table)
+    return pa.Table.from_arrays([*rows.columns, signs], schema=table_schema(schema.types))
+
+
+def messages_of(spec: Spec, edits: Mapping[str, pa.Table]) -> Iterator[Message]:
+    """Signed local tables by relation, as messages to the shards of their copies."""
+    for relation, table in edits.items():
+        net = fold([table])
+        for copy in spec.layout.given[relation]:
+            for shard, part in route(net, copy.columns, spec.shards):
+                for data in pack([Batch(copy.name, part)]):
+                    yield shard, data
+
+
+def messages_frame(spec: Spec, schema: Schema, frame: DataFrame) -> DataFrame:
+    """The same of a frame, on Spark's workers."""
+    return frame.mapInArrow(partial(_messages, spec, schema), MESSAGES)
+
+
+def _messages(
+    spec: Spec, schema: Schema, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        table = local_table(schema, pa.Table.from_batches([batch]))
+        yield from from_messages(messages_of(spec, {schema.relation: table}))
+
+
+def for_spark(schema: Schema) -> pa.Schema:
+    """A relation's columns as Spark can hold them; a nullary one has the column `present`."""
+    if not schema.arity:
+        return pa.schema([pa.field("present", pa.int64(), nullable=False)])
+    return pa.schema(
+        [
+            field.with_type(_UNSIGNED) if field.type == pa.uint64() else field
+            for field in arrow_schema(schema)
+        ]
+    )

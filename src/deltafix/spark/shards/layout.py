@@ -1,0 +1,105 @@
+"""What the driver and the shards agree on: the local program, and which rows belong where.
+
+A shard runs `program`, an ordinary program over *local* relations. Each relation of the user's (or
+hidden one) is there as copies: local relations that hold the rows whose key columns hash to this
+shard, or all rows. Invariant: a layout is data, made once from a program (`whole`, `localize`) and
+equal on every machine; it knows no shard count and no Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from deltafix.facts.schema import Row
+from deltafix.rules.ast import Program
+from deltafix.rules.terms import BaseType
+
+__all__ = ["Copy", "Derived", "Layout", "Report"]
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A local relation that holds rows of a relation, and the key columns that place them.
+
+    `columns` None: every shard has every row. No columns: one shard has them all.
+    """
+
+    name: str
+    columns: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The changes of a local relation are those of `relation`; `everywhere`: in every shard."""
+
+    relation: str
+    everywhere: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A relation that shards derive together.
+
+    Rows live at their *home*, the shard of their `home` columns. A shard that finds a row first
+    tells its home, by a *vote*; the home decides, and tells the shards that have copies.
+
+    Attributes:
+        arity: columns, without rank.
+        home: the columns that place a row.
+        stratum: number of its stratum.
+        ranked: whether it is recursive, so that votes and rows carry ranks.
+        within: copies for rules of its own stratum (ranked relations; with the rank behind).
+        above: copies for rules of other strata.
+    """
+
+    relation: str
+    arity: int
+    home: tuple[int, ...]
+    stratum: int
+    ranked: bool
+    within: tuple[Copy, ...]
+    above: tuple[Copy, ...]
+
+    def part(self, name: str) -> str:
+        """The local relation of that role: vote, out, given, now, lost, new."""
+        return f"{self.relation} {name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A program cut up for shards.
+
+    Attributes:
+        program: what each shard runs.
+        types: columns of the local relations.
+        given: per relation, the copies that its given rows go to.
+        reports: local relations whose changes are the changes of a relation.
+        derived: relations that shards derive together; empty where no shuffle is needed.
+        readers: per copy, the lowest stratum that reads it.
+        seeds: rows given at epoch 0, for the facts of the program's text.
+    """
+
+    program: Program
+    types: Mapping[str, tuple[BaseType, ...]]
+    given: Mapping[str, tuple[Copy, ...]]
+    reports: Mapping[str, Report]
+    derived: Mapping[str, Derived] = field(default_factory=lambda: MappingProxyType({}))
+    readers: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    seeds: Mapping[str, list[Row]] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def shuffles(self) -> bool:
+        """Whether shards send each other messages."""
+        return bool(self.derived)
+
+    def home(self, relation: str) -> Copy:
+        """The copy whose shard reports a relation's rows."""
+        for name, report in self.reports.items():
+            if report.relation == relation:
+                derived = self.derived.get(relation)
+                if derived is not None:
+                    return Copy(name, derived.home)
+                return next(c for c in self.given[relation] if c.name == name)
+        raise KeyError(relation)

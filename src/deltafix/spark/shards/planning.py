@@ -1,0 +1,19 @@
+"""From a program to its layout: without a shuffle where that is possible."""
+
+from __future__ import annotations
+
+from deltafix.rules.ast import Program
+from deltafix.spark.shards.core import prepare
+from deltafix.spark.shards.decompose import decompose
+from deltafix.spark.shards.layout import Layout
+from deltafix.spark.shards.localize import localize
+from deltafix.spark.shards.whole import whole
+
+__all__ = ["plan_layout"]
+
+
+def plan_layout(program: Program) -> Layout:
+    """The layout of a program. Raises ProgramError (see `core.prepare`)."""
+    prepared = prepare(program)
+    placement = decompose(prepared)
+    return localize(prepared) if placement is None else whole(prepared, placement)

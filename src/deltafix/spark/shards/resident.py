@@ -1,0 +1,165 @@
+"""What runs on a worker: the shards it holds in memory, and one superstep of one of them.
+
+A worker keeps every shard it has run, with the list of files that make it. A task says which files
+its shard must stand on: if they continue those of the shard held here, only the rest is read
+(another worker ran the steps between); if not, the shard is made anew from all of them. So any
+worker can take any task at any time, which is all that Spark's scheduling and retries ask for.
+Invariant: after `run_step` the shard in memory stands on the files it was asked for and the one
+that the step wrote.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from deltafix.spark.shards.files import Journal, read_journal, write_journal
+from deltafix.spark.shards.layout import Layout
+from deltafix.spark.shards.schedule import Report
+from deltafix.spark.shards.shard import Command, Shard
+from deltafix.spark.shards.wire import pack, unpack
+
+__all__ = ["Message", "Spec", "Task", "forget", "read_rows", "run_step"]
+
+CONTROL = -1
+"""The destination of a report: the driver."""
+
+Message = tuple[int, bytes]
+"""Destination and bytes. No bytes: the shard is to run, and nothing was sent to it."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What all tasks of a database share. `columns`: the names of the columns users see."""
+
+    folder: str
+    layout: Layout
+    shards: int
+    columns: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A superstep: what to do, on which files each shard stands, where to write.
+
+    compact: shards that write all they hold instead of what changed.
+    """
+
+    command: Command
+    files: Mapping[int, Sequence[str]]
+    attempt: str
+    number: int
+    compact: frozenset[int] = frozenset()
+    fresh: bool = False
+
+    def file(self, shard: int) -> str:
+        """The file that this step of a shard writes."""
+        return f"{self.attempt}/step-{self.number:04}-shard-{shard}.dfx"
+
+
+@dataclass
+class _Resident:
+    shard: Shard
+    files: list[str] = field(default_factory=list)
+
+
+_RESIDENTS: dict[tuple[str, int], _Resident] = {}
+
+
+def run_step(spec: Spec, task: Task, number: int, came: Iterable[bytes]) -> Iterator[Message]:
+    """Run a superstep of a shard: its messages, then its report."""
+    wanted = list(task.files.get(number, ()))
+    resident, loaded = _stand_on(spec, number, wanted)
+    del _RESIDENTS[spec.folder, number]  # a step that fails leaves nothing to go on with
+    if task.fresh:
+        resident.shard = resident.shard.anew()
+    shard = resident.shard
+    outcome = shard.step(task.command, (batch for data in came for batch in unpack(data)))
+    report = Report(dict(outcome.pending), falling=outcome.falling, loads=loaded)
+    name = task.file(number)
+    entries = shard.given() if number in task.compact else shard.journal
+    fresh = task.fresh or number in task.compact
+    journal = Journal(shard.clock, task.command.action == "commit", entries, fresh)
+    size = write_journal(Path(spec.folder) / name, journal)
+    resident.files = [name] if number in task.compact else [*wanted, name]
+    _RESIDENTS[spec.folder, number] = resident
+    for target, batches in outcome.messages.items():
+        for batch in batches:
+            report.sent[batch.name] = report.sent.get(batch.name, 0) + batch.table.num_rows
+        for data in pack(batches):
+            report.bytes += len(data)
+            yield target, data
+    changes = {
+        relation: [_write_changes(spec, task, number, relation, table), table.num_rows]
+        for relation, table in outcome.changes.items()
+    }
+    yield number, b""
+    note = {
+        "shard": number, "file": name, "size": size, "changes": changes,
+        "pending": report.pending, "sent": report.sent, "falling": report.falling,
+        "bytes": report.bytes, "loads": report.loads,
+    }  # fmt: skip
+    yield CONTROL, json.dumps(note).encode()
+
+
+def read_rows(spec: Spec, files: Sequence[str], number: int, relation: str) -> pa.Table | None:
+    """The rows of a relation that a shard answers for; None if another one does."""
+    home = spec.layout.home(relation)
+    if home.columns is None and number != 0:
+        return None
+    resident, _ = _stand_on(spec, number, list(files))
+    table = resident.shard.db.to_arrow(home.name)
+    names = spec.columns[relation]
+    width = max(len(names), 1)
+    return table.select(range(width)).rename_columns(list(names) or ["present"])
+
+
+def forget(folder: str) -> None:
+    """Drop the shards of a folder from this process."""
+    for key in [key for key in _RESIDENTS if key[0] == folder]:
+        del _RESIDENTS[key]
+
+
+def _stand_on(spec: Spec, number: int, wanted: list[str]) -> tuple[_Resident, int]:
+    """The shard as its files make it, and whether any had to be read (1 or 0)."""
+    key = (spec.folder, number)
+    resident = _RESIDENTS.get(key)
+    if resident is None or wanted[: len(resident.files)] != resident.files:
+        _RESIDENTS.pop(key, None)
+        resident = _Resident(Shard(spec.layout, number, spec.shards))
+    missing = wanted[len(resident.files) :]
+    if missing:
+        journals = [read_journal(Path(spec.folder) / name) for name in missing]
+        # Nothing before a fresh start counts.
+        starts = [n for n, journal in enumerate(journals) if journal.fresh]
+        if starts and starts[-1] + len(resident.files) > 0:
+            journals = journals[starts[-1] :]
+            resident = _Resident(Shard(spec.layout, number, spec.shards))
+        resident.shard.replay(journals)
+        resident.files = wanted
+        _RESIDENTS[key] = resident
+    else:
+        _RESIDENTS[key] = resident
+    return resident, int(bool(missing))
+
+
+def _write_changes(spec: Spec, task: Task, number: int, relation: str, table: pa.Table) -> str:
+    """Write the net changes of a relation as parquet, columns named as the program does."""
+    names = spec.columns[relation]
+    shown = table if names else table.select(["sign"])
+    sign = "sign"
+    while sign in names:
+        sign += "_"
+    shown = shown.rename_columns([*names, sign])
+    path = f"{task.attempt}/changes/{relation}/shard-{number}.parquet"
+    target = Path(spec.folder) / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    beside = target.with_suffix(f".{id(table):x}.new")
+    parquet.write_table(shown, beside)
+    beside.rename(target)
+    return path

@@ -1,0 +1,342 @@
+"""One shard: an engine on the local program, and what it does in a superstep.
+
+A superstep applies the messages that came, works until nothing is left to do here, and gives back
+messages for other shards. In a recursive stratum a row may stand only on votes of lower rank:
+
+    retract   rows without such a vote are taken away, until no shard has one left;
+    insert    rows with any vote come (back), ranked above everything this shard has heard of.
+
+Both phases end globally before the next begins, so nothing is revived by a row that is about to
+go. Ranks are Lamport clocks: the clock jumps past the highest rank in the inbox, and eight bits of
+a row's hash order the rows of one round. Invariant: what a step does depends on the shard's rows
+and the inbox alone, not on the order in which they lie, so a step done again gives the same
+messages. Everything a step changes is in its `journal`; files are `files`' business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from deltafix.engine.database import connect
+from deltafix.facts.arrow import to_numpy
+from deltafix.spark.shards.hashing import hash_rows
+from deltafix.spark.shards.layout import Derived, Layout
+from deltafix.spark.shards.wire import Batch, fold, route, signed, split
+
+__all__ = ["Action", "Command", "Entry", "Outcome", "Shard"]
+
+Action = Literal["apply", "send", "retract", "insert", "finish", "commit"]
+
+_ORDER_BITS = 8
+
+
+class Journal(Protocol):
+    """A step as it was written down."""
+
+    @property
+    def entries(self) -> Iterable[Entry]: ...
+    @property
+    def clock(self) -> int: ...
+    @property
+    def commit(self) -> bool: ...
+
+
+class Command(NamedTuple):
+    """What all shards do in a superstep, and in which stratum."""
+
+    action: Action
+    stratum: int = -1
+
+
+class Entry(NamedTuple):
+    """A line of the journal: `edit` (given rows of the engine), `held`, `sent`, or `net`."""
+
+    kind: Literal["edit", "held", "sent", "net"]
+    batch: Batch
+
+
+@dataclass
+class Outcome:
+    """What a step leaves: messages by shard, and what is waiting.
+
+    Attributes:
+        messages: batches by destination.
+        pending: per stratum, votes not sent and rows to move.
+        falling: rows taken away by the messages, and rows still to be taken away.
+        changes: at commit, the net changes of each relation, without ranks.
+    """
+
+    messages: dict[int, list[Batch]] = field(default_factory=dict)
+    pending: dict[int, int] = field(default_factory=dict)
+    falling: int = 0
+    changes: dict[str, pa.Table] = field(default_factory=dict)
+
+
+class Shard:
+    """Shard `number` of `shards`, empty. Not safe for threads; a failed step leaves it unusable."""
+
+    def __init__(self, layout: Layout, number: int, shards: int) -> None:
+        self.layout = layout
+        self.number = number
+        self.shards = shards
+        self.clock = 0
+        self.db = connect(layout.program, strategy="wavefront" if layout.shuffles else "auto")
+        self.journal: list[Entry] = []
+        self._waiting: list[Entry] = []
+        self._held: dict[str, list[pa.Table]] = {}
+        self._net: dict[str, list[pa.Table]] = {}
+        self._outs = {made.part("out"): made for made in layout.derived.values()}
+        self._counted = {n: made for n, made in layout.derived.items() if not made.ranked}
+        self._ranks = {name: made for made in layout.derived.values() for name in _ranked(made)}
+        self._strata: dict[int, list[Derived]] = {}
+        for made in layout.derived.values():
+            self._strata.setdefault(made.stratum, []).append(made)
+        self._outbox: dict[tuple[int, str], list[pa.Table]] = {}
+
+    def step(self, command: Command, inbox: Iterable[Batch]) -> Outcome:
+        """One superstep."""
+        self.journal = []
+        self._outbox = {}
+        waiting, self._waiting = self._waiting, []
+        for entry in waiting:
+            if entry.kind == "net":
+                self._note(entry.batch)
+        self._edit([*(e.batch for e in waiting if e.kind == "edit"), *inbox])
+        action, stratum = command
+        if action == "send":
+            for batch, made in self._votes(stratum):
+                self._send(batch, made.home)
+        elif action in ("retract", "insert"):
+            self._settle(stratum, self._leaving if action == "retract" else self._coming)
+        elif action == "finish":
+            self._publish(stratum)
+        outcome = Outcome(pending=self._pending())
+        if action == "commit":
+            outcome.changes = self._commit()
+        for (shard, name), tables in self._outbox.items():
+            net = fold(tables)
+            if net.num_rows:
+                outcome.messages.setdefault(shard, []).append(Batch(name, net))
+                outcome.falling += int(np.count_nonzero(to_numpy(net.column("sign")) < 0))
+        outcome.falling += sum(
+            self.db.count(made.part("lost"))
+            for made in self._strata.get(stratum, ())
+            if made.ranked
+        )
+        return outcome
+
+    def anew(self) -> Shard:
+        """An empty shard whose next step derives everything from this one's given rows.
+
+        What is derived here counts as gone, so that the epoch's net changes come out as ever.
+        """
+        new = Shard(self.layout, self.number, self.shards)
+        new.clock = self.clock
+        for copies in self.layout.given.values():
+            for copy in copies:
+                if self.db.count(copy.name):
+                    new._waiting.append(Entry("edit", self._all(copy.name, copy.name, 1)))
+        for name, report in self.layout.reports.items():
+            mine = self.number == 0 or not report.everywhere
+            if mine and self.db.count(name):
+                new._waiting.append(Entry("net", self._all(name, report.relation, -1)))
+        return new
+
+    def _all(self, name: str, relation: str, sign: int) -> Batch:
+        """All rows of a local relation, signed, without their ranks."""
+        types = self.layout.types[name]
+        if name in self._ranks:
+            types = types[:-1]
+        return Batch(
+            relation, signed(self.db.to_arrow(name).select(range(len(types))), types, sign)
+        )
+
+    # --- restoring from a journal ----------------------------------------------------------
+
+    def replay(self, journals: Iterable[Journal]) -> None:
+        """Do again what journals say, without sending anything, in one transaction."""
+        with self.db.transaction(missing="ignore") as tx:
+            for journal in journals:
+                for kind, batch in journal.entries:
+                    if kind == "edit":
+                        gone, come = split(batch.table)
+                        tx.delete(batch.name, gone)
+                        tx.insert(batch.name, come)
+                    elif kind == "held":
+                        self._held.setdefault(batch.name, []).append(batch.table)
+                    elif kind == "sent":
+                        self._held.pop(batch.name, None)
+                    else:
+                        self._net.setdefault(batch.name, []).append(batch.table)
+                self.clock = journal.clock
+                if journal.commit:
+                    self.end_epoch()
+
+    def end_epoch(self) -> None:
+        """Forget what belongs to the epoch that was committed."""
+        self._held.clear()
+        self._net.clear()
+
+    def given(self) -> Iterator[Entry]:
+        """All given rows of the engine, as a journal that makes this shard from nothing."""
+        inputs = self._inputs()
+        for name in self.layout.types:
+            if name in inputs and self.db.count(name):
+                table = signed(self.db.to_arrow(name), self.layout.types[name], 1)
+                yield Entry("edit", Batch(name, table))
+
+    def _inputs(self) -> set[str]:
+        heads = {head.relation for rule in self.layout.program.rules for head in rule.heads}
+        return set(self.layout.types) - heads
+
+    # --- the engine ------------------------------------------------------------------------
+
+    def _edit(self, batches: Iterable[Batch]) -> None:
+        """Apply batches in one transaction, and see to what it changed."""
+        found: dict[str, list[pa.Table]] = {}
+        for batch in batches:
+            found.setdefault(batch.name, []).append(batch.table)
+        if not found:
+            return
+        with self.db.transaction(missing="ignore") as tx:
+            for name, tables in found.items():
+                table = fold(tables)
+                self.journal.append(Entry("edit", Batch(name, table)))
+                gone, come = split(table)
+                tx.delete(name, gone)
+                tx.insert(name, come)
+                made = self._ranks.get(name)
+                if made is not None and come.num_rows:
+                    highest = int(to_numpy(come.column(made.arity)).max())
+                    self.clock = max(self.clock, highest >> _ORDER_BITS)
+        for name, part in tx.delta.items():
+            self._changed(name, part.to_arrow)
+
+    def _changed(self, name: str, load: Callable[[], pa.Table]) -> None:
+        """Keep what a local relation's change means to others."""
+        if name in self._outs:
+            self._hold(Batch(name, load()))
+            return
+        counted = self._counted.get(name)
+        if counted is not None:
+            for copy in counted.above:
+                self._send(Batch(copy.name, load()), copy.columns)
+        report = self.layout.reports.get(name)
+        mine = report is not None and (self.number == 0 or not report.everywhere)
+        if report is not None and mine and name not in self._ranks:
+            self._note(Batch(report.relation, load()))
+
+    def _hold(self, batch: Batch) -> None:
+        self._held.setdefault(batch.name, []).append(batch.table)
+        self.journal.append(Entry("held", batch))
+
+    def _note(self, batch: Batch) -> None:
+        self._net.setdefault(batch.name, []).append(batch.table)
+        self.journal.append(Entry("net", batch))
+
+    def _send(self, batch: Batch, columns: tuple[int, ...] | None) -> None:
+        for shard, part in route(batch.table, columns, self.shards):
+            self._outbox.setdefault((shard, batch.name), []).append(part)
+
+    # --- votes and the phases of a recursive stratum -----------------------------------------
+
+    def _votes(self, stratum: int) -> Iterator[tuple[Batch, Derived]]:
+        """Take the changes of what this shard derives in a stratum, signed with its number."""
+        for made in self._strata[stratum]:
+            tables = self._held.pop(made.part("out"), None)
+            if tables is None:
+                continue
+            self.journal.append(Entry("sent", Batch(made.part("out"), tables[0].slice(0, 0))))
+            net = fold(tables)
+            sender = pa.array(np.full(net.num_rows, self.number, np.int64))
+            place = net.num_columns - 1
+            net = net.add_column(place, pa.field(f"c{place}", pa.int64(), nullable=False), sender)
+            yield Batch(made.part("vote"), net), made
+
+    def _settle(self, stratum: int, moves: Callable[[Derived], pa.Table | None]) -> None:
+        """Move rows, and hear this shard's own votes, until there is nothing left to do here."""
+        while True:
+            local: list[Batch] = []
+            for batch, made in self._votes(stratum):
+                self._spread(batch, made.home, local)
+            if not local:
+                self.clock += 1
+                for made in self._strata[stratum]:
+                    moved = moves(made)
+                    if moved is None:
+                        continue
+                    local.append(Batch(made.part("now"), moved))
+                    for copy in made.within:
+                        self._spread(Batch(copy.name, moved), copy.columns, local)
+                    self._note(Batch(made.relation, moved.drop_columns([f"c{made.arity}"])))
+            if not local:
+                return
+            self._edit(local)
+
+    def _spread(self, batch: Batch, columns: tuple[int, ...] | None, local: list[Batch]) -> None:
+        """Send the parts for others, keep this shard's own."""
+        for shard, part in route(batch.table, columns, self.shards):
+            if shard == self.number:
+                local.append(Batch(batch.name, part))
+            else:
+                self._outbox.setdefault((shard, batch.name), []).append(part)
+
+    def _leaving(self, made: Derived) -> pa.Table | None:
+        """The rows that no lower vote holds up, to be taken away."""
+        name = made.part("lost")
+        if not self.db.count(name):
+            return None
+        return signed(self.db.to_arrow(name), self.layout.types[name], -1)
+
+    def _coming(self, made: Derived) -> pa.Table | None:
+        """The rows that some vote holds up and that are not there, with their new ranks."""
+        name = made.part("new")
+        if not self.db.count(name):
+            return None
+        rows = self.db.to_arrow(name)
+        order = hash_rows(rows, range(made.arity)) & np.uint64((1 << _ORDER_BITS) - 1)
+        ranks = (self.clock << _ORDER_BITS) | order.astype(np.int64)
+        columns = [*rows.columns, pa.array(ranks)]
+        types = self.layout.types[made.part("now")]
+        return signed(pa.table(columns, names=[f"c{n}" for n in range(len(types))]), types, 1)
+
+    # --- the ends ----------------------------------------------------------------------------
+
+    def _publish(self, stratum: int) -> None:
+        """Tell the rules of other strata what the epoch changed in a recursive one."""
+        for made in self._strata[stratum]:
+            tables = self._net.get(made.relation)
+            if made.ranked and tables:
+                net = Batch("", fold(tables))
+                for copy in made.above:
+                    self._send(Batch(copy.name, net.table), copy.columns)
+
+    def _pending(self) -> dict[int, int]:
+        found: dict[int, int] = {}
+        for stratum, relations in self._strata.items():
+            count = 0
+            for made in relations:
+                count += sum(t.num_rows for t in self._held.get(made.part("out"), ()))
+                if made.ranked:
+                    count += self.db.count(made.part("lost")) + self.db.count(made.part("new"))
+            if count:
+                found[stratum] = count
+        return found
+
+    def _commit(self) -> dict[str, pa.Table]:
+        shown = {report.relation for report in self.layout.reports.values()}
+        changes = {name: fold(tables) for name, tables in self._net.items() if name in shown}
+        self.end_epoch()
+        return {name: table for name, table in changes.items() if table.num_rows}
+
+
+def _ranked(made: Derived) -> list[str]:
+    """The local relations whose last column but the sender is a rank."""
+    if not made.ranked:
+        return []
+    return [made.part("vote"), made.part("now"), *(copy.name for copy in made.within)]

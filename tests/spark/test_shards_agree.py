@@ -1,0 +1,201 @@
+"""Shards against one engine, row for row and epoch for epoch: the superstep function without Spark.
+
+Sees: derivations found twice or nowhere, cycles that hold themselves up across shards, rows that
+land in the wrong shard, state that files do not bring back.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from tests.strategies import random_program, random_script
+
+import deltafix
+from deltafix.errors import ProgramError
+from deltafix.facts.delta import Delta
+from deltafix.spark.shards import ShardedDatabase, database, resident
+from deltafix.spark.shards.core import prepare
+from deltafix.spark.shards.localize import localize
+
+CLOSURE = """
+.decl edge(x: number, y: number)
+.decl path(x: number, y: number)
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), edge(y, z).
+"""
+ROOTED = """
+.decl edge(x: symbol, y: symbol)
+.decl root(r: symbol)
+.decl reach(r: symbol, y: symbol)
+.decl size(r: symbol, n: number)
+reach(r, r) :- root(r).
+reach(r, y) :- reach(r, x), edge(x, y), !root(y).
+size(r, n) :- root(r), n = count : { reach(r, _) }.
+size("none", 0).
+"""
+REACH = """
+.decl edge(x: number, y: number)
+.decl root(x: number)
+.decl reach(x: number)
+.decl dead(x: number)
+.decl any()
+reach(x) :- root(x).
+reach(y) :- reach(x), edge(x, y).
+dead(x) :- edge(x, _), !reach(x).
+any() :- dead(_).
+"""
+SAME_GENERATION = """
+.decl up(x: number, y: number)
+.decl same(x: number, y: number)
+same(x, y) :- up(x, p), up(y, p), x != y.
+same(x, y) :- up(x, a), same(a, b), up(y, b).
+"""
+
+
+def edits(program: deltafix.Program, epoch: list[tuple[str, str, tuple]]) -> dict:
+    net: dict[str, dict[tuple, int]] = {}
+    for sign, name, row in epoch:
+        rows = net.setdefault(name, {})
+        rows[row] = rows.get(row, 0) + (1 if sign == "+" else -1)
+    return {
+        name: ([r for r, n in rows.items() if n > 0], [r for r, n in rows.items() if n < 0])
+        for name, rows in net.items()
+    }
+
+
+def agree(
+    program: deltafix.Program, script: list, shards: ShardedDatabase, one: deltafix.Database
+) -> None:
+    """Run a script on both; every epoch's delta is the same."""
+    for epoch in script:
+        delta = Delta.of(edits(program, epoch), one.schemas.values())
+        expected = one.apply(delta)
+        found = shards.apply(delta)
+        assert found == expected, (program.show(), epoch, shards.work)
+        assert found.epoch == shards.epoch == expected.epoch
+    for name in one.schemas:
+        assert shards.rows(name) == one.rows(name)
+
+
+def random_edits(rng: Random, relations: dict[str, int], size: int, epochs: int) -> list:
+    """Inserts, then mixed edits, over a few values a column."""
+    present: dict[str, set[tuple]] = {name: set() for name in relations}
+    script = []
+    for number in range(epochs):
+        epoch = []
+        for _ in range(size * 3 if number == 0 else rng.choice([1, 2, size])):
+            name = rng.choice([*relations])
+            rows = sorted(present[name])
+            if number and rows and rng.random() < 0.6:
+                row = rng.choice(rows)
+                present[name].discard(row)
+                epoch.append(("-", name, row))
+            else:
+                row = tuple(rng.randrange(size) for _ in range(relations[name]))
+                if row not in present[name]:
+                    present[name].add(row)
+                    epoch.append(("+", name, row))
+        script.append(epoch)
+    return script
+
+
+@pytest.mark.parametrize("shards", [2, 4])
+@pytest.mark.parametrize("general", [False, True])
+def test_agree_random_programs_in_shards(
+    shards: int, general: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if general:
+        monkeypatch.setattr(database, "plan_layout", lambda program: localize(prepare(program)))
+    rng = Random(f"shards {shards} {general}")
+    run = 0
+    while run < 3:
+        program = random_program(rng, rng.choice([2, 3, 4]))
+        try:
+            one = deltafix.connect(program)
+        except ProgramError:
+            continue
+        script = random_script(rng, program, epochs=5, edits=rng.choice([2, 5]))
+        with ShardedDatabase(program, shards=shards, state=tmp_path / str(run)) as db:
+            agree(program, script, db, one)
+        run += 1
+
+
+@pytest.mark.parametrize(
+    ("text", "relations", "shuffles"),
+    [
+        (CLOSURE, {"edge": 2}, False),
+        (REACH, {"edge": 2, "root": 1}, True),
+        (SAME_GENERATION, {"up": 2, "same": 2}, True),
+    ],
+)
+def test_agree_known_programs_under_deletes(
+    text: str, relations: dict[str, int], shuffles: bool, tmp_path: Path
+) -> None:
+    rng = Random(text)
+    program = deltafix.Program.parse(text)
+    script = random_edits(rng, relations, 7, 7)
+    with ShardedDatabase(program, shards=3, state=tmp_path) as db:
+        assert db.layout.shuffles is shuffles
+        agree(program, script, db, deltafix.connect(program))
+        if not shuffles:
+            assert (db.work.supersteps, db.work.messages) == (1, 0)
+
+
+def test_agree_symbols_aggregates_and_facts_split_by_the_kept_column(tmp_path: Path) -> None:
+    program = deltafix.Program.parse(ROOTED)
+    one = deltafix.connect(program)
+    with ShardedDatabase(program, shards=4, state=tmp_path) as db:
+        assert not db.layout.shuffles
+        assert db.rows("size") == [("none", 0)]
+        for change in (
+            {"root": ([("a",), ("b",)], []), "edge": ([("a", "c"), ("c", "d"), ("b", "a")], [])},
+            {"edge": ([("d", "c")], [("a", "c")]), "size": ([("z", 7)], [])},
+            {"root": ([], [("a",)]), "size": ([], [("z", 7), ("none", 0)])},
+        ):
+            delta = Delta.of(change, one.schemas.values())
+            with one.transaction(missing="ignore") as tx:
+                for name, (added, removed) in change.items():
+                    tx.delete(name, removed)
+                    tx.insert(name, added)
+            assert db.apply(delta) == tx.delta
+        assert db.rows("size") == one.rows("size") == [("b", 2), ("none", 0)]
+
+
+def test_shards_a_cycle_across_shards_does_not_hold_itself_up(tmp_path: Path) -> None:
+    ring = [(n, (n + 1) % 6) for n in range(6)]
+    with ShardedDatabase(REACH, shards=4, state=tmp_path) as db:
+        db.apply(Delta.of({"root": ([(9,)], []), "edge": ([*ring, (9, 0), (9, 3)], [])}))
+        assert db.rows("reach") == [(n,) for n in (0, 1, 2, 3, 4, 5, 9)]
+        gone = db.apply(Delta.of({"edge": ([], [(9, 0)])}))
+        assert gone["reach"].removed == []
+        gone = db.apply(Delta.of({"edge": ([], [(9, 3)])}))
+        assert gone["reach"].removed == [(n,) for n in range(6)]
+        assert db.rows("any") == [()]
+
+
+def test_shards_work_follows_the_change_and_not_the_state(tmp_path: Path) -> None:
+    chain = [(n, n + 1) for n in range(200)]
+    with ShardedDatabase(REACH, shards=2, state=tmp_path) as db:
+        db.apply(Delta.of({"root": ([(0,)], []), "edge": (chain, [])}))
+        loaded = db.work.messages
+        db.apply(Delta.of({"edge": ([(150, 170)], [])}))
+        assert db.work.messages <= 4 < loaded
+        db.apply(Delta.of({"edge": ([], [(190, 191)])}))
+        assert db.work.messages <= 2 * 20
+        assert db.rows("reach")[-1] == (190,)
+
+
+def test_shards_come_back_from_their_files(tmp_path: Path) -> None:
+    rng = Random("files")
+    program = deltafix.Program.parse(REACH)
+    one = deltafix.connect(program)
+    script = random_edits(rng, {"edge": 2, "root": 1}, 7, 8)
+    for number, epoch in enumerate(script):
+        with ShardedDatabase(program, shards=2, state=tmp_path) as db:
+            assert db.epoch == number
+            agree(program, [epoch], db, one)
+            resident.forget(str(tmp_path))  # another worker would know nothing
+            assert db.rows("reach") == one.rows("reach")
+    assert len(list(tmp_path.glob("epoch-*"))) == len(script) + 1
