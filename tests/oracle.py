@@ -532,15 +532,22 @@ def _named(formula: Formula, path: str = "_") -> Formula:
     """A body with its wildcards (outside negations) turned into variables of their own."""
     match formula:
         case Atom(relation, args):
-            named = (
-                Var(f"{path}.{i}") if isinstance(a, Wildcard) else a for i, a in enumerate(args)
-            )
+            named = (_named_term(arg, f"{path}.{i}") for i, arg in enumerate(args))
             return Atom(relation, tuple(named))
         case And(parts):
             return And(tuple(_named(part, f"{path}.{i}") for i, part in enumerate(parts)))
         case Or(parts):
             return Or(tuple(_named(part, f"{path}.{i}") for i, part in enumerate(parts)))
     return formula
+
+
+def _named_term(term: Term, path: str) -> Term:
+    if isinstance(term, Wildcard):
+        return Var(path)
+    if isinstance(term, Call) and term.functor[0] in "[$":
+        named = (_named_term(arg, f"{path}.{i}") for i, arg in enumerate(term.args))
+        return Call(term.functor, tuple(named))
+    return term
 
 
 RESULT = {

@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from tests.fixture_rows import kinds_of, least, read_rows
 from tests.oracle import evaluate
 
 import deltafix
@@ -17,24 +18,13 @@ from deltafix.datalog.program import Program
 from deltafix.kernel.jit import JIT_DISABLED
 
 PROGRAMS = sorted((Path(__file__).parents[1] / "fixtures" / "programs").iterdir())
-READ = {"number": int, "unsigned": int, "float": float, "symbol": str}
 EPOCHS = 3 if JIT_DISABLED else 12
 
 
 def given(program: Program, folder: Path) -> dict[str, set[tuple]]:
     """The facts of a fixture, by relation."""
-    found: dict[str, set[tuple]] = {}
-    for file in (folder / "facts").glob("*.facts"):
-        kinds = program.column_types(file.stem)
-        lines = file.read_text(encoding="utf-8").splitlines()
-        if not kinds:
-            found[file.stem] = {() for line in lines if line == "()"}
-            continue
-        rows = [line.split("\t") for line in lines]
-        found[file.stem] = {
-            tuple(READ[kind](value) for kind, value in zip(kinds, row, strict=True)) for row in rows
-        }
-    return found
+    files = (folder / "facts").glob("*.facts")
+    return {file.stem: read_rows(program, file.stem, file) for file in files}
 
 
 def made_up(rng: Random, program: Program, name: str, facts: dict[str, set[tuple]]) -> tuple:
@@ -46,10 +36,12 @@ def made_up(rng: Random, program: Program, name: str, facts: dict[str, set[tuple
         "symbol": ["z"],
     }
     for relation, rows in facts.items():
-        for row in sorted(rows):
-            for kind, value in zip(program.column_types(relation), row, strict=True):
-                pools[kind].append(value)
-    return tuple(rng.choice(pools[kind]) for kind in program.column_types(name))
+        for row in sorted(rows, key=repr):
+            for kind, value in zip(kinds_of(program, relation), row, strict=True):
+                pools.setdefault(kind, [value]).append(value)
+    return tuple(
+        rng.choice(pools.get(kind) or [least(program, kind)]) for kind in kinds_of(program, name)
+    )
 
 
 @pytest.mark.parametrize("folder", PROGRAMS, ids=lambda folder: folder.name)
@@ -63,7 +55,7 @@ def test_agree_fixture_program_under_edits(folder: Path) -> None:
     with deltafix.connect(program) as db:
         with db.transaction() as tx:
             for name, rows in facts.items():
-                tx.insert(name, sorted(rows))
+                tx.insert(name, sorted(rows, key=repr))
         for _ in range(EPOCHS):
             expected = evaluate(judge, facts)
             db.check_invariants()
@@ -76,7 +68,7 @@ def test_agree_fixture_program_under_edits(folder: Path) -> None:
                 for _ in range(rng.choice([1, 1, 2, 4])):
                     name = rng.choice(inputs)
                     if facts[name] and rng.random() < 0.5:
-                        row = rng.choice(sorted(facts[name]))
+                        row = rng.choice(sorted(facts[name], key=repr))
                         facts[name].remove(row)
                         tx.delete(name, [row])
                     else:

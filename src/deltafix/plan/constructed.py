@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from deltafix.plan.flatten import Flattening
 
-__all__ = ["as_constant", "has_wildcard", "is_value", "unpack"]
+__all__ = ["as_constant", "field_types", "has_wildcard", "is_value", "unpack"]
 
 
 def as_constant(term: Term) -> Term:
@@ -42,7 +42,7 @@ def is_value(outer: Flattening, term: Term, part: Comparison) -> bool:
     return set(occurrences(term)) <= grounded_by(rest, occurrences(outer.whole))
 
 
-def _field_types(outer: Flattening, term: Call) -> tuple[BaseType, ...]:
+def field_types(outer: Flattening, term: Call) -> tuple[BaseType, ...]:
     """Base types of a constructor's fields."""
     schemas = outer.made.schemas
     if term.functor.startswith("["):
@@ -55,7 +55,7 @@ def _field_types(outer: Flattening, term: Call) -> tuple[BaseType, ...]:
 
 def unpack(outer: Flattening, value: Slot, pattern: Call) -> None:
     """Append the literals that hold where `value` was made by the pattern's constructor."""
-    kinds = _field_types(outer, pattern)
+    kinds = field_types(outer, pattern)
     if not pattern.args:
         outer.body.append(Compare("=", "record", value, Code(constant(pattern), "record")))
     read = False

@@ -18,11 +18,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from deltafix.plan.clause import Absent, Clause, Code, Compare, Fold, Literal, Match, Slot
+from deltafix.plan.constructed import field_types
 from deltafix.rules.apart import own_names
 from deltafix.rules.ast import And, Atom, Formula, Or
 from deltafix.rules.infer import term_type
-from deltafix.rules.terms import Aggregate, BaseType, Term, Value, Var, Wildcard
-from deltafix.rules.walk import alternatives, body_of
+from deltafix.rules.terms import Aggregate, BaseType, Call, Term, Value, Var, Wildcard
+from deltafix.rules.walk import alternatives, body_of, is_constructor
 
 if TYPE_CHECKING:
     from deltafix.plan.clause import Argument
@@ -142,15 +143,24 @@ class _Naming:
         """The formula with names; the same place has the same name in every alternative."""
         if isinstance(formula, Atom):
             kinds = self.outer.program.column_types(formula.relation)
-            args: list[Term] = []
-            for place, (arg, kind) in enumerate(zip(formula.args, kinds, strict=True)):
-                if isinstance(arg, Wildcard):
-                    args.append(Var(f"{path}.{place}"))
-                    self.outer.types[f"{path}.{place}"] = kind
-                else:
-                    args.append(arg)
-            return replace(formula, args=tuple(args))
+            args = tuple(
+                self.term(arg, f"{path}.{place}", kind)
+                for place, (arg, kind) in enumerate(zip(formula.args, kinds, strict=True))
+            )
+            return replace(formula, args=args)
         if isinstance(formula, And | Or):
             parts = (self.formula(part, f"{path}.{n}") for n, part in enumerate(formula.parts))
             return replace(formula, parts=tuple(parts))
         return formula
+
+    def term(self, term: Term, path: str, kind: BaseType) -> Term:
+        """A column or a field of a record with names."""
+        if isinstance(term, Wildcard):
+            self.outer.types[path] = kind
+            return Var(path)
+        if isinstance(term, Call) and is_constructor(term):
+            kinds = field_types(self.outer, term)
+            fields = enumerate(zip(term.args, kinds, strict=True))
+            named = tuple(self.term(arg, f"{path}.{n}", of) for n, (arg, of) in fields)
+            return replace(term, args=named)
+        return term

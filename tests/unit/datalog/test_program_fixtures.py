@@ -14,20 +14,10 @@ import pytest
 
 from deltafix.datalog.format import format_program
 from deltafix.datalog.program import Program
+from fixture_rows import read_rows
 from oracle import evaluate
 
 PROGRAMS = sorted((Path(__file__).parents[2] / "fixtures" / "programs").iterdir())
-READ = {"number": int, "unsigned": int, "float": float, "symbol": str}
-
-
-def rows(program: Program, relation: str, file: Path) -> set[tuple]:
-    """The rows of a tab-separated file, by the relation's column types."""
-    kinds = program.column_types(relation)
-    lines = file.read_text(encoding="utf-8").splitlines()
-    if not kinds:
-        return {() for line in lines if line == "()"}
-    split = [line.split("\t") for line in lines]
-    return {tuple(READ[k](v) for k, v in zip(kinds, row, strict=True)) for row in split}
 
 
 def plain_program(folder: Path) -> Program:
@@ -43,12 +33,10 @@ def test_there_are_enough_programs() -> None:
 @pytest.mark.parametrize("folder", PROGRAMS, ids=lambda folder: folder.name)
 def test_oracle_agrees_with_the_hand_derived_rows(folder: Path) -> None:
     program = Program.from_file(folder / "program.dl")
-    inputs = {
-        file.stem: rows(program, file.stem, file) for file in (folder / "facts").glob("*.facts")
-    }
-    expected = {
-        file.stem: rows(program, file.stem, file) for file in (folder / "expected").glob("*.csv")
-    }
+    inputs, expected = (
+        {file.stem: read_rows(program, file.stem, file) for file in folder.glob(files)}
+        for files in ("facts/*.facts", "expected/*.csv")
+    )
     assert set(expected) == set(program.names("output"))
     found = evaluate(plain_program(folder), inputs)
     assert {name: found[name] for name in expected} == expected
