@@ -104,7 +104,8 @@ class _Builder:
     def _expand(self, fact: Fact) -> _Parts:
         parts = _Parts()
         derivation = self.chosen[fact]
-        if derivation is None:
+        if derivation is None or self.words.is_intake(derivation.clause):
+            self.chosen[fact] = None
             return parts
         values = self.words.values(derivation)
         parts.absent += self.words.absent(derivation.clause, values)

@@ -163,7 +163,9 @@ class _Search:
         """The attempts of every clause on a row that does not hold."""
         above |= {(relation, row)}
         attempts = [
-            self._attempt(clause, row, depth, above) for clause in self.clauses.get(relation, ())
+            self._attempt(clause, row, depth, above)
+            for clause in self.clauses.get(relation, ())
+            if not self.rows.words.is_intake(clause)
         ]
         return WhyNot(relation, row, tuple(attempts))
 

@@ -77,6 +77,11 @@ class Words:
         """The rule as program text."""
         return self.rules[clause.rule]
 
+    def is_intake(self, clause: Clause) -> bool:
+        """Whether a clause only takes in the rows given to its relation (see `given`)."""
+        first = clause.body[0] if len(clause.body) == 1 else None
+        return isinstance(first, Match) and self.given.get(first.relation) == clause.head
+
     def row(self, relation: str, codes: npt.NDArray[np.int32]) -> Row:
         """A row's values from its codes."""
         return tuple(
@@ -116,11 +121,12 @@ class Words:
             last = literal.args[-1]
             value = "_" if last is None else _shown(last, values)
             return f"{self.folds[literal.relation].op} over its rows = {value}"
-        if isinstance(literal, Match) and literal.relation in self.hidden:
-            return f"some ({self._behind_it(literal, values)})"
+        if isinstance(literal, Match) and self._behind.get(literal.relation):
+            inside = self._behind_it(literal, values)
+            return f"({inside})" if " ; " in inside else inside
         if isinstance(literal, Match):
             inside = ", ".join("_" if a is None else _shown(a, values) for a in literal.args)
-            return f"{literal.relation}({inside})"
+            return f"{self.given.get(literal.relation, literal.relation)}({inside})"
         if isinstance(literal, Absent):
             return self._not_there(literal, values)
         if isinstance(literal, Compare):

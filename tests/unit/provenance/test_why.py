@@ -298,3 +298,46 @@ def test_an_aggregate_is_explained_by_the_rows_that_went_in():
     assert tx.delta.why('total("car", 130)').changes == ((-1, "part", ("car", "seat", 90)),)
     assert tx.delta.why('total("car", 40)').sign == 1
     db.check_invariants()
+
+
+def test_recursion_beyond_horn_clauses_is_explained_too():
+    db = deltafix.connect("""
+    .decl edge(x: number, y: number, w: number)
+    .decl dist(x: number, d: number <min>)
+    .decl pick(x: number, y: number) choice-domain x
+    dist(0, 0).
+    dist(y, d + w) :- dist(x, d), edge(x, y, w).
+    pick(x, y) :- edge(x, y, _).
+    """)
+    with db.transaction() as tx:
+        tx.insert("edge", [(0, 1, 5), (0, 2, 1), (2, 1, 1), (1, 3, 3)])
+        tx.insert("dist", [(7, 7)])
+    proof = db.why("dist", (3, 5))
+    assert [leaf.row for leaf in proof.leaves] == [(0, 2, 1), (2, 1, 1), (1, 3, 3)]
+    assert proof.goal.tests == ("2 + 3 = 5",)
+    assert str(db.why("dist", (7, 7))) == "dist(7, 7)  [given]"
+    assert [one.text for one in db.why_not("dist", (3, 4), limit=0).attempts] == [
+        "dist(0, 0).",
+        "dist(y, d + w) :- dist(x, d), edge(x, y, w).",
+    ]
+    (picked,) = (row for row in db.rows("pick") if row[0] == 0)
+    assert "~" not in str(db.why("pick", picked))
+    assert "~" not in str(db.why_not("pick", (0, 3 - picked[1]), limit=0))
+    with db.transaction() as tx:
+        tx.delete("edge", [(2, 1, 1)])
+    assert tx.delta.why("dist", (3, 8)).changes == ((-1, "edge", (2, 1, 1)),)
+    db.check_invariants()
+
+
+def test_a_relation_under_its_own_even_negation_is_explained_by_what_is_absent():
+    db = deltafix.connect("""
+    .decl child(x: number, y: number)
+    .decl node(x: number)
+    .decl ok(x: number)
+    ok(x) :- node(x), !(child(x, y), !ok(y)).
+    """)
+    with db.transaction() as tx:
+        tx.insert("node", [(1,), (2,)])
+        tx.insert("child", [(1, 2)])
+    assert db.why("ok(1)").goal.absent == ("nothing fits child(1, y), ok(y) is absent",)
+    assert db.why_not("ok(9)").suggestions == (((1, "node", (9,)),),)
