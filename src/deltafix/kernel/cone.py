@@ -84,7 +84,7 @@ __all__ = [
 W_NODES = 0  # nodes in N
 W_RECORDS = 1  # cells used in R
 W_NEXT = 2  # next node to expand
-W_LAYER = 3  # layers up to this one are being expanded
+W_LAYER = 3  # the layer that is being expanded
 W_WORK = 4  # rows looked at and derivations found
 W_MASK = 5  # flags a row must have to count as true
 W_RANKED = 6  # 1: keep one derivation a fact, of least body rank below its own
@@ -461,16 +461,16 @@ def expand_one(A, L, P, X, W, N, R, H):
 def search(A, L, P, X, W, N, R, H, work):
     """Expand facts nearest to the goal first until its proof of least height is known.
 
-    A proof of height h holds no fact more than h derivations from the goal, so once layers 0 to h
-    are expanded there is none smaller. TIRED: more than `work` rows and derivations were looked
+    A proof of height h holds no fact more than h derivations from the goal, and given facts are
+    known when they are met: once the layers below h are expanded, all lower proofs are known, and
+    the rest of the layer could only tell of proofs as high. TIRED: more than `work` rows and derivations were looked
     at; the goal's height may be set by then. EXHAUSTED: there is nothing left to expand.
     """
     while W[W_NEXT] < W[W_NODES]:
         n = W[W_NEXT] * NODE
-        if N[n + N_LAYER] > W[W_LAYER]:
-            if N[N_HEIGHT] + W[W_SLACK] <= W[W_LAYER] + 1:
-                return np.int64(FOUND)
-            W[W_LAYER] = N[n + N_LAYER]
+        W[W_LAYER] = N[n + N_LAYER]
+        if N[N_HEIGHT] + W[W_SLACK] <= W[W_LAYER] + 1:
+            return np.int64(FOUND)
         W[W_NEXT] += 1
         if N[n + N_HEIGHT] == 0:
             continue

@@ -87,7 +87,7 @@ class Searcher:
         self._grow(_FIRST_NODES)
 
     def smallest(self, goal: Fact, state: object, mask: int, work: int, steps: int) -> Found | None:
-        """A proof of least height, ties by size; None if the fact does not hold in `state`.
+        """A proof of least height, of few steps among those met; None if the fact does not hold in `state`.
 
         Args:
             goal: a row whose flags include `mask`.

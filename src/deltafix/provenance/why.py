@@ -52,7 +52,7 @@ def proof_of(
 ) -> Proof:
     """A smallest proof in a state.
 
-    It has least height, as every step in it has, and of those proofs fewest steps.
+    It has least height; of the proofs of that height that were met, one of fewest steps.
     """
     fact = _held(state, relation, row)
     try:
