@@ -14,7 +14,7 @@ import pytest
 from deltafix.kernel import layout
 
 EXTENT = {
-    **dict.fromkeys(("Q", "J", "HEAP", "DEAD", "WIDE", "SYM", "DELTA", "R_CHANGED"), 3),
+    **dict.fromkeys(("Q", "J", "HEAP", "DEAD", "WIDE", "SYM", "DELTA", "OPEN", "R_CHANGED"), 3),
     "BUCKET_FREE": 32,
 }
 
@@ -32,7 +32,7 @@ def names_between(start: str, end: str) -> list[str]:
         ("# --- relation descriptor", "RSZ =", "RSZ"),
         ("# --- index descriptor", "XSZ =", "XSZ"),
         ("T_RECURSIVE =", "TSZ =", "TSZ"),
-        ("# variant", "VSZ =", "VSZ"),
+        ("V_TRIGGER =", "VSZ =", "VSZ"),
         ("# candidate", "KSZ =", "KSZ"),
     ],
 )
