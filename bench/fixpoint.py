@@ -242,7 +242,7 @@ def touched(report: Report, size: int = 50_000, edits: int = 300) -> None:
     for name, strategy in {**strategies, "dred": at.DRED}.items():
         fixpoint: ManagedFixpoint[int] = ManagedFixpoint(roots, pairs)
         elements = sorted(x for x in fixpoint if len(fixpoint.why(x)) > 1)
-        fixpoint._state.arena.cells[at.STRATEGY] = strategy
+        fixpoint._state.arena.cells[at.SCHEDULE] = strategy
         done = retracted = revived = lost = derivations = 0
         for place in np.random.default_rng(3).permutation(len(elements))[:edits]:
             element = elements[place]

@@ -83,7 +83,7 @@ class Reachability:
         cells[at.VARS] = self.arena.block(16)
         cells[at.STACK] = self.arena.block(64) // 2
         cells[at.RULE_COUNTS] = self.arena.block(16) // 2
-        cells[at.STRATEGY] = at.WAVEFRONT
+        cells[at.SCHEDULE] = at.WAVEFRONT
         self._program = _program()
 
     def _relation(
@@ -290,6 +290,10 @@ def _program() -> Words:
         option = put(relation, method, index, sees, then, 1, keys, len(binds) // 2, match)
         return put(0, nothing, 1, put(option))
 
+    def stratum(*fields: int) -> int:
+        """A stratum of variants: what the kernel's record has beyond them is not used, and 0."""
+        return put(*fields, *(0,) * (at.TSZ - len(fields)))
+
     nothing = put(0)
     emit = put(0, nothing, 0, nothing)
     # on +pair(x, y): reach(x) by key, as before the pair's own stratum runs
@@ -303,11 +307,10 @@ def _program() -> Words:
     why = variant(REACH, (_Y,), _Y, by_y)
 
     none = put(put(0))  # per relation of a stratum: the offset of an empty list
-    inside = (0, 0, nothing)  # computed by variants, and so reading nothing from outside
-    pairs = put(0, 1, put(PAIR), 0, nothing, none, none, 0, nothing, 0, nothing, 0, *inside)
-    reach = put(
+    pairs = stratum(0, 1, put(PAIR), 0, nothing, none, none, 0, nothing, 0, nothing)
+    reach = stratum(
         1, 1, put(REACH), 1, put(PAIR, lower), put(put(1, same)), put(put(1, why)),
-        1, put(put(1, lower)), 0, nothing, 0, *inside,
+        1, put(put(1, lower)), 0, nothing,
     )  # fmt: skip
     out[1] = put(pairs, reach)
     return np.array(out, dtype=np.int32)
