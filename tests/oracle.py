@@ -610,7 +610,7 @@ class Kinds:
     def fields(self, term: Call, kind: str | None) -> None:
         """The types of a constructor's fields, or of a user functor's arguments."""
         if term.functor[0] == "@":
-            wanted = self.program.functor(term.functor[1:]).arguments
+            wanted = self.program.declared_functor(term.functor[1:]).arguments
         elif term.functor[0] == "$":
             declared = branch_type(self.program, term.functor[1:])
             wanted = next(b.fields for b in declared.branches if b.name == term.functor[1:])
@@ -634,9 +634,9 @@ class Kinds:
             case Call(functor, _) if functor[0] == "[":
                 return None
             case Call(functor, _) if functor[0] == "@":
-                return self.program.kind(self.program.functor(functor[1:]).result)
+                return self.program.kind(self.program.declared_functor(functor[1:]).result)
             case Aggregate(op) if op.startswith("@@"):
-                return self.program.kind(self.program.functor(op[2:]).result)
+                return self.program.kind(self.program.declared_functor(op[2:]).result)
             case Call(functor, _) if functor in RESULT:
                 return RESULT[functor]
             case Call(_, args):

@@ -25,27 +25,41 @@ if TYPE_CHECKING:
     from deltafix.events import EpochReport
     from deltafix.facts.delta import Delta, RelationDelta
     from deltafix.facts.schema import Column, Schema
+    from deltafix.facts.values import Branch
     from deltafix.reactive.check import check_reducer
     from deltafix.reactive.collection import Collection
     from deltafix.rules.dsl import vars  # noqa: A004  `deltafix.vars` is the public spelling
+    from deltafix.rules.extended import Lattice, Max, Min, branch, reduce_of
 
 __all__ = [
+    "Branch",
     "Collection",
     "Column",
     "Database",
     "Delta",
     "DeltafixError",
     "EpochReport",
+    "Lattice",
+    "Max",
+    "Min",
     "Program",
     "RelationDelta",
     "Schema",
     "Transaction",
+    "branch",
     "check_reducer",
     "connect",
+    "reduce_of",
     "vars",
 ]
 
 _HOME: Final = {
+    "reduce_of": "deltafix.rules.extended",
+    "branch": "deltafix.rules.extended",
+    "Min": "deltafix.rules.extended",
+    "Max": "deltafix.rules.extended",
+    "Lattice": "deltafix.rules.extended",
+    "Branch": "deltafix.facts.values",
     "Collection": "deltafix.reactive.collection",
     "Column": "deltafix.facts.schema",
     "Database": "deltafix.engine.database",

@@ -9,7 +9,7 @@ block ends.
 from __future__ import annotations
 
 import linecache
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextvars import Token
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Self
 from deltafix.datalog.load import Analysis, analyse, read_bytes
 from deltafix.diagnostics import Diagnostic
 from deltafix.errors import ProgramError
-from deltafix.rules import ast, dsl
+from deltafix.rules import ast, dsl, extended
 from deltafix.rules.check import check
 from deltafix.rules.show import show
 from deltafix.rules.terms import Value
@@ -182,3 +182,37 @@ class Program(ast.Program):
     def limitsize(self, relation: ast.RelationDecl | str, n: int) -> None:
         """`.limitsize relation(n=...)`."""
         self._writing().direct("limitsize", (relation,), {"n": str(n)})
+
+    # Constructed types, functors, and relations that join or drop rows (`rules.extended`) --------
+
+    def record(self, name: str, /, **fields: dsl.Column) -> str:
+        """Declare `.type name = [fields]`; gives the name for use as a column type."""
+        return extended.declare_record(self._writing(), name, fields)
+
+    def union(self, name: str, /, **branches: Mapping[str, dsl.Column]) -> str:
+        """Declare `.type name = A {..} | B {..}`: each branch with its fields' types."""
+        return extended.declare_union(self._writing(), name, branches)
+
+    def functor(
+        self, name: str, /, *, returns: dsl.Column, **arguments: dsl.Column
+    ) -> extended.Functor:
+        """Declare `.functor name(arguments): returns`; call the result with terms."""
+        return extended.declare_functor(self._writing(), name, arguments, returns)
+
+    def lattice(self, kind: str, *, bottom: dsl.Operand, lub: extended.Functor) -> None:
+        """Declare the `.lattice` of a type, for columns of `Lattice(kind)`."""
+        extended.declare_lattice(self._writing(), kind, bottom, lub)
+
+    def equivalence(self, relation: dsl.Relation) -> None:
+        """Make a relation of two columns the equivalence that its rows generate (`eqrel`)."""
+        extended.equivalence(self._writing(), relation)
+
+    def choose(self, relation: dsl.Relation, *domains: str | tuple[str, ...]) -> None:
+        """Keep one row for each value of each domain: a column, or a tuple of columns."""
+        extended.choose(self._writing(), relation, domains)
+
+    def subsume(
+        self, less: dsl.AtomExpr, more: dsl.AtomExpr, when: dsl.FormulaExpr | None = None
+    ) -> None:
+        """A row like `less` gives way to a row like `more` where `when` holds."""
+        extended.subsume(self._writing(), less, more, when)

@@ -288,7 +288,7 @@ class Program:
         """Bits at which arithmetic on numbers wraps around: 64, or 32 by `.pragma`."""
         return 32 if dict(self.pragmas).get("word-size") == "32" else 64
 
-    def functor(self, name: str, /) -> FunctorDecl:
+    def declared_functor(self, name: str, /) -> FunctorDecl:
         """The declaration of a user functor. Raises KeyError if there is none."""
         for declared in self.functors:
             if declared.name == name:

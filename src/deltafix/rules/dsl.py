@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from types import EllipsisType, MappingProxyType
-from typing import Final, Never, TypeAlias
+from typing import Any, Final, Never, TypeAlias
 
 from deltafix.diagnostics import Span, suggest
 from deltafix.errors import ProgramError
@@ -25,7 +25,10 @@ from deltafix.rules.ast import (
     Attribute,
     Comparison,
     Directive,
+    Dominates,
     Formula,
+    FunctorDecl,
+    LatticeDecl,
     Not,
     Program,
     RelationDecl,
@@ -41,6 +44,7 @@ __all__ = [
     "Builder",
     "Column",
     "FormulaExpr",
+    "Joined",
     "Operand",
     "Relation",
     "TermExpr",
@@ -60,8 +64,17 @@ __all__ = [
     "vars",
 ]
 
-Column: TypeAlias = type[int] | type[float] | type[str] | str
-"""A column's type: `int`, `float`, `str`, or the name of a type (`"unsigned"`)."""
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A column that holds one value per key; made by `Min`, `Max` and `Lattice`."""
+
+    type: type[int] | type[float] | type[str] | str
+    join: str
+
+
+Column: TypeAlias = type[int] | type[float] | type[str] | str | Joined
+"""A column's type: `int`, `float`, `str`, a type's name (`"unsigned"`), or a `Joined` of them."""
 
 _COLUMNS: Final[dict[object, BaseType]] = {int: "number", float: "float", str: "symbol"}
 _BASES: Final[dict[str, BaseType]] = {
@@ -182,8 +195,8 @@ _PARENTHESES: Final = (
     "& and | bind tighter than comparisons in Python: write (x < y) & atom(..) with parentheses"
 )
 
-Operand: TypeAlias = TermExpr | int | float | str | EllipsisType
-"""What may stand in an atom or a comparison; `...` is `_`."""
+Operand: TypeAlias = TermExpr | int | float | str | EllipsisType | tuple[Any, ...] | None
+"""What may stand in an atom or a comparison; `...` is `_`, a tuple a record, None `nil`."""
 
 
 def term_of(value: object) -> Term:
@@ -192,6 +205,10 @@ def term_of(value: object) -> Term:
         return value.term
     if value is ...:
         return Wildcard(_here())
+    if value is None:
+        return Const(None, None, _here())
+    if isinstance(value, tuple):
+        return Call("[]", tuple(map(term_of, value)), _here())
     if isinstance(value, FormulaExpr):
         raise TypeError("a literal cannot stand inside a term; compare values of columns instead")
     if isinstance(value, bool) or not isinstance(value, int | float | str):
@@ -300,17 +317,26 @@ class Builder:
     directives: list[Directive] = field(default_factory=list)
     types: list[TypeDecl] = field(default_factory=list)
     qualifiers: dict[str, list[str]] = field(default_factory=dict)
+    choices: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
+    orders: list[Dominates] = field(default_factory=list)
+    functors: list[FunctorDecl] = field(default_factory=list)
+    lattices: list[LatticeDecl] = field(default_factory=list)
     closed: bool = False
 
     def declare(self, name: str, columns: Mapping[str, Column]) -> Relation:
         """`.decl name(columns)`."""
-        attributes = tuple(
-            Attribute(column, self._type(name, column, kind), span=_here())
-            for column, kind in columns.items()
-        )
+        attributes = self.attributes(name, columns)
         relation = Relation(name, attributes, span=_here(), builder=self)
         self.relations.append(relation)
         return relation
+
+    def attributes(self, name: str, columns: Mapping[str, Column]) -> tuple[Attribute, ...]:
+        """Columns or fields with their types."""
+        found = []
+        for column, kind in columns.items():
+            plain, join = (kind.type, kind.join) if isinstance(kind, Joined) else (kind, "")
+            found.append(Attribute(column, self._type(name, column, plain), join, _here()))
+        return tuple(found)
 
     def _type(self, relation: str, column: str, kind: object) -> str:
         if isinstance(kind, str):
@@ -369,12 +395,20 @@ class Builder:
                 r.name,
                 r.attributes,
                 (*r.qualifiers, *self.qualifiers.get(r.name, ())),
-                r.choices,
+                (*r.choices, *self.choices.get(r.name, ())),
                 r.span,
             )
             for r in self.relations
         )
-        return Program(relations, tuple(self.rules), tuple(self.directives), tuple(self.types))
+        return Program(
+            relations,
+            tuple(self.rules),
+            tuple(self.directives),
+            tuple(self.types),
+            orders=tuple(self.orders),
+            functors=tuple(self.functors),
+            lattices=tuple(self.lattices),
+        )
 
 
 _open: ContextVar[Builder | None] = ContextVar("deltafix_open_program", default=None)

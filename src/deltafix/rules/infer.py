@@ -262,7 +262,7 @@ def term_type(term: Term, variables: Mapping[str, BaseType], program: Program) -
         if term.functor[0] in "[$":
             return "record"
         if term.functor[0] == "@":
-            return program.base_type(program.functor(term.functor[1:]).result)
+            return program.base_type(program.declared_functor(term.functor[1:]).result)
         result = SIGNATURES[term.functor].result
         if result in BASES:
             return result  # type: ignore[return-value]  # a base type
@@ -271,6 +271,6 @@ def term_type(term: Term, variables: Mapping[str, BaseType], program: Program) -
         if term.op == "mean":
             return "float"
         if term.op.startswith("@@"):
-            return program.base_type(program.functor(term.op[2:]).result)
+            return program.base_type(program.declared_functor(term.op[2:]).result)
         return "number" if term.target is None else term_type(term.target, variables, program)
     raise KeyError("`_` has no type of its own")

@@ -168,7 +168,8 @@ WORDS = [
     "\n", "$", "$Leaf", "$Node(", ".type T = [x: number]", ".type U = Leaf {} | Node {x: U}",
     ".decl a(x: number)", ".decl p(x: T)", "p([1])", "p(nil)", "[x, _]", "@@f", "<min>", "<>", "->",
     ".functor f(x: number): number", ".lattice number<> {", "Bottom -> 0", "Lub", "@f(_, _)",
-    "a(x) <= a(x)", ".comp C {", ".comp C<T> : C<T> {", ".init c = C", ".override", "c.b", "<", ">", "overridable",
+    "a(x) <= a(x)",
+    ".comp C {", ".comp C<T> : C<T> {", ".init c = C", ".override", "c.b", "<", ">", "overridable",
     "inline", "magic", '.pragma "magic-transform" "*"', ".output a", "a(x) :- b(x).", "!a(x)",
     "@f", "as", "nil", "range", "true", "eqrel", "choice-domain", "\\", '"', "'",
 ]  # fmt: skip
