@@ -14,12 +14,52 @@ from __future__ import annotations
 
 import numpy as np
 
+from deltafix.kernel.cone_layout import (
+    BY_CHAIN,
+    C_CHAIN,
+    C_LITERAL,
+    EXHAUSTED,
+    FOUND,
+    FULL,
+    LEVEL,
+    N_HEIGHT,
+    N_KEY,
+    N_LAYER,
+    NEVER,
+    NODE,
+    R_BASE,
+    R_BODY,
+    R_CLAUSE,
+    R_HEAD,
+    R_SLOTS,
+    RECORD,
+    TIRED,
+    USE,
+    V_BASE,
+    V_CLAUSE,
+    V_SLOTS,
+    W_BEST,
+    W_FULL,
+    W_KEPT,
+    W_LAST,
+    W_LAYER,
+    W_MASK,
+    W_NEXT,
+    W_NODE,
+    W_NODES,
+    W_QUEUE,
+    W_RANKED,
+    W_RECORDS,
+    W_SLACK,
+    W_WORK,
+    X_SIZE,
+)
+from deltafix.kernel.heights import adopt, enter
 from deltafix.kernel.index import bucket_start, hash_words
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.join import _check, _choose, _gather, _match
 from deltafix.kernel.layout import (
     COLS,
-    GIVEN,
     HASH_BITS,
     K_CHILD,
     K_CLASS,
@@ -30,10 +70,8 @@ from deltafix.kernel.layout import (
     K_NMATCH,
     K_REL,
     KEY,
-    KSZ,
     R_N,
     R_ROWS,
-    R_RULES,
     R_STRIDE,
     RANK_SHIFT,
     RELS,
@@ -46,89 +84,9 @@ from deltafix.kernel.layout import (
     V_NMATCH,
     V_NODE,
     VARS,
-    VSZ,
 )
 
-__all__ = [
-    "BY_CHAIN",
-    "C_CHAIN",
-    "C_LITERAL",
-    "EXHAUSTED",
-    "FOUND",
-    "FULL",
-    "HSIZE",
-    "NODE",
-    "N_BEST",
-    "N_HEIGHT",
-    "N_KEY",
-    "N_SIZE",
-    "RECORD",
-    "R_BODY",
-    "R_CLAUSE",
-    "R_SLOTS",
-    "TIRED",
-    "UNPROVED",
-    "USE",
-    "WSIZE",
-    "W_NODES",
-    "W_RECORDS",
-    "W_WORK",
-    "X_SIZE",
-    "begin",
-    "chain_rows",
-    "expand_one",
-    "search",
-]  # fmt: skip
-
-# --- header of the search ---------------------------------------------------------------------
-W_NODES = 0  # nodes in N
-W_RECORDS = 1  # cells used in R
-W_NEXT = 2  # next node to expand
-W_LAYER = 3  # the layer that is being expanded
-W_WORK = 4  # rows looked at and derivations found
-W_MASK = 5  # flags a row must have to count as true
-W_RANKED = 6  # 1: keep one derivation a fact, of least body rank below its own
-W_SLACK = 7  # 1: some facts stand in the program's text, and are known once expanded
-W_QUEUE = 8  # first and last node of the queue of lowered heights, each + 1
-W_LAST = 9
-W_NODE = 10  # the node being expanded
-W_BEST = 11  # ranked: the body rank of its best derivation, and its record
-W_KEPT = 12
-W_FULL = 13  # 1: an array has no room left
-WSIZE = 16
-
-# --- node ---------------------------------------------------------------------------------------
-N_KEY = 0  # relation << 32 | row
-N_HEIGHT = 1
-N_SIZE = 2  # steps of the smallest proof of that height found
-N_BEST = 3  # its last derivation: a record, or -1 for a given row
-N_USERS = 4  # the uses of the fact in derivations: cell of the first use, or -1
-N_LAYER = 5  # derivations between the goal and the fact
-N_QUEUED = 6  # 0: not queued, else the next in the queue + 2
-NODE = 8
-UNPROVED = 1 << 40
-
-# --- record of a derivation -------------------------------------------------------------------
-R_HEAD = 0
-R_CLAUSE = 1
-R_BASE = 2  # what the derivation adds to the height: 0 for a fact of the text
-R_BODY = 3  # number of uses
-R_SLOTS = 4  # number of variables; their codes stand behind the uses
-RECORD = 5
-USE = 4  # node (a given fact needs none: -1 - its key), literal, next use of the node, record
-
-# --- programs: what variants here have beside the layout's ---------------------------------------
-BY_CHAIN = 3
-C_LITERAL = KSZ  # position of the candidate's literal in the body
-C_CHAIN = KSZ + 1
-V_CLAUSE = VSZ  # number of the clause, number of its variables, and R_BASE
-V_SLOTS = VSZ + 1
-V_BASE = VSZ + 2
-X_SIZE = 4  # first cell of the heads, how many, first cell of the links
-FOUND, EXHAUSTED, TIRED, FULL = range(4)
-HSIZE = 2  # cells of H for each node that N has room for
-_LEVEL = 8
-_NEVER = 1 << 60
+__all__ = ["begin", "chain_rows", "expand_one", "search"]
 
 
 @kernel("v:ALLiii", door=True)
@@ -153,124 +111,6 @@ def chain_rows(A, L, X, x, r, mask):
         X[heads + s] = row + 1
 
 
-@kernel("i:Li")
-def _given(L, key):
-    """Whether a fact is given, as every row of a relation without rules is."""
-    rb = L[RELS] + (key >> 32) * RSZ
-    if L[rb + R_RULES] == 0:
-        return np.int64(1)
-    word = L[(L[rb + R_ROWS] + (key & 0xFFFFFFFF) * L[rb + R_STRIDE]) >> 1]
-    return np.int64(1) if word & GIVEN else np.int64(0)
-
-
-@kernel("i:ALLLLi")
-def _node(A, L, W, N, H, key):
-    """The node of a fact, entered if new; a given row needs no derivation."""
-    size = H.shape[0]
-    s = ((((key ^ (key >> 32)) * 0x9E3779B1) & 0x7FFFFFFF) * size) >> 31
-    while H[s] >= 0:
-        if N[H[s] * NODE + N_KEY] == key:
-            return H[s]
-        s = s + 1 if s + 1 < size else 0
-    node = W[W_NODES]
-    if (node + 1) * NODE > N.shape[0]:
-        W[W_FULL] = 1
-        return np.int64(-1)
-    H[s] = node
-    W[W_NODES] = node + 1
-    n = node * NODE
-    N[n + N_KEY] = key
-    N[n + N_HEIGHT] = UNPROVED
-    N[n + N_SIZE] = UNPROVED
-    N[n + N_BEST] = -1
-    N[n + N_USERS] = -1
-    N[n + N_LAYER] = 0
-    N[n + N_QUEUED] = 0
-    if _given(L, key):
-        N[n + N_HEIGHT] = 0
-        N[n + N_SIZE] = 1
-    return node
-
-
-@kernel("v:LLLi")
-def _lower(W, N, R, record):
-    """Offer a derivation to its head: a smaller proof replaces the one it has, and is queued."""
-    height = np.int64(0)
-    size = np.int64(1)
-    for b in range(R[record + R_BODY]):
-        n = R[record + RECORD + b * USE] * NODE
-        if n < 0:
-            size += 1
-            continue
-        if N[n + N_HEIGHT] >= UNPROVED:
-            return
-        height = max(height, N[n + N_HEIGHT])
-        size = min(size + N[n + N_SIZE], UNPROVED - 1)
-    height += R[record + R_BASE]
-    head = R[record + R_HEAD]
-    n = head * NODE
-    if height > N[n + N_HEIGHT]:
-        return
-    if height == N[n + N_HEIGHT] and size >= N[n + N_SIZE]:
-        return
-    N[n + N_HEIGHT] = height
-    N[n + N_SIZE] = size
-    N[n + N_BEST] = record
-    if N[n + N_QUEUED] == 0:
-        N[n + N_QUEUED] = 1
-        if W[W_LAST]:
-            N[(W[W_LAST] - 1) * NODE + N_QUEUED] = head + 2
-        else:
-            W[W_QUEUE] = head + 1
-        W[W_LAST] = head + 1
-
-
-@kernel("v:ALLLLLi")
-def _adopt(A, L, W, N, R, H, record):
-    """Turn the facts of a complete record into nodes, then let every height it lowers spread.
-
-    Given facts get none: they stand at height 0 wherever they are used, and are most of a cone.
-
-    A derivation of a fact from itself is dropped: it is in no smallest proof.
-    """
-    head = R[record + R_HEAD]
-    for b in range(R[record + R_BODY]):
-        use = record + RECORD + b * USE
-        if _given(L, R[use]):
-            R[use] = -1 - R[use]
-            continue
-        count = W[W_NODES]
-        node = _node(A, L, W, N, H, R[use])
-        if node < 0:
-            return
-        if node == head:
-            W[W_RECORDS] = record
-            return
-        R[use] = node
-        if node == count:  # first met here, so nearest to the goal here: nodes come in layers
-            N[node * NODE + N_LAYER] = N[head * NODE + N_LAYER] + 1
-    for b in range(R[record + R_BODY]):
-        use = record + RECORD + b * USE
-        n = R[use] * NODE
-        if n < 0:
-            continue
-        R[use + 2] = N[n + N_USERS]
-        N[n + N_USERS] = use
-    _lower(W, N, R, record)
-    while W[W_QUEUE]:
-        n = (W[W_QUEUE] - 1) * NODE
-        following = N[n + N_QUEUED]
-        W[W_QUEUE] = following - 1 if following > 1 else 0
-        if W[W_QUEUE] == 0:
-            W[W_LAST] = 0
-        N[n + N_QUEUED] = 0
-        use = N[n + N_USERS]
-        while use >= 0:
-            W[W_WORK] += 1
-            _lower(W, N, R, R[use + 3])
-            use = R[use + 2]
-
-
 @kernel("v:ALPLLLLiii")
 def _record(A, L, P, W, N, R, H, v, level, rank):
     """A binding is complete: write it down as a derivation of the node being expanded."""
@@ -286,7 +126,7 @@ def _record(A, L, P, W, N, R, H, v, level, rank):
         W[W_FULL] = 1
         return
     for b in range(level + 1):
-        s = L[STACK] + b * _LEVEL
+        s = L[STACK] + b * LEVEL
         c = L[s]
         use = start + RECORD + b * USE
         R[use] = (np.int64(P[c + K_REL]) << 32) | L[s + 6]
@@ -304,13 +144,13 @@ def _record(A, L, P, W, N, R, H, v, level, rank):
         W[W_BEST] = rank
         W[W_KEPT] = start
     else:
-        _adopt(A, L, W, N, R, H, start)
+        adopt(A, L, W, N, R, H, start)
 
 
 @kernel("i:ALPLLii")
 def _advance(A, L, P, X, W, level, rank):
     """Put the next fitting row of a join level into its cell 6. The body rank so far, or -2."""
-    s = L[STACK] + level * _LEVEL
+    s = L[STACK] + level * LEVEL
     c = L[s]
     kind = L[s + 1]
     r = np.int64(P[c + K_REL])
@@ -377,9 +217,9 @@ def _derive(A, L, P, X, W, N, R, H, v, row):
                     return
             elif _choose(A, L, P, node, level + 1):
                 level += 1
-                L[L[STACK] + level * _LEVEL + 5] = rank
+                L[L[STACK] + level * LEVEL + 5] = rank
         while level >= 0:
-            s = L[STACK] + level * _LEVEL
+            s = L[STACK] + level * LEVEL
             rank = _advance(A, L, P, X, W, level, L[s + 5])
             if rank != -2 and not (W[W_RANKED] and rank >= own):
                 node = np.int64(P[L[s] + K_CHILD])
@@ -402,14 +242,14 @@ def _take_as_it_is(A, L, W, N, R, H):
     R[start + R_HEAD] = W[W_NODE]
     R[start + R_CLAUSE] = -1
     W[W_RECORDS] = start + RECORD
-    _adopt(A, L, W, N, R, H, start)
+    adopt(A, L, W, N, R, H, start)
 
 
 @kernel("v:ALPLLLLLi")
 def _expand(A, L, P, X, W, N, R, H, node):
     """Record the derivations of a node by every clause of its relation."""
     W[W_NODE] = node
-    W[W_BEST] = _NEVER
+    W[W_BEST] = NEVER
     W[W_KEPT] = -1
     key = N[node * NODE + N_KEY]
     clauses = np.int64(P[P[0] + (key >> 32)])
@@ -421,7 +261,7 @@ def _expand(A, L, P, X, W, N, R, H, node):
         if W[W_FULL]:
             return
     if W[W_KEPT] >= 0:
-        _adopt(A, L, W, N, R, H, W[W_KEPT])
+        adopt(A, L, W, N, R, H, W[W_KEPT])
 
 
 @kernel("i:ALLLLi", door=True)
@@ -447,7 +287,7 @@ def begin(A, L, W, N, H, key):
     # What a literal of a lower stratum sees: the state of the question.
     L[S_BEFORE] = W[W_MASK]
     L[S_AFTER] = W[W_MASK]
-    return _node(A, L, W, N, H, key)
+    return enter(A, L, W, N, H, key)
 
 
 @kernel("i:ALPLLLLL", door=True)
@@ -463,8 +303,9 @@ def search(A, L, P, X, W, N, R, H, work):
 
     A proof of height h holds no fact more than h derivations from the goal, and given facts are
     known when they are met: once the layers below h are expanded, all lower proofs are known, and
-    the rest of the layer could only tell of proofs as high. TIRED: more than `work` rows and derivations were looked
-    at; the goal's height may be set by then. EXHAUSTED: there is nothing left to expand.
+    the rest of the layer could only tell of proofs as high. TIRED: more than `work` rows and
+    derivations were looked at; the goal's height may be set by then. EXHAUSTED: there is nothing
+    left to expand.
     """
     while W[W_NEXT] < W[W_NODES]:
         n = W[W_NEXT] * NODE

@@ -15,7 +15,7 @@ import numpy as np
 
 from deltafix.engine.codes import Codes
 from deltafix.engine.link import Writer
-from deltafix.kernel import cone
+from deltafix.kernel import cone_layout as shape
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Words
 from deltafix.plan.clause import Clause, Match, Slot
@@ -146,7 +146,7 @@ class _HeadWriter(Writer):
             start = super().candidate(
                 replace(option, index=(), binds=(*tests, *option.binds)), starts, slots
             )
-            self.out[start + at.K_METHOD] = cone.BY_CHAIN
+            self.out[start + at.K_METHOD] = shape.BY_CHAIN
         else:
             start = super().candidate(option, starts, slots)
         moved = self.put(self.out[start : start + at.KSZ])

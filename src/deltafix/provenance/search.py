@@ -17,6 +17,7 @@ import numpy as np
 
 from deltafix.engine.store import relation_cell
 from deltafix.kernel import cone
+from deltafix.kernel import cone_layout as shape
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Cells, Words
 from deltafix.plan.clause import Clause, Slot
@@ -79,7 +80,7 @@ class Searcher:
         self.names = {number: name for name, number in self.linked.ids.items()}
         self.types = {relation.name: relation.types for relation in db.plan.relations}
         self.work = 0
-        self._header: Cells = np.zeros(cone.WSIZE, np.int64)
+        self._header: Cells = np.zeros(shape.WSIZE, np.int64)
         self._state: object = None
         self._chains: Cells = np.zeros(0, np.int64)
         self._built: set[int] = set()
@@ -87,7 +88,7 @@ class Searcher:
         self._grow(_FIRST_NODES)
 
     def smallest(self, goal: Fact, state: object, mask: int, work: int, steps: int) -> Found | None:
-        """A proof of least height, of few steps among those met; None if the fact does not hold in `state`.
+        """A proof of least height, of few steps among those met; None if there is none.
 
         Args:
             goal: a row whose flags include `mask`.
@@ -98,27 +99,27 @@ class Searcher:
         """
         self._prepare(goal, state, mask)
         outcome = self._run(goal, mask, work, ranked=False)
-        self.work = int(self._header[cone.W_WORK])
-        unproved = self._nodes[cone.N_HEIGHT] >= cone.UNPROVED
-        if outcome == cone.TIRED and unproved:
+        self.work = int(self._header[shape.W_WORK])
+        unproved = self._nodes[shape.N_HEIGHT] >= shape.UNPROVED
+        if outcome == shape.TIRED and unproved:
             self._run(goal, mask, 1 << 60, ranked=True)
-            self.work += int(self._header[cone.W_WORK])
-        height = int(self._nodes[cone.N_HEIGHT])
-        if height >= cone.UNPROVED:
+            self.work += int(self._header[shape.W_WORK])
+        height = int(self._nodes[shape.N_HEIGHT])
+        if height >= shape.UNPROVED:
             return None
-        return Found(self._chosen(goal, steps), height, outcome != cone.TIRED)
+        return Found(self._chosen(goal, steps), height, outcome != shape.TIRED)
 
     def derivations(self, goal: Fact, state: object, mask: int) -> list[Derivation]:
         """Every derivation of a fact over the facts of the state, but for those from itself."""
         self._prepare(goal, state, mask)
         self._run(goal, mask, 0, ranked=False, only=True)
-        end = int(self._header[cone.W_RECORDS])
+        end = int(self._header[shape.W_RECORDS])
         found, place = [], 0
         while place < end:
-            if self._records[place + cone.R_CLAUSE] >= 0:
+            if self._records[place + shape.R_CLAUSE] >= 0:
                 found.append(self._derivation(place))
-            body, slots = self._records[place + cone.R_BODY : place + cone.R_SLOTS + 1].tolist()
-            place += cone.RECORD + body * cone.USE + slots
+            body, slots = self._records[place + shape.R_BODY : place + shape.R_SLOTS + 1].tolist()
+            place += shape.RECORD + body * shape.USE + slots
         return found
 
     def is_given(self, fact: Fact) -> bool:
@@ -147,25 +148,25 @@ class Searcher:
         return int(self.arena.cells[(start + row * stride) // 2])
 
     def _grow(self, nodes: int) -> None:
-        self._nodes: Cells = np.zeros(nodes * cone.NODE, np.int64)
+        self._nodes: Cells = np.zeros(nodes * shape.NODE, np.int64)
         self._records: Cells = np.zeros(nodes * 32, np.int64)
-        self._table: Cells = np.full(nodes * cone.HSIZE, -1, np.int64)
+        self._table: Cells = np.full(nodes * shape.HSIZE, -1, np.int64)
         self._header[:] = 0
 
     def _run(self, goal: Fact, mask: int, work: int, *, ranked: bool, only: bool = False) -> int:
         header, arena = self._header, self.arena
         while True:
-            header[cone.W_MASK], header[cone.W_RANKED] = mask, int(ranked)
-            header[cone.W_SLACK] = int(self.program.has_leaves)
+            header[shape.W_MASK], header[shape.W_RANKED] = mask, int(ranked)
+            header[shape.W_SLACK] = int(self.program.has_leaves)
             cone.begin(arena.words, arena.cells, header, self._nodes, self._table, goal)
             run: Any = cone.expand_one if only else cone.search
             outcome = run(
                 arena.words, arena.cells, self.program.words, self._chains,
                 header, self._nodes, self._records, self._table, *(() if only else (work,)),
             )  # fmt: skip
-            if outcome != cone.FULL:
+            if outcome != shape.FULL:
                 return int(outcome)
-            self._grow(len(self._nodes) // cone.NODE * 4)
+            self._grow(len(self._nodes) // shape.NODE * 4)
 
     def _prepare(self, goal: Fact, state: object, mask: int) -> None:
         """Build, over this state, the chains that the goal's rules need and that are not there.
@@ -185,7 +186,7 @@ class Searcher:
     def _room(self) -> Cells:
         """Zeroed room for every chain; pages appear when a chain is built."""
         chains = self.program.chains
-        places, top = [], len(chains) * cone.X_SIZE
+        places, top = [], len(chains) * shape.X_SIZE
         for chain in chains:
             rows = relation_cell(self.arena, self.linked.ids[chain.relation], at.R_N)
             heads = max(16, rows)
@@ -193,7 +194,7 @@ class Searcher:
             top += heads + rows + 1 + len(chain.columns)
         room = np.zeros(top, np.int64)
         for number, (chain, place) in enumerate(zip(chains, places, strict=True)):
-            room[number * cone.X_SIZE : (number + 1) * cone.X_SIZE] = place
+            room[number * shape.X_SIZE : (number + 1) * shape.X_SIZE] = place
             columns = (len(chain.columns), *chain.columns)
             room[place[3] : place[3] + len(columns)] = columns
         return room
@@ -217,8 +218,8 @@ class Searcher:
                 continue
             if len(chosen) >= steps:
                 raise KeyError(steps)
-            record = int(self._nodes[node * cone.NODE + cone.N_BEST])
-            if record < 0 or self._records[record + cone.R_CLAUSE] < 0:
+            record = int(self._nodes[node * shape.NODE + shape.N_BEST])
+            if record < 0 or self._records[record + shape.R_CLAUSE] < 0:
                 chosen[fact] = None
                 continue
             derivation = chosen[fact] = self._derivation(record)
@@ -231,18 +232,18 @@ class Searcher:
 
     def _uses(self, record: int) -> Iterator[tuple[int, int]]:
         """The (literal, node) pairs of a record, in the order of the body."""
-        start = record + cone.RECORD
-        count = int(self._records[record + cone.R_BODY])
-        uses = self._records[start : start + count * cone.USE].tolist()
-        return iter(sorted(zip(uses[1 :: cone.USE], uses[:: cone.USE], strict=True)))
+        start = record + shape.RECORD
+        count = int(self._records[record + shape.R_BODY])
+        uses = self._records[start : start + count * shape.USE].tolist()
+        return iter(sorted(zip(uses[1 :: shape.USE], uses[:: shape.USE], strict=True)))
 
     def _derivation(self, record: int) -> Derivation:
-        clause = int(self._records[record + cone.R_CLAUSE])
+        clause = int(self._records[record + shape.R_CLAUSE])
         slots = self.program.slots[clause]
-        start = record + cone.RECORD + int(self._records[record + cone.R_BODY]) * cone.USE
+        start = record + shape.RECORD + int(self._records[record + shape.R_BODY]) * shape.USE
         codes = self._records[start : start + len(slots)].tolist()
         body = {
-            literal: int(self._nodes[node * cone.NODE + cone.N_KEY]) if node >= 0 else -1 - node
+            literal: int(self._nodes[node * shape.NODE + shape.N_KEY]) if node >= 0 else -1 - node
             for literal, node in self._uses(record)
         }
         return Derivation(self.program.clauses[clause], body, dict(zip(slots, codes, strict=True)))
