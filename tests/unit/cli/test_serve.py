@@ -1,0 +1,50 @@
+"""`deltafix serve`: what it refuses, and that the address it prints answers."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from deltafix.web.server import Server
+
+PROGRAM = ".decl r(x: symbol)\n.input r\n"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "program.dl").write_text(PROGRAM)
+    (tmp_path / "r.facts").write_text("a\n")
+    return tmp_path
+
+
+def test_a_port_in_use_is_exit_code_2(deltafix, folder):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = deltafix("serve", folder / "program.dl", "-F", folder, "--port", port)
+    assert done.code == 2
+    assert f"port {port} cannot be used" in done.err
+
+
+def test_a_missing_extra_is_named(deltafix, folder, monkeypatch):
+    monkeypatch.setattr("deltafix.cli.serve.find_spec", lambda name: None)
+    done = deltafix("serve", folder / "program.dl", "-F", folder)
+    assert done.code == 2
+    assert "pip install 'deltafix[web]'" in done.err
+
+
+def test_the_address_is_printed_and_a_missing_fact_file_is_an_error(deltafix, folder, monkeypatch):
+    seen = []
+
+    def look_once(server, folder, interval):
+        seen.append((server.url, len(folder.paths), interval))
+        server._socket.close()
+
+    monkeypatch.setattr(Server, "run", look_once)
+    done = deltafix("serve", folder / "program.dl", "-F", folder, "--port", 0, "--quiet")
+    assert done.out.strip() == seen[0][0]
+    assert seen[0][1:] == (1, 0.3)
+    (folder / "r.facts").unlink()
+    assert deltafix("serve", folder / "program.dl", "-F", folder, "--port", 0).code == 2
