@@ -19,12 +19,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from tests.pipelines import Job
 
+import deltafix
 from deltafix.engine.state import disk
 from deltafix.errors import DeltafixError, SinkError, StateError
 from deltafix.kernel.jit import JIT_DISABLED
+from deltafix.spark.pipeline.batches import Batches, Rows
+from deltafix.spark.pipeline.config import OutputConfig
+from deltafix.spark.pipeline.epoch import Epoch
+from deltafix.spark.pipeline.maintainer import Maintainer
+from deltafix.spark.pipeline.manifest import read_deltas, read_view
+from deltafix.spark.pipeline.policy import Policy
 
 KILLS = 3 if JIT_DISABLED else 240 if "DELTAFIX_EXAMPLES" in os.environ else 30
 PIPELINE = 'rows_per_epoch = 6\nbad_rows = "quarantine"'
@@ -293,3 +302,32 @@ def test_a_small_disk_that_is_full(small_disk, tmp_path) -> None:
         filler.unlink()
         list(pipeline.drain())
         job.check(pipeline)
+
+
+def test_batches_of_no_rows_and_of_many_each_once(tmp_path) -> None:
+    count = 2_000_000 if "DELTAFIX_EXAMPLES" in os.environ else 20_000
+    program = deltafix.Program.parse(".decl edge(x: number, y: number)\n.input edge")
+    rng = np.random.default_rng(3)
+    edges = np.unique(rng.integers(0, count, (count, 2)), axis=0)
+    table = pa.table({"x": edges[:, 0], "y": edges[:, 1]})
+    taken = table.append_column("sign", pa.array(np.repeat(np.int8(-1), len(edges))))
+    output = [OutputConfig("edge", tmp_path / "out", "delta+snapshot")]
+
+    def apply(batch: int, rows: pa.Table) -> list[Epoch]:
+        maintainer = Maintainer(program, tmp_path / "state", output)
+        try:
+            batches = Batches(maintainer, "q", policy=Policy(), limit=count // 3)
+            return batches.apply(batch, {"edge": Rows(rows)})
+        finally:
+            maintainer.close()
+
+    first = apply(0, table)
+    assert len(first) == -(-len(edges) // (count // 3))
+    assert [sum(epoch.out["edge"]) for epoch in apply(1, table.slice(0, 0))] == [0]
+    assert [epoch.replayed for epoch in apply(0, table)] == [True] * len(first)
+    at, rows = read_view(tmp_path / "out")
+    assert (at, rows.num_rows) == (2 + len(first), len(edges))
+    last = apply(2, pa.concat_tables([taken, taken.slice(0, 0)]))
+    assert sum(epoch.given[1] for epoch in last) == len(edges)
+    assert read_view(tmp_path / "out")[1].num_rows == 0
+    assert read_deltas(tmp_path / "out").num_rows == 2 * len(edges)

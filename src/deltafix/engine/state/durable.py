@@ -9,7 +9,7 @@ see is the epoch of the folder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
@@ -43,11 +43,13 @@ class DurableTransaction(Transaction):
         marks: what it sets beside the rows.
         prepared: called with the Delta when the epoch stands and nothing of it is durable yet;
             what it raises rolls the epoch back. For sinks that write ahead of the commit.
+        views: the relations of that Delta; None for all.
     """
 
     def __init__(self, db: DurableDatabase, missing: str) -> None:
         self.marks: Marks = {}
         self.prepared: Callable[[Delta], None] | None = None
+        self.views: Collection[str] | None = None
         super().__init__(db, missing)
 
     def mark(self, name: str, value: Any) -> None:
@@ -176,12 +178,13 @@ class DurableDatabase(Database):
             self._state.append(epoch, given, {})
             return
         if open_.prepared is not None:
-            open_.prepared(self._coming(epoch))
+            open_.prepared(self._coming(epoch, open_.views))
         self._state.append(epoch, given, open_.marks)
 
-    def _coming(self, epoch: int) -> Delta:
+    def _coming(self, epoch: int, views: Collection[str] | None) -> Delta:
         """The Delta of the epoch that stands and is not committed yet."""
-        schemas = self._by_number
+        chosen = self.schemas if views is None else views
+        schemas = {n: one for n, one in self._by_number.items() if one.relation in chosen}
         sides: dict[str, list[list[Row] | Any]] = {}
         for change in truth_changes(self._arena, schemas):
             pair = sides.setdefault(change.schema.relation, [[], []])

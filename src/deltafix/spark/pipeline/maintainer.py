@@ -37,7 +37,7 @@ from deltafix.spark.pipeline.change import (
 from deltafix.spark.pipeline.config import OutputConfig
 from deltafix.spark.pipeline.epoch import Epoch
 from deltafix.spark.pipeline.outputs import PREPARED, Outputs, Sides
-from deltafix.spark.pipeline.policy import COUNTS, apply, late_rows
+from deltafix.spark.pipeline.policy import COUNTS, RecheckError, apply, late_rows
 from deltafix.spark.pipeline.portion import Portion
 from deltafix.spark.pipeline.quarantine import Quarantine
 from deltafix.spark.pipeline.signed import Bad
@@ -120,7 +120,21 @@ class Maintainer:
         says so) leaves the epoch committed, and the next call publishes it first.
         """
         self.outputs.publish()
-        clock = _Clock(seconds or {})
+        try:
+            return self._commit(portions, marks or {}, seconds or {}, batch, careful=False)
+        except RecheckError:
+            return self._commit(portions, marks or {}, seconds or {}, batch, careful=True)
+
+    def _commit(
+        self,
+        portions: Sequence[Portion],
+        marks: Mapping[str, Any],
+        seconds: Mapping[str, float],
+        batch: tuple[str, int] | None,
+        *,
+        careful: bool,
+    ) -> Epoch:
+        clock = _Clock(seconds)
         sides: dict[str, Sides] = {}
         given = [0, 0]
         bad: dict[str, list[Bad]] = {}
@@ -132,11 +146,11 @@ class Maintainer:
 
         try:
             with self.db.transaction(missing="ignore") as tx:
-                tx.prepared = prepared
-                for name, value in (marks or {}).items():
+                tx.prepared, tx.views = prepared, self.outputs.sinks
+                for name, value in marks.items():
                     tx.mark(name, value)
                 for portion in portions:
-                    for counts in self._apply(tx, portion, bad):
+                    for counts in self._apply(tx, portion, bad, careful=careful):
                         given = [total + one for total, one in zip(given, counts, strict=True)]
                 clock.lap("edit")
         except BaseException:
@@ -221,7 +235,12 @@ class Maintainer:
         return sides
 
     def _apply(
-        self, tx: DurableTransaction, portion: Portion, bad: dict[str, list[Bad]]
+        self,
+        tx: DurableTransaction,
+        portion: Portion,
+        bad: dict[str, list[Bad]],
+        *,
+        careful: bool,
     ) -> Iterable[tuple[int, int]]:
         """Apply a portion; gives (given, taken away) per relation, and notes its bad rows."""
         found = list(portion.bad)
@@ -232,7 +251,8 @@ class Maintainer:
             high = late_rows(portion.policy, signed, before)
             if high != before:
                 tx.mark(name, high)
-            yield apply(tx, signed, portion.policy, self._times_of(relation))
+            times = self._times_of(relation)
+            yield apply(tx, signed, portion.policy, times, careful=careful)
             found.extend(signed.bad)
         for mark, value in portion.marks.items():
             tx.mark(mark, value)

@@ -24,7 +24,7 @@ from deltafix.facts.arrow import rows_from_table, to_numpy
 from deltafix.facts.schema import Row
 from deltafix.spark.pipeline.signed import CAME, SIGN, VERSION, Bad, Signed, net, split
 
-__all__ = ["COUNTS", "Policy", "apply", "late_rows"]
+__all__ = ["COUNTS", "Policy", "RecheckError", "apply", "late_rows"]
 
 COUNTS = "__times"
 """Appended to a relation's name: its rows that were put in more than once, and how often."""
@@ -64,14 +64,27 @@ def late_rows(policy: Policy, signed: Signed, high: int | None) -> int | None:
     return high if top is None or (high is not None and top < high) else top
 
 
+class RecheckError(Exception):
+    """Some row to take away is not there: which one is worth looking for, row by row.
+
+    Never leaves the pipeline: the epoch is rolled back and applied with `careful`.
+    """
+
+
 def apply(
-    tx: Transaction, signed: Signed, policy: Policy, times: dict[Row, int] | None
+    tx: Transaction,
+    signed: Signed,
+    policy: Policy,
+    times: dict[Row, int] | None,
+    *,
+    careful: bool = True,
 ) -> tuple[int, int]:
     """Apply signed rows to the open transaction; returns (rows given, rows taken away).
 
     What the policy calls bad is moved to `signed.bad` and not applied. `times` holds, for
     `duplicates = "count"`, how often rows were put in that were put in more than once; it is
-    brought up to date.
+    brought up to date. Without `careful`, missing rows are noticed by their count and raise
+    RecheckError: looking at every row costs more than taking it away.
     """
     schema = signed.schema
     if times is not None:
@@ -82,7 +95,13 @@ def apply(
         changes = _strict(tx, signed, changes, policy)
     taken, given = split(schema, changes)
     gone = taken.select(list(schema.names))
-    if policy.duplicates != "bad" and policy.missing == "bad" and gone.num_rows:
+    strict = policy.duplicates != "bad" and policy.missing == "bad" and gone.num_rows
+    if strict and not careful:
+        counts = tx.insert(schema.relation, given), tx.delete(schema.relation, gone)
+        if counts[1] < gone.num_rows:
+            raise RecheckError
+        return counts
+    if strict:
         # A row that came and went within the epoch was there to be taken out.
         absent = ~tx.given(schema.relation, gone)
         if not counted:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from deltafix.facts.arrow import arrow_schema, to_numpy
 from deltafix.facts.schema import Schema
+from deltafix.spark.fold import net_sums
 
 __all__ = ["CAME", "SIGN", "VERSION", "Bad", "Signed", "net", "signed_table", "split"]
 
@@ -74,14 +75,12 @@ def net(schema: Schema, table: pa.Table, *, counted: bool) -> pa.Table:
 
     `counted`: signs are summed, and `SIGN` (int64) may be any number but 0. Otherwise the last
     sign of a row in the table's order is its sign (int8), so a row put in twice and taken out
-    once is out: a relation is a set; a row with `CAME` was put in on the way. Rows come in the
-    order of their first appearance.
+    once is out: a relation is a set; a row with `CAME` was put in on the way. Rows come in no
+    particular order.
     """
     names = list(schema.names)
     if counted:
-        sums = table.group_by(names, use_threads=False).aggregate([(SIGN, "sum")])
-        sums = sums.rename_columns([*names, SIGN])
-        return sums.filter(pc.not_equal(sums.column(SIGN), 0))
+        return net_sums(table, names, SIGN)
     signs = table.column(SIGN)
     if signs.null_count == 0 and pc.min_max(signs)["min"] == pc.min_max(signs)["max"]:
         came = pc.greater(signs, 0)

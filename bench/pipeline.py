@@ -1,0 +1,189 @@
+"""The pipeline on one machine: ingest, small epochs on a large graph, and what they stand beside.
+
+Prints Markdown: signed rows per second from Parquet into the engine; an epoch of 10 changes on a
+graph of 5 million edges, end to end and by stage; the same answer by a rebuild and by a loop of
+Spark joins. Exits with 1 if the answers differ. `--quick` shrinks everything, `--no-spark` leaves
+the loop out.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import deltafix
+from bench.graphs import Ints, pick_roots, rmat
+from deltafix.spark.pipeline.config import read_config
+from deltafix.spark.pipeline.epoch import Epoch
+from deltafix.spark.pipeline.runner import Pipeline
+
+REACH = """
+.decl edge(x: number, y: number)
+.decl root(x: number)
+.input edge, root
+.decl reach(x: number)
+reach(x) :- root(x).
+reach(y) :- reach(x), edge(x, y).
+"""
+PLAIN = ".decl edge(x: number, y: number)\n.input edge\n"
+INPUT = '[input.{0}]\nsource = "files"\nformat = "parquet"\npath = "in/{0}"\n'
+EPOCHS = 20
+
+
+def write(folder: Path, relation: str, number: int, rows: Ints, signs: Ints) -> None:
+    """A change file."""
+    path = folder / "in" / relation
+    path.mkdir(parents=True, exist_ok=True)
+    names = ("x", "y")[: rows.shape[1]]
+    columns = {name: rows[:, place] for place, name in enumerate(names)}
+    pq.write_table(pa.table({"sign": signs.astype(np.int8), **columns}), path / f"{number}.parquet")
+
+
+@contextmanager
+def pipeline(program: str, inputs: tuple[str, ...], output: str = "") -> Iterator[tuple[Path, str]]:
+    """A folder with a pipeline file of these inputs."""
+    with tempfile.TemporaryDirectory(prefix="deltafix-bench-") as name:
+        folder = Path(name)
+        (folder / "p.dl").write_text(program)
+        text = '[pipeline]\nprogram = "p.dl"\nstate = "state"\nrows_per_epoch = 100000000\n'
+        text += "".join(INPUT.format(one) for one in inputs)
+        text += f'[output.{output}]\npath = "out"\n' if output else ""
+        (folder / "p.toml").write_text(text)
+        yield folder, str(folder / "p.toml")
+
+
+def stages(epoch: Epoch) -> str:
+    """Seconds by stage, as text."""
+    return ", ".join(f"{name} {seconds:.3f}" for name, seconds in epoch.seconds.items())
+
+
+def ingest(rows: int) -> Iterator[str]:
+    """Inserts, then as many changes of which half are deletes."""
+    rng = np.random.default_rng(8)
+    edges = np.unique(rng.integers(0, rows, (rows, 2)), axis=0)
+    rng.shuffle(edges)
+    half = len(edges) // 2
+    fresh = np.column_stack([edges[:half, 0], edges[:half, 1] + 2 * rows])
+    mixed, signs = np.vstack([edges[:half], fresh]), np.repeat([-1, 1], half)
+    order = rng.permutation(len(mixed))
+    with pipeline(PLAIN, ("edge",)) as (folder, file):
+        (folder / "in" / "edge").mkdir(parents=True)
+        with Pipeline(read_config(file)) as opened:
+            list(opened.drain())
+            for number, what, some, sign in (
+                (1, "inserts", edges, np.ones(len(edges))),
+                (2, "inserts and deletes, mixed", mixed[order], signs[order]),
+            ):
+                write(folder, "edge", number, some, sign)
+                began = time.perf_counter()
+                (epoch,) = opened.drain()
+                seconds = time.perf_counter() - began
+                yield (
+                    f"| {what} | {len(some):,} | {seconds:.2f} s | "
+                    f"{len(some) / seconds / 1e6:.2f} M/s | {stages(epoch)} |"
+                )
+            assert opened.maintainer.db.count("edge") == len(edges)
+
+
+def epochs(nodes: int, edges: int, spark: bool) -> Iterator[str]:
+    """Small epochs on a large graph, a rebuild, and the loop of joins."""
+    graph = np.unique(rmat(nodes, edges, seed=edges), axis=0)
+    roots = pick_roots(nodes, graph, 10, seed=edges + 1)
+    rng = np.random.default_rng(9)
+    with pipeline(REACH, ("edge", "root"), "reach") as (folder, file):
+        write(folder, "edge", 0, graph, np.ones(len(graph)))
+        write(folder, "root", 0, roots.reshape(-1, 1), np.ones(len(roots)))
+        with Pipeline(read_config(file)) as opened:
+            list(opened.drain())
+            picks = rng.choice(len(graph), 5 * EPOCHS, replace=False)
+            taken: list[float] = []
+            done: list[Epoch] = []
+            signs = np.repeat([-1, 1], 5)
+            added = []
+            for turn in range(EPOCHS):
+                out = graph[picks[5 * turn : 5 * turn + 5]]
+                new = np.column_stack([rng.integers(0, nodes, 5), nodes + rng.integers(0, 9, 5)])
+                added.append(new)
+                write(folder, "edge", turn + 1, np.vstack([out, new]), signs)
+                began = time.perf_counter()
+                done += opened.drain()
+                taken.append(time.perf_counter() - began)
+            own = [sum(one.seconds[name] for name in ("edit", "engine")) for one in done]
+            middle = sorted(done, key=lambda one: sum(one.seconds.values()))[len(done) // 2]
+            yield (
+                f"| epoch of 10 changes, median of {EPOCHS} | {statistics.median(taken):.3f} s | "
+                f"edit and engine {statistics.median(own):.3f} s; {stages(middle)} |"
+            )
+            answer = opened.maintainer.db.count("reach")
+        now = np.vstack([np.delete(graph, picks, axis=0), *added])
+        now = np.unique(now, axis=0)
+        began = time.perf_counter()
+        with deltafix.connect(REACH) as db:
+            with db.transaction() as tx:
+                tx.insert("root", roots.reshape(-1, 1))
+                tx.insert("edge", now)
+            yield f"| rebuild from arrays, in memory | {time.perf_counter() - began:.3f} s | |"
+            assert db.count("reach") == answer, "the rebuild differs"
+        if spark:
+            yield from loop(now, roots, answer)
+
+
+def loop(edges: Ints, roots: Ints, answer: int) -> Iterator[str]:
+    """Recomputation by Spark: joins until nothing new comes, lineage cut at each step."""
+    from pyspark.sql import functions as f
+
+    from deltafix.spark.session import spark_session
+
+    with tempfile.TemporaryDirectory() as name, spark_session(master="local[2]") as session:
+        path = f"{name}/edges.parquet"
+        pq.write_table(pa.table({"x": edges[:, 0], "y": edges[:, 1]}), path)
+        began = time.perf_counter()
+        frame = session.read.parquet(path).cache()
+        known = delta = session.createDataFrame([(int(one),) for one in roots], "x long")
+        steps = 0
+        while True:
+            found = delta.join(frame, "x").select(f.col("y").alias("x")).distinct()
+            delta = found.join(known, "x", "left_anti").localCheckpoint()
+            steps += 1
+            if delta.isEmpty():
+                break
+            known = known.unionByName(delta).localCheckpoint()
+        count = known.count()
+        seconds = time.perf_counter() - began
+        assert count == answer, f"the loop has {count}, the pipeline {answer}"
+        yield f"| loop of Spark joins, local[2] | {seconds:.1f} s | {steps} steps |"
+
+
+def main(arguments: list[str]) -> int:
+    """Everything, as Markdown."""
+    quick = "--quick" in arguments
+    out = sys.stdout
+    out.write(f"Load when it began: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores.\n\n")
+    out.write("| ingest from Parquet | signed rows | time | rate | stages, s |\n")
+    out.write("| --- | --- | --- | --- | --- |\n")
+    for line in ingest(100_000 if quick else 2_000_000):
+        out.write(line + "\n")
+    size = (20_000, 100_000) if quick else (1_000_000, 5_000_000)
+    out.write(f"\n| reach on {size[1]:,} edges | time | of which |\n| --- | --- | --- |\n")
+    try:
+        for line in epochs(*size, spark="--no-spark" not in arguments):
+            out.write(line + "\n")
+            out.flush()
+    except AssertionError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
