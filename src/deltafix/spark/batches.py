@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from deltafix.errors import FactError, StateError
+from deltafix.spark.fold import net_sums
 
 __all__ = ["KEY", "SIGN", "VALUE", "BatchFolder", "net_rows"]
 
@@ -33,10 +33,7 @@ _LOGS = 50
 
 def net_rows(rows: pa.Table) -> pa.Table:
     """One row per (key, value) with the sum of its signs, zeros left out."""
-    schema = rows.schema
-    summed = rows.group_by([KEY, VALUE], use_threads=False).aggregate([(SIGN, "sum")])
-    summed = summed.rename_columns([KEY, VALUE, SIGN])
-    return summed.filter(pc.not_equal(summed.column(SIGN), 0)).cast(schema)
+    return net_sums(rows, (KEY, VALUE), SIGN).cast(rows.schema)
 
 
 class BatchFolder:
