@@ -98,7 +98,7 @@ MISUSE: list[tuple[str, Callable[..., object]]] = [
     ("with parentheses", lambda e: e(x, y) <= x),
     ("no literal", lambda e: e(x, y) <= 3),
     ("no term", lambda e: e(x, True)),
-    ("no term", lambda e: e(x, None)),
+    ("no term", lambda e: e(x, [1])),
     ("no text form", lambda e: e(x, float("nan"))),
     ("inside a term", lambda e: e(x, e(x, y))),
     ("neither true nor false", lambda e: bool(x)),
