@@ -33,7 +33,7 @@ def main(argv: list[str] | None = None) -> int:
                 cache_folder() / "csources", quick=options.quick, only=(name,), ways=ways
             ):
                 records.append(record)
-                print(table([record]).splitlines()[-1], flush=True)
+                print(table([record]).splitlines()[-1], file=sys.stderr, flush=True)
         except SetupError as error:
             print(f"{name}: {error}", file=sys.stderr)
             code = 1

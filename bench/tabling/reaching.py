@@ -24,7 +24,7 @@ out(N, D) :- sets(N, V), in(N, D), sets(D, W), V \\= W.
 """
 
 
-def experiment(flow: Flow, edits: int, seed: int = 1) -> Experiment:
+def experiment(package: str, flow: Flow, edits: int, seed: int = 1) -> Experiment:
     """`edits` random assignments deleted and restored, one after the other."""
     facts = flow.facts()
     before: dict[int, list[int]] = {}
@@ -44,4 +44,4 @@ def experiment(flow: Flow, edits: int, seed: int = 1) -> Experiment:
         script.append(Edit(gone, come))
     goals = [f"in({leave}, D)" for leave in flow.exits]
     size = f"{flow.nodes} nodes, {len(flow.edges)} flow edges, {len(flow.assigns)} assignments"
-    return Experiment("reaching definitions", size, PROGRAM, facts, goals, script)
+    return Experiment(f"reaching definitions, {package}", size, PROGRAM, facts, goals, script)

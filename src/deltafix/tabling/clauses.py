@@ -17,16 +17,29 @@ from deltafix.diagnostics import Diagnostic, Span, render
 from deltafix.errors import LimitError, PrologError, RefusedPredicateError
 from deltafix.tabling.builtins import BUILTINS, refused
 from deltafix.tabling.reader import Place, ReadClause
-from deltafix.tabling.terms import Atom, Struct, Term, Var, subterms
+from deltafix.tabling.terms import Atom, Struct, Term, Var
 from deltafix.tabling.writer import show
 
 if TYPE_CHECKING:
     from deltafix.tabling.table import Consumer
 
-__all__ = ["MAX_ALTERNATIVES", "Clause", "Key", "Kind", "Literal", "Rule", "compile_clause"]
+__all__ = [
+    "MAX_ALTERNATIVES",
+    "Clause",
+    "Key",
+    "Kind",
+    "Literal",
+    "Rule",
+    "Shape",
+    "compile_clause",
+    "shape_of",
+]
 
 Key: TypeAlias = tuple[str, int]
 """Name and number of arguments of a predicate."""
+
+Shape: TypeAlias = "Term | tuple[str, int]"
+"""What a first argument looks like from outside: a constant, or a compound's name and width."""
 
 MAX_ALTERNATIVES = 4096
 """Bodies are brought into disjunctive form; nested `;` multiply. Documented in tabling.md."""
@@ -55,10 +68,19 @@ class Literal:
     span: Span | None = None
 
 
+def shape_of(args: Sequence[Term]) -> Shape | None:
+    """The shape of the first of some arguments; None fits all: none there, or a variable."""
+    first = args[0] if args else None
+    if isinstance(first, Struct):
+        return first.name, len(first.args)
+    return None if isinstance(first, Var) else first
+
+
 @dataclass(eq=False, slots=True)
 class Rule:
     """One alternative of a clause. `args` are the head's; a row has `slots` entries.
 
+    `shape` is its first argument's: calls of another shape are not shown the rule.
     `affects` holds, in order, the consumers whose premise this rule is.
     """
 
@@ -68,6 +90,7 @@ class Rule:
     body: tuple[Literal, ...]
     slots: int
     ground: bool
+    shape: Shape | None
     affects: dict[Consumer, None] = field(default_factory=dict, repr=False)
 
     @property
@@ -140,9 +163,9 @@ def compile_clause(read: ReadClause) -> Clause:
     args = head.args if isinstance(head, Struct) else ()
     alternatives = _alternatives(read, body, places[1] if body is not None else None)
     slots = len(read.names)
-    ground = all(a.ground for a in args)
+    ground, shape = all(a.ground for a in args), shape_of(args)
     clause.rules = tuple(
-        Rule(clause, key, args, alternative, slots, ground) for alternative in alternatives
+        Rule(clause, key, args, alternative, slots, ground, shape) for alternative in alternatives
     )
     return clause
 
@@ -210,8 +233,3 @@ def _literal(read: ReadClause, term: Term, at: Place) -> Literal:
     if advice is not None:
         raise _refuse(read, term.name, at, advice)
     return Literal(Kind.CALL, key, args, term, span)
-
-
-def variables(terms: Sequence[Term]) -> set[int]:
-    """The numbers of the variables in some terms."""
-    return {t.index for term in terms for t in subterms(term) if isinstance(t, Var)}

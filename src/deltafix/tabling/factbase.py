@@ -52,7 +52,7 @@ class Predicate:
 
         Complexity: O(arity), and once per set of bound positions O(facts).
         """
-        mask = tuple(i for i, a in enumerate(args) if a.ground)
+        mask = tuple([i for i, a in enumerate(args) if a.ground])
         view = self.views.get(mask)
         if view is None:
             view = self.views[mask] = {}

@@ -9,93 +9,25 @@ An edit of facts is one engine transaction; an edit of rules builds the engine's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, Literal, cast
 
-from deltafix.datalog.program import Program as RulesProgram
-from deltafix.errors import ProgramError, PrologError
+from deltafix.errors import PrologError
 from deltafix.tabling.changes import Change, TablesDelta
 from deltafix.tabling.clauses import Clause, Key
 from deltafix.tabling.given import ClauseLike
 from deltafix.tabling.goals import Goal, Solution, read_goal
+from deltafix.tabling.kernel_state import Connect, Kernel, text_of
 from deltafix.tabling.session import Tables
 from deltafix.tabling.table import Counters
 from deltafix.tabling.terms import Term
 from deltafix.tabling.trace import goal_term
-from deltafix.tabling.translate import Symbols, Translation, Untranslatable, pattern_of, translate
-from deltafix.tabling.unify import instantiate, match
-from deltafix.tabling.writer import show
+from deltafix.tabling.translate import Untranslatable
+from deltafix.tabling.unify import instantiate
 
 __all__ = ["AutoTables", "Connect", "open_tables"]
 
-Connect = Callable[..., Any]
-"""`deltafix.connect`, or anything that takes a program and limits and gives a database."""
-
 ENGINES: Final = ("term", "auto", "kernel")
-
-
-class _Kernel:
-    """One engine database for the rules, goals and facts of a moment."""
-
-    def __init__(self, tables: Tables, goals: list[Goal], connect: Connect) -> None:
-        self.symbols = Symbols()
-        program = tables.program
-        self.translation: Translation = translate(
-            program.predicates, program.clauses.values(), goals, self.symbols
-        )
-        try:
-            parsed = RulesProgram.parse(self.translation.text)
-        except ProgramError as cause:
-            raise Untranslatable(f"the rules engine refuses it: {cause}") from cause
-        rows: dict[str, list[tuple[int, ...]]] = {}
-        for clause in program.clauses.values():
-            for name, row in self.rows(clause):
-                rows.setdefault(name, []).append(row)
-        for goal in goals:
-            for name, row in self.demand(goal):
-                rows.setdefault(name, []).append(row)
-        budget = tables.budget
-        self.db = connect(parsed, max_rows=budget.max_answers, timeout=budget.timeout)
-        try:
-            with self.db.transaction(missing="ignore") as tx:
-                for name, given in rows.items():
-                    tx.insert(name, list(dict.fromkeys(given)))
-        except BaseException:
-            self.db.close()
-            raise
-
-    def rows(self, clause: Clause) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """The rows of a clause's facts."""
-        for rule in clause.rules:
-            if rule.is_fact:
-                codes = [self.symbols.code(a) for a in rule.args]
-                yield self.translation.facts[rule.key], (*codes, 0)
-
-    def demand(self, goal: Goal) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """The row that asks for a goal."""
-        name = self.translation.demands.get((goal.key, pattern_of(goal)))
-        if name is not None:
-            yield name, (*(self.symbols.code(a) for a in goal.args if a.ground), 0)
-
-    def relation(self, goal: Goal) -> str | None:
-        """The relation that holds a goal's answers, if the translation knows its pattern.
-
-        Under demand, one of a more general pattern holds only what other calls asked of it.
-        """
-        pattern = pattern_of(goal) if self.translation.demand else "f" * goal.key[1]
-        return self.translation.answers.get((goal.key, pattern))
-
-    def answers(self, goal: Goal) -> list[tuple[Term, ...]]:
-        """The answers of a goal the translation knows."""
-        name = cast("str", self.relation(goal))
-        pattern = [self.symbols.code(a) if a.ground else None for a in goal.args]
-        rows = self.db.select(name, [*pattern, None])
-        return [args for row in rows if (args := self.fits(goal, row)) is not None]
-
-    def fits(self, goal: Goal, row: tuple[int, ...]) -> tuple[Term, ...] | None:
-        """A row as a goal's answer, or None if it is none."""
-        args = tuple([self.symbols.terms[code] for code in row[:-1]])
-        return args if match(goal.args, (None,) * len(goal.names), args) is not None else None
 
 
 class AutoTables:
@@ -110,7 +42,7 @@ class AutoTables:
         self._connect = connect
         self._strict = strict
         self._goals: dict[tuple[Key, tuple[Term, ...]], Goal] = {}
-        self._kernel: _Kernel | None = None
+        self._kernel: Kernel | None = None
         self._rebuild()
 
     @property
@@ -173,12 +105,13 @@ class AutoTables:
         with kernel.db.transaction(missing="ignore") as tx:
             for name, row in kernel.demand(goal):
                 tx.insert(name, [row])
+        kernel.keep(goal)
 
     def _rebuild(self) -> None:
         """Translate anew; on to the term route for good if that cannot be done."""
         self.close()
         try:
-            self._kernel = _Kernel(self.tables, list(self._goals.values()), self._connect)
+            self._kernel = Kernel(self.tables, list(self._goals.values()), self._connect)
         except Untranslatable as cause:
             if self._strict:
                 msg = f"engine='kernel': {cause}; engine='term' runs it"
@@ -189,7 +122,7 @@ class AutoTables:
                     pass
 
     def _edit(self, arrived: list[Clause], left: list[Clause]) -> TablesDelta:
-        kernel = cast("_Kernel", self._kernel)
+        kernel = cast("Kernel", self._kernel)
         try:
             added = [pair for clause in arrived for pair in kernel.rows(clause)]
             removed = [pair for clause in left for pair in kernel.rows(clause)]
@@ -202,47 +135,35 @@ class AutoTables:
                 tx.delete(name, [row])
             for name, row in added:
                 tx.insert(name, [row])
-        changes: dict[str, Change] = {}
-        for goal in self._goals.values():
-            rows = tx.delta.get(kernel.relation(goal)) if tx.delta is not None else None
-            if rows is None:
-                continue
-            change = Change(
-                tuple(_terms(kernel, goal, rows.added)), tuple(_terms(kernel, goal, rows.removed))
-            )
-            if change != Change():
-                changes[_text(goal)] = change
-        return TablesDelta(changes, Counters())
+        return TablesDelta(kernel.changes(tx.delta), Counters())
 
-    def _contents(self) -> dict[str, set[Term]]:
-        """The answers by goal. A goal may be asked of either route."""
+    def _contents(self) -> dict[str, dict[Term, str]]:
+        """The answers by goal, with their truth. A goal may be asked of either route."""
         out = {}
         for goal in self._goals.values():
             if self._kernel is not None:
-                found = {goal_term(goal.key[0], a) for a in self._kernel.answers(goal)}
+                answers = self._kernel.answers(goal)
+                found = {goal_term(goal.key[0], args): "true" for args in answers}
             else:
-                found = {s.term for s in self.tables.query(str(goal))}
-            out[_text(goal)] = found
+                found = {s.term: s.truth for s in self.tables.query(str(goal))}
+            out[text_of(goal)] = found
         return out
 
 
-def _terms(kernel: _Kernel, goal: Goal, rows: Iterable[tuple[int, ...]]) -> Iterator[Term]:
-    for row in rows:
-        args = kernel.fits(goal, row)
-        if args is not None:
-            yield goal_term(goal.key[0], args)
-
-
-def _text(goal: Goal) -> str:
-    return show(instantiate((goal.term,), (None,) * len(goal.names))[0])
-
-
-def _compare(before: dict[str, set[Term]], after: dict[str, set[Term]]) -> dict[str, Change]:
-    return {
-        goal: Change(tuple(after[goal] - before[goal]), tuple(before[goal] - after[goal]))
-        for goal in after
-        if after[goal] != before[goal]
-    }
+def _compare(
+    before: dict[str, dict[Term, str]], after: dict[str, dict[Term, str]]
+) -> dict[str, Change]:
+    out = {}
+    for goal, now in after.items():
+        old = before[goal]
+        if now != old:
+            stayed = now.keys() & old.keys()
+            out[goal] = Change(
+                tuple(now.keys() - old.keys()),
+                tuple(old.keys() - now.keys()),
+                tuple(t for t in stayed if now[t] != old[t]),
+            )
+    return out
 
 
 def open_tables(

@@ -68,11 +68,14 @@ class _Pending(NamedTuple):
 
 
 class _Context:
-    """One open bracket (or the clause itself): what is being collected inside it."""
+    """One open bracket (or the clause itself): what is being collected inside it.
+
+    `functor` is the name token of a compound term, in whose arguments this is.
+    """
 
     __slots__ = ("functor", "items", "opener", "operands", "operators", "start", "tail")
 
-    def __init__(self, opener: str, start: int, functor: str | None = None) -> None:
+    def __init__(self, opener: str, start: int, functor: Token | None = None) -> None:
         self.opener = opener
         self.start = start
         self.functor = functor
@@ -126,7 +129,7 @@ class _Reader:
         kind, value = token.kind, token.value
         opens = following is not None and following.value == "(" and not following.spaced
         if kind in ("name", "quoted") and opens and following is not None:
-            stack.append(_Context("(", following.start, value))
+            stack.append(_Context("(", following.start, token))
             return 2, True
         numeric = following is not None and following.kind == "number" and not following.spaced
         if kind == "name" and value == "-" and numeric and following is not None:
@@ -251,8 +254,8 @@ class _Reader:
         term, outer = operand.term, stack[-1]
         if context.functor is not None:
             context.items.append(term)
-            term = struct(context.functor, context.items)
-            place = Place(context.start - len(context.functor), token.end)
+            term = struct(context.functor.value, context.items)
+            place = Place(context.functor.start, token.end)
         elif context.opener == "[":
             if context.tail is None:
                 term = list_of([*context.items, term])

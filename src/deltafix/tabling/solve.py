@@ -30,7 +30,7 @@ from deltafix.tabling.table import (
 )
 from deltafix.tabling.terms import Term
 from deltafix.tabling.truth import exists
-from deltafix.tabling.unify import Row, instantiate, is_plain, match, unify, unify_pair
+from deltafix.tabling.unify import Row, instantiate, match, unify, unify_pair
 
 __all__ = ["call", "consume", "resolve_goal"]
 
@@ -44,7 +44,6 @@ def call(
         return found
     forest.budget.entry()
     made = Generator(predicate, args, forest.epoch)
-    made.plain = is_plain(args)
     graph = forest.graph
     graph.admit(made, graph.on_top() if caller is None else graph.below(caller.component))
     forest.put(predicate.generators, args, made)
@@ -57,7 +56,8 @@ def call(
     made.root.source = bucket
     forest.put(bucket.consumers, made.root)
     for rule in predicate.rules:
-        forest.agenda.consume(rule, made.root)
+        if made.fits(rule):
+            forest.agenda.consume(rule, made.root)
     for fact in predicate.matching(bucket):
         forest.agenda.consume(fact, made.root)
     forest.agenda.open(made.component)
@@ -104,9 +104,7 @@ def _head_row(rule: Rule, generator: Generator) -> Row | None:
     empty: Row = (None,) * rule.slots
     if not generator.plain:
         return unify(rule.args, empty, generator.args)
-    args = generator.args
-    bound = [i for i, a in enumerate(args) if a.ground]
-    return match([rule.args[i] for i in bound], empty, [args[i] for i in bound])
+    return match([rule.args[i] for i in generator.bound], empty, generator.values)
 
 
 def _advance(

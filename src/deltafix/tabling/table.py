@@ -17,6 +17,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
+from deltafix.tabling.clauses import shape_of
+from deltafix.tabling.unify import is_plain
+
 if TYPE_CHECKING:
     from deltafix.tabling.agenda import Agenda, Budget
     from deltafix.tabling.callgraph import CallGraph, Component
@@ -123,18 +126,25 @@ class Consumer:
 
 
 class Generator:
-    """One tabled call. `consumers` wait for its answers, `negations` for their absence."""
+    """One tabled call. `consumers` wait for its answers, `negations` for their absence.
+
+    `bound` are the positions of its ground arguments, `values` what stands there, `shape` that of
+    its first argument; `plain` says that the other arguments are variables, each of its own.
+    """
 
     __slots__ = (
-        "absence", "answers", "args", "bucket", "component", "consumers", "epoch", "kept",
-        "negations", "plain", "predicate", "root", "settled",
+        "absence", "answers", "args", "bound", "bucket", "component", "consumers", "epoch", "kept",
+        "negations", "plain", "predicate", "root", "settled", "shape", "values",
     )  # fmt: skip
 
     def __init__(self, predicate: Predicate, args: tuple[Term, ...], epoch: int) -> None:
         self.predicate = predicate
         self.args = args
         self.epoch = epoch
-        self.plain = False
+        self.bound = tuple([i for i, a in enumerate(args) if a.ground])
+        self.values = tuple([args[i] for i in self.bound])
+        self.plain = is_plain(args)
+        self.shape = shape_of(args)
         self.answers: dict[tuple[Term, ...], Answer] = {}
         self.consumers: dict[Consumer, None] = {}
         self.negations: dict[Consumer, None] = {}
@@ -145,6 +155,10 @@ class Generator:
         self.kept = 0
         self.settled = FALSE
         """The truth of `some answer exists` as its negations last saw it."""
+
+    def fits(self, rule: Rule) -> bool:
+        """Whether first arguments leave a chance that the call unifies with the rule's head."""
+        return self.shape is None or rule.shape is None or rule.shape == self.shape
 
 
 Premise: TypeAlias = "Answer | Absence | Rule"

@@ -8,7 +8,7 @@ its last table, clause or caller. Binding lives in `unify`, text in `reader` and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -30,7 +30,6 @@ __all__ = [
     "list_of",
     "string",
     "struct",
-    "subterms",
     "to_python",
     "var",
 ]
@@ -234,13 +233,3 @@ def to_python(term: Term) -> object:
     if isinstance(term, Atom):
         return term.name
     return term
-
-
-def subterms(term: Term) -> Iterator[Term]:
-    """The term and everything inside it, depth first, without recursion."""
-    stack = [term]
-    while stack:
-        top = stack.pop()
-        yield top
-        if type(top) is Struct:
-            stack.extend(reversed(top.args))

@@ -160,7 +160,8 @@ def insert_clause(forest: Forest, clause: Clause) -> None:
             forest.undo.append((predicate.drop, (rule,)))
         if rule.body:
             for generator in predicate.generators.values():
-                forest.agenda.consume(rule, generator.root)
+                if generator.fits(rule):
+                    forest.agenda.consume(rule, generator.root)
         else:
             for consumer in predicate.waiting(rule):
                 forest.agenda.consume(rule, consumer)

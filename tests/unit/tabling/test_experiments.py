@@ -18,7 +18,7 @@ CORPUS = Path(__file__).parent / "corpus"
 @pytest.fixture(scope="module")
 def statements():
     flow = flow_of([(CORPUS / "words.c").read_text()])
-    return reaching.experiment(flow, 12)
+    return reaching.experiment("words", flow, 12)
 
 
 def test_flow_graphs_of_c_have_loops_branches_and_jumps():

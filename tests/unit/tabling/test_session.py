@@ -94,6 +94,16 @@ def test_rules_change_like_facts():
     check_invariants(tables._forest)
 
 
+def test_a_rule_replaced_by_one_that_says_the_same_marks_nothing():
+    """The second half of an update is seen before the first is carried out."""
+    tables = Tables(REACH + EDGES)
+    answers(tables, "r(1, X)")
+    assert not tables.replace("r(X, Y) :- e(X, Y)", "r(X, Y) :- e(X, Y), X \\= none")
+    assert (tables.last.marked, tables.last.answers_inserted) == (0, 0)
+    assert tables.last.supports_inserted == tables.last.supports_deleted == 1
+    check_invariants(tables._forest)
+
+
 def test_a_fact_base_becomes_derived_with_its_first_rule():
     tables = Tables(REACH + EDGES)
     answers(tables, "r(1, X)")
