@@ -38,6 +38,7 @@ from deltafix.rules.walk import (
     terms_of,
     uses,
 )
+from deltafix.rules.witness import with_witnesses
 
 __all__ = ["CheckedProgram", "check", "typed"]
 
@@ -94,7 +95,7 @@ def _run(
         if wrong:
             named = named and not any(item.code == "DF110" for item in wrong)
             continue
-        one_name = rule if rule.is_fact else apart(rule)
+        one_name = rule if rule.is_fact else with_witnesses(apart(rule))
         if not inlines or typed_rules is orders:
             found.extend(check_scope(one_name))
         found.extend(_unused(one_name))
