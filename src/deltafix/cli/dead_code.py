@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -45,6 +46,14 @@ def dead_code(
         list[str] | None,
         typer.Option(help="A decorator that registers nothing, by its full name. Repeatable."),
     ] = None,
+    profile: Annotated[
+        list[str] | None,
+        typer.Option(help="A framework in use: click, django, flask or pytest. Repeatable."),
+    ] = None,
+    coverage: Annotated[
+        Path | None,
+        typer.Option(help="What ran is alive: a file of `coverage json`, or .coverage."),
+    ] = None,
     exclude: Annotated[
         list[str] | None, typer.Option(help="Leave out files matching this pattern. Repeatable.")
     ] = None,
@@ -52,7 +61,8 @@ def dead_code(
         bool, typer.Option("--watch", help="Keep running; report after every save.")
     ] = False,
     form: Annotated[
-        Literal["text", "json"], typer.Option("--format", help="How the report is printed.")
+        Literal["text", "json", "sarif", "github"],
+        typer.Option("--format", help="How the report is printed; sarif and github: for CI."),
     ] = "text",
     local: Annotated[
         bool, typer.Option("--local", help="Without Spark: for small trees and editor hooks.")
@@ -83,10 +93,19 @@ def dead_code(
 
     if watch and (why is not None or write_baseline is not None):
         raise typer.BadParameter("--watch cannot be combined with --why or --write-baseline")
+    if watch and form in {"sarif", "github"}:
+        raise typer.BadParameter(f"--watch cannot be combined with --format {form}")
     known = Baseline.read(baseline) if baseline is not None else Baseline()
     tree = Tree.at(path, exclude or ())
+    ran = _ran(tree, coverage, quiet=quiet)
     announce_kernel(quiet=quiet)
-    with DeadCode(roots=roots or (), tests=tests, pure_decorators=pure_decorator or ()) as job:
+    with DeadCode(
+        roots=roots or (),
+        tests=tests,
+        pure_decorators=pure_decorator or (),
+        profiles=profile or (),
+        ran=ran,
+    ) as job:
         watcher = Watcher(tree, job, partial(_extract, tree, local=local, quiet=quiet))
         watcher.poll()
         for skipped, reason in watcher.seen.skipped.items():
@@ -99,11 +118,10 @@ def dead_code(
             Baseline.of(job.dead(minimum)).write(write_baseline)
             note(f"wrote {write_baseline}", quiet=quiet)
             return
-        print_ = partial(_print, form=form)
-        print_(_report(watcher, known, minimum))
+        _say(_shown(_report(watcher, known, minimum), form))
         if watch:
             note(f"watching {path}, Ctrl-C ends", quiet=quiet)
-            _follow(watcher, lambda change: print_(_new(change, known, minimum)))
+            _follow(watcher, lambda one: _say(_shown_change(_new(one, known, minimum), form)))
         found = known.split(job.dead(minimum))[0]
     if found:
         raise typer.Exit(_FOUND)
@@ -139,6 +157,18 @@ def _extract(tree: Tree, paths: Sequence[str], *, local: bool, quiet: bool) -> l
         return extract_with_spark(tree, paths, quiet=quiet)
     with bar(f"extracting {len(paths):,} files", quiet=quiet) as step:
         return list(read_fragments(tree, paths, step))
+
+
+def _ran(tree: Tree, data: Path | None, *, quiet: bool) -> frozenset[str]:
+    """The symbols that ran, by the coverage data, if there is any."""
+    from deltafix.analyses.dead_code.coverage import symbols_that_ran  # noqa: PLC0415  as above
+
+    if data is None:
+        return frozenset()
+    ran = symbols_that_ran(tree, data)
+    for path, reason in ran.skipped.items():
+        note(f"note: coverage of {path} not used: {reason}", quiet=quiet)
+    return ran.symbols
 
 
 def _report(watcher: Watcher, known: Baseline, minimum: int) -> Report:
@@ -180,8 +210,17 @@ def _follow(watcher: Watcher, tell: Callable[[Change], None]) -> None:
         watch(watcher, wait, tell)
 
 
-def _print(report: Report | Change, *, form: str) -> None:
-    _say(report.json() if form == "json" else report.text())
+def _shown(report: Report, form: str) -> str:
+    if form in {"sarif", "github"}:
+        from deltafix.analyses.dead_code import formats  # noqa: PLC0415  as above
+
+        folder = os.path.relpath(report.root).replace(os.sep, "/")
+        return (formats.sarif if form == "sarif" else formats.github)(report, folder)
+    return report.json() if form == "json" else report.text()
+
+
+def _shown_change(change: Change, form: str) -> str:
+    return change.json() if form == "json" else change.text()
 
 
 def _say(text: str) -> None:

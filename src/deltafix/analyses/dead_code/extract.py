@@ -20,6 +20,7 @@ from deltafix.analyses.dead_code import policy
 from deltafix.analyses.dead_code.entry_points import is_project_file, project_fragment
 from deltafix.analyses.dead_code.exports import all_entries
 from deltafix.analyses.dead_code.facts import Fragment, Place
+from deltafix.analyses.dead_code.fixtures import fixture_facts
 from deltafix.analyses.dead_code.modules import ModuleName, module_facts, module_of
 from deltafix.analyses.dead_code.references import References, dotted_name
 from deltafix.analyses.dead_code.scopes import Scope, annotate_imports, collect
@@ -155,6 +156,8 @@ class _Definitions(References):
         identity, scope = self.symbol(kind, node.name, lines)
         self._test_root(identity, node.name, kind, scope)
         self._decorators(node.decorator_list, identity, scope.owner)
+        for row in fixture_facts(node, identity, scope.owner, is_test=self.is_test):
+            self.emit(*row)
         arguments = node.args
         self.under(identity, node.decorator_list)
         self.under(identity, [*arguments.defaults, *arguments.kw_defaults])

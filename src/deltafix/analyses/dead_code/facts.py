@@ -52,11 +52,13 @@ INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "base": ("id", "path", "name", "written"),
         "overridable": ("id", "owner"),
         "enlists": ("id",),
+        "asks": ("user", "fixture"),
         "given_root": ("id", "why"),
         "test": ("id",),
         "pure": ("decorator",),
         "inert": ("written",),
         "data_maker": ("written",),
+        "enlister": ("written",),
         "policy": ("name",),
     }
 )

@@ -14,6 +14,7 @@ This module reads no files and prints nothing.
 from __future__ import annotations
 
 import time
+from collections.abc import Collection as Members
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from fnmatch import fnmatchcase
@@ -25,6 +26,7 @@ from typing import Self
 from deltafix.analyses.dead_code.facts import INPUTS, Fact, Fragment, Place
 from deltafix.analyses.dead_code.findings import Finding, findings_of
 from deltafix.analyses.dead_code.policy import NAMED_POLICIES, policy_facts
+from deltafix.analyses.dead_code.profiles import profiles_named
 from deltafix.analyses.dead_code.report import Change, Work
 from deltafix.analyses.dead_code.why import Explainer
 from deltafix.datalog.program import Program
@@ -53,6 +55,10 @@ class DeadCode:
         roots: names of policies (`public`) and patterns on symbol ids, as in fnmatch.
         tests: whether tests are roots.
         pure_decorators: dotted names of decorators that do not register anything.
+        profiles: names of `profiles.PROFILES`, for frameworks in use.
+        ran: ids of symbols that a measured run reached (see `coverage`); they are roots.
+
+    Raises UnknownProfileError.
     """
 
     def __init__(
@@ -61,7 +67,11 @@ class DeadCode:
         roots: Sequence[str] = (),
         tests: bool = True,
         pure_decorators: Sequence[str] = (),
+        profiles: Sequence[str] = (),
+        ran: Members[str] = frozenset(),
     ) -> None:
+        self._profiles = profiles_named(profiles)
+        self._ran = frozenset(ran)
         policies = {root for root in roots if root in NAMED_POLICIES}
         if tests:
             policies.add("tests")
@@ -80,7 +90,9 @@ class DeadCode:
         self.load_seconds: float | None = None
         """Seconds of the first update with files: what evaluating from scratch takes."""
         self.last_work = Work(0, 0, 0, 0, 0.0)
-        self.update([Fragment.of(_POLICY, policy_facts(policies, pure_decorators), ())])
+        pure = {*pure_decorators, *(name for one in self._profiles for name in one.pure)}
+        enlisters = {name for one in self._profiles for name in one.enlists}
+        self.update([Fragment.of(_POLICY, policy_facts(policies, pure, enlisters), ())])
         self.load_seconds = None
         self._tables = self._held
 
@@ -133,6 +145,11 @@ class DeadCode:
             for pattern in self._patterns:
                 if fnmatchcase(place.symbol, pattern):
                     yield "given_root", (place.symbol, f"--roots {pattern}")
+            if place.symbol in self._ran:
+                yield "given_root", (place.symbol, "ran under coverage")
+        for profile in self._profiles:
+            for symbol in profile.roots(path, fragment.places):
+                yield "given_root", (symbol, f"looked up by {profile.name}")
 
     def _put(self, wanted: Mapping[str, Fragment | None]) -> dict[str, CollectionDelta]:
         """Set the files in one epoch; returns what changed in the facts and the views."""

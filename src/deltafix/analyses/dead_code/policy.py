@@ -100,8 +100,10 @@ def is_test_file(path: str) -> bool:
     )
 
 
-def policy_facts(policies: Iterable[str], pure_decorators: Iterable[str] = ()) -> Iterator[Fact]:
-    """The tables as facts, with the policies in force and the user's own pure decorators."""
+def policy_facts(
+    policies: Iterable[str], pure_decorators: Iterable[str] = (), enlisters: Iterable[str] = ()
+) -> Iterator[Fact]:
+    """The tables as facts, with the policies in force and what users and profiles add to them."""
     for name in sorted(policies):
         yield "policy", (name,)
     for name in sorted(PURE_DECORATORS.union(pure_decorators)):
@@ -110,3 +112,5 @@ def policy_facts(policies: Iterable[str], pure_decorators: Iterable[str] = ()) -
         yield "inert", (name,)
     for name in sorted(DATA_MAKERS):
         yield "data_maker", (name,)
+    for name in sorted(enlisters):
+        yield "enlister", (name,)

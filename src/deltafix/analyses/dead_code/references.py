@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable
 
 from deltafix.analyses.dead_code.facts import Fact
+from deltafix.analyses.dead_code.fixtures import FIXTURE_CALLS
 from deltafix.analyses.dead_code.modules import ModuleName
 from deltafix.analyses.dead_code.scopes import Imported, Scope, collect
 
@@ -153,6 +154,10 @@ class References(ast.NodeVisitor):
         if last in _BY_NAME or (last == "object" and _is_patch(called)):
             for argument in node.args:
                 self._attribute_text(argument)
+        elif last in FIXTURE_CALLS:
+            for argument in node.args:
+                if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                    self.emit("asks", self.user, argument.value)
         elif last in _NAMESPACE:
             self.emit("dynamic", self.user, self.module.canonical)
         elif last in _LOCAL_NAMESPACE and not node.args:

@@ -1,0 +1,147 @@
+"""Coverage data as roots, reports for other tools, and the hook, through the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import coverage
+import pytest
+
+from deltafix.analyses.dead_code.coverage import symbols_that_ran
+from deltafix.analyses.dead_code.files import Tree
+from deltafix.cli import main as command_line
+from deltafix.errors import SourceError
+
+SHOP = "def f():\n    return g()\ndef g():\n    return 1\ndef h():\n    return 2\n"
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "shop.py").write_text(SHOP)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    def call(*arguments: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            command_line.main([*map(str, arguments)])
+        printed = capsys.readouterr()
+        return int(ended.value.code or 0), printed.out, printed.err
+
+    return call
+
+
+def report(folder: Path, lines: dict[str, list[int]], name: str = "coverage.json") -> Path:
+    path = folder / name
+    files = {file: {"executed_lines": executed} for file, executed in lines.items()}
+    path.write_text(json.dumps({"meta": {"version": "7"}, "files": files}))
+    return path
+
+
+def test_what_ran_is_alive_with_all_it_uses(tree: Path, run: Callable) -> None:
+    # All `def` lines ran at import; of the bodies only f's did, by the data.
+    data = report(tree, {"src/shop.py": [1, 2, 3, 5]})
+    assert symbols_that_ran(Tree.at(tree / "src"), data).symbols == {"shop:f"}
+    code, out, _ = run("dead-code", "src", "--local", "--coverage", data)
+    assert code == 1
+    assert [line.split()[3] for line in out.splitlines()[:-1]] == ["shop:h"]
+    why = run("dead-code", "src", "--local", "--coverage", data, "--why", "g")[1]
+    assert "shop:f is a root (ran under coverage)" in why
+
+
+def test_the_data_file_says_the_same_as_the_report(tree: Path) -> None:
+    data = coverage.CoverageData(basename=str(tree / ".coverage"))
+    data.add_lines({str(tree / "src" / "shop.py"): [1, 3, 5, 6]})
+    data.write()
+    data.close()
+    ran = symbols_that_ran(Tree.at(tree / "src"), tree / ".coverage")
+    assert (ran.symbols, ran.files) == ({"shop:h"}, 1)
+
+
+def test_a_file_saved_after_the_run_is_left_out_with_a_reason(tree: Path, run: Callable) -> None:
+    data = report(tree, {"src/shop.py": [1, 2]})
+    later = data.stat().st_mtime_ns + 10**9
+    os.utime(tree / "src" / "shop.py", ns=(later, later))
+    code, out, err = run("dead-code", "src", "--local", "--coverage", data)
+    assert code == 1
+    assert "dead module shop (90%, with 3 inside)" in out
+    assert "coverage of shop.py not used: saved after coverage.json was written" in err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"{", "is not coverage data: JSONDecodeError"),
+        (b'{"totals": {}}', "is not coverage data: KeyError: 'files'"),
+        (b'{"files": {"other.py": {"executed_lines": [1]}}}', "measured nothing under"),
+        (b"SQLite format 3\x00 and no more", "is not coverage data"),
+    ],
+)
+def test_data_that_cannot_be_used_is_an_error(tree: Path, content: bytes, message: str) -> None:
+    (tree / "data").write_bytes(content)
+    with pytest.raises(SourceError, match=message):
+        symbols_that_ran(Tree.at(tree / "src"), tree / "data")
+    with pytest.raises(SourceError, match="No such file"):
+        symbols_that_ran(Tree.at(tree / "src"), tree / "nothing")
+
+
+def test_annotations_name_the_place_from_the_repository(tree: Path, run: Callable) -> None:
+    (tree / "src" / "odd,name%.py").write_text("def broken(:")
+    code, out, _ = run("dead-code", "src", "--local", "-q", "--format", "github")
+    lines = out.splitlines()
+    assert code == 1
+    assert lines[0] == (
+        "::warning file=src/shop.py,line=1,title=Dead code::dead module shop (90%25)"
+    )
+    assert lines[1].startswith(
+        "::warning file=src/odd%2Cname%25.py,line=1,title=Dead code::not rea"
+    )
+    assert lines[2].startswith("4 dead symbols among 4")
+
+
+def test_sarif_has_a_rule_a_place_and_a_fingerprint_per_finding(tree: Path, run: Callable) -> None:
+    (tree / "src" / "main.py").write_text("import shop\nif __name__ == '__main__': shop.f()\n")
+    code, out, _ = run("dead-code", "src", "--local", "-q", "--format", "sarif")
+    log = json.loads(out)
+    assert (code, log["version"], len(log["runs"])) == (1, "2.1.0", 1)
+    found = log["runs"][0]
+    (result,) = found["results"]
+    assert found["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
+    assert (result["ruleId"], result["level"], result["rank"]) == ("dead-function", "warning", 90.0)
+    assert result["message"]["text"] == "dead function shop:h (90%)"
+    place = result["locations"][0]["physicalLocation"]
+    assert place == {
+        "artifactLocation": {"uri": "src/shop.py"},
+        "region": {"startLine": 5},
+    }
+    assert result["partialFingerprints"] == {"symbol/v1": "shop.py#shop:h"}
+
+
+def test_formats_for_one_report_refuse_to_watch(tree: Path, run: Callable) -> None:
+    code, _, err = run("dead-code", "src", "--local", "--watch", "--format", "sarif")
+    assert code == 2
+    assert "--format sarif" in err
+
+
+def test_an_unknown_profile_is_bad_input(tree: Path, run: Callable) -> None:
+    code, _, err = run("dead-code", "src", "--local", "--profile", "rails")
+    assert code == 2
+    assert err.startswith("error[DF653]: there is no profile 'rails'; there are click, django")
+
+
+def test_the_hook_runs_the_command_it_names(tree: Path, run: Callable) -> None:
+    text = (Path(__file__).parents[3] / ".pre-commit-hooks.yaml").read_text()
+    hook = dict(line[2:].split(": ", 1) for line in text.splitlines())
+    assert (hook["id"], hook["pass_filenames"]) == ("deltafix-dead-code", "false")
+    program, *arguments = shlex.split(hook["entry"])
+    assert program == "deltafix"
+    code, out, _ = run(*arguments)
+    assert code == 1
+    assert "dead module shop" in out
