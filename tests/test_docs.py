@@ -74,6 +74,7 @@ PAGES = [
     ROOT / "docs" / "tutorial.md",
     ROOT / "docs" / "reference" / "plan.md",
     ROOT / "docs" / "guides" / "why.md",
+    ROOT / "docs" / "guides" / "sharded.md",
 ]
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/README.md"))
 

@@ -4,15 +4,18 @@ A fact of the text and a clause without positive literal hold once, not once a s
 becomes a row of a hidden seed relation, given at epoch 0 and placed like any given row, and every
 other clause without positive literal gets the literal `~here(_)`, a seed relation of one row.
 Invariant: the prepared core derives what the program's own core does. Programs that need one place
-for a whole stratum (recursive lattices, choice, user functors, user reducers) are refused by name.
+for a whole stratum (lattices, choice, subsumption, eqrel, user functors and reducers), or values
+that are numbers in one engine's own tables (records, `ord`), are refused by name.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from deltafix.diagnostics import Diagnostic
 from deltafix.errors import ProgramError
+from deltafix.facts.arrow import ARROW_TYPES
 from deltafix.facts.schema import Row
 from deltafix.plan.clause import Absent, Apply, Clause, Code, Literal, Match, Relation, Slot
 from deltafix.plan.depend import Layer, layers
@@ -20,11 +23,13 @@ from deltafix.plan.normalize import Core, normalize
 from deltafix.rules.ast import Program
 from deltafix.rules.check import typed
 from deltafix.rules.functors import CONSTRAINTS, SIGNATURES
+from deltafix.rules.passes.hints import inline_names, magic_names
 
 __all__ = ["Prepared", "prepare"]
 
 _HERE = "~here"
-_FUNCTORS = frozenset((*SIGNATURES, *CONSTRAINTS, "as"))
+# `ord` is a symbol's number in one engine's table: each shard has its own.
+_FUNCTORS = frozenset((*SIGNATURES, *CONSTRAINTS, "as")) - {"ord"}
 _FOLDS = frozenset(("count", "sum", "min", "max", "mean"))
 
 
@@ -47,11 +52,11 @@ class Prepared:
 def prepare(program: Program) -> Prepared:
     """The prepared core of a program.
 
-    Raises ProgramError: the program is not valid, or (DF172) not for shards.
+    Raises ProgramError: the program is not valid, or (DF190) not for shards.
     """
-    core = _renamed(normalize(typed(program)))
-    for layer in layers(core):
-        _refuse(layer)
+    core = normalize(typed(program))
+    _refuse(program, core)
+    core = _renamed(core)
     relations = {r.name: replace(r, types=r.types or ("number",)) for r in core.relations}
     seeds: dict[str, list[Row]] = {}
     clauses: list[Clause] = []
@@ -114,20 +119,30 @@ def _padded(clause: Clause) -> Clause:
     return replace(clause, args=clause.args or zero, body=body)
 
 
-def _refuse(layer: Layer) -> None:
-    """Raise ProgramError for a stratum that cannot be shared out."""
-    shown = ", ".join(f"`{name}`" for name in layer.relations if not name.startswith("~"))
-    what = ""
-    if layer.falling:
-        what = f"negation inside the recursion of {shown}"
-    elif layer.merges:
-        what = f"the merge of rows of {shown}"
-    elif layer.fold is not None and layer.fold.op not in _FOLDS:
-        what = f"the user aggregate {layer.fold.op}"
-    for clause in layer.clauses:
-        for literal in clause.body:
-            if isinstance(literal, Apply) and literal.functor not in _FUNCTORS:
-                what = what or f"the functor {literal.functor} in the rules of {shown}"
-    if what:
-        message = f"{what} is not supported on shards; use deltafix.connect"
-        raise ProgramError(f"error[DF172]: {message}", [Diagnostic("DF172", message, None)])
+def _unfit(program: Program, core: Core) -> Iterator[str]:
+    """What of a program cannot be shared out, in words."""
+    if inline_names(program) or magic_names(program):
+        yield "inline relations and magic sets"
+    for relation in core.relations:
+        if not relation.hidden and (way := program.keeps(relation.name)):
+            yield f"`{relation.name}` ({way})"
+        other = [kind for kind in relation.types if kind not in ARROW_TYPES or kind == "record"]
+        if other:
+            yield f"columns of type {other[0]}"
+    for layer in layers(core):
+        shown = ", ".join(f"`{name}`" for name in layer.relations if not name.startswith("~"))
+        if not layer.plain and layer.fold is None:
+            yield f"the recursion of {shown}"
+        if layer.fold is not None and layer.fold.op not in _FOLDS:
+            yield f"the user aggregate {layer.fold.op}"
+        for clause in layer.clauses:
+            for literal in clause.body:
+                if isinstance(literal, Apply) and literal.functor not in _FUNCTORS:
+                    yield f"the functor {literal.functor} in the rules of {shown}"
+
+
+def _refuse(program: Program, core: Core) -> None:
+    """Raise ProgramError for a program that cannot be shared out."""
+    for what in _unfit(program, core):
+        message = f"{what}: not supported on shards; use deltafix.connect"
+        raise ProgramError(f"error[DF190]: {message}", [Diagnostic("DF190", message, None)])

@@ -67,7 +67,7 @@ class ShardedDatabase:
         work: what it cost: supersteps, messages, bytes.
 
     Raises:
-        ProgramError: the program is not valid, or has a construct that shards do not run (DF172).
+        ProgramError: the program is not valid, or has a construct that shards do not run (DF190).
         StateError: the folder is damaged, or of another program or number of shards.
         StateInUseError: another database has the folder.
     """
@@ -124,6 +124,11 @@ class ShardedDatabase:
     def epoch(self) -> int:
         """The last committed epoch; 0 is that of the program's own facts."""
         return self._manifest.epoch
+
+    @property
+    def shards(self) -> int:
+        """How many shards there are."""
+        return self._spec.shards
 
     # --- changes ---------------------------------------------------------------------------
 

@@ -332,6 +332,8 @@ class Shard:
         shown = {report.relation for report in self.layout.reports.values()}
         changes = {name: fold(tables) for name, tables in self._net.items() if name in shown}
         self.end_epoch()
+        # What is only of use inside the epoch need not be written down at its end.
+        self.journal = [entry for entry in self.journal if entry.kind == "edit"]
         return {name: table for name, table in changes.items() if table.num_rows}
 
 

@@ -1,0 +1,205 @@
+"""The parts that shards are made of: hashing, messages, placement, files, the choice of executor.
+
+Sees: rows that two machines would place differently, programs that are said to need no shuffle and
+do, damage in a file that is read as if it were whole, an epoch half done that is taken as done.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import deltafix
+from deltafix.errors import (
+    FactError,
+    ProgramError,
+    StateError,
+    StateInUseError,
+    TypeMismatchError,
+    UnknownRelationError,
+)
+from deltafix.facts.delta import Delta
+from deltafix.facts.schema import Schema
+from deltafix.spark.shards import ShardedDatabase, resident
+from deltafix.spark.shards.choose import SMALL, Sizes, choose
+from deltafix.spark.shards.core import prepare
+from deltafix.spark.shards.decompose import decompose
+from deltafix.spark.shards.frames import local_table
+from deltafix.spark.shards.hashing import hash_rows, shard_of
+from deltafix.spark.shards.wire import Batch, fold, pack, route, table_schema, unpack
+
+EDGES = ".decl edge(x: number, y: number)\n"
+REACH = EDGES + (
+    ".decl root(x: number)\n.decl reach(x: number)\n"
+    "reach(x) :- root(x).\nreach(y) :- reach(x), edge(x, y).\n"
+)
+
+
+def signed_rows(*rows: tuple) -> pa.Table:
+    columns = list(zip(*rows, strict=True))
+    return pa.Table.from_arrays(
+        [pa.array(columns[0]), pa.array(columns[1]), pa.array(columns[2], pa.int8())],
+        schema=table_schema(("number", "symbol")),
+    )
+
+
+def test_hash_is_of_the_key_and_the_same_for_ever() -> None:
+    table = signed_rows((1, "a", 1), (2, "b", 1), (1, "b", 1))
+    assert hash_rows(table, [0, 1]).tolist() == [
+        18039765601404877161,
+        16513178226463558475,
+        8195381438670377508,
+    ]
+    by_name = hash_rows(table, [1])
+    assert by_name[1] == by_name[2] != by_name[0]
+    assert set(shard_of(table, [], 7).tolist()) == {int(shard_of(table, [], 7)[0])}
+    floats = pa.table({"x": pa.array([0.0, -0.0, float("nan"), -float("nan")])})
+    zero, other, nan, minus = hash_rows(floats, [0]).tolist()
+    assert (zero, nan) == (other, minus)
+
+
+def test_route_gives_every_row_to_one_shard_or_to_all() -> None:
+    rows = [(n, str(n % 5), 1) for n in range(100)]
+    parts = dict(route(signed_rows(*rows), (0,), 4))
+    assert sorted(row for part in parts.values() for row in part["c0"].to_pylist()) == list(
+        range(100)
+    )
+    assert max(part.num_rows for part in parts.values()) < 50
+    assert {part.num_rows for _, part in route(signed_rows(*rows), None, 4)} == {100}
+
+
+def test_fold_nets_and_messages_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = signed_rows((1, "a", 1), (2, "b", -1))
+    two = signed_rows((1, "a", -1), (3, "c", 1))
+    net = sorted(zip(*(c.to_pylist() for c in fold([one, two]).columns), strict=True))
+    assert net == [(2, "b", -1), (3, "c", 1)]
+    monkeypatch.setattr("deltafix.spark.shards.wire.ROWS", 3)
+    pieces = list(pack([Batch("p", one), Batch("q", two), Batch("p", fold([one, two]))]))
+    assert len(pieces) > 1
+    found: dict[str, list[Any]] = {}
+    for batch in (batch for data in pieces for batch in unpack(data)):
+        found.setdefault(batch.name, []).extend(batch.table.to_pylist())
+    assert len(found["p"]) == 4
+    assert found["q"] == two.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("rules", "column"),
+    [
+        ("r(x, y) :- edge(x, y). r(x, z) :- r(x, y), edge(y, z).", 0),
+        ("r(x, y) :- edge(x, y). r(x, z) :- edge(x, y), r(y, z).", 1),
+        ("r(x, y) :- edge(x, y), !edge(y, x). r(x, z) :- r(x, y), r(x, z).", 0),
+        ("r(x, y) :- edge(x, y). r(x, z) :- r(x, y), r(y, z).", None),
+        ("r(x, y) :- edge(x, y). r(y, x) :- r(x, y).", None),
+        ("r(x, y) :- edge(x, _), edge(_, y).", 0),
+        ("r(x, n) :- edge(x, _), n = count : { edge(x, _) }.", 0),
+        ("r(1, y) :- edge(1, y).", 1),
+        ("r(x, n) :- edge(x, _), n = count : { edge(_, _) }.", None),
+    ],
+)
+def test_decompose_finds_the_column_that_every_derivation_keeps(
+    rules: str, column: int | None
+) -> None:
+    program = deltafix.Program.parse(f"{EDGES}.decl r(x: number, y: number)\n{rules}")
+    found = decompose(prepare(program))
+    assert (found and found["r"]) == column
+
+
+def test_choice_names_its_reason() -> None:
+    small = Sizes(given=1_000_000, changed=10, state_bytes=1 << 20)
+    gib = 1 << 30
+    assert choose(small, spark=True, memory=8 * gib).executor == "driver"
+    assert choose(small._replace(state_bytes=gib), spark=True, memory=8 * gib).executor == "shards"
+    many = Sizes(given=100 * SMALL, changed=SMALL + 1, state_bytes=1 << 20)
+    assert choose(many, spark=True, memory=gib).executor == "shards"
+    assert choose(small._replace(changed=None), spark=True).executor == "shards"
+    huge = choose(small._replace(changed=500_000), spark=True)
+    assert str(huge) == "recompute: 500,000 changes are 50% of the given rows"
+    assert choose(small._replace(changed=500_000), spark=False).executor == "driver"
+
+
+def test_bad_input_is_refused_by_name_and_changes_nothing(tmp_path: Path) -> None:
+    with ShardedDatabase(REACH, shards=2, state=tmp_path) as db:
+        with pytest.raises(UnknownRelationError, match="did you mean 'edge'"):
+            db.apply(Delta.of({"edg": ([(1, 2)], [])}))
+        with pytest.raises(TypeMismatchError, match="does not fit number"):
+            db.apply(Delta.of({"edge": ([("a", "b")], [])}))
+        with pytest.raises(FactError, match="must hold 1 and -1 only"):
+            schema = Schema.of("p", ["x"], ["number"])
+            local_table(schema, pa.table({"x": [1], "sign": [0]}))
+        with pytest.raises(StateInUseError):
+            ShardedDatabase(REACH, shards=2, state=tmp_path)
+        assert (db.epoch, db.rows("edge")) == (0, [])
+    with pytest.raises(StateError, match="has 2 shards, not 3"):
+        ShardedDatabase(REACH, shards=3, state=tmp_path)
+    with pytest.raises(StateError, match="another program"):
+        ShardedDatabase(EDGES, shards=2, state=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("rules", "what"),
+    [
+        (".decl s(x: symbol)\n.decl r(n: number)\nr(ord(x)) :- s(x).", "ord"),
+        (".functor f(number): number\n.decl r(n: number)\nr(@f(x)) :- edge(x, _).", "@f"),
+        (".decl r(x: number, y: number) eqrel\nr(x, y) :- edge(x, y).", "eqrel"),
+        (".decl r(x: number) inline\nr(x) :- edge(x, _).", "inline"),
+        (".type P = [x: number]\n.decl r(p: P)\nr([x]) :- edge(x, _).", "record"),
+    ],
+)
+def test_programs_that_need_one_place_are_refused(rules: str, what: str, tmp_path: Path) -> None:
+    with pytest.raises(ProgramError, match=what):
+        ShardedDatabase(EDGES + rules, state=tmp_path)
+
+
+def test_files_damage_is_named_and_an_attempt_without_manifest_does_not_count(
+    tmp_path: Path,
+) -> None:
+    state = tmp_path / "state"
+    with ShardedDatabase(REACH, shards=2, state=state) as db:
+        db.apply(Delta.of({"root": ([(0,)], []), "edge": ([(0, 1), (1, 2)], [])}))
+    before = tmp_path / "before"
+    shutil.copytree(state, before)
+    with ShardedDatabase(REACH, shards=2, state=state) as db:
+        db.apply(Delta.of({"edge": ([], [(0, 1)])}))
+    # The process died before the rename: the epoch's files are there, the manifest is not.
+    shutil.copy(before / "manifest.json", state / "manifest.json")
+    with ShardedDatabase(REACH, shards=2, state=state) as db:
+        assert (db.epoch, db.rows("reach")) == (1, [(0,), (1,), (2,)])
+        assert db.apply(Delta.of({"edge": ([], [(1, 2)])}))["reach"].removed == [(2,)]
+    manifest = json.loads((state / "manifest.json").read_text())
+    assert {path.parent.name for path in state.glob("epoch-*/*.dfx")} == {
+        name.split("/")[0] for names in manifest["files"].values() for name in names
+    }
+    victim = state / manifest["files"]["1"][0]
+    data = bytearray(victim.read_bytes())
+    data[len(data) // 2] ^= 1
+    victim.write_bytes(data)
+    with (
+        ShardedDatabase(REACH, shards=2, state=state) as db,
+        pytest.raises(StateError, match=f"{victim.name}.* damaged"),
+    ):
+        db.rows("reach")
+    resident.forget(str(state))
+    (state / "manifest.json").write_text('{"format": 1}')
+    with pytest.raises(StateError, match="not a manifest"):
+        ShardedDatabase(REACH, shards=2, state=state)
+
+
+def test_compaction_keeps_the_rows_and_one_file_a_shard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deltafix.spark.shards.epoch._COMPACT", 2000)
+    one = deltafix.connect(REACH)
+    with ShardedDatabase(REACH, shards=2, state=tmp_path) as db:
+        for n in range(6):
+            delta = Delta.of({"root": ([(n,)], []), "edge": ([(n, n + 10)], [])})
+            assert db.apply(delta) == one.apply(delta)
+            resident.forget(str(tmp_path))
+        files = json.loads((tmp_path / "manifest.json").read_text())["files"]
+        assert max(map(len, files.values())) < 12
+        assert db.rows("reach") == one.rows("reach")
