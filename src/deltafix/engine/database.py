@@ -44,7 +44,7 @@ from deltafix.facts.schema import Row, Schema, Value
 from deltafix.facts.values import sorted_rows
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
-from deltafix.kernel.edit import commit, rollback
+from deltafix.kernel.end import commit, rollback
 from deltafix.plan.build import plan
 from deltafix.plan.ir import Plan
 from deltafix.rules.ast import Program

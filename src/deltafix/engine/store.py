@@ -12,7 +12,8 @@ import numpy as np
 from deltafix.engine.link import Linked
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Cells, Words
-from deltafix.kernel.edit import copy_changes, find_slot
+from deltafix.kernel.edit import find_slot
+from deltafix.kernel.end import copy_changes
 
 __all__ = [
     "Changed",

@@ -19,9 +19,11 @@ import numpy.typing as npt
 from deltafix.errors import BudgetError, CancelledError, InternalError, LimitError
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
-from deltafix.kernel.edit import commit, delete_rows, insert_rows, lookup, rollback
-from deltafix.kernel.index import bucket_start, hash_words, idx_find, key_find
+from deltafix.kernel.edit import delete_rows, insert_rows, lookup
+from deltafix.kernel.end import commit, rollback
+from deltafix.kernel.index import bucket_start, idx_find
 from deltafix.kernel.jit import kernel
+from deltafix.kernel.keys import hash_words, key_find
 from deltafix.kernel.layout import (
     COLS,
     NOW,

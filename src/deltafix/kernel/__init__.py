@@ -1,11 +1,12 @@
 """The maintenance kernel: one flat arena, numba functions over it, nothing else.
 
 Reading order: `layout` (what lies where), `arena` (reserved memory), `memory` (blocks and
-vectors inside it), `index` (hash tables), `values` (column codes), `join` (one delta rule for
-one row), `held` (which row holds for a key), `emit` (what a derivation does to its head), `task`
-(what runs next), `best` (one row per key), `wave` (retract and revive), `settle` (a stratum's
-end), `maintain` (one epoch as a resumable machine), `bulk` (many given rows at once), `edit`
-(given rows in, commit, rollback).
+vectors inside it), `keys` and `index` (hash tables), `values` (column codes), `checks` and `join`
+(one delta rule for one row), `held` (which row holds for a key), `emit` (what a derivation does
+to its head), `task` (what runs next), `best` (one row per key), `wave` (retract and revive),
+`script` and `phases` (what a stratum needs, and finding it), `settle` (a stratum's end),
+`maintain` (one epoch as a resumable machine), `bulk` (many given rows at once), `edit` (given
+rows in), `end` (commit, rollback); `cone` and `heights` (proofs, read only).
 
 Invariant: every function here takes plain integers and the arena's views; programs are data
 (`layout`, "Program"), so nothing is compiled per program. It does not know symbols, names,

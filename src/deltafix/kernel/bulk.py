@@ -11,16 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from deltafix.kernel.index import (
-    bucket_start,
-    bucket_take,
-    hash_words,
-    idx_add,
-    idx_key,
-    key_find,
-    key_insert,
-)
+from deltafix.kernel.index import bucket_start, bucket_take, idx_add, idx_key
 from deltafix.kernel.jit import kernel
+from deltafix.kernel.keys import hash_words, key_find, key_insert
 from deltafix.kernel.layout import (
     CLOCK,
     COLS,

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from deltafix.kernel.checks import fits_row, gather, run_check
 from deltafix.kernel.cone_layout import (
     BY_CHAIN,
     C_CHAIN,
@@ -55,9 +56,10 @@ from deltafix.kernel.cone_layout import (
     X_SIZE,
 )
 from deltafix.kernel.heights import adopt, enter
-from deltafix.kernel.index import bucket_start, hash_words
+from deltafix.kernel.index import bucket_start
 from deltafix.kernel.jit import kernel
-from deltafix.kernel.join import _check, _choose, _gather, _match
+from deltafix.kernel.join import _choose
+from deltafix.kernel.keys import hash_words
 from deltafix.kernel.layout import (
     COLS,
     HASH_BITS,
@@ -160,7 +162,7 @@ def _advance(A, L, P, X, W, level, rank):
     chained = P[c + K_METHOD] == BY_CHAIN
     x = np.int64(P[c + C_CHAIN]) * X_SIZE
     if chained and kind == 2:  # the first look: find the chain, then follow its links
-        h = _gather(A, L, P, np.int64(P[c + K_KEYS]), np.int64(P[c + K_NKEYS]))
+        h = gather(A, L, P, np.int64(P[c + K_KEYS]), np.int64(P[c + K_NKEYS]))
         L[s + 1] = 3
         L[s + 2] = X[X[x] + ((h * X[x + 1]) >> HASH_BITS)]
     bucket = bucket_start(L, L[s + 4])
@@ -186,7 +188,7 @@ def _advance(A, L, P, X, W, level, rank):
         word = L[at >> 1]
         if (word & W[W_MASK]) != W[W_MASK]:
             continue
-        if _match(A, L, P, np.int64(P[c + K_MATCH]), np.int64(P[c + K_NMATCH]), at) == 0:
+        if fits_row(A, L, P, np.int64(P[c + K_MATCH]), np.int64(P[c + K_NMATCH]), at) == 0:
             continue
         L[s + 6] = row
         return max(rank, word >> RANK_SHIFT) if P[c + K_CLASS] >= SAME_BEFORE else rank
@@ -198,7 +200,7 @@ def _derive(A, L, P, X, W, N, R, H, v, row):
     key = N[W[W_NODE] * NODE + N_KEY]
     rb = L[RELS] + (key >> 32) * RSZ
     at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-    if _match(A, L, P, np.int64(P[v + V_MATCH]), np.int64(P[v + V_NMATCH]), at) == 0:
+    if fits_row(A, L, P, np.int64(P[v + V_MATCH]), np.int64(P[v + V_NMATCH]), at) == 0:
         return
     own = L[at >> 1] >> RANK_SHIFT
     rank = np.int64(-1)
@@ -207,7 +209,7 @@ def _derive(A, L, P, X, W, N, R, H, v, row):
     while True:
         fits = np.int64(1)
         for k in range(P[node]):
-            if _check(A, L, P, np.int64(P[P[node + 1] + k])) != 1:
+            if run_check(A, L, P, np.int64(P[P[node + 1] + k])) != 1:
                 fits = np.int64(0)
                 break
         if fits:

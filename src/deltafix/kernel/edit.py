@@ -1,9 +1,7 @@
-"""The ends of an epoch: given rows in, commit, rollback, point queries.
+"""What goes in and out beside the rules: given rows, outside strata, functor values, lookups.
 
 Invariant: an edit changes only flags of rows and the journal; nothing derived moves before
-`maintain`. After `commit` or `rollback` NOW == WAS for every row, journal and queue are empty,
-and rows that hold no more are out of every index and on the free list (their columns stay
-readable until the next epoch allocates, which is how a Delta reads them).
+`maintain`. `end` closes the epoch.
 """
 
 from __future__ import annotations
@@ -12,42 +10,20 @@ import numpy as np
 
 from deltafix.kernel.bulk import bulk_rows
 from deltafix.kernel.emit import touch
-from deltafix.kernel.index import (
-    hash_words,
-    idx_find,
-    index_row,
-    key_find,
-    key_insert,
-    key_remove,
-    key_reserve,
-    unindex_row,
-)
+from deltafix.kernel.index import idx_find, index_row
 from deltafix.kernel.jit import kernel, prefetch
+from deltafix.kernel.keys import hash_words, key_find, key_insert, key_reserve
 from deltafix.kernel.layout import (
     ASKED,
-    CANCEL,
     CLOCK,
     COLS,
-    DELTA,
-    EMITTED,
-    EPOCH_BASE,
-    ERROR,
     GAP,
     GIVEN,
     HASH_BITS,
-    HEAP,
-    INDEXED,
     KEY2,
-    LIMBO,
-    N_RELS,
     NOW,
-    OPEN,
-    PAUSED,
-    PENDING,
-    QUOTA,
     R_ARITY,
     R_CHANGED,
-    R_DERIVATIONS,
     R_KEEP,
     R_NOW,
     R_PK,
@@ -55,39 +31,21 @@ from deltafix.kernel.layout import (
     R_PKUSED,
     R_ROWS,
     R_RULES,
-    R_SETTLED,
     R_STRIDE,
-    R_WAS,
     RANK_SHIFT,
     RELS,
     RSZ,
-    S_STRATUM,
-    SLICE,
     SUPPORT,
     SYM,
     T_SYMBOL,
     TOUCHED,
     USED,
-    WAS,
-    J,
     Q,
 )
-from deltafix.kernel.memory import block, discard, free_row, new_row, push, room, row_room
+from deltafix.kernel.memory import block, discard, new_row, push, room, row_room
 from deltafix.kernel.values import encode
 
-__all__ = [
-    "answer",
-    "commit",
-    "copy_changes",
-    "delete_rows",
-    "find_slot",
-    "insert_rows",
-    "intern",
-    "lookup",
-    "rollback",
-    "settle_rows",
-]
-
+__all__ = ["answer", "delete_rows", "find_slot", "insert_rows", "intern", "lookup", "settle_rows"]
 
 _BULK = 4096
 """Rows from which `bulk` pays (docs/kernel.md, "Loading")."""
@@ -252,112 +210,3 @@ def lookup(A, L, rows, r, i, mask):
     if row >= 0 and (L[(L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1] & mask) == mask:
         return row
     return np.int64(-1)
-
-
-@kernel("v:ALii")
-def _drop(A, L, r, row):
-    """Take a row out of every table and free it."""
-    rb = L[RELS] + r * RSZ
-    unindex_row(A, L, r, row)
-    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE] + COLS
-    key_remove(L, r, row, hash_words(A, at, L[rb + R_ARITY]))
-    free_row(A, L, r, row)
-
-
-@kernel("v:ALi")
-def _commit_row(A, L, value):
-    """Settle one touched row: NOW becomes WAS, a row that holds no more is dropped."""
-    r = value >> 32
-    row = value & 0xFFFFFFFF
-    rb = L[RELS] + r * RSZ
-    cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
-    word = L[cell]
-    if not (word & TOUCHED):
-        return
-    L[cell] = word & ~(TOUCHED | PENDING | LIMBO)
-    now = (word & NOW) != 0
-    was = (word & WAS) != 0
-    if now != was:
-        push(L, DELTA, (r << 33) | (row << 1) | (1 if now else 0))
-    if now:
-        if not was:
-            L[cell] |= WAS
-            L[rb + R_WAS] += 1
-        return
-    if was:
-        L[rb + R_WAS] -= 1
-    _drop(A, L, r, row)
-
-
-@kernel("v:L")
-def _clear(L):
-    """Empty journal, queue, heap and change lists: the next epoch starts from here."""
-    L[J + 1] = 0
-    L[Q + 1] = 0
-    L[HEAP + 1] = 0
-    L[OPEN + 1] = 0
-    for r in range(L[N_RELS]):
-        L[L[RELS] + r * RSZ + R_CHANGED + 1] = 0
-        L[L[RELS] + r * RSZ + R_SETTLED] = L[L[RELS] + r * RSZ + R_DERIVATIONS]
-    L[EPOCH_BASE] = L[CLOCK]
-    L[S_STRATUM] = -1
-    L[PAUSED] = 0
-    L[QUOTA] = L[SLICE]
-    L[CANCEL] = 0
-
-
-@kernel("v:AL", door=True)
-def commit(A, L):
-    """Make the working state the committed one; DELTA lists the net changes. O(touched)."""
-    L[DELTA + 1] = 0
-    for e in range(0, L[J + 1], 3):
-        _commit_row(A, L, L[L[J] + e])
-    for e in range(L[Q + 1]):
-        _commit_row(A, L, L[L[Q] + e])
-    _clear(L)
-
-
-@kernel("v:AL", door=True)
-def rollback(A, L):
-    """Put back every journaled row and drop every created one. O(touched)."""
-    for e in range(0, L[J + 1], 3):
-        value = L[L[J] + e]
-        r = value >> 32
-        row = value & 0xFFFFFFFF
-        rb = L[RELS] + r * RSZ
-        at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-        word = L[at >> 1]
-        old = L[L[J] + e + 1]
-        L[rb + R_NOW] += (1 if old & NOW else 0) - (1 if word & NOW else 0)
-        L[at >> 1] = old | (word & INDEXED)
-        A[at + SUPPORT] = L[L[J] + e + 2]
-    for e in range(L[Q + 1]):
-        value = L[L[Q] + e]
-        r = value >> 32
-        row = value & 0xFFFFFFFF
-        rb = L[RELS] + r * RSZ
-        cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
-        word = L[cell]
-        if (word & TOUCHED) and not (word & WAS):
-            if word & NOW:
-                L[rb + R_NOW] -= 1
-            L[cell] = word & ~TOUCHED
-            _drop(A, L, r, row)
-    for r in range(L[N_RELS]):
-        L[L[RELS] + r * RSZ + R_DERIVATIONS] = L[L[RELS] + r * RSZ + R_SETTLED]
-    L[CLOCK] = L[EPOCH_BASE]
-    L[DELTA + 1] = 0
-    L[ERROR] = 0
-    L[EMITTED] = 0
-    _clear(L)
-
-
-@kernel("v:ALPi", door=True)
-def copy_changes(A, L, out, width):
-    """Copy the columns of the rows in DELTA to `out`, `width` codes a row."""
-    for e in range(L[DELTA + 1]):
-        value = L[L[DELTA] + e]
-        rb = L[RELS] + (value >> 33) * RSZ
-        at = L[rb + R_ROWS] + ((value >> 1) & 0xFFFFFFFF) * L[rb + R_STRIDE] + COLS
-        for k in range(L[rb + R_ARITY]):
-            out[e * width + k] = A[at + k]

@@ -12,8 +12,8 @@ import numpy as np
 
 from deltafix.kernel.heap import heap_push
 from deltafix.kernel.held import outranked
-from deltafix.kernel.index import key_find, key_insert, key_reserve
 from deltafix.kernel.jit import kernel, prefetch
+from deltafix.kernel.keys import key_find, key_insert, key_reserve
 from deltafix.kernel.layout import (
     C_CREATED,
     C_DERIVATIONS,

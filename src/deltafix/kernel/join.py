@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from deltafix.kernel.checks import fits_row, gather, operand, run_check, state_holds
 from deltafix.kernel.emit import flush
-from deltafix.kernel.index import bucket_start, hash_words, idx_find, key_find
+from deltafix.kernel.index import bucket_start, idx_find
 from deltafix.kernel.jit import kernel, prefetch
+from deltafix.kernel.keys import hash_words, key_find
 from deltafix.kernel.layout import (
     ASKED,
     BEST,
@@ -26,11 +28,6 @@ from deltafix.kernel.layout import (
     C_DERIVATIONS,
     C_PROBED,
     CANCEL,
-    CHECK_ABSENT,
-    CHECK_ASK,
-    CHECK_CALL,
-    CHECK_COMPARE,
-    COLS,
     EMIT,
     EMIT_BLOCK,
     EMIT_CELLS,
@@ -49,11 +46,8 @@ from deltafix.kernel.layout import (
     K_REL,
     KEY,
     LOWER_BEFORE,
-    M_BIND,
-    M_VAR,
     MODE_QUERY,
     NOW,
-    O_VAR,
     P_LEVEL,
     P_NODE,
     P_RANK,
@@ -72,8 +66,6 @@ from deltafix.kernel.layout import (
     S_BEFORE,
     SAME_BEFORE,
     STACK,
-    STATE_UNION,
-    SUPPORT,
     TRIGGER_REL,
     TRIGGER_ROW,
     V_HEAD,
@@ -84,115 +76,11 @@ from deltafix.kernel.layout import (
     V_RULE,
     V_SAME,
     V_TRIGGER,
-    VARS,
 )
-from deltafix.kernel.values import NO_VALUE, call, compare
 
 __all__ = ["run_variant"]
 
 _LEVEL = 8  # cells of a join level: candidate, kind, position, end, base, body rank
-
-
-@kernel("i:ALPi")
-def _operand(A, L, P, p):
-    """The code behind an operand pair: a variable's binding or a constant."""
-    if P[p] == O_VAR:
-        return np.int64(A[L[VARS] + P[p + 1]])
-    return np.int64(P[p + 1])
-
-
-@kernel("i:ALPii")
-def _gather(A, L, P, p, n):
-    """Put `n` operands into KEY; returns their hash."""
-    for k in range(n):
-        A[KEY + k] = _operand(A, L, P, p + 2 * k)
-    return hash_words(A, KEY, n)
-
-
-@kernel("i:ii")
-def _state_holds(flags, state):
-    """Whether a row with these flags is in the state."""
-    if state == STATE_UNION:
-        return np.int64(1) if flags & 3 else np.int64(0)
-    return np.int64(1) if (flags & state) == state else np.int64(0)
-
-
-@kernel("i:ALPi")
-def _absent(A, L, P, c):
-    """Check `!relation(operands)`: 1 if the tuple is absent in the state the literal sees."""
-    r = np.int64(P[c + 1])
-    h = _gather(A, L, P, c + 4, P[c + 3])
-    row = key_find(A, L, A, r, KEY, h)
-    if row < 0:
-        return np.int64(1)
-    rb = L[RELS] + r * RSZ
-    flags = L[(L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1]
-    state = L[S_BEFORE] if P[c + 2] == LOWER_BEFORE else L[S_AFTER]
-    if state == STATE_UNION:  # the most permissive: absent before or absent now
-        return np.int64(0) if (flags & 3) == 3 else np.int64(1)
-    return np.int64(0) if flags & state else np.int64(1)
-
-
-@kernel("i:ALPi")
-def _ask(A, L, P, c):
-    """Bind or test a functor that Python computes, from its memo; -1: it lacks the arguments."""
-    memo = np.int64(P[c + 1])
-    n = np.int64(P[c + 4])
-    row = key_find(A, L, A, memo, KEY, _gather(A, L, P, c + 5, n))
-    if row < 0:
-        L[ASKED] = memo
-        return np.int64(-1)
-    rb = L[RELS] + memo * RSZ
-    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-    if A[at + SUPPORT] == 0:
-        return np.int64(0)
-    if P[c + 2]:
-        A[L[VARS] + P[c + 3]] = A[at + COLS + n]
-        return np.int64(1)
-    return np.int64(1) if A[L[VARS] + P[c + 3]] == A[at + COLS + n] else np.int64(0)
-
-
-@kernel("i:ALPi")
-def _check(A, L, P, c):
-    """Run one check: 1 if it holds, -1 if it must wait. CALL, MOVE and ASK may bind a variable."""
-    op = P[c]
-    if op == CHECK_COMPARE:
-        a = _operand(A, L, P, c + 3)
-        b = _operand(A, L, P, c + 5)
-        return compare(A, L, np.int64(P[c + 1]), np.int64(P[c + 2]), a, b)
-    if op == CHECK_ABSENT:
-        return _absent(A, L, P, c)
-    if op == CHECK_CALL:
-        a = _operand(A, L, P, c + 6)
-        b = a if P[c + 5] < 2 else _operand(A, L, P, c + 8)
-        value = call(L, np.int64(P[c + 1]), np.int64(P[c + 2]), a, b)
-        if value == NO_VALUE:
-            return np.int64(0)
-        if P[c + 3]:
-            A[L[VARS] + P[c + 4]] = value
-            return np.int64(1)
-        return np.int64(1) if np.int64(A[L[VARS] + P[c + 4]]) == value else np.int64(0)
-    if op == CHECK_ASK:
-        return _ask(A, L, P, c)
-    A[L[VARS] + P[c + 1]] = _operand(A, L, P, c + 2)
-    return np.int64(1)
-
-
-@kernel("i:ALPiii")
-def _match(A, L, P, p, n, at):
-    """Match columns of the row at word `at`: bind variables, compare the rest. 1 if it fits."""
-    for k in range(n):
-        value = A[at + COLS + P[p + 3 * k]]
-        kind = P[p + 3 * k + 1]
-        argument = P[p + 3 * k + 2]
-        if kind == M_BIND:
-            A[L[VARS] + argument] = value
-        elif kind == M_VAR:
-            if A[L[VARS] + argument] != value:
-                return np.int64(0)
-        elif value != argument:
-            return np.int64(0)
-    return np.int64(1)
 
 
 @kernel("i:ALPii")
@@ -210,7 +98,7 @@ def _choose(A, L, P, node, level):
         rb = L[RELS] + r * RSZ
         method = P[c + K_METHOD]
         if method == BY_KEY:
-            h = _gather(A, L, P, P[c + K_KEYS], P[c + K_NKEYS])
+            h = gather(A, L, P, P[c + K_KEYS], P[c + K_NKEYS])
             row = key_find(A, L, A, r, KEY, h)
             if row < 0:
                 return np.int64(0)
@@ -221,7 +109,7 @@ def _choose(A, L, P, node, level):
             L[s + 4] = row
             return np.int64(1)
         if method == BY_INDEX:
-            h = _gather(A, L, P, P[c + K_KEYS], P[c + K_NKEYS])
+            h = gather(A, L, P, P[c + K_KEYS], P[c + K_NKEYS])
             slot = idx_find(A, L, np.int64(P[c + K_INDEX]), KEY, h)
             if slot < 0:
                 return np.int64(0)
@@ -281,7 +169,7 @@ def _next(A, L, P, level, m, mode):
         pos += 1
         at = rows + row * stride
         word = L[at >> 1]
-        if _state_holds(word, state) == 0:
+        if state_holds(word, state) == 0:
             continue
         rank = m
         if cls >= SAME_BEFORE:
@@ -291,7 +179,7 @@ def _next(A, L, P, level, m, mode):
             if cls == SAME_BEFORE and row == L[TRIGGER_ROW] and r == L[TRIGGER_REL]:
                 continue
             rank = max(rank, m)
-        if _match(A, L, P, match, nmatch, at):
+        if fits_row(A, L, P, match, nmatch, at):
             L[s + 2] = pos
             L[C_PROBED] += pos - begin
             return rank
@@ -316,7 +204,7 @@ def _emit(A, L, P, v, m, mode):
     o = EMIT + e * arity
     ops = P[v + V_HEADOPS]
     for k in range(arity):
-        A[o + k] = _operand(A, L, P, ops + 2 * k)
+        A[o + k] = operand(A, L, P, ops + 2 * k)
     h = hash_words(A, o, arity)
     # The slot is looked at when the block is full: by then its cache line has arrived.
     prefetch(L, L[rb + R_PK] + ((h * L[rb + R_PKCAP]) >> HASH_BITS))
@@ -358,14 +246,14 @@ def run_variant(A, L, P, v, row, mode):
     elif r >= 0:
         rb = L[RELS] + r * RSZ
         at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-        if _match(A, L, P, np.int64(P[v + V_MATCH]), np.int64(P[v + V_NMATCH]), at) == 0:
+        if fits_row(A, L, P, np.int64(P[v + V_MATCH]), np.int64(P[v + V_NMATCH]), at) == 0:
             return
         if P[v + V_SAME] and mode != MODE_QUERY:
             m = L[at >> 1] >> RANK_SHIFT
     while True:
         fits = np.int64(1)
         for k in range(P[node]):
-            fits = _check(A, L, P, np.int64(P[P[node + 1] + k]))
+            fits = run_check(A, L, P, np.int64(P[P[node + 1] + k]))
             if fits != 1:
                 break
         if fits < 0:

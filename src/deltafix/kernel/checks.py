@@ -1,0 +1,139 @@
+"""What can be told of a binding without joining: operands, matches, comparisons, functors, absence.
+
+Invariant: a check reads variables and tables and writes nothing but the variable it binds; it
+says -1 where it must wait for a functor's value (`kernel.layout`, memo).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from deltafix.kernel.jit import kernel
+from deltafix.kernel.keys import hash_words, key_find
+from deltafix.kernel.layout import (
+    ASKED,
+    CHECK_ABSENT,
+    CHECK_ASK,
+    CHECK_CALL,
+    CHECK_COMPARE,
+    COLS,
+    KEY,
+    LOWER_BEFORE,
+    M_BIND,
+    M_VAR,
+    O_VAR,
+    R_ROWS,
+    R_STRIDE,
+    RELS,
+    RSZ,
+    S_AFTER,
+    S_BEFORE,
+    STATE_UNION,
+    SUPPORT,
+    VARS,
+)
+from deltafix.kernel.values import NO_VALUE, call, compare
+
+__all__ = ["fits_row", "gather", "operand", "run_check", "state_holds"]
+
+
+@kernel("i:ALPi")
+def operand(A, L, P, p):
+    """The code behind an operand pair: a variable's binding or a constant."""
+    if P[p] == O_VAR:
+        return np.int64(A[L[VARS] + P[p + 1]])
+    return np.int64(P[p + 1])
+
+
+@kernel("i:ALPii")
+def gather(A, L, P, p, n):
+    """Put `n` operands into KEY; returns their hash."""
+    for k in range(n):
+        A[KEY + k] = operand(A, L, P, p + 2 * k)
+    return hash_words(A, KEY, n)
+
+
+@kernel("i:ii")
+def state_holds(flags, state):
+    """Whether a row with these flags is in the state."""
+    if state == STATE_UNION:
+        return np.int64(1) if flags & 3 else np.int64(0)
+    return np.int64(1) if (flags & state) == state else np.int64(0)
+
+
+@kernel("i:ALPi")
+def _absent(A, L, P, c):
+    """Check `!relation(operands)`: 1 if the tuple is absent in the state the literal sees."""
+    r = np.int64(P[c + 1])
+    h = gather(A, L, P, c + 4, P[c + 3])
+    row = key_find(A, L, A, r, KEY, h)
+    if row < 0:
+        return np.int64(1)
+    rb = L[RELS] + r * RSZ
+    flags = L[(L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1]
+    state = L[S_BEFORE] if P[c + 2] == LOWER_BEFORE else L[S_AFTER]
+    if state == STATE_UNION:  # the most permissive: absent before or absent now
+        return np.int64(0) if (flags & 3) == 3 else np.int64(1)
+    return np.int64(0) if flags & state else np.int64(1)
+
+
+@kernel("i:ALPi")
+def _ask(A, L, P, c):
+    """Bind or test a functor that Python computes, from its memo; -1: it lacks the arguments."""
+    memo = np.int64(P[c + 1])
+    n = np.int64(P[c + 4])
+    row = key_find(A, L, A, memo, KEY, gather(A, L, P, c + 5, n))
+    if row < 0:
+        L[ASKED] = memo
+        return np.int64(-1)
+    rb = L[RELS] + memo * RSZ
+    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
+    if A[at + SUPPORT] == 0:
+        return np.int64(0)
+    if P[c + 2]:
+        A[L[VARS] + P[c + 3]] = A[at + COLS + n]
+        return np.int64(1)
+    return np.int64(1) if A[L[VARS] + P[c + 3]] == A[at + COLS + n] else np.int64(0)
+
+
+@kernel("i:ALPi")
+def run_check(A, L, P, c):
+    """Run one check: 1 if it holds, -1 if it must wait. CALL, MOVE and ASK may bind a variable."""
+    op = P[c]
+    if op == CHECK_COMPARE:
+        a = operand(A, L, P, c + 3)
+        b = operand(A, L, P, c + 5)
+        return compare(A, L, np.int64(P[c + 1]), np.int64(P[c + 2]), a, b)
+    if op == CHECK_ABSENT:
+        return _absent(A, L, P, c)
+    if op == CHECK_CALL:
+        a = operand(A, L, P, c + 6)
+        b = a if P[c + 5] < 2 else operand(A, L, P, c + 8)
+        value = call(L, np.int64(P[c + 1]), np.int64(P[c + 2]), a, b)
+        if value == NO_VALUE:
+            return np.int64(0)
+        if P[c + 3]:
+            A[L[VARS] + P[c + 4]] = value
+            return np.int64(1)
+        return np.int64(1) if np.int64(A[L[VARS] + P[c + 4]]) == value else np.int64(0)
+    if op == CHECK_ASK:
+        return _ask(A, L, P, c)
+    A[L[VARS] + P[c + 1]] = operand(A, L, P, c + 2)
+    return np.int64(1)
+
+
+@kernel("i:ALPiii")
+def fits_row(A, L, P, p, n, at):
+    """Match columns of the row at word `at`: bind variables, compare the rest. 1 if it fits."""
+    for k in range(n):
+        value = A[at + COLS + P[p + 3 * k]]
+        kind = P[p + 3 * k + 1]
+        argument = P[p + 3 * k + 2]
+        if kind == M_BIND:
+            A[L[VARS] + argument] = value
+        elif kind == M_VAR:
+            if A[L[VARS] + argument] != value:
+                return np.int64(0)
+        elif value != argument:
+            return np.int64(0)
+    return np.int64(1)

@@ -1,0 +1,159 @@
+"""The end of an epoch: commit, rollback, and the net changes.
+
+Invariant: after either, NOW == WAS for every row, journal and queue are empty, and rows that hold
+no more are out of every index and on the free list (their columns stay readable until the next
+epoch allocates, which is how a Delta reads them).
+"""
+
+from __future__ import annotations
+
+from deltafix.kernel.index import unindex_row
+from deltafix.kernel.jit import kernel
+from deltafix.kernel.keys import hash_words, key_remove
+from deltafix.kernel.layout import (
+    CANCEL,
+    CLOCK,
+    COLS,
+    DELTA,
+    EMITTED,
+    EPOCH_BASE,
+    ERROR,
+    HEAP,
+    INDEXED,
+    LIMBO,
+    N_RELS,
+    NOW,
+    OPEN,
+    PAUSED,
+    PENDING,
+    QUOTA,
+    R_ARITY,
+    R_CHANGED,
+    R_DERIVATIONS,
+    R_NOW,
+    R_ROWS,
+    R_SETTLED,
+    R_STRIDE,
+    R_WAS,
+    RELS,
+    RSZ,
+    S_STRATUM,
+    SLICE,
+    SUPPORT,
+    TOUCHED,
+    WAS,
+    J,
+    Q,
+)
+from deltafix.kernel.memory import free_row, push
+
+__all__ = ["commit", "copy_changes", "rollback"]
+
+
+@kernel("v:ALii")
+def _drop(A, L, r, row):
+    """Take a row out of every table and free it."""
+    rb = L[RELS] + r * RSZ
+    unindex_row(A, L, r, row)
+    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE] + COLS
+    key_remove(L, r, row, hash_words(A, at, L[rb + R_ARITY]))
+    free_row(A, L, r, row)
+
+
+@kernel("v:ALi")
+def _commit_row(A, L, value):
+    """Settle one touched row: NOW becomes WAS, a row that holds no more is dropped."""
+    r = value >> 32
+    row = value & 0xFFFFFFFF
+    rb = L[RELS] + r * RSZ
+    cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
+    word = L[cell]
+    if not (word & TOUCHED):
+        return
+    L[cell] = word & ~(TOUCHED | PENDING | LIMBO)
+    now = (word & NOW) != 0
+    was = (word & WAS) != 0
+    if now != was:
+        push(L, DELTA, (r << 33) | (row << 1) | (1 if now else 0))
+    if now:
+        if not was:
+            L[cell] |= WAS
+            L[rb + R_WAS] += 1
+        return
+    if was:
+        L[rb + R_WAS] -= 1
+    _drop(A, L, r, row)
+
+
+@kernel("v:L")
+def _clear(L):
+    """Empty journal, queue, heap and change lists: the next epoch starts from here."""
+    L[J + 1] = 0
+    L[Q + 1] = 0
+    L[HEAP + 1] = 0
+    L[OPEN + 1] = 0
+    for r in range(L[N_RELS]):
+        L[L[RELS] + r * RSZ + R_CHANGED + 1] = 0
+        L[L[RELS] + r * RSZ + R_SETTLED] = L[L[RELS] + r * RSZ + R_DERIVATIONS]
+    L[EPOCH_BASE] = L[CLOCK]
+    L[S_STRATUM] = -1
+    L[PAUSED] = 0
+    L[QUOTA] = L[SLICE]
+    L[CANCEL] = 0
+
+
+@kernel("v:AL", door=True)
+def commit(A, L):
+    """Make the working state the committed one; DELTA lists the net changes. O(touched)."""
+    L[DELTA + 1] = 0
+    for e in range(0, L[J + 1], 3):
+        _commit_row(A, L, L[L[J] + e])
+    for e in range(L[Q + 1]):
+        _commit_row(A, L, L[L[Q] + e])
+    _clear(L)
+
+
+@kernel("v:AL", door=True)
+def rollback(A, L):
+    """Put back every journaled row and drop every created one. O(touched)."""
+    for e in range(0, L[J + 1], 3):
+        value = L[L[J] + e]
+        r = value >> 32
+        row = value & 0xFFFFFFFF
+        rb = L[RELS] + r * RSZ
+        at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
+        word = L[at >> 1]
+        old = L[L[J] + e + 1]
+        L[rb + R_NOW] += (1 if old & NOW else 0) - (1 if word & NOW else 0)
+        L[at >> 1] = old | (word & INDEXED)
+        A[at + SUPPORT] = L[L[J] + e + 2]
+    for e in range(L[Q + 1]):
+        value = L[L[Q] + e]
+        r = value >> 32
+        row = value & 0xFFFFFFFF
+        rb = L[RELS] + r * RSZ
+        cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
+        word = L[cell]
+        if (word & TOUCHED) and not (word & WAS):
+            if word & NOW:
+                L[rb + R_NOW] -= 1
+            L[cell] = word & ~TOUCHED
+            _drop(A, L, r, row)
+    for r in range(L[N_RELS]):
+        L[L[RELS] + r * RSZ + R_DERIVATIONS] = L[L[RELS] + r * RSZ + R_SETTLED]
+    L[CLOCK] = L[EPOCH_BASE]
+    L[DELTA + 1] = 0
+    L[ERROR] = 0
+    L[EMITTED] = 0
+    _clear(L)
+
+
+@kernel("v:ALPi", door=True)
+def copy_changes(A, L, out, width):
+    """Copy the columns of the rows in DELTA to `out`, `width` codes a row."""
+    for e in range(L[DELTA + 1]):
+        value = L[L[DELTA] + e]
+        rb = L[RELS] + (value >> 33) * RSZ
+        at = L[rb + R_ROWS] + ((value >> 1) & 0xFFFFFFFF) * L[rb + R_STRIDE] + COLS
+        for k in range(L[rb + R_ARITY]):
+            out[e * width + k] = A[at + k]
