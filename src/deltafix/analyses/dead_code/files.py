@@ -88,6 +88,16 @@ class Tree:
             found[os.path.relpath(project, self.root).replace(os.sep, "/")] = _stamp(project.stat())
         return Scan(dict(sorted(found.items())), dict(sorted(skipped.items())))
 
+    def holds(self, path: str) -> bool:
+        """Whether a file of this path would be analysed, if the folder had it; reads nothing."""
+        if self.only is not None:
+            return path == self.only
+        parts = path.split("/")
+        above = ("/".join(parts[: i + 1]) for i in range(len(parts)))
+        if any(self._excluded(name, so_far) for name, so_far in zip(parts, above, strict=True)):
+            return False
+        return path.endswith(".py") or is_project_file(path)
+
     def read(self, path: str) -> bytes:
         """The bytes of a scanned file. Raises OSError."""
         return (self.root / path).read_bytes()
