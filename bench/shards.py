@@ -1,9 +1,10 @@
 """Sharded execution on Spark against a DataFrame loop: `python -m bench.shards closure 1200 2 4 8`.
 
-Lives here: two workloads (closure of a random graph, which decomposes, and reach from one root,
-which does not), their DataFrame loop, and one line a measurement: supersteps, messages and bytes
-between shards, seconds for the load and the median of five one-edge deletes. Every route's answer
-is counted and must agree. Not here: how the engine does on one machine (`bench.run`).
+Lives here: workloads (closure of a random graph and reach from ten roots, which decompose, and
+reach from one root, which does not), their DataFrame loop, and one line a measurement:
+supersteps, messages and bytes between shards, seconds for the load and the median of five one-
+edge deletes. Every route's answer is counted and must agree. Not here: how the engine does on one
+machine (`bench.run`).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from deltafix.spark.session import spark_session
 from deltafix.spark.shards import ShardedDatabase
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 CLOSURE = """
 .decl edge(x: number, y: number)
@@ -44,19 +45,29 @@ REACH = """
 out(x) :- root(x).
 out(y) :- out(x), edge(x, y).
 """
+ROOTED = """
+.decl edge(x: number, y: number)
+.decl root(x: number)
+.decl out(r: number, y: number)
+out(r, r) :- root(r).
+out(r, y) :- out(r, x), edge(x, y).
+"""
+PROGRAMS = {"closure": CLOSURE, "reach": REACH, "rooted": ROOTED}
 DELETES = 5
+ROOTS = 10
 
 
 def main() -> None:
     """Run one workload with the numbers of shards that are given, then the loop."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("workload", choices=["closure", "reach"])
+    parser.add_argument("workload", choices=[*PROGRAMS])
     parser.add_argument("nodes", type=int)
     parser.add_argument("shards", type=int, nargs="+")
     parser.add_argument("--degree", type=float, default=2.0)
     parser.add_argument("--no-loop", action="store_true", help="leave the DataFrame loop out")
     asked = parser.parse_args()
-    program = CLOSURE if asked.workload == "closure" else REACH
+    program = PROGRAMS[asked.workload]
+    roots = ROOTS if asked.workload == "rooted" else 1
     rng = np.random.default_rng(1)
     edges = np.unique(rng.integers(0, asked.nodes, (int(asked.nodes * asked.degree), 2)), axis=0)
     gone = edges[rng.choice(len(edges), DELETES, replace=False)]
@@ -64,14 +75,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, spark_session(master="local[2]") as session:
         path = str(Path(folder) / "edge.parquet")
         parquet.write_table(pa.table({"x": edges[:, 0], "y": edges[:, 1]}), path)
-        answer = one_engine(program, edges, gone)
+        answer = one_engine(program, edges, gone, roots)
         session.range(1).count()
         for shards in asked.shards:
             state = Path(folder) / f"state-{shards}"
             with ShardedDatabase(
                 program, session, shards=shards, state=state, executor="shards"
             ) as db:
-                in_shards(db, session, path, gone, answer)
+                in_shards(db, session.read.parquet(path), roots, gone, answer)
         if not asked.no_loop:
             with timed("DataFrame loop") as note:
                 found = loop(session.read.parquet(path), asked.workload)
@@ -79,11 +90,11 @@ def main() -> None:
             require(found[0], answer[0])
 
 
-def one_engine(program: str, edges: Any, gone: Any) -> tuple[int, int]:
+def one_engine(program: str, edges: Any, gone: Any, roots: int) -> tuple[int, int]:
     """The counts after the load and after the deletes, from one engine in this process."""
     db = deltafix.connect(program)
     with timed("one engine, load"), db.transaction() as tx:
-        tx.insert("root", [(0,)])
+        tx.insert("root", [(n,) for n in range(roots)])
         tx.insert("edge", edges)
     loaded = db.count("out")
     seconds = []
@@ -97,13 +108,12 @@ def one_engine(program: str, edges: Any, gone: Any) -> tuple[int, int]:
 
 
 def in_shards(
-    db: ShardedDatabase, session: SparkSession, path: str, gone: Any, answer: tuple[int, int]
+    db: ShardedDatabase, edges: DataFrame, roots: int, gone: Any, answer: tuple[int, int]
 ) -> None:
     """Load and delete in shards; every delta's count is held against the engine's."""
     label = f"{(db.layout.shuffles and 'general') or 'no shuffle'}, {db.shards} shards"
     with timed(f"{label}, load") as note:
-        root = session.createDataFrame([(0,)], "x long")
-        changes = db.apply({"edge": session.read.parquet(path), "root": root})
+        changes = db.apply({"edge": edges, "root": edges.sparkSession.range(roots)})
         note.append(show(db))
     count = changes["out"].count()
     require(count, answer[0])
@@ -134,6 +144,10 @@ def loop(edges: DataFrame, workload: str) -> tuple[int, int]:
     if workload == "closure":
         keys = ["x", "y"]
         new = edges.distinct().localCheckpoint()
+    elif workload == "rooted":
+        keys = ["x", "y"]
+        given = edges.sparkSession.range(ROOTS).select(f.col("id").alias("x"))
+        new = given.withColumn("y", f.col("x")).localCheckpoint()
     else:
         keys = ["y"]
         new = edges.sparkSession.createDataFrame([(0,)], "y long").localCheckpoint()

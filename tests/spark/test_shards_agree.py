@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import Literal
 
 import pytest
 from tests.strategies import random_program, random_script
@@ -101,14 +102,26 @@ def random_edits(rng: Random, relations: dict[str, int], size: int, epochs: int)
     return script
 
 
-@pytest.mark.parametrize("shards", [2, 4])
-@pytest.mark.parametrize("general", [False, True])
+@pytest.mark.parametrize(
+    ("shards", "general", "executor"),
+    [
+        (2, False, "driver"),
+        (4, False, "recompute"),
+        (2, True, "recompute"),
+        (2, True, "driver"),
+        (4, True, "driver"),
+    ],
+)
 def test_agree_random_programs_in_shards(
-    shards: int, general: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shards: int,
+    general: bool,
+    executor: Literal["driver", "recompute"],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if general:
         monkeypatch.setattr(database, "plan_layout", lambda program: localize(prepare(program)))
-    rng = Random(f"shards {shards} {general}")
+    rng = Random(f"shards {shards} {general} {executor}")
     run = 0
     while run < 3:
         program = random_program(rng, rng.choice([2, 3, 4]))
@@ -117,7 +130,8 @@ def test_agree_random_programs_in_shards(
         except ProgramError:
             continue
         script = random_script(rng, program, epochs=5, edits=rng.choice([2, 5]))
-        with ShardedDatabase(program, shards=shards, state=tmp_path / str(run)) as db:
+        state = tmp_path / str(run)
+        with ShardedDatabase(program, shards=shards, state=state, executor=executor) as db:
             agree(program, script, db, one)
         run += 1
 

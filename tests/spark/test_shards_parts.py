@@ -6,8 +6,10 @@ do, damage in a file that is read as if it were whole, an epoch half done that i
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 import deltafix
+from deltafix.engine.state import disk
 from deltafix.errors import (
     FactError,
     ProgramError,
@@ -188,6 +191,41 @@ def test_files_damage_is_named_and_an_attempt_without_manifest_does_not_count(
     (state / "manifest.json").write_text('{"format": 1}')
     with pytest.raises(StateError, match="not a manifest"):
         ShardedDatabase(REACH, shards=2, state=state)
+
+
+def test_files_a_write_that_fails_leaves_the_epoch_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = disk.create
+    countdown = [0]
+
+    def failing(path: Path, pieces: Iterable[disk.Piece]) -> int:
+        countdown[0] -= 1
+        if countdown[0] == 0:
+            raise OSError(errno.ENOSPC, "no space left")
+        return create(path, pieces)
+
+    monkeypatch.setattr(disk, "create", failing)
+    cut = Delta.of({"edge": ([], [(1, 2)])})
+    back = Delta.of({"edge": ([(1, 2)], [])})
+    with ShardedDatabase(REACH, shards=2, state=tmp_path) as db:
+        db.apply(Delta.of({"root": ([(0,)], []), "edge": ([(0, 1), (1, 2), (2, 3)], [])}))
+        failures = 0
+        for number in range(1, 100):
+            epoch = db.epoch
+            countdown[0] = number
+            try:
+                found = db.apply(cut)
+            except OSError:
+                failures += 1
+                countdown[0] = 0
+                assert (db.epoch, db.rows("reach")) == (epoch, [(0,), (1,), (2,), (3,)])
+                found = db.apply(cut)
+            assert found["reach"].removed == [(2,), (3,)]
+            if countdown[0] > 0:
+                break
+            assert db.apply(back)["reach"].added == [(2,), (3,)]
+        assert failures >= 2 * 5
 
 
 def test_compaction_keeps_the_rows_and_one_file_a_shard(

@@ -90,8 +90,8 @@ class ShardedDatabase:
         if executor not in ("auto", "driver", "shards", "recompute"):
             known = "auto, driver, shards, recompute"
             raise ValueError(f"unknown executor {executor!r}; one of {known}")
-        if executor in ("shards", "recompute") and spark is None:
-            raise ValueError(f"executor={executor!r} needs a Spark session")
+        if executor == "shards" and spark is None:
+            raise ValueError("executor='shards' needs a Spark session")
         self.program = program
         self.layout = plan_layout(program)
         self.schemas: Mapping[str, Schema] = MappingProxyType(
@@ -262,7 +262,8 @@ class ShardedDatabase:
         choice = choose(sizes, spark=self._spark is not None)
         if self._executor != "auto":
             choice = Choice(self._executor, "asked for")
-        if choice.executor == "driver" and isinstance(first, list):
+        here = choice.executor == "driver" or self._spark is None
+        if here and isinstance(first, list):
             executor: Executor = Here(self._spec, first)
         else:
             executor = OnSpark(self._spec, self._frame(first) if isinstance(first, list) else first)

@@ -14,7 +14,7 @@ from uuid import uuid4
 from deltafix.spark.shards.files import Manifest
 from deltafix.spark.shards.resident import Spec, Task
 from deltafix.spark.shards.schedule import Report, Work, merged, run_epoch
-from deltafix.spark.shards.shard import Command
+from deltafix.spark.shards.step import Command
 
 __all__ = ["Attempt", "Executor"]
 

@@ -27,25 +27,12 @@ from deltafix.errors import StateError
 from deltafix.rules.show import show
 from deltafix.spark.shards import wire
 from deltafix.spark.shards.layout import Layout
-from deltafix.spark.shards.shard import Entry
+from deltafix.spark.shards.step import Entry, Journal
 
-__all__ = ["Journal", "Manifest", "open_manifest", "read_journal", "write_journal"]
+__all__ = ["Manifest", "open_manifest", "read_journal", "write_journal"]
 
 FORMAT = 1
 _KIND = "shard"
-
-
-@dataclass
-class Journal:
-    """One step of a shard: what changed, its clock after, whether it ended an epoch.
-
-    `fresh`: it begins with an empty shard, whatever came before.
-    """
-
-    clock: int
-    commit: bool
-    entries: Iterable[Entry]
-    fresh: bool = False
 
 
 def write_journal(path: Path, journal: Journal) -> int:

@@ -11,6 +11,7 @@ that the step wrote.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,10 +19,11 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import parquet
 
-from deltafix.spark.shards.files import Journal, read_journal, write_journal
+from deltafix.spark.shards.files import read_journal, write_journal
 from deltafix.spark.shards.layout import Layout
 from deltafix.spark.shards.schedule import Report
-from deltafix.spark.shards.shard import Command, Shard
+from deltafix.spark.shards.shard import Shard
+from deltafix.spark.shards.step import Command, Journal
 from deltafix.spark.shards.wire import pack, unpack
 
 __all__ = ["Message", "Spec", "Task", "forget", "read_rows", "run_step"]
@@ -62,10 +64,15 @@ class Task:
         return f"{self.attempt}/step-{self.number:04}-shard-{shard}.dfx"
 
 
+_IDLE = 300.0
+"""Seconds after which a shard that nobody asked this worker for is dropped: it has moved on."""
+
+
 @dataclass
 class _Resident:
     shard: Shard
     files: list[str] = field(default_factory=list)
+    used: float = field(default_factory=time.monotonic)
 
 
 _RESIDENTS: dict[tuple[str, int], _Resident] = {}
@@ -128,6 +135,9 @@ def forget(folder: str) -> None:
 def _stand_on(spec: Spec, number: int, wanted: list[str]) -> tuple[_Resident, int]:
     """The shard as its files make it, and whether any had to be read (1 or 0)."""
     key = (spec.folder, number)
+    now = time.monotonic()
+    for other in [k for k, kept in _RESIDENTS.items() if k != key and now - kept.used > _IDLE]:
+        del _RESIDENTS[other]
     resident = _RESIDENTS.get(key)
     if resident is None or wanted[: len(resident.files)] != resident.files:
         _RESIDENTS.pop(key, None)
@@ -142,9 +152,8 @@ def _stand_on(spec: Spec, number: int, wanted: list[str]) -> tuple[_Resident, in
             resident = _Resident(Shard(spec.layout, number, spec.shards))
         resident.shard.replay(journals)
         resident.files = wanted
-        _RESIDENTS[key] = resident
-    else:
-        _RESIDENTS[key] = resident
+    resident.used = now
+    _RESIDENTS[key] = resident
     return resident, int(bool(missing))
 
 

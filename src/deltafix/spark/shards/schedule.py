@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from deltafix.spark.shards.layout import Layout
-from deltafix.spark.shards.shard import Command
+from deltafix.spark.shards.step import Command
 
 __all__ = ["Report", "Runner", "Work", "run_epoch"]
 

@@ -16,8 +16,7 @@ messages. Everything a step changes is in its `journal`; files are `files`' busi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -26,55 +25,12 @@ from deltafix.engine.database import connect
 from deltafix.facts.arrow import to_numpy
 from deltafix.spark.shards.hashing import hash_rows
 from deltafix.spark.shards.layout import Derived, Layout
+from deltafix.spark.shards.step import Command, Entry, Journal, Outcome
 from deltafix.spark.shards.wire import Batch, fold, route, signed, split
 
-__all__ = ["Action", "Command", "Entry", "Outcome", "Shard"]
-
-Action = Literal["apply", "send", "retract", "insert", "finish", "commit"]
+__all__ = ["Shard"]
 
 _ORDER_BITS = 8
-
-
-class Journal(Protocol):
-    """A step as it was written down."""
-
-    @property
-    def entries(self) -> Iterable[Entry]: ...
-    @property
-    def clock(self) -> int: ...
-    @property
-    def commit(self) -> bool: ...
-
-
-class Command(NamedTuple):
-    """What all shards do in a superstep, and in which stratum."""
-
-    action: Action
-    stratum: int = -1
-
-
-class Entry(NamedTuple):
-    """A line of the journal: `edit` (given rows of the engine), `held`, `sent`, or `net`."""
-
-    kind: Literal["edit", "held", "sent", "net"]
-    batch: Batch
-
-
-@dataclass
-class Outcome:
-    """What a step leaves: messages by shard, and what is waiting.
-
-    Attributes:
-        messages: batches by destination.
-        pending: per stratum, votes not sent and rows to move.
-        falling: rows taken away by the messages, and rows still to be taken away.
-        changes: at commit, the net changes of each relation, without ranks.
-    """
-
-    messages: dict[int, list[Batch]] = field(default_factory=dict)
-    pending: dict[int, int] = field(default_factory=dict)
-    falling: int = 0
-    changes: dict[str, pa.Table] = field(default_factory=dict)
 
 
 class Shard:
@@ -90,6 +46,7 @@ class Shard:
         self._waiting: list[Entry] = []
         self._held: dict[str, list[pa.Table]] = {}
         self._net: dict[str, list[pa.Table]] = {}
+        self._gone: dict[str, list[pa.Table]] = {}
         self._outs = {made.part("out"): made for made in layout.derived.values()}
         self._counted = {n: made for n, made in layout.derived.items() if not made.ranked}
         self._ranks = {name: made for made in layout.derived.values() for name in _ranked(made)}
@@ -104,8 +61,8 @@ class Shard:
         self._outbox = {}
         waiting, self._waiting = self._waiting, []
         for entry in waiting:
-            if entry.kind == "net":
-                self._note(entry.batch)
+            if entry.kind == "gone":
+                self._note(entry.batch, "gone")
         self._edit([*(e.batch for e in waiting if e.kind == "edit"), *inbox])
         action, stratum = command
         if action == "send":
@@ -144,7 +101,7 @@ class Shard:
         for name, report in self.layout.reports.items():
             mine = self.number == 0 or not report.everywhere
             if mine and self.db.count(name):
-                new._waiting.append(Entry("net", self._all(name, report.relation, -1)))
+                new._waiting.append(Entry("gone", self._all(name, report.relation, -1)))
         return new
 
     def _all(self, name: str, relation: str, sign: int) -> Batch:
@@ -172,7 +129,7 @@ class Shard:
                     elif kind == "sent":
                         self._held.pop(batch.name, None)
                     else:
-                        self._net.setdefault(batch.name, []).append(batch.table)
+                        self._noted(kind).setdefault(batch.name, []).append(batch.table)
                 self.clock = journal.clock
                 if journal.commit:
                     self.end_epoch()
@@ -181,6 +138,7 @@ class Shard:
         """Forget what belongs to the epoch that was committed."""
         self._held.clear()
         self._net.clear()
+        self._gone.clear()
 
     def given(self) -> Iterator[Entry]:
         """All given rows of the engine, as a journal that makes this shard from nothing."""
@@ -235,9 +193,12 @@ class Shard:
         self._held.setdefault(batch.name, []).append(batch.table)
         self.journal.append(Entry("held", batch))
 
-    def _note(self, batch: Batch) -> None:
-        self._net.setdefault(batch.name, []).append(batch.table)
-        self.journal.append(Entry("net", batch))
+    def _note(self, batch: Batch, kind: Literal["net", "gone"] = "net") -> None:
+        self._noted(kind).setdefault(batch.name, []).append(batch.table)
+        self.journal.append(Entry(kind, batch))
+
+    def _noted(self, kind: Literal["net", "gone"]) -> dict[str, list[pa.Table]]:
+        return self._net if kind == "net" else self._gone
 
     def _send(self, batch: Batch, columns: tuple[int, ...] | None) -> None:
         for shard, part in route(batch.table, columns, self.shards):
@@ -330,7 +291,8 @@ class Shard:
 
     def _commit(self) -> dict[str, pa.Table]:
         shown = {report.relation for report in self.layout.reports.values()}
-        changes = {name: fold(tables) for name, tables in self._net.items() if name in shown}
+        tables = {n: [*self._gone.get(n, ()), *self._net.get(n, ())] for n in shown}
+        changes = {name: fold(found) for name, found in tables.items() if found}
         self.end_epoch()
         # What is only of use inside the epoch need not be written down at its end.
         self.journal = [entry for entry in self.journal if entry.kind == "edit"]

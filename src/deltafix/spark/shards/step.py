@@ -1,0 +1,63 @@
+"""What goes into a superstep and what comes out of it: commands, journals, outcomes. Data only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import pyarrow as pa
+
+from deltafix.spark.shards.wire import Batch
+
+__all__ = ["Action", "Command", "Entry", "Journal", "Outcome"]
+
+Action = Literal["apply", "send", "retract", "insert", "finish", "commit"]
+
+
+class Command(NamedTuple):
+    """What all shards do in a superstep, and in which stratum."""
+
+    action: Action
+    stratum: int = -1
+
+
+class Entry(NamedTuple):
+    """A line of the journal.
+
+    `edit`: given rows of the engine; `held` and `sent`: votes that wait, and that no longer do;
+    `net`: changes to report and to publish; `gone`: what a fresh start took away, to report only.
+    """
+
+    kind: Literal["edit", "held", "sent", "net", "gone"]
+    batch: Batch
+
+
+@dataclass
+class Outcome:
+    """What a step leaves: messages by shard, and what is waiting.
+
+    Attributes:
+        messages: batches by destination.
+        pending: per stratum, votes not sent and rows to move.
+        falling: rows taken away by the messages, and rows still to be taken away.
+        changes: at commit, the net changes of each relation, without ranks.
+    """
+
+    messages: dict[int, list[Batch]] = field(default_factory=dict)
+    pending: dict[int, int] = field(default_factory=dict)
+    falling: int = 0
+    changes: dict[str, pa.Table] = field(default_factory=dict)
+
+
+@dataclass
+class Journal:
+    """One step of a shard: what changed, its clock after, whether it ended an epoch.
+
+    `fresh`: it begins with an empty shard, whatever came before.
+    """
+
+    clock: int
+    commit: bool
+    entries: Iterable[Entry]
+    fresh: bool = False
