@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.oracle import Case, World, cases_of, evaluate
+from tests.oracle import evaluate
+from tests.oracle_rules import Case, World
+from tests.oracle_scopes import cases_of
 from tests.strategies import FEATURES, random_program, random_script, replay
 
 import deltafix

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from deltafix.cli.brought import FunctorsFile, WordSize, brought, sized
 from deltafix.errors import ProgramError
 
 if TYPE_CHECKING:
@@ -24,12 +25,14 @@ def check(
     form: Annotated[
         Literal["text", "json"], typer.Option("--format", help="How findings are printed.")
     ] = "text",
+    functors: FunctorsFile = None,
+    word_size: WordSize = None,
 ) -> None:
     """Check programs: errors and warnings with line, column, caret, and what would be valid.
 
     Exit code 0 if there is no error, 2 otherwise.
     """
-    found = {path: _analyse(path) for path in programs}
+    found = {path: _analyse(path, functors, word_size) for path in programs}
     if form == "json":
         report = [item for path, one in found.items() for item in _as_data(path, one)]
         sys.stdout.write(json.dumps(report, indent=2) + "\n")
@@ -42,7 +45,7 @@ def check(
         raise typer.Exit(2)
 
 
-def _analyse(path: Path) -> Analysis:
+def _analyse(path: Path, functors: Path | None, word_size: str | None) -> Analysis:
     """What the text door says, and, of a program it lets through, what the planner says."""
     from deltafix.datalog.load import analyse, read_bytes  # noqa: PLC0415  quick --help
     from deltafix.plan.build import plan  # noqa: PLC0415
@@ -52,7 +55,9 @@ def _analyse(path: Path) -> Analysis:
     if found.errors:
         return found
     try:
-        plan(typed(found.program))
+        program = sized(found.program, word_size)
+        brought(program, functors)
+        plan(typed(program))
     except ProgramError as refused:
         return replace(found, diagnostics=(*found.diagnostics, *refused.diagnostics))
     return found

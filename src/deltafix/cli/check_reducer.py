@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from deltafix.cli.brought import as_reducer
 from deltafix.errors import ReducerError
 
 if TYPE_CHECKING:
@@ -82,16 +83,7 @@ def find_reducer(name: str) -> Reducer[Any, Any, Any]:
             known = ", ".join(reducers) or "none"
             raise ReducerError(f"{module_name!r} has no {attribute!r}; reducers in it: {known}")
         found = getattr(found, part)
-    if callable(found) and not isinstance(found, Reducer):
-        try:
-            found = found()
-        except Exception as error:
-            raise ReducerError(
-                f"{name} cannot be made without arguments: {type(error).__name__}: {error}"
-            ) from error
-    if not isinstance(found, Reducer):
-        raise ReducerError(f"{name} is {type(found).__name__}, not a reducer")
-    return found
+    return as_reducer(name, found)
 
 
 def sample_values(text: str) -> list[Any]:

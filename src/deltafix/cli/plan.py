@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from deltafix.cli.brought import Brought, FunctorsFile, WordSize, brought, sized
 from deltafix.cli.console import announce_kernel
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ def plan(
         Path | None,
         typer.Option("-F", "--fact-dir", help="Folder of .facts files to take estimates from."),
     ] = None,
+    functors: FunctorsFile = None,
+    word_size: WordSize = None,
     form: Annotated[
         Literal["text", "json"], typer.Option("--format", help="How the plan is printed.")
     ] = "text",
@@ -39,14 +42,15 @@ def plan(
     from deltafix.datalog.program import Program as Checked  # noqa: PLC0415  quick --help
     from deltafix.plan.tell import tell  # noqa: PLC0415
 
-    explained = _explained(Checked.from_file(program_file), facts, quiet=quiet)
+    program = sized(Checked.from_file(program_file), word_size)
+    explained = _explained(program, facts, brought(program, functors), quiet=quiet)
     if form == "json":
         sys.stdout.write(json.dumps(explained, indent=2, ensure_ascii=False) + "\n")
     else:
         sys.stdout.write(tell(explained))
 
 
-def _explained(program: Program, facts: Path | None, *, quiet: bool) -> Explanation:
+def _explained(program: Program, facts: Path | None, users: Brought, *, quiet: bool) -> Explanation:
     from deltafix.plan.explain import explain  # noqa: PLC0415  quick --help
 
     if facts is None:
@@ -62,7 +66,7 @@ def _explained(program: Program, facts: Path | None, *, quiet: bool) -> Explanat
     announce_kernel(quiet=quiet)
     from deltafix.engine.sizes import statistics  # noqa: PLC0415
 
-    with deltafix.connect(program) as db:
+    with deltafix.connect(program, **users) as db:
         with db.transaction() as tx:
             for name, rows in inputs:
                 tx.insert(name, rows)

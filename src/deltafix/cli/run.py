@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 import typer
 
+from deltafix.cli.brought import FunctorsFile, WordSize, brought, sized
 from deltafix.cli.console import announce_kernel, note, progress
 from deltafix.cli.inputs import read_inputs
 from deltafix.diagnostics import render
@@ -56,6 +57,8 @@ def run(
     timeout: Annotated[
         float | None, typer.Option(min=0, help="Fail after this many seconds of evaluation.")
     ] = None,
+    functors: FunctorsFile = None,
+    word_size: WordSize = None,
     profile: Annotated[
         bool, typer.Option("--profile", help="Print what was done, and its time, to stderr.")
     ] = False,
@@ -71,9 +74,10 @@ def run(
     import deltafix  # noqa: PLC0415  quick --help
     from deltafix.datalog.program import Program as Checked  # noqa: PLC0415
 
-    program = Checked.from_file(program_file)
+    program = sized(Checked.from_file(program_file), word_size)
     for warning in program.warnings:
         note(render(warning, program.source), quiet=quiet)
+    users = brought(program, functors)
     schemas = row_schemas(program)
     clock = _Clock()
     with progress("reading facts", quiet=quiet):
@@ -87,6 +91,7 @@ def run(
         max_rounds=max_rounds,
         timeout=timeout,
         profile=profile,
+        **users,
     ) as db:
         clock.lap("opening")
         with progress("evaluating", quiet=quiet), db.transaction() as tx:

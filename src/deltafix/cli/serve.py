@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from deltafix.cli.brought import FunctorsFile, WordSize
 from deltafix.cli.console import note
 from deltafix.cli.loaded import loaded
 from deltafix.errors import MissingDependencyError
@@ -29,6 +30,8 @@ def serve(
     interval: Annotated[
         float, typer.Option(min=0.01, help="Seconds between two looks at the files.")
     ] = 0.3,
+    functors: FunctorsFile = None,
+    word_size: WordSize = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
 ) -> None:
     """Open a page on a program: relations, live changes, a graph, proofs, plan and profile.
@@ -43,7 +46,8 @@ def serve(
     from deltafix.engine.follow import FactFolder  # noqa: PLC0415  quick --help
     from deltafix.web.server import Server  # noqa: PLC0415  an extra
 
-    with loaded(program_file, None, quiet=quiet) as db:
+    opened = loaded(program_file, None, functors=functors, word_size=word_size, quiet=quiet)
+    with opened as db:
         folder = FactFolder(db, facts, note)
         folder.load()
         server = Server(db, port=port, writable=write, title=program_file.name)

@@ -14,8 +14,9 @@ from typing import Annotated
 
 import typer
 
-from deltafix.cli.console import announce_kernel, note
-from deltafix.cli.loaded import load_inputs
+from deltafix.cli.brought import FunctorsFile, WordSize
+from deltafix.cli.console import note
+from deltafix.cli.loaded import loaded
 from deltafix.cli.session import Session
 from deltafix.errors import DeltafixError, ProgramError
 
@@ -33,23 +34,18 @@ def shell(
         Path | None,
         typer.Option(help="Keep the given rows in this folder, from one session to the next."),
     ] = None,
+    functors: FunctorsFile = None,
+    word_size: WordSize = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Piped input: stop at the first error, exit code 2.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No greeting, no notes.")] = False,
 ) -> None:
     """Work on a program's facts line by line; `.help` inside says how."""
-    import deltafix  # noqa: PLC0415  quick --help
-    from deltafix.datalog.program import Program  # noqa: PLC0415
-
-    program = Program.from_file(program_file)
-    announce_kernel(quiet=quiet)
-    with deltafix.connect(program, ":memory:" if state is None else state) as db:
-        for message in db.recovered:
-            note(f"note: {message}", quiet=quiet)
-        if facts is not None:
-            with db.transaction() as tx:
-                load_inputs(db, tx, facts)
+    opened = loaded(
+        program_file, facts, functors=functors, word_size=word_size, state=state, quiet=quiet
+    )
+    with opened as db:
         session = Session(db)
         interactive = sys.stdin.isatty()
         if interactive:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from deltafix.cli.brought import FunctorsFile, WordSize
 from deltafix.cli.console import note
 from deltafix.cli.loaded import loaded
 
@@ -38,6 +39,8 @@ def watch(
     epochs: Annotated[
         int | None, typer.Option(min=1, help="End after so many changes; else Ctrl-C ends.")
     ] = None,
+    functors: FunctorsFile = None,
+    word_size: WordSize = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
 ) -> None:
     """Keep a program's output up to date with its fact files, and print what changes.
@@ -47,7 +50,8 @@ def watch(
     """
     from deltafix.engine.follow import FactFolder  # noqa: PLC0415  quick --help
 
-    with loaded(program_file, None, quiet=quiet) as db:
+    opened = loaded(program_file, None, functors=functors, word_size=word_size, quiet=quiet)
+    with opened as db:
         chosen = _chosen(db, relations, every)
         folder = FactFolder(db, facts, note)
         _print(folder.load(), chosen)

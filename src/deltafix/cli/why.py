@@ -13,6 +13,7 @@ from typing import Annotated, Literal, TypeAlias
 
 import typer
 
+from deltafix.cli.brought import FunctorsFile, WordSize
 from deltafix.cli.loaded import loaded
 
 __all__ = ["why", "why_not"]
@@ -41,10 +42,13 @@ def why(
         typer.Option("--format", help="A tree, JSON, Graphviz DOT, or a drawing."),
     ] = "text",
     max_steps: Annotated[int, typer.Option(min=1, help="Fail beyond this many facts.")] = 10_000,
+    functors: FunctorsFile = None,
+    word_size: WordSize = None,
     quiet: _Quiet = False,
 ) -> None:
     """Say why a row holds: a smallest proof, found on demand."""
-    with loaded(program_file, facts, quiet=quiet) as db:
+    opened = loaded(program_file, facts, functors=functors, word_size=word_size, quiet=quiet)
+    with opened as db:
         if several:
             proofs = db.why(fact, all=True, limit=limit, max_steps=max_steps)
         else:
@@ -67,9 +71,12 @@ def why_not(
     form: Annotated[
         Literal["text", "json"], typer.Option("--format", help="Text or JSON.")
     ] = "text",
+    functors: FunctorsFile = None,
+    word_size: WordSize = None,
     quiet: _Quiet = False,
 ) -> None:
     """Say why a row does not hold, rule by rule, and what would make it hold."""
-    with loaded(program_file, facts, quiet=quiet) as db:
+    opened = loaded(program_file, facts, functors=functors, word_size=word_size, quiet=quiet)
+    with opened as db:
         found = db.why_not(fact, limit=limit, max_depth=max_depth, max_edits=max_edits)
     sys.stdout.write(f"{found.show(form)}\n")

@@ -18,11 +18,11 @@ from deltafix.facts.shapes import Shape
 from deltafix.facts.values import VALID_VALUES, fitting
 from deltafix.rules.ast import BASES, FunctorDecl, Program
 from deltafix.rules.schemas import schemas_of
-from deltafix.rules.terms import Call
+from deltafix.rules.terms import Aggregate, Call, Term
 from deltafix.rules.values import NO_VALUE, canonical
 from deltafix.rules.walk import subterms, terms_of
 
-__all__ = ["UserFunctor", "bound"]
+__all__ = ["UserFunctor", "bound", "called", "folded"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def bound(program: Program, functions: Mapping[str, Callable[..., Any]]) -> dict
             hint = f"did you mean {close!r}?" if close else f"declared: {', '.join(declared)}"
             message = f"the program declares no functor {name!r}; {hint if declared else 'none is'}"
             raise FunctorError(message)
-    for name in dict.fromkeys(_called(program)):
+    for name in called(program):
         if name not in functions:
             message = f"the program calls @{name}; pass it: connect(..., functors={{{name!r}: f}})"
             raise FunctorError(message)
@@ -90,10 +90,26 @@ def bound(program: Program, functions: Mapping[str, Callable[..., Any]]) -> dict
     return found
 
 
-def _called(program: Program) -> Iterator[str]:
-    """Functors that rules and lattices call; reducers are not among them."""
+def called(program: Program) -> tuple[str, ...]:
+    """Functors that rules and lattices call, each once; reducers are not among them."""
+    return tuple(dict.fromkeys(_called(program)))
+
+
+def folded(program: Program) -> tuple[str, ...]:
+    """Names that the program aggregates with as `@@name`, each once."""
+    parts = (part for term in _terms(program) for part in subterms(term))
+    names = (part.op[2:] for part in parts if isinstance(part, Aggregate) and part.op[:2] == "@@")
+    return tuple(dict.fromkeys(names))
+
+
+def _terms(program: Program) -> list[Term]:
     terms = [t for rule in program.rules for f in (*rule.heads, rule.body) for t in terms_of(f)]
     terms += [term for order in program.orders for term in terms_of(order.rule.body)]
+    return terms
+
+
+def _called(program: Program) -> Iterator[str]:
+    terms = _terms(program)
     used = {program.kind(a.type) for r in program.relations for a in r.attributes if a.join == "<>"}
     for lattice in program.lattices:
         join = lattice.operation("Lub")

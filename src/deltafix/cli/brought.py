@@ -1,0 +1,131 @@
+"""What the command line brings to a program: functions, reducers, and the width of a number.
+
+`--functors FILE` names a Python file, which is run: its functions stand behind the program's
+`@name`, its reducers behind `@@name`. Invariant: no file is run but the one the user named, and
+only names that the program declares are taken from it. `--word-size` goes before the program's own
+pragma. Whether a function takes its arguments is `engine.bind`'s business.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypedDict, TypeVar
+
+import typer
+
+from deltafix.diagnostics import suggest
+from deltafix.errors import FunctorError, ReducerError, SourceError
+
+if TYPE_CHECKING:
+    from deltafix.reactive.reducer import Reducer
+    from deltafix.rules.ast import FunctorDecl, Program
+
+__all__ = ["Brought", "FunctorsFile", "WordSize", "as_reducer", "brought", "sized"]
+
+FunctorsFile: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--functors",
+        metavar="FILE.py",
+        help="Python file of the functions behind @name and reducers behind @@name; it is run.",
+    ),
+]
+WordSize: TypeAlias = Annotated[
+    Literal["32", "64"] | None,
+    typer.Option(help="Bits at which arithmetic wraps around; default: the program's, else 64."),
+]
+
+_MODULE: Final = "deltafix_functors_of_the_command_line"
+Checked = TypeVar("Checked", bound="Program")
+
+
+class Brought(TypedDict):
+    """The keyword arguments of `deltafix.connect` that a file of functors gives."""
+
+    functors: dict[str, Callable[..., Any]]
+    reducers: dict[str, Reducer[Any, Any, Any]]
+
+
+def sized(program: Checked, word_size: str | None) -> Checked:
+    """The program at the asked word size; itself if none was asked for."""
+    if word_size is None:
+        return program
+    others = tuple(pair for pair in program.pragmas if pair[0] != "word-size")
+    return replace(program, pragmas=(*others, ("word-size", word_size)))
+
+
+def brought(program: Program, file: Path | None) -> Brought:
+    """The functions and reducers that a program calls, taken from a file; none without a file.
+
+    Raises:
+        SourceError: there is no such file.
+        FunctorError: the file fails when it is run, lacks a function, or has one of another arity.
+        ReducerError: a name that the program aggregates with is no reducer there.
+    """
+    found = Brought(functors={}, reducers={})
+    if file is None:
+        return found
+    from deltafix.engine.bind import bound, called, folded  # noqa: PLC0415  quick --help
+
+    module = _run(file)
+    functions, reducers = called(program), folded(program)
+    for declared in program.functors:
+        name = declared.name
+        if name in functions:
+            found["functors"][name] = _named(module, file, declared, "@")
+        if name in reducers:
+            place = f"{file}: {name!r}"
+            found["reducers"][name] = as_reducer(place, _named(module, file, declared, "@@"))
+    bound(program, found["functors"])
+    return found
+
+
+def as_reducer(name: str, found: Any) -> Reducer[Any, Any, Any]:
+    """A reducer, or what a class or function without arguments makes. Raises ReducerError."""
+    from deltafix.reactive.reducer import Reducer  # noqa: PLC0415  quick --help
+
+    if callable(found) and not isinstance(found, Reducer):
+        try:
+            found = found()
+        except Exception as error:
+            raise ReducerError(
+                f"{name} cannot be made without arguments: {type(error).__name__}: {error}"
+            ) from error
+    if not isinstance(found, Reducer):
+        raise ReducerError(f"{name} is {type(found).__name__}, not a reducer")
+    return found
+
+
+def _run(file: Path) -> ModuleType:
+    if not file.is_file():
+        what = "a folder" if file.is_dir() else "no such file"
+        raise SourceError(f"--functors {file}: {what}; name a Python file", path=str(file))
+    spec = spec_from_file_location(_MODULE, file)
+    if spec is None or spec.loader is None:
+        raise SourceError(f"--functors {file}: its name must end in .py", path=str(file))
+    module = module_from_spec(spec)
+    sys.modules[_MODULE] = module  # dataclasses look their module up by name
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:  # the user's file: whatever it raises is one line
+        message = f"--functors {file} failed when it was run: {type(error).__name__}: {error}"
+        raise FunctorError(message, path=str(file)) from error
+    return module
+
+
+def _named(module: ModuleType, file: Path, declared: FunctorDecl, sign: str) -> Any:
+    """The object of a functor's name. FunctorError says what the file has instead."""
+    name = declared.name
+    if hasattr(module, name):
+        return getattr(module, name)
+    own = [one for one in vars(module) if not one.startswith("_")]
+    close = suggest(name, own)
+    there = f"did you mean {close!r}?" if close else f"it defines: {', '.join(own) or 'nothing'}"
+    columns = ", ".join(f"{a.name}: {a.type}" for a in declared.arguments)
+    message = f"{file} has no {name!r}, which the program calls as {sign}{name}({columns}); {there}"
+    raise FunctorError(message, functor=name, path=str(file))

@@ -1,0 +1,234 @@
+"""One alternative of one rule: every binding under which its body holds, and the rows it derives.
+
+A body is a set of bindings, found literal by literal with tests before atoms. `!` and aggregates
+look at completed relations only. What has no value makes the binding not hold. A record is a
+pattern where its variables are free, and a value where they are known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from deltafix.facts.schema import Branch
+from deltafix.rules.ast import BASES, Atom, Comparison, Formula, Not, Program, Rule
+from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
+from oracle_scopes import bindable, cases_of, named, names_in, own, pattern
+from oracle_types import Kinds
+from oracle_values import Undefined, apply, compare, numbers, reinterpret, wrap
+
+__all__ = ["Bindings", "Case", "Facts", "World"]
+
+Facts = dict[str, set[tuple]]
+Bindings = dict[str, object]
+
+
+@dataclass(frozen=True)
+class World:
+    """A program and what its user brings."""
+
+    program: Program
+    functors: Mapping[str, Callable]
+    reducers: Mapping[str, Callable]
+
+
+class Case:
+    """One alternative of one rule."""
+
+    def __init__(self, world: World, rule: Rule, parts: tuple[Formula, ...]) -> None:
+        self.world, self.program = world, world.program
+        self.rule, self.parts = rule, parts
+        self.outer: dict[int, set[str]] = {}
+        self.scan((*rule.heads, *parts), own(rule.heads) | own(parts))
+        self.kinds = Kinds(self.program, (*rule.heads, *parts))
+
+    def derive(self, facts: Facts) -> Iterator[tuple[str, tuple]]:
+        self.facts = facts
+        for env in self.solve(self.parts, {}):
+            for head in self.rule.heads:
+                try:
+                    yield head.relation, tuple(self.value(term, env) for term in head.args)
+                except Undefined:
+                    continue
+
+    def scan(self, nodes: tuple, enclosing: set[str]) -> None:
+        """Note which variables of each negated group and aggregate come from outside."""
+        for node in nodes:
+            match node:
+                case Aggregate(_, target, body):
+                    self.outer[id(node)] = names_in((target, body)) & enclosing
+                    for case in cases_of(body):
+                        self.scan((target, *case), enclosing | own((target, case)))
+                case Not(body):
+                    plain = isinstance(body, Atom | Comparison)
+                    self.outer[id(body)] = names_in(body) if plain else names_in(body) & enclosing
+                    for case in cases_of(body):
+                        self.scan(case, enclosing if plain else enclosing | own(case))
+                case Atom(_, args) | Call(_, args):
+                    self.scan(args, enclosing)
+                case Comparison(_, left, right):
+                    self.scan((left, right), enclosing)
+
+    def shared(self, node: object) -> set[str]:
+        """Variables of a negation's body or of an aggregate that must be known before it."""
+        return self.outer[id(node)]
+
+    def needs(self, term: Term) -> set[str]:
+        match term:
+            case Var(name):
+                return {name}
+            case Call(_, args):
+                return set().union(*map(self.needs, args))
+            case Aggregate():
+                return self.shared(term)
+            case Wildcard():
+                return {"_"}
+        return set()
+
+    def ready(self, part: Formula, env: Bindings) -> bool:
+        known = set(env)
+        match part:
+            case Atom(_, args):
+                known |= {name for arg in args for name in bindable(arg)}
+                return all(self.needs(arg) <= known | {"_"} for arg in args)
+            case Comparison("=", left, right):
+                one, two = self.needs(left) <= known, self.needs(right) <= known
+                return (one and two) or (pattern(left) and two) or (pattern(right) and one)
+            case Comparison(_, left, right):
+                return self.needs(left) | self.needs(right) <= known
+            case Not(body):
+                return self.shared(body) <= known
+        return True
+
+    def solve(self, parts: tuple[Formula, ...], env: Bindings) -> Iterator[Bindings]:
+        """Every extension of `env` under which all parts hold; tests before atoms."""
+        if not parts:
+            yield env
+            return
+        order = sorted(range(len(parts)), key=lambda i: isinstance(parts[i], Atom))
+        chosen = next((i for i in order if self.ready(parts[i], env)), None)
+        if chosen is None:
+            raise ValueError(f"ungrounded: {parts}")
+        for extended in self.holds(parts[chosen], env):
+            yield from self.solve(parts[:chosen] + parts[chosen + 1 :], extended)
+
+    def holds(self, part: Formula, env: Bindings) -> Iterator[Bindings]:
+        try:
+            match part:
+                case Atom(relation, args):
+                    for row in list(self.facts[relation]):
+                        extended = self.match(args, row, env)
+                        if extended is not None:
+                            yield extended
+                case Comparison("=", left, right):
+                    if not self.needs(right) <= set(env):
+                        left, right = right, left
+                    for value in self.values(right, env):
+                        extended = self.fit(left, value, env)
+                        if extended is not None:
+                            yield extended
+                case Comparison(op, left, right):
+                    if compare(op, self.value(left, env), self.value(right, env)):
+                        yield env
+                case Not(body):
+                    if not any(True for case in cases_of(body) for _ in self.solve(case, env)):
+                        yield env
+        except Undefined:
+            return
+
+    def match(self, args: tuple[Term, ...], row: tuple, env: Bindings) -> Bindings | None:
+        # Patterns first: in r(x, x + 1) the first column gives x its value.
+        order = sorted(range(len(args)), key=lambda i: not pattern(args[i]))
+        for i in order:
+            extended = self.fit(args[i], row[i], env)
+            if extended is None:
+                return None
+            env = extended
+        return env
+
+    def fit(self, term: Term, value: object, env: Bindings) -> Bindings | None:
+        """The bindings under which a term has a value, if there are any."""
+        match term:
+            case Wildcard():
+                return env
+            case Var(name) if name not in env:
+                return {**env, name: value}
+            case Call(functor, args) if functor[0] == "[":
+                return self.match(args, value, env) if isinstance(value, tuple) else None
+            case Call(functor, args) if functor[0] == "$":
+                same = isinstance(value, Branch) and value.name == functor[1:]
+                return self.match(args, value.fields, env) if same else None
+        try:
+            return env if self.value(term, env) == value else None
+        except Undefined:
+            return None
+
+    def values(self, term: Term, env: Bindings) -> Iterator[object]:
+        """The values of a term: many for `range`."""
+        match term:
+            case Call("range", args):
+                kind = self.kinds.of(term) or "number"
+                yield from numbers(kind, *(self.value(arg, env) for arg in args))
+            case _:
+                yield self.value(term, env)
+
+    def value(self, term: Term, env: Bindings) -> object:
+        match term:
+            case Var(name):
+                return env[name]
+            case Const(value):
+                return value
+            case Call(functor, args) if functor[0] == "[":
+                return tuple(self.value(arg, env) for arg in args)
+            case Call(functor, args) if functor[0] == "$":
+                return Branch(functor[1:], tuple(self.value(arg, env) for arg in args))
+            case Call(functor, args) if functor[0] == "@":
+                found = self.world.functors[functor[1:]](*(self.value(a, env) for a in args))
+                if found is None and self.kinds.of(term) in BASES:
+                    raise Undefined
+                return found
+            case Call("as", (inner, Const(name))):
+                to = self.program.base_type(name)
+                return reinterpret(self.value(inner, env), self.kinds.of(inner) or to, to)
+            case Call(functor, args):
+                kind = self.kinds.of(term) or "number"
+                of = self.kinds.of(args[0]) or "number"
+                values = [self.value(arg, env) for arg in args]
+                narrow = self.program.word_size == 32 and kind in ("number", "unsigned")
+                if narrow and functor in ("bshl", "bshr", "bshru"):
+                    values[1] &= 31
+                    values[0] &= 2**32 - 1 if functor == "bshru" else -1
+                found = apply(functor, values, kind, of)
+                return wrap(found, kind, 32) if narrow and functor not in ("min", "max") else found
+            case Aggregate():
+                return self.aggregate(term, env)
+        raise ValueError(f"no value for {term}")
+
+    def aggregate(self, term: Aggregate, env: Bindings) -> object:
+        # Wildcards range like variables: each row counts, not each projection of it.
+        body = named(term.body)
+        outer = {name: env[name] for name in self.shared(term)}
+        ranged = {}
+        for case in cases_of(body):
+            for found in self.solve(case, outer):
+                ranged[frozenset(found.items())] = found
+        if term.op == "count":
+            return len(ranged)
+        if term.op.startswith("@@"):
+            found = [self.value(term.target, one) for one in ranged.values()]
+            return self.world.reducers[term.op[2:]](found)
+        kind = self.kinds.of(term.target) or "number"
+        values = []
+        for found in ranged.values():
+            try:
+                values.append(self.value(term.target, found))
+            except Undefined:
+                continue
+        if term.op == "sum":
+            return wrap(math.fsum(values) if kind == "float" else sum(values), kind)
+        if not values:
+            raise Undefined
+        if term.op == "mean":
+            return math.fsum(values) / len(values)
+        return min(values) if term.op == "min" else max(values)
