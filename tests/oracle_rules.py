@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from deltafix.facts.schema import Branch
 from deltafix.rules.ast import BASES, Atom, Comparison, Formula, Not, Program, Rule
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
-from oracle_scopes import bindable, cases_of, named, names_in, own, pattern
+from oracle_scopes import bindable, cases_of, extreme, named, names_in, own, pattern
 from oracle_types import Kinds
 from oracle_values import Undefined, apply, compare, numbers, reinterpret, wrap
 
@@ -109,8 +109,14 @@ class Case:
         order = sorted(range(len(parts)), key=lambda i: isinstance(parts[i], Atom))
         chosen = next((i for i in order if self.ready(parts[i], env)), None)
         if chosen is None:
-            raise ValueError(f"ungrounded: {parts}")
-        for extended in self.holds(parts[chosen], env):
+            # What nothing else gives a value, a least or greatest row gives: a witness.
+            chosen = next((i for i in order if extreme(parts[i])), None)
+            if chosen is None:
+                raise ValueError(f"ungrounded: {parts}")
+            found = self.witnessed(*extreme(parts[chosen]), env)
+        else:
+            found = self.holds(parts[chosen], env)
+        for extended in found:
             yield from self.solve(parts[:chosen] + parts[chosen + 1 :], extended)
 
     def holds(self, part: Formula, env: Bindings) -> Iterator[Bindings]:
@@ -205,22 +211,44 @@ class Case:
                 return self.aggregate(term, env)
         raise ValueError(f"no value for {term}")
 
-    def aggregate(self, term: Aggregate, env: Bindings) -> object:
-        # Wildcards range like variables: each row counts, not each projection of it.
+    def ranged(self, term: Aggregate, env: Bindings) -> list[Bindings]:
+        """What an aggregate ranges over. Each row counts, so wildcards range like variables."""
         body = named(term.body)
-        outer = {name: env[name] for name in self.shared(term)}
-        ranged = {}
+        outer = {name: env[name] for name in self.shared(term) if name in env}
+        found = {}
         for case in cases_of(body):
-            for found in self.solve(case, outer):
-                ranged[frozenset(found.items())] = found
+            for one in self.solve(case, outer):
+                found[frozenset(one.items())] = one
+        return list(found.values())
+
+    def witnessed(self, value: Term, term: Aggregate, env: Bindings) -> Iterator[Bindings]:
+        """The bindings of `value = min …` or `max …` together with each row where it is found."""
+        rows = []
+        for one in self.ranged(term, env):
+            try:
+                rows.append((self.value(term.target, one), one))
+            except Undefined:
+                continue
+        if not rows:
+            return
+        best = (min if term.op == "min" else max)(target for target, _ in rows)
+        free = self.shared(term) - set(env)
+        for target, one in rows:
+            if target == best:
+                extended = self.fit(value, best, {**env, **{name: one[name] for name in free}})
+                if extended is not None:
+                    yield extended
+
+    def aggregate(self, term: Aggregate, env: Bindings) -> object:
+        ranged = self.ranged(term, env)
         if term.op == "count":
             return len(ranged)
         if term.op.startswith("@@"):
-            found = [self.value(term.target, one) for one in ranged.values()]
+            found = [self.value(term.target, one) for one in ranged]
             return self.world.reducers[term.op[2:]](found)
         kind = self.kinds.of(term.target) or "number"
         values = []
-        for found in ranged.values():
+        for found in ranged:
             try:
                 values.append(self.value(term.target, found))
             except Undefined:

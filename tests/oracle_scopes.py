@@ -9,7 +9,7 @@ from __future__ import annotations
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Or, Rule
 from deltafix.rules.terms import Aggregate, Call, Term, Var, Wildcard
 
-__all__ = ["bindable", "cases_of", "hoisted", "named", "names_in", "own", "pattern"]
+__all__ = ["bindable", "cases_of", "extreme", "hoisted", "named", "names_in", "own", "pattern"]
 
 
 def cases_of(formula: Formula) -> list[tuple[Formula, ...]]:
@@ -23,6 +23,15 @@ def cases_of(formula: Formula) -> list[tuple[Formula, ...]]:
         case Or(parts):
             return [case for part in parts for case in cases_of(part)]
     return [(formula,)]
+
+
+def extreme(part: Formula) -> tuple[Term, Aggregate] | None:
+    """The value and the aggregate of `value = min …` or `value = max …`."""
+    if isinstance(part, Comparison) and part.op == "=":
+        for value, other in ((part.left, part.right), (part.right, part.left)):
+            if isinstance(other, Aggregate) and other.op in ("min", "max"):
+                return value, other
+    return None
 
 
 def names_in(node: object, inner: bool = True) -> set[str]:
@@ -91,8 +100,8 @@ def named(formula: Formula, path: str = "_") -> Formula:
     """A body with its wildcards (outside negations) turned into variables of their own."""
     match formula:
         case Atom(relation, args):
-            named = (_named_term(arg, f"{path}.{i}") for i, arg in enumerate(args))
-            return Atom(relation, tuple(named))
+            terms = (_named_term(arg, f"{path}.{i}") for i, arg in enumerate(args))
+            return Atom(relation, tuple(terms))
         case And(parts):
             return And(tuple(named(part, f"{path}.{i}") for i, part in enumerate(parts)))
         case Or(parts):
@@ -104,6 +113,6 @@ def _named_term(term: Term, path: str) -> Term:
     if isinstance(term, Wildcard):
         return Var(path)
     if isinstance(term, Call) and term.functor[0] in "[$":
-        named = (_named_term(arg, f"{path}.{i}") for i, arg in enumerate(term.args))
-        return Call(term.functor, tuple(named))
+        terms = (_named_term(arg, f"{path}.{i}") for i, arg in enumerate(term.args))
+        return Call(term.functor, tuple(terms))
     return term

@@ -19,8 +19,17 @@ from typing import Self
 from deltafix.datalog.load import Analysis, analyse, read_bytes
 from deltafix.diagnostics import Diagnostic
 from deltafix.errors import ProgramError
-from deltafix.rules import ast, dsl, extended
+from deltafix.rules import ast, extended
+from deltafix.rules.builder import (
+    Builder,
+    Column,
+    Relation,
+    close_builder,
+    current_builder,
+    open_builder,
+)
 from deltafix.rules.check import check
+from deltafix.rules.expressions import AtomExpr, FormulaExpr, Operand
 from deltafix.rules.show import show
 from deltafix.rules.terms import Value
 
@@ -53,8 +62,8 @@ class Program(ast.Program):
     """
 
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False, repr=False)
-    _builder: dsl.Builder | None = field(default=None, compare=False, repr=False)
-    _outer: Token[dsl.Builder | None] | None = field(default=None, compare=False, repr=False)
+    _builder: Builder | None = field(default=None, compare=False, repr=False)
+    _outer: Token[Builder | None] | None = field(default=None, compare=False, repr=False)
 
     # The text door ------------------------------------------------------------------------------
 
@@ -98,9 +107,9 @@ class Program(ast.Program):
     def __enter__(self) -> Self:
         if self.relations or self._builder is not None:
             raise ProgramError("this program is complete: start another with deltafix.Program()")
-        builder = dsl.Builder()
+        builder = Builder()
         object.__setattr__(self, "_builder", builder)
-        object.__setattr__(self, "_outer", dsl.open_builder(builder))
+        object.__setattr__(self, "_outer", open_builder(builder))
         return self
 
     def __exit__(
@@ -112,7 +121,7 @@ class Program(ast.Program):
         builder, outer = self._builder, self._outer
         if builder is None or outer is None:
             return
-        dsl.close_builder(outer)
+        close_builder(outer)
         object.__setattr__(self, "_builder", None)
         object.__setattr__(self, "_outer", None)
         built = builder.build()
@@ -129,10 +138,10 @@ class Program(ast.Program):
         warnings = tuple(item for item in diagnostics if item.severity != "error")
         object.__setattr__(self, "warnings", warnings)
 
-    def _writing(self) -> dsl.Builder:
-        return dsl.current_builder(self._builder)
+    def _writing(self) -> Builder:
+        return current_builder(self._builder)
 
-    def relation(self, name: str, /, **columns: dsl.Column) -> dsl.Relation:
+    def relation(self, name: str, /, **columns: Column) -> Relation:
         """Declare a relation, or look one up.
 
         Inside the `with` block a new name declares (`p.relation("edge", x=int, y=str)`; without
@@ -143,7 +152,7 @@ class Program(ast.Program):
             if columns:
                 raise ProgramError("relations are declared inside the program's `with` block")
             found = ast.Program.relation(self, name)
-            return dsl.Relation(
+            return Relation(
                 found.name, found.attributes, found.qualifiers, found.choices, found.span
             )
         for declared in self._builder.relations:
@@ -151,7 +160,7 @@ class Program(ast.Program):
                 return declared
         return self._builder.declare(name, columns)
 
-    def type(self, name: str, base: dsl.Column) -> str:
+    def type(self, name: str, base: Column) -> str:
         """Declare `.type name <: base`; gives the name for use as a column type."""
         return self._writing().type(name, base)
 
@@ -185,34 +194,30 @@ class Program(ast.Program):
 
     # Constructed types, functors, and relations that join or drop rows (`rules.extended`) --------
 
-    def record(self, name: str, /, **fields: dsl.Column) -> str:
+    def record(self, name: str, /, **fields: Column) -> str:
         """Declare `.type name = [fields]`; gives the name for use as a column type."""
         return extended.declare_record(self._writing(), name, fields)
 
-    def union(self, name: str, /, **branches: Mapping[str, dsl.Column]) -> str:
+    def union(self, name: str, /, **branches: Mapping[str, Column]) -> str:
         """Declare `.type name = A {..} | B {..}`: each branch with its fields' types."""
         return extended.declare_union(self._writing(), name, branches)
 
-    def functor(
-        self, name: str, /, *, returns: dsl.Column, **arguments: dsl.Column
-    ) -> extended.Functor:
+    def functor(self, name: str, /, *, returns: Column, **arguments: Column) -> extended.Functor:
         """Declare `.functor name(arguments): returns`; call the result with terms."""
         return extended.declare_functor(self._writing(), name, arguments, returns)
 
-    def lattice(self, kind: str, *, bottom: dsl.Operand, lub: extended.Functor) -> None:
+    def lattice(self, kind: str, *, bottom: Operand, lub: extended.Functor) -> None:
         """Declare the `.lattice` of a type, for columns of `Lattice(kind)`."""
         extended.declare_lattice(self._writing(), kind, bottom, lub)
 
-    def equivalence(self, relation: dsl.Relation) -> None:
+    def equivalence(self, relation: Relation) -> None:
         """Make a relation of two columns the equivalence that its rows generate (`eqrel`)."""
         extended.equivalence(self._writing(), relation)
 
-    def choose(self, relation: dsl.Relation, *domains: str | tuple[str, ...]) -> None:
+    def choose(self, relation: Relation, *domains: str | tuple[str, ...]) -> None:
         """Keep one row for each value of each domain: a column, or a tuple of columns."""
         extended.choose(self._writing(), relation, domains)
 
-    def subsume(
-        self, less: dsl.AtomExpr, more: dsl.AtomExpr, when: dsl.FormulaExpr | None = None
-    ) -> None:
+    def subsume(self, less: AtomExpr, more: AtomExpr, when: FormulaExpr | None = None) -> None:
         """A row like `less` gives way to a row like `more` where `when` holds."""
         extended.subsume(self._writing(), less, more, when)

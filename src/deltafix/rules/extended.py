@@ -15,17 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from deltafix.rules.ast import And, Constructor, Dominates, FunctorDecl, LatticeDecl, TypeDecl
-from deltafix.rules.dsl import (
-    AtomExpr,
-    Builder,
-    Column,
-    FormulaExpr,
-    Joined,
-    Operand,
-    Relation,
-    TermExpr,
-    term_of,
-)
+from deltafix.rules.builder import Builder, Column, Joined, Relation
+from deltafix.rules.expressions import AtomExpr, FormulaExpr, Operand, TermExpr, term_of
 from deltafix.rules.terms import Aggregate, Call, Wildcard
 
 __all__ = [

@@ -15,7 +15,8 @@ from typing import Final, TypeAlias
 
 from deltafix.errors import ProgramError
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Rule, conjunction
-from deltafix.rules.dsl import FormulaExpr, Operand, Relation, TermExpr, current_builder, term_of
+from deltafix.rules.builder import Relation, current_builder
+from deltafix.rules.expressions import FormulaExpr, Operand, TermExpr, term_of
 from deltafix.rules.functors import SIGNATURES
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Value, Var
 from deltafix.rules.walk import Leaf, map_formula, map_rule, map_term

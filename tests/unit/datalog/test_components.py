@@ -12,7 +12,7 @@ from deltafix.datalog.components.instantiate import MAX_ITEMS
 from deltafix.datalog.format import format_program
 from deltafix.datalog.load import analyse
 from deltafix.datalog.program import Program
-from deltafix.rules import dsl
+from deltafix.rules import builder, dsl
 from oracle import evaluate
 from strategies import random_program, random_script, replay
 
@@ -111,7 +111,7 @@ def test_a_dotted_name_inside_brackets_is_no_end_of_a_clause() -> None:
 
 
 def test_in_python_a_function_called_twice_is_two_instances() -> None:
-    def closure(p: Program, name: str, kind: type) -> tuple[dsl.Relation, dsl.Relation]:
+    def closure(p: Program, name: str, kind: type) -> tuple[builder.Relation, builder.Relation]:
         one = p.relation(f"{name}.one", x=kind, y=kind)
         many = p.relation(f"{name}.many", x=kind, y=kind)
         x, y, z = dsl.variables("x y z")

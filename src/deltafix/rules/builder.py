@@ -1,0 +1,198 @@
+"""A program being written in Python: its declarations, rules and directives, in order.
+
+Three nouns: a *relation*, which is called with terms to make an atom; the *builder*, which holds
+what was written; the *open* builder, that of the innermost `with` block. Nothing is checked here:
+`build` gives the program as data, and `rules.check` says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar, Token
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from deltafix.diagnostics import suggest
+from deltafix.errors import ProgramError
+from deltafix.rules.ast import (
+    And,
+    Atom,
+    Attribute,
+    Directive,
+    Dominates,
+    FunctorDecl,
+    LatticeDecl,
+    Program,
+    RelationDecl,
+    Rule,
+    TypeDecl,
+)
+from deltafix.rules.expressions import AtomExpr, Operand, term_of
+from deltafix.rules.place import here
+from deltafix.rules.terms import BaseType, Value
+
+__all__ = [
+    "Builder",
+    "Column",
+    "Joined",
+    "Relation",
+    "close_builder",
+    "current_builder",
+    "open_builder",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A column that holds one value per key; made by `Min`, `Max` and `Lattice`."""
+
+    type: type[int] | type[float] | type[str] | str
+    join: str
+
+
+Column: TypeAlias = type[int] | type[float] | type[str] | str | Joined
+"""A column's type: `int`, `float`, `str`, a type's name (`"unsigned"`), or a `Joined` of them."""
+
+_COLUMNS: Final[dict[object, BaseType]] = {int: "number", float: "float", str: "symbol"}
+_BASES: Final[dict[str, BaseType]] = {
+    "number": "number",
+    "unsigned": "unsigned",
+    "float": "float",
+    "symbol": "symbol",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Relation(RelationDecl):
+    """A declared relation; call it with terms to make an atom."""
+
+    builder: Builder | None = field(default=None, compare=False, repr=False)
+
+    def __call__(self, *terms: Operand) -> AtomExpr:
+        """The atom `name(terms)`. Arity and types are checked when the program is complete."""
+        return AtomExpr(Atom(self.name, tuple(map(term_of, terms)), here()), self.builder)
+
+
+@dataclass(slots=True)
+class Builder:
+    """A program being written. `build` gives it as data."""
+
+    relations: list[Relation] = field(default_factory=list)
+    rules: list[Rule] = field(default_factory=list)
+    directives: list[Directive] = field(default_factory=list)
+    types: list[TypeDecl] = field(default_factory=list)
+    qualifiers: dict[str, list[str]] = field(default_factory=dict)
+    choices: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
+    orders: list[Dominates] = field(default_factory=list)
+    functors: list[FunctorDecl] = field(default_factory=list)
+    lattices: list[LatticeDecl] = field(default_factory=list)
+    closed: bool = False
+
+    def declare(self, name: str, columns: Mapping[str, Column]) -> Relation:
+        """`.decl name(columns)`."""
+        attributes = self.attributes(name, columns)
+        relation = Relation(name, attributes, span=here(), builder=self)
+        self.relations.append(relation)
+        return relation
+
+    def attributes(self, name: str, columns: Mapping[str, Column]) -> tuple[Attribute, ...]:
+        """Columns or fields with their types."""
+        found = []
+        for column, kind in columns.items():
+            plain, join = (kind.type, kind.join) if isinstance(kind, Joined) else (kind, "")
+            found.append(Attribute(column, self._type(name, column, plain), join, here()))
+        return tuple(found)
+
+    def _type(self, relation: str, column: str, kind: object) -> str:
+        if isinstance(kind, str):
+            return kind
+        base = _COLUMNS.get(kind)
+        if base is None:
+            raise TypeError(
+                f"column {column!r} of {relation!r} has type {kind!r}; "
+                "valid: int, float, str, or a type's name such as 'unsigned'"
+            )
+        return base
+
+    def type(self, name: str, base: Column) -> str:
+        """`.type name <: base`; gives the name, for use in `relation`."""
+        parent = self._type(name, "", base)
+        known = {declared.name: declared.base for declared in self.types} | _BASES
+        if parent not in known:
+            close = suggest(parent, list(known))
+            hint = f"; did you mean {close!r}?" if close else ""
+            raise ProgramError(f"there is no type {parent!r}{hint}")
+        self.types.append(TypeDecl(name, known[parent], (parent,), span=here()))
+        return name
+
+    def direct(
+        self, kind: str, relations: Iterable[RelationDecl | str], parameters: Mapping[str, str]
+    ) -> None:
+        """`.input`, `.output` and their like."""
+        for relation in relations:
+            name = relation if isinstance(relation, str) else relation.name
+            held = MappingProxyType(dict(parameters))
+            self.directives.append(Directive(kind, name, held, here()))
+
+    def qualify(self, word: str, relations: Iterable[RelationDecl | str]) -> None:
+        """Put a word such as `inline` behind declarations. Raises ProgramError for unknown ones."""
+        known = [declared.name for declared in self.relations]
+        for relation in relations:
+            name = relation if isinstance(relation, str) else relation.name
+            if name not in known:
+                close = suggest(name, known)
+                hint = f"; did you mean {close!r}?" if close else ""
+                raise ProgramError(f"there is no relation {name!r} in this program{hint}")
+            words = self.qualifiers.setdefault(name, [])
+            words.extend([word] if word not in words else [])
+
+    def facts(self, relation: RelationDecl, rows: Iterable[Sequence[Value]]) -> None:
+        """One fact per row."""
+        for row in rows:
+            atom = Atom(relation.name, tuple(map(term_of, row)), here())
+            self.rules.append(Rule((atom,), And(()), here()))
+
+    def build(self) -> Program:
+        """The program as data; the builder takes no more rules."""
+        self.closed = True
+        relations = tuple(
+            RelationDecl(
+                r.name,
+                r.attributes,
+                (*r.qualifiers, *self.qualifiers.get(r.name, ())),
+                (*r.choices, *self.choices.get(r.name, ())),
+                r.span,
+            )
+            for r in self.relations
+        )
+        return Program(
+            relations,
+            tuple(self.rules),
+            tuple(self.directives),
+            tuple(self.types),
+            orders=tuple(self.orders),
+            functors=tuple(self.functors),
+            lattices=tuple(self.lattices),
+        )
+
+
+_open: ContextVar[Builder | None] = ContextVar("deltafix_open_program", default=None)
+
+
+def open_builder(builder: Builder) -> Token[Builder | None]:
+    """Make a builder the current one; `close_builder` of the result undoes it."""
+    return _open.set(builder)
+
+
+def close_builder(outer: Token[Builder | None]) -> None:
+    """Go back to the builder that was current before."""
+    _open.reset(outer)
+
+
+def current_builder(builder: Builder | None = None) -> Builder:
+    """The builder of the open `with` block. Raises ProgramError outside one."""
+    found = builder or _open.get()
+    if found is None or found.closed:
+        raise ProgramError("no program is open: write this inside `with deltafix.Program() as p:`")
+    return found
