@@ -98,6 +98,10 @@ class Tree:
             return False
         return path.endswith(".py") or is_project_file(path)
 
+    def has(self, path: str) -> bool:
+        """Whether the folder has this file now, and not through a link that leads out of it."""
+        return (self.root / path).is_file() and self._inside(str(self.root / path))
+
     def read(self, path: str) -> bytes:
         """The bytes of a scanned file. Raises OSError."""
         return (self.root / path).read_bytes()

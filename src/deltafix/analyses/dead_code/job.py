@@ -187,6 +187,11 @@ class DeadCode:
         """Every dead symbol with at least `minimum` percent confidence, ordered."""
         return [one for one in self._findings(self._dead) if one.confidence >= minimum]
 
+    def outermost(self, path: str) -> list[Finding]:
+        """The findings of one file that stand in no other finding. O(size of the file)."""
+        here = {place.symbol for place in self.places(path)} & self._dead
+        return [one for one in self._findings(here) if one.path == path and one.inside is None]
+
     def _findings(self, symbols: Iterable[str]) -> list[Finding]:
         return findings_of(symbols, self._places, dead=self._dead, foreign=self._foreign)
 

@@ -1,0 +1,256 @@
+"""`deltafix lsp`: a language server that marks dead code, brought up to date on every save.
+
+Invariant: standard output carries messages only. Diagnostics come from the files as they are on
+disk; unsaved text is not looked at. A message that cannot be understood gets an error response (or,
+being a notification, none) and the server goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+from urllib.parse import unquote, urlsplit
+from urllib.request import url2pathname
+
+import typer
+
+from deltafix.cli.console import announce_kernel
+from deltafix.cli.json_rpc import BadMessageError, Message, Wire
+from deltafix.errors import DeltafixError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from deltafix.analyses.dead_code.editor import EditorView, Findings
+    from deltafix.analyses.dead_code.findings import Finding
+    from deltafix.analyses.dead_code.job import DeadCode
+
+__all__ = ["Server", "lsp"]
+
+_PARSE_ERROR: Final = -32700
+_INVALID_REQUEST: Final = -32600
+_NO_METHOD: Final = -32601
+_BAD_PARAMS: Final = -32602
+_NOT_INITIALIZED: Final = -32002
+_FAILED: Final = -32803
+_WARNING, _UNNECESSARY, _LOG, _ERROR = 2, 1, 4, 1
+_WHOLE_LINE: Final = 10_000  # clients cut a column beyond the line's end to the end
+_WATCHED = [{"globPattern": "**/*.py"}, {"globPattern": "**/{pyproject.toml,setup.cfg}"}]
+
+
+def lsp(
+    *,
+    roots: Annotated[list[str] | None, typer.Option(help="As for `dead-code`. Repeatable.")] = None,
+    tests: Annotated[
+        bool, typer.Option("--tests/--no-tests", help="Whether tests keep code alive.")
+    ] = True,
+    profile: Annotated[
+        list[str] | None, typer.Option(help="A framework in use, as for `dead-code`. Repeatable.")
+    ] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(help="Leave out files matching this pattern. Repeatable.")
+    ] = None,
+) -> None:
+    """Serve dead-code diagnostics to an editor, over standard input and output.
+
+    The editor starts it and names the folder. Exit code 0 after `shutdown` and `exit`, else 1.
+    """
+    from deltafix.analyses.dead_code.job import DeadCode  # noqa: PLC0415  quick --help
+
+    announce_kernel()
+    make = partial(DeadCode, roots=roots or (), tests=tests, profiles=profile or ())
+    make().close()  # a wrong option ends here, before the conversation
+    with Server(Wire(sys.stdin.buffer, sys.stdout.buffer), make, tuple(exclude or ())) as server:
+        raise typer.Exit(server.run())
+
+
+class _BadParamsError(ValueError):
+    """The parameters of a message are not those of its method."""
+
+
+class Server:
+    """One conversation: `run` reads messages until `exit` or the end of the input."""
+
+    def __init__(
+        self, wire: Wire, make: Callable[[], DeadCode], exclude: tuple[str, ...] = ()
+    ) -> None:
+        self._wire = wire
+        self._make = make
+        self._exclude = exclude
+        self._view: EditorView | None = None
+        self._watches = False
+        self._shut = False
+        self._methods: dict[str, Callable[[dict[str, Any]], object]] = {
+            "initialize": self._initialize,
+            "initialized": self._initialized,
+            "shutdown": self._shutdown,
+            "textDocument/didSave": self._saved,
+            "workspace/didChangeWatchedFiles": self._changed,
+        }
+
+    def run(self) -> int:
+        """Serve; returns the exit code. Raises ProtocolError when the stream makes no sense."""
+        while True:
+            try:
+                message = self._wire.read()
+            except BadMessageError as error:
+                self._answer(None, _PARSE_ERROR, str(error))
+                continue
+            if message is None or message.get("method") == "exit":
+                return 0 if self._shut else 1
+            self._serve(message)
+
+    def _serve(self, message: Message) -> None:
+        identity, method = message.get("id"), message.get("method")
+        if method is None and ("result" in message or "error" in message):
+            return  # an answer to our registration
+        handler = self._methods.get(method) if isinstance(method, str) else None
+        params = message.get("params") or {}
+        asks = "id" in message
+        if not isinstance(method, str) or not isinstance(params, dict):
+            self._answer(identity, _INVALID_REQUEST, "a method's name and named params are needed")
+        elif handler is None:
+            if asks:
+                self._answer(identity, _NO_METHOD, f"there is no method {method!r} here")
+        elif self._view is None and method != "initialize":
+            if asks:
+                self._answer(identity, _NOT_INITIALIZED, f"{method} came before initialize")
+        else:
+            try:
+                result = handler(params)
+            except _BadParamsError as error:
+                self._failed(identity, _BAD_PARAMS, f"{method}: {error}", asks=asks)
+            except DeltafixError as error:
+                self._failed(identity, _FAILED, f"error[{error.code}]: {error}", asks=asks)
+            else:
+                if asks:
+                    self._wire.write({"id": identity, "result": result})
+
+    # -- methods -------------------------------------------------------------------------------
+
+    def _initialize(self, params: dict[str, Any]) -> Message:
+        from deltafix.analyses.dead_code.editor import EditorView  # noqa: PLC0415  quick --help
+        from deltafix.analyses.dead_code.files import Tree  # noqa: PLC0415
+
+        if self._view is not None:
+            raise _BadParamsError("this conversation has begun already")
+        folders = params.get("workspaceFolders") or [{"uri": params.get("rootUri")}]
+        if not isinstance(folders, list) or not isinstance(folders[0], dict):
+            raise _BadParamsError("workspaceFolders is a list of folders with a uri")
+        root = _path_of(folders[0].get("uri"))
+        self._view = EditorView(Tree.at(root, self._exclude), self._make())
+        asked: Any = params
+        for key in ("capabilities", "workspace", "didChangeWatchedFiles", "dynamicRegistration"):
+            asked = asked.get(key) if isinstance(asked, dict) else None
+        self._watches = asked is True
+        return {
+            "capabilities": {
+                "positionEncoding": "utf-16",
+                "textDocumentSync": {"openClose": False, "change": 0, "save": True},
+            },
+            "serverInfo": {"name": "deltafix"},
+        }
+
+    def _initialized(self, _: dict[str, Any]) -> None:
+        if self._watches:
+            registration = {
+                "id": "files",
+                "method": "workspace/didChangeWatchedFiles",
+                "registerOptions": {"watchers": _WATCHED},
+            }
+            params = {"registrations": [registration]}
+            self._wire.write({"id": 1, "method": "client/registerCapability", "params": params})
+        begun = time.perf_counter()
+        view = self._here()
+        self._publish(view.load())
+        work = view.job.last_work
+        self._log(f"{work.files} files, {view.job.fact_count} facts", begun)
+
+    def _saved(self, params: dict[str, Any]) -> None:
+        document = params.get("textDocument")
+        if not isinstance(document, dict):
+            raise _BadParamsError("textDocument is missing")
+        self._update([document.get("uri")])
+
+    def _changed(self, params: dict[str, Any]) -> None:
+        events = params.get("changes")
+        if not isinstance(events, list) or not all(isinstance(one, dict) for one in events):
+            raise _BadParamsError("changes is a list of events")
+        self._update([one.get("uri") for one in events])
+
+    def _shutdown(self, _: dict[str, Any]) -> None:
+        self._shut = True
+
+    # -- what they do --------------------------------------------------------------------------
+
+    def _here(self) -> EditorView:
+        assert self._view is not None, "checked before a method runs"  # noqa: S101
+        return self._view
+
+    def _update(self, uris: list[object]) -> None:
+        begun = time.perf_counter()
+        view = self._here()
+        files = [_path_of(uri) for uri in uris]
+        inside = [one for one in files if one.is_relative_to(view.tree.root)]
+        paths = [one.relative_to(view.tree.root).as_posix() for one in inside]
+        change, news = view.saved(paths)
+        self._publish(news)
+        work = change.work
+        moved = f"{work.facts_removed} facts out, {work.facts_added} in, {work.touched} touched"
+        self._log(", ".join([*change.changed, *change.deleted, moved]), begun)
+
+    def _publish(self, news: Findings) -> None:
+        root = self._here().tree.root
+        for path, findings in news.items():
+            uri = Path(os.path.normpath(root / path)).as_uri()
+            params = {"uri": uri, "diagnostics": [_diagnostic(one) for one in findings]}
+            self._wire.write({"method": "textDocument/publishDiagnostics", "params": params})
+
+    def _log(self, text: str, begun: float) -> None:
+        took = (time.perf_counter() - begun) * 1000
+        params = {"type": _LOG, "message": f"{text}: {took:.1f} ms"}
+        self._wire.write({"method": "window/logMessage", "params": params})
+
+    def _answer(self, identity: object, code: int, message: str) -> None:
+        self._wire.write({"id": identity, "error": {"code": code, "message": message}})
+
+    def _failed(self, identity: object, code: int, message: str, *, asks: bool) -> None:
+        if asks:
+            self._answer(identity, code, message)
+        else:
+            params = {"type": _ERROR, "message": message}
+            self._wire.write({"method": "window/showMessage", "params": params})
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._view is not None:
+            self._view.job.close()
+
+
+def _diagnostic(finding: Finding) -> Message:
+    line = finding.line - 1
+    return {
+        "range": {
+            "start": {"line": line, "character": 0},
+            "end": {"line": line, "character": _WHOLE_LINE},
+        },
+        "severity": _WARNING,
+        "code": f"dead-{finding.kind}",
+        "source": "deltafix",
+        "message": f"dead {finding.kind} {finding.symbol}: nothing alive reaches it",
+        "tags": [_UNNECESSARY],
+    }
+
+
+def _path_of(uri: object) -> Path:
+    """The file that a `file:` URI names."""
+    parts = urlsplit(uri) if isinstance(uri, str) else None
+    if parts is None or parts.scheme != "file" or "\0" in unquote(parts.path):
+        raise _BadParamsError(f"{uri!r} is not the URI of a file, as file:///home/x/y.py is")
+    return Path(url2pathname(parts.path)).resolve()

@@ -1,0 +1,278 @@
+"""The language server: framing, the conversation, and what is shown after each save."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deltafix.analyses.dead_code.editor import EditorView
+from deltafix.analyses.dead_code.files import Tree
+from deltafix.analyses.dead_code.findings import Finding
+from deltafix.analyses.dead_code.job import DeadCode
+from deltafix.cli.json_rpc import BadMessageError, ProtocolError, Wire
+from deltafix.cli.lsp import Server
+
+MAIN = 'if __name__ == "__main__": '
+OWN = Path(__file__).parents[3] / "src" / "deltafix" / "analyses"
+Message = dict[str, Any]
+
+
+class Script:
+    """A wire whose other side says what a test wrote down, with edits in between."""
+
+    def __init__(self, *steps: Message | Callable[[], object]) -> None:
+        self.steps: Iterator[Message | Callable[[], object]] = iter(steps)
+        self.said: list[Message] = []
+
+    def read(self) -> Message | None:
+        for step in self.steps:
+            if isinstance(step, dict):
+                return json.loads(json.dumps(step))  # type: ignore[no-any-return]
+            step()
+        return None
+
+    def write(self, message: Message) -> None:
+        self.said.append(json.loads(json.dumps(message)))
+
+    def shown(self) -> list[tuple[str, list[str]]]:
+        """(file name, symbols marked in it) per publication, in order."""
+        return [
+            (
+                one["params"]["uri"].rpartition("/")[2],
+                [mark["message"].split()[2].rstrip(":") for mark in one["params"]["diagnostics"]],
+            )
+            for one in self.said
+            if one.get("method") == "textDocument/publishDiagnostics"
+        ]
+
+    def log(self) -> list[str]:
+        return [m["params"]["message"] for m in self.said if m.get("method") == "window/logMessage"]
+
+
+def ask(method: str, identity: int | str | None = None, **params: object) -> Message:
+    head: Message = {"method": method, "params": params}
+    return head if identity is None else {"id": identity, **head}
+
+
+def begin(tree: Path, **more: object) -> list[Message]:
+    return [ask("initialize", 1, rootUri=tree.as_uri(), **more), ask("initialized")]
+
+
+def save(path: Path) -> Message:
+    return ask("textDocument/didSave", textDocument={"uri": path.as_uri()})
+
+
+END = [ask("shutdown", 2), ask("exit")]
+
+
+def serve(*steps: Message | Callable[[], object]) -> tuple[int, Script]:
+    script = Script(*steps)
+    with Server(script, DeadCode) as server:  # type: ignore[arg-type]
+        return server.run(), script
+
+
+@pytest.fixture
+def tree(tmp_path: Path, warm_kernel: None) -> Path:
+    (tmp_path / "lib.py").write_text("def f(): g()\ndef g(): ...\ndef h(): ...\n")
+    (tmp_path / "main.py").write_text(f"import lib\n{MAIN}lib.f()\n")
+    return tmp_path
+
+
+def test_a_save_marks_and_clears_in_every_file_it_affects(tree: Path) -> None:
+    main, lib = tree / "main.py", tree / "lib.py"
+    code, script = serve(
+        *begin(tree),
+        lambda: main.write_text(f"import lib\n{MAIN}lib.h()\n"),
+        save(main),
+        lambda: lib.write_text("\n\ndef f(): g()\ndef g(): ...\ndef h(): ...\n"),
+        save(lib),
+        lambda: lib.write_text("def h(): ...\n"),
+        save(lib),
+        *END,
+    )
+    assert code == 0
+    assert script.shown() == [
+        ("lib.py", ["lib:h"]),
+        ("lib.py", ["lib:f", "lib:g"]),  # main.py was saved, lib.py is what changed
+        ("lib.py", ["lib:f", "lib:g"]),  # the same symbols on other lines
+        ("lib.py", []),
+    ]
+    # Moving lines changes no fact; the other saves touch a few rows each.
+    assert "lib.py, 0 facts out, 0 in, 0 touched" in script.log()[2]
+    assert "main.py, 2 facts out, 2 in" in script.log()[1]
+
+
+def test_a_diagnostic_says_what_an_editor_needs(tree: Path) -> None:
+    _, script = serve(*begin(tree), *END)
+    (published,) = [m for m in script.said if m.get("method", "").endswith("publishDiagnostics")]
+    assert published["params"]["uri"] == (tree / "lib.py").as_uri()
+    (mark,) = published["params"]["diagnostics"]
+    assert (mark["range"]["start"], mark["range"]["end"]["line"]) == (
+        {"line": 2, "character": 0},
+        2,
+    )
+    assert (mark["severity"], mark["tags"], mark["code"]) == (2, [1], "dead-function")
+    answer = script.said[0]
+    assert (answer["id"], answer["result"]["capabilities"]["textDocumentSync"]["save"]) == (1, True)
+    assert script.said[-1] == {"id": 2, "result": None}
+
+
+def test_created_and_deleted_files_come_as_watched_changes(tree: Path) -> None:
+    new = tree / "new file.py"
+    capability = {"workspace": {"didChangeWatchedFiles": {"dynamicRegistration": True}}}
+    changed = ask("workspace/didChangeWatchedFiles", changes=[{"uri": new.as_uri(), "type": 1}])
+    outside = {"uri": (tree.parent / "else.py").as_uri(), "type": 2}
+    code, script = serve(
+        *begin(tree, capabilities=capability),
+        {"id": 1, "result": None},  # the editor has registered the watch
+        lambda: new.write_text("def lost(): ...\n"),
+        changed,
+        new.unlink,
+        changed,
+        ask("workspace/didChangeWatchedFiles", changes=[outside]),
+        *END,
+    )
+    assert code == 0
+    assert [m["method"] for m in script.said if "id" in m and "method" in m] == [
+        "client/registerCapability"
+    ]
+    assert script.shown()[1:] == [("new%20file.py", ["new"]), ("new%20file.py", [])]
+    assert script.log()[-1].startswith("0 facts out, 0 in, 0 touched")
+
+
+def test_a_file_that_breaks_keeps_its_marks(tree: Path) -> None:
+    lib = tree / "lib.py"
+    _, script = serve(*begin(tree), lambda: lib.write_text("def ("), save(lib), *END)
+    assert script.shown() == [("lib.py", ["lib:h"])]
+
+
+def errors(script: Script) -> list[tuple[object, int]]:
+    return [(one.get("id"), one["error"]["code"]) for one in script.said if "error" in one]
+
+
+def test_what_cannot_be_served_is_answered_and_the_server_goes_on(tree: Path) -> None:
+    bad = {"uri": "https://example.org/x.py"}
+    code, script = serve(
+        ask("textDocument/hover", 1),  # no such method
+        ask("shutdown", 2),  # before initialize
+        ask("initialize", 3, rootUri="untitled:x"),
+        ask("initialize", 4, rootUri=(tree / "nothing").as_uri()),
+        ask("initialize", 5, workspaceFolders=[7]),
+        ask("initialize", 6, workspaceFolders=[{"uri": tree.as_uri()}]),
+        ask("initialize", 7, rootUri=tree.as_uri()),
+        {"id": 8, "method": "shutdown", "params": [1]},
+        {"id": 9, "method": 5},
+        ask("$/unheard"),  # a notification: no answer
+        ask("textDocument/didSave", textDocument=bad),
+        ask("textDocument/didSave"),
+        ask("workspace/didChangeWatchedFiles", changes=[3]),
+        *END,
+    )
+    assert code == 0
+    assert errors(script) == [
+        (1, -32601),
+        (2, -32002),
+        (3, -32602),
+        (4, -32803),
+        (5, -32602),
+        (7, -32602),
+        (8, -32600),
+        (9, -32600),
+    ]
+    told = [m["params"]["message"] for m in script.said if m.get("method") == "window/showMessage"]
+    assert len(told) == 3
+    assert "is not the URI of a file" in told[0]
+
+
+def test_leaving_without_shutdown_is_exit_code_one(tree: Path) -> None:
+    assert serve(*begin(tree))[0] == 1
+    assert serve(ask("exit"))[0] == 1
+
+
+def framed(*bodies: bytes) -> io.BytesIO:
+    return io.BytesIO(b"".join(b"Content-Length: %d\r\n\r\n" % len(b) + b for b in bodies))
+
+
+def test_messages_come_back_as_they_were_written() -> None:
+    sink = io.BytesIO()
+    wire = Wire(io.BytesIO(), sink)
+    wire.write({"id": 1, "result": "ü"})
+    wire.write({"method": "x"})
+    again = Wire(io.BytesIO(sink.getvalue()), io.BytesIO())
+    assert again.read() == {"jsonrpc": "2.0", "id": 1, "result": "ü"}
+    assert again.read() == {"jsonrpc": "2.0", "method": "x"}
+    assert again.read() is None
+
+
+def test_a_body_that_is_no_object_leaves_the_stream_at_the_next() -> None:
+    wire = Wire(framed(b"{", b"[1]", b"\xff", b"[" * 100_000, b'{"id": 1}'), io.BytesIO())
+    for _ in range(4):
+        with pytest.raises(BadMessageError):
+            wire.read()
+    assert wire.read() == {"id": 1}
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        b"GET / HTTP/1.1\r\n",
+        b"Content-Type: x\r\n\r\n{}",
+        b"Content-Length: many\r\n\r\n{}",
+        b"Content-Length: 999999999\r\n\r\n{}",
+        b"Content-Length: 10\r\n\r\n{}",
+        b"Content-Length: 2",
+        b"x" * 9000,
+    ],
+)
+def test_a_header_that_is_none_ends_the_conversation(stream: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        Wire(io.BytesIO(stream), io.BytesIO()).read()
+
+
+def marked(view: EditorView) -> dict[str, list[Finding]]:
+    return {path: findings for path, findings in view.shown.items() if findings}
+
+
+def test_what_is_shown_is_what_a_fresh_run_finds_on_this_repositorys_source(tmp_path: Path) -> None:
+    root = tmp_path / "analyses"
+    shutil.copytree(OWN, root)
+    with DeadCode(roots=["public"]) as job:
+        view = EditorView(Tree.at(root), job)
+        view.load()
+        report = root / "dead_code" / "report.py"
+        text = report.read_text()
+        report.write_text(text.replace("def plural(", "def _idle(): ...\n\ndef plural("))
+        change, news = view.saved(["dead_code/report.py", "dead_code/no.py", "notes.txt"])
+        assert [one.symbol for one in news["dead_code/report.py"]][-1].endswith("report:_idle")
+        assert 0 < change.work.touched < job.fact_count / 100
+        with DeadCode(roots=["public"]) as fresh:
+            again = EditorView(Tree.at(root), fresh)
+            again.load()
+        assert {p: f for p, f in view.shown.items() if f} == {
+            p: f for p, f in again.shown.items() if f
+        }
+
+
+def test_the_command_talks_over_its_streams(tree: Path) -> None:
+    said = [*begin(tree), save(tree / "lib.py"), *END]
+    sent = framed(*(json.dumps(one).encode() for one in said)).getvalue()
+    command = [sys.executable, "-m", "deltafix", "lsp"]
+    done = subprocess.run(command, input=sent, capture_output=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    wire = Wire(io.BytesIO(done.stdout), io.BytesIO())
+    methods = [one.get("method", one.get("id")) for one in iter(wire.read, None)]
+    published, log = "textDocument/publishDiagnostics", "window/logMessage"
+    assert methods == [1, published, log, log, 2]
+
+    command += ["--profile", "rails"]
+    done = subprocess.run(command, input=b"", capture_output=True, check=False, timeout=300)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"error[DF653]" in done.stderr
