@@ -178,12 +178,12 @@ class Tables:
         Inserting a clause that is there does nothing. Strategies: `local` interleaves both
         halves by component and rank; `deletes_first`, `inserts_first` do not; `dred` marks
         whatever lost any support; `scratch` drops all tables and asks the kept goals again.
+        After an error program and tables are as before.
 
         Raises:
             MissingRowError: a deleted clause is not there (unless `missing="ignore"`).
             PrologError: a clause cannot be accepted or run.
             BudgetError: `max_answers` or `timeout` is spent.
-            After any of them program and tables are as before.
         """
         items = [insert] if isinstance(insert, str) else list(insert)
         doomed = [delete] if isinstance(delete, str) else list(delete)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import gc
 import math
 import re
@@ -399,11 +398,3 @@ def test_paths_that_are_no_state_are_refused(tmp_path) -> None:
     assert sorted(p.name for p in (tmp_path / "full").iterdir()) == ["notes.txt"]
     with pytest.raises(ValueError, match="always, interval, never"):
         deltafix.connect(PATH, tmp_path / "s", fsync="sometimes")
-
-
-def test_the_page_shows_what_happens(tmp_path, monkeypatch) -> None:
-    page = Path(__file__).resolve().parents[3] / "docs" / "concepts" / "state.md"
-    monkeypatch.chdir(tmp_path)
-    result = doctest.testfile(str(page), module_relative=False)
-    assert result.attempted > 5
-    assert result.failed == 0
