@@ -2,8 +2,8 @@
 
 Lives here: workloads (closure of a random graph and reach from ten roots, which decompose, and
 reach from one root, which does not), their DataFrame loop, and one line a measurement:
-supersteps, messages and bytes between shards, seconds for the load and the median of five one-
-edge deletes. Every route's answer is counted and must agree. Not here: how the engine does on one
+supersteps, messages and bytes between shards, seconds for the load and the median of five deletes
+of one edge. Every route's answer is counted and must agree. Not here: how the engine does on one
 machine (`bench.run`).
 """
 
