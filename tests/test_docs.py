@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import pytest
 
+import deltafix
 from deltafix.cli.main import main
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -146,3 +147,19 @@ LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 def test_links_between_pages_lead_somewhere(page):
     for target in LINK.findall(page.read_text()):
         assert (page.parent / target).exists(), target
+
+
+def test_every_public_name_is_in_the_reference():
+    pages = [ROOT / "docs" / "reference.md", *(ROOT / "docs" / "reference").glob("*.md")]
+    shown = re.findall(r"^::: ([\w.]+)$", "\n".join(p.read_text() for p in pages), re.MULTILINE)
+    for name in deltafix.__all__:
+        home = getattr(deltafix, name).__module__
+        assert any(found in (home, f"{home}.{name}") for found in shown), f"{home}.{name}"
+
+
+def test_every_package_is_in_the_architecture_page():
+    tree = (ROOT / "docs" / "architecture.md").read_text()
+    source = ROOT / "src" / "deltafix"
+    for package in source.rglob("*/__init__.py"):
+        room = f"`{package.parent.relative_to(source)}/"
+        assert room in tree, room
