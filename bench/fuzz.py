@@ -74,12 +74,13 @@ def _split(script: Script) -> Script:
     return tuple((edit,) for epoch in script for edit in epoch)
 
 
-def _sum(changes: Sequence[stories.Change]) -> set[tuple[str, tuple[object, ...]]]:
-    present: set[tuple[str, tuple[object, ...]]] = set()
+def _sum(changes: Sequence[stories.Change]) -> dict[tuple[str, tuple[object, ...]], int]:
+    """The rows that came (1) or went (-1) in all; those that came back are not among them."""
+    net: Counter[tuple[str, tuple[object, ...]]] = Counter()
     for change in changes:
-        present -= {(name, row) for sign, name, row in change if sign == "-"}
-        present |= {(name, row) for sign, name, row in change if sign == "+"}
-    return present
+        for sign, name, row in change:
+            net[name, row] += 1 if sign == "+" else -1
+    return {row: sign for row, sign in net.items() if sign}
 
 
 def trial(

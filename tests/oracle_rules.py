@@ -245,6 +245,8 @@ class Case:
             return len(ranged)
         if term.op.startswith("@@"):
             found = [self.value(term.target, one) for one in ranged]
+            if not found:
+                raise Undefined
             return self.world.reducers[term.op[2:]](found)
         kind = self.kinds.of(term.target) or "number"
         values = []

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import deltafix
 import oracle
+from strategies import FOLDS, REDUCERS
 
 __all__ = ["FOLDER", "Change", "Edit", "Story", "judged", "read_stories", "show", "told"]
 
@@ -116,7 +117,7 @@ def told(
     outputs = program.names("output")
     kept: dict[str, set[tuple]] = {}
     changes = []
-    with deltafix.connect(program, strategy=strategy) as db:
+    with deltafix.connect(program, strategy=strategy, reducers=REDUCERS) as db:
         for name in outputs:  # facts in the program's text are there before the first epoch
             kept[name] = set(db.rows(name))
         for epoch in script:
@@ -142,13 +143,13 @@ def judged(program: deltafix.Program, script: Iterable[Iterable[Edit]]) -> list[
     """What the oracle says: the difference of two evaluations from scratch per epoch."""
     outputs = program.names("output")
     given: dict[str, set[tuple]] = {}
-    before = oracle.evaluate(program, given)
+    before = oracle.evaluate(program, given, reducers=FOLDS)
     changes = []
     for epoch in script:
         for sign, relation, row in epoch:
             rows = given.setdefault(relation, set())
             (rows.add if sign == "+" else rows.discard)(row)
-        after = oracle.evaluate(program, given)
+        after = oracle.evaluate(program, given, reducers=FOLDS)
         change = {("+", n, row) for n in outputs for row in after[n] - before[n]}
         change |= {("-", n, row) for n in outputs for row in before[n] - after[n]}
         changes.append(frozenset(change))

@@ -9,14 +9,13 @@ from random import Random
 
 import pytest
 from tests.oracle import evaluate
-from tests.strategies import FEATURES, random_program, random_script, replay
+from tests.strategies import FEATURES, FOLDS, REDUCERS, random_program, random_script, replay
 
 import deltafix
 from deltafix.engine.run import STRATEGIES
 from deltafix.errors import ProgramError
 from deltafix.kernel.jit import JIT_DISABLED
 
-RUNS = FEATURES
 PROGRAMS = 2 if JIT_DISABLED else 12
 
 
@@ -24,7 +23,8 @@ def connect(rng: Random, size: int, strategy: str) -> deltafix.Database:
     """A database over the next random program that the planner takes."""
     while True:
         try:
-            return deltafix.connect(random_program(rng, size, RUNS), strategy=strategy)
+            program = random_program(rng, size, FEATURES)
+            return deltafix.connect(program, strategy=strategy, reducers=REDUCERS)
         except ProgramError as refused:
             assert {found.code for found in refused.diagnostics} == {"DF171"}
 
@@ -43,7 +43,7 @@ def test_oracle_every_epoch_equals_recomputation(strategy: str) -> None:
                     for sign, name, row in epoch:
                         (tx.insert if sign == "+" else tx.delete)(name, [row])
                 db.check_invariants()
-                expected = evaluate(db.program, inputs)
+                expected = evaluate(db.program, inputs, reducers=FOLDS)
                 for name in names:
                     actual = set(db.rows(name))
                     assert actual == expected[name], (db.program.show(), script, name)
@@ -59,7 +59,7 @@ def test_agree_one_epoch_of_many_changes_equals_many_epochs_of_one(strategy: str
     rng = Random(f"split {strategy}")
     for _ in range(PROGRAMS // 2):
         with connect(rng, 3, strategy) as whole:
-            split = deltafix.connect(whole.program, strategy=strategy)
+            split = deltafix.connect(whole.program, strategy=strategy, reducers=REDUCERS)
             script = random_script(rng, whole.program, epochs=5, edits=6)
             for epoch in script:
                 parts = deltafix.Delta()

@@ -10,20 +10,20 @@ from random import Random
 
 import pytest
 from tests.oracle import evaluate
-from tests.strategies import FEATURES, random_program, random_script, replay
+from tests.strategies import CORE, random_program, random_script, replay
 
 import deltafix
 from deltafix.errors import ProgramError
 from deltafix.kernel.jit import JIT_DISABLED
 
-POSITIVE = FEATURES - {"negation", "groups", "aggregates"}
+POSITIVE = CORE - {"negation", "groups", "aggregates"}
 PROGRAMS = 3 if JIT_DISABLED else 50
 
 
 def hinted(rng: Random, word: str) -> str:
     """A random program, most of its derived relations hinted, and one question with a constant."""
     while True:
-        program = random_program(rng, rng.randint(1, 6), rng.choice([FEATURES, POSITIVE]))
+        program = random_program(rng, rng.randint(1, 6), rng.choice([CORE, POSITIVE]))
         given = program.names("input")
         derived = [r.name for r in program.relations if r.name[0] == "r" and r.name not in given]
         if derived:

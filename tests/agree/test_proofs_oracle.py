@@ -11,13 +11,13 @@ from random import Random
 from tests.oracle import evaluate
 from tests.oracle_rules import Case, World
 from tests.oracle_scopes import cases_of
-from tests.strategies import FEATURES, random_program, random_script, replay
+from tests.strategies import CORE, random_program, random_script, replay
 
 import deltafix
 from deltafix.errors import ProgramError
 from deltafix.kernel.jit import JIT_DISABLED
 
-POSITIVE = FEATURES - {"aggregates", "negation", "groups"}
+POSITIVE = CORE - {"aggregates", "negation", "groups"}
 PROGRAMS = 3 if JIT_DISABLED else 40
 
 
@@ -122,7 +122,7 @@ def test_oracle_suggestions_work_and_nothing_of_them_is_to_spare():
     rng = Random("suggestions")
     tried = 0
     for _ in range(PROGRAMS):
-        db, inputs = loaded(rng, FEATURES)
+        db, inputs = loaded(rng, CORE)
         with db:
             derived = [name for name in db.schemas if name not in inputs]
             for name in derived * 3:
@@ -152,7 +152,7 @@ def test_oracle_a_cause_alone_has_the_effect():
     rng = Random("causes")
     explained = 0
     for _ in range(PROGRAMS):
-        db, before = loaded(rng, FEATURES)
+        db, before = loaded(rng, CORE)
         with db:
             names = list(before)
             with db.transaction(missing="ignore") as tx:

@@ -11,7 +11,7 @@ from random import Random
 from typing import Literal
 
 import pytest
-from tests.strategies import random_program, random_script
+from tests.strategies import CORE, random_program, random_script
 
 import deltafix
 from deltafix.errors import ProgramError
@@ -124,7 +124,7 @@ def test_agree_random_programs_in_shards(
     rng = Random(f"shards {shards} {general} {executor}")
     run = 0
     while run < 3:
-        program = random_program(rng, rng.choice([2, 3, 4]))
+        program = random_program(rng, rng.choice([2, 3, 4]), CORE)
         try:
             one = deltafix.connect(program)
         except ProgramError:

@@ -14,7 +14,7 @@ from random import Random
 import numpy as np
 import pytest
 from tests.oracle import evaluate
-from tests.strategies import FEATURES, random_program, random_script, replay
+from tests.strategies import FEATURES, FOLDS, REDUCERS, random_program, random_script, replay
 
 import deltafix
 from deltafix.engine.state import disk, folder, log
@@ -58,7 +58,7 @@ def test_oracle_a_state_opened_again_at_any_epoch_equals_recomputation(seed, tmp
     while True:
         program = random_program(rng, rng.choice([1, 2, 3]), FEATURES)
         try:
-            db = deltafix.connect(program, tmp_path / "s", fsync="never")
+            db = deltafix.connect(program, tmp_path / "s", fsync="never", reducers=REDUCERS)
             break
         except ProgramError as refused:
             assert {found.code for found in refused.diagnostics} == {"DF171"}
@@ -72,10 +72,10 @@ def test_oracle_a_state_opened_again_at_any_epoch_equals_recomputation(seed, tmp
             db.compact()
         if turn != "go on":
             db.close()
-            db = deltafix.connect(program, tmp_path / "s", fsync="never")
+            db = deltafix.connect(program, tmp_path / "s", fsync="never", reducers=REDUCERS)
         db.check_invariants()
         assert db.epoch == number + 1
-        expected = evaluate(program, inputs)
+        expected = evaluate(program, inputs, reducers=FOLDS)
         assert {name: set(db.rows(name)) for name in db.schemas} == expected
     db.close()
 

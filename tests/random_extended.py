@@ -1,0 +1,186 @@
+"""Groups of relations in random programs that go beyond plain rules.
+
+A group declares relations of its own stratum, derives them from lower ones, and shows plain columns
+to the strata above. Every group terminates: least and greatest values move one way only, lists get
+longer only as their heads rise, and choices and subsumption stand outside recursion, where what
+stays does not depend on the order of changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from random_rules import Generator, Relation
+
+__all__ = ["GROUPS", "extended"]
+
+
+def extended(generator: Generator, relations: list[Relation]) -> list[str]:
+    """The lines of up to two groups; their relations are added to the list, with their strata."""
+    rng = generator.rng
+    known = [name for name in sorted(GROUPS) if name in generator.features]
+    if not known or rng.random() < 0.4:
+        return []
+    lines: list[str] = []
+    top = max(relation.stratum for relation in relations)
+    for number in range(rng.choice((1, 1, 2))):
+        stratum = rng.randrange(1, top + 2, 2) + 0.5 * number
+        lower = [relation for relation in relations if relation.stratum < stratum]
+        GROUPS[rng.choice(known)](Draw(generator, lower, relations, stratum, f"g{number}"), lines)
+    return lines
+
+
+class Draw:
+    """What a group needs: atoms over lower relations, and a place for its own."""
+
+    def __init__(
+        self,
+        generator: Generator,
+        lower: list[Relation],
+        relations: list[Relation],
+        stratum: float,
+        name: str,
+    ) -> None:
+        self.rng, self.lower, self.relations = generator.rng, lower, relations
+        self.kind = type(relations[0])
+        self.symbols = "symbols" in generator.features
+        self.constant = generator.constant
+        self.stratum, self.name = stratum, name
+
+    def own(self, suffix: str, *columns: str) -> str:
+        """A relation of this group that higher strata may read."""
+        name = f"{self.name}{suffix}"
+        self.relations.append(self.kind(name, columns, self.stratum, False, True))
+        return name
+
+    def type(self) -> str:
+        """A column type, that some lower relation has where possible."""
+        return self.rng.choice(("number", "number", "symbol" if self.symbols else "number"))
+
+    def atom(self, **wanted: str) -> str:
+        """An atom over a lower relation, or several, that bind variables of the given types."""
+        left = dict(wanted)
+        atoms = []
+        while left:
+            usable = [r for r in self.lower if set(r.columns) & set(left.values())]
+            if not usable:
+                atoms += [f"{name} = {self.constant(kind)}" for name, kind in left.items()]
+                break
+            widest = max(usable, key=lambda r: (len(set(r.columns)), self.rng.random()))
+            relation = self.rng.choice([*usable, widest])
+            args = []
+            for kind in relation.columns:
+                name = next((n for n, k in left.items() if k == kind), None)
+                args.append("_" if name is None else name)
+                left.pop(name or "", None)
+            atoms.append(f"{relation.name}({', '.join(args)})")
+        return ", ".join(atoms)
+
+
+def best(draw: Draw, lines: list[str]) -> None:
+    """A column of least or greatest values, also in recursion along a lower relation."""
+    key, (join, sign) = draw.type(), draw.rng.choice((("min", "+"), ("max", "-")))
+    name = draw.own("best", key, "number")
+    lines += [f".decl {name}(k: {key}, v: number <{join}>)", f".output {name}"]
+    lines.append(f"{name}(k, v) :- {draw.atom(k=key, v='number')}.")
+    if draw.rng.random() < 0.7:
+        step = draw.rng.choice((f"v {sign} 1", f"v {sign} 2", "v"))
+        lines.append(f"{name}(l, {step}) :- {name}(k, v), {draw.atom(k=key, l=key)}.")
+    if draw.rng.random() < 0.3:
+        lines.append(f"{name}({draw.constant(key)}, {draw.constant('number')}).")
+
+
+def parity(draw: Draw, lines: list[str]) -> None:
+    """Recursion under an even number of negations, in a group or between two relations."""
+    kind = draw.type()
+    edge = draw.atom(x=kind, y=kind)
+    one, two = draw.own("even", kind), f"{draw.name}odd"
+    lines += [f".decl {one}(x: {kind})", f".output {one}"]
+    if draw.rng.random() < 0.6:
+        lines.append(f"{one}(x) :- {draw.atom(x=kind)}, !( {edge}, !{one}(y) ).")
+    else:
+        draw.own("odd", kind)
+        lines += [f".decl {two}(x: {kind})", f".output {two}"]
+        lines.append(f"{one}(x) :- {draw.atom(x=kind)}, !{two}(x).")
+        lines.append(f"{two}(x) :- {edge}, !{one}(y).")
+
+
+def records(draw: Draw, lines: list[str]) -> None:
+    """Records as values: pairs, and lists that grow as their heads rise."""
+    kind, pair, many = draw.type(), f"{draw.name}pair", f"{draw.name}list"
+    flat = draw.own("flat", "number", kind)
+    lines.append(f".type {pair.upper()} = [a: number, b: {kind}]")
+    lines.append(f".decl {pair}(p: {pair.upper()}) .decl {flat}(a: number, b: {kind})")
+    lines.append(f"{pair}([x, y]) :- {draw.atom(x='number', y=kind)}.")
+    lines.append(f"{flat}(x, y) :- {pair}([x, y]), {pair}(p), p = [x, _].")
+    if draw.rng.random() < 0.6:
+        ends = draw.own("heads", "number")
+        lines.append(f".type {many.upper()} = [head: number, tail: {many.upper()}]")
+        lines.append(f".decl {many}(l: {many.upper()}) .decl {ends}(x: number)")
+        lines.append(f"{many}([x, nil]) :- {draw.atom(x='number')}, x >= 0, x < 5.")
+        lines.append(
+            f"{many}([y, l]) :- {many}(l), l = [x, _], {draw.atom(y='number')}, y > x, y < 5."
+        )
+        lines.append(f"{ends}(x) :- {many}([x, [_, _]]).")
+
+
+def branches(draw: Draw, lines: list[str]) -> None:
+    """Values of an algebraic data type, taken apart again."""
+    kind, name = draw.type(), f"{draw.name}term"
+    flat = draw.own("size", "number", kind)
+    up = name.capitalize()
+    lines.append(f".type {up} = {up}Leaf {{ v: {kind} }} | {up}Node {{ n: number, t: {up} }}")
+    lines.append(f".decl {name}(t: {up}) .decl {flat}(n: number, v: {kind})")
+    lines.append(f"{name}(${up}Leaf(x)) :- {draw.atom(x=kind)}.")
+    lines.append(
+        f"{name}(${up}Node(n, t)) :- {name}(t), t = ${up}Leaf(x), {draw.atom(x=kind, n='number')}."
+    )
+    lines.append(f"{flat}(n, x) :- {name}(${up}Node(n, ${up}Leaf(x))).")
+
+
+def choice(draw: Draw, lines: list[str]) -> None:
+    """One row per value of a key, of one domain or two."""
+    one, two = draw.type(), draw.type()
+    name = draw.own("choice", one, two)
+    domains = draw.rng.choice(("x", "y", "x, y", "(x, y)"))
+    lines += [
+        f".decl {name}(x: {one}, y: {two}) choice-domain {domains}",
+        f".output {name}",
+    ]
+    for _ in range(draw.rng.randint(1, 2)):
+        lines.append(f"{name}(x, y) :- {draw.atom(x=one, y=two)}.")
+
+
+def subsumption(draw: Draw, lines: list[str]) -> None:
+    """Rows that give way to better ones of the same key."""
+    key = draw.type()
+    name = draw.own("kept", key, "number")
+    lines += [f".decl {name}(x: {key}, v: number)", f".output {name}"]
+    for _ in range(draw.rng.randint(1, 2)):
+        lines.append(f"{name}(x, v) :- {draw.atom(x=key, v='number')}.")
+    test = draw.rng.choice(("v < w", "w < v", "v < w, w < 4", "v + 1 < w"))
+    lines.append(f"{name}(x, v) <= {name}(x, w) :- {test}.")
+
+
+def equivalence(draw: Draw, lines: list[str]) -> None:
+    """The equivalence that lower pairs generate."""
+    kind = draw.type()
+    name = draw.own("same", kind, kind)
+    lines += [f".decl {name}(x: {kind}, y: {kind}) eqrel", f".output {name}"]
+    lines.append(f"{name}(x, y) :- {draw.atom(x=kind, y=kind)}.")
+    if draw.rng.random() < 0.4:
+        lines.append(f"{name}(x, z) :- {name}(x, y), {draw.atom(y=kind, z=kind)}.")
+
+
+GROUPS: dict[str, Callable[[Draw, list[str]], None]] = {
+    "best": best,
+    "branches": branches,
+    "choice": choice,
+    "equivalence": equivalence,
+    "parity": parity,
+    "records": records,
+    "subsumption": subsumption,
+}
+"""By feature: what writes a group's lines."""
