@@ -25,7 +25,7 @@ from deltafix.analyses.dead_code.modules import ModuleName, module_facts, module
 from deltafix.analyses.dead_code.references import References, dotted_name
 from deltafix.analyses.dead_code.scopes import Scope, annotate_imports, collect
 
-__all__ = ["extract"]
+__all__ = ["Definitions", "extract"]
 
 _KEEP = re.compile(r"#.*(?:deltafix:\s*keep\b|noqa:[\w\s,]*\bdead\b)")
 _KEEP_IMPORT = re.compile(r"#.*(?:deltafix:\s*keep\b|noqa(?!:)|noqa:[\w\s,]*\b(?:dead|F401)\b)")
@@ -36,8 +36,12 @@ _INERT = (
 )  # fmt: skip
 
 
-def extract(path: str, data: bytes, prefix: str = "") -> Fragment:
+def extract(
+    path: str, data: bytes, prefix: str = "", *, reader: type[Definitions] | None = None
+) -> Fragment:
     """The facts of one file. `path` is relative to the analysed folder, which is package `prefix`.
+
+    `reader` is what reads the syntax tree: `Definitions`, or what another analysis makes of it.
 
     Never raises for bad content: syntax errors, undecodable bytes, null bytes and nesting beyond
     Python's own limit come back as `Fragment.error`. O(size of the file).
@@ -48,7 +52,7 @@ def extract(path: str, data: bytes, prefix: str = "") -> Fragment:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the analysed code's SyntaxWarnings are not ours
             tree = ast.parse(data, filename=path)
-            return _Definitions(path, data, module_of(path, prefix)).run(tree)
+            return (reader or Definitions)(path, data, module_of(path, prefix)).run(tree)
     except SyntaxError as error:
         where = f"line {error.lineno}: " if error.lineno else ""
         return Fragment(path, error=f"{where}{error.msg}")
@@ -58,7 +62,7 @@ def extract(path: str, data: bytes, prefix: str = "") -> Fragment:
         return Fragment(path, error=str(error) or type(error).__name__)
 
 
-class _Definitions(References):
+class Definitions(References):
     """Adds definitions to `References`: symbols, scopes, decorators, bases, exports, roots."""
 
     def __init__(self, path: str, data: bytes, module: ModuleName) -> None:
@@ -70,6 +74,7 @@ class _Definitions(References):
         self.lines = data.decode("utf-8", "replace").splitlines() if marked else []
 
     def run(self, tree: ast.Module) -> Fragment:
+        """Read a whole module; call once."""
         module = self.module.canonical
         self.facts.extend(module_facts(self.module))
         self.places.append(Place(module, "module", 1))

@@ -1,0 +1,82 @@
+"""From one file's bytes to its fragment: the names of `dead_code`, and the calls.
+
+Invariant: a call states one of five facts, by how its callee is written; which function that is, is
+decided by the rules. A call whose callee is computed (`table[k]()`, `f()()`) states none.
+"""
+
+# ruff: noqa: N802  a visitor's method names are ast's
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from deltafix.analyses.dead_code.extract import Definitions, extract
+from deltafix.analyses.dead_code.facts import INPUTS, Fragment
+
+__all__ = ["CALL_INPUTS", "extract_calls"]
+
+_CALLS: Mapping[str, tuple[str, ...]] = {
+    "calls_symbol": ("caller", "id"),
+    "calls_global": ("caller", "module", "name"),
+    "calls_path": ("caller", "path", "name", "top"),
+    "calls_method": ("caller", "name"),
+    "calls_own": ("caller", "class", "name"),
+}
+CALL_INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType({**INPUTS, **_CALLS})
+"""Input relations of the program and their columns, all of type symbol."""
+
+_OF_REFERENCE = {
+    "refers": "calls_symbol",
+    "names": "calls_global",
+    "uses": "calls_path",
+    "attribute": "calls_method",
+}
+
+
+def extract_calls(path: str, data: bytes, prefix: str = "") -> Fragment:
+    """As `dead_code.extract.extract`, with the calls. Never raises for bad content."""
+    return extract(path, data, prefix, reader=_Calls)
+
+
+class _Calls(Definitions):
+    """Adds to every call's references that they are called."""
+
+    def visit_Call(self, node: ast.Call) -> None:
+        """Say who is called, then read the call as any expression."""
+        called = node.func
+        if isinstance(called, ast.Name):
+            self._called(called, None)
+        elif isinstance(called, ast.Attribute):
+            own = self._own_class(called.value)
+            if own is not None:
+                self.emit("calls_own", self.user, own, called.attr)
+            else:
+                self._called(called, called.attr)
+        super().visit_Call(node)
+
+    def _called(self, node: ast.expr, name: str | None) -> None:
+        """State the references of `node` as calls; of an attribute only those to its last name."""
+        before = len(self.facts)
+        self.visit(node)
+        for relation, row in self.facts[before:]:
+            wanted = _OF_REFERENCE.get(relation)
+            last = row[1] if relation == "attribute" else row[2] if relation == "uses" else None
+            if wanted is not None and name in {None, last}:
+                self.emit(wanted, *row)
+
+    def _own_class(self, node: ast.expr) -> str | None:
+        """The class that `self`, `cls` or `super()` means here, or None."""
+        if isinstance(node, ast.Call):
+            node = node.func
+            names = {"super"}
+        else:
+            names = {"self", "cls"}
+        if not isinstance(node, ast.Name) or node.id not in names:
+            return None
+        scope = self.scope
+        while scope.kind != "class":
+            if scope.parent is None:
+                return None
+            scope = scope.parent
+        return scope.owner
