@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from deltafix.datalog.program import Program
-    from deltafix.engine.database import Database, connect
+    from deltafix.engine.connect import connect
+    from deltafix.engine.database import Database
     from deltafix.engine.transaction import Transaction
     from deltafix.errors import DeltafixError
     from deltafix.events import EpochReport
@@ -71,7 +72,7 @@ _HOME: Final = {
     "Schema": "deltafix.facts.schema",
     "Transaction": "deltafix.engine.transaction",
     "check_reducer": "deltafix.reactive.check",
-    "connect": "deltafix.engine.database",
+    "connect": "deltafix.engine.connect",
     "vars": "deltafix.rules.dsl",
 }
 

@@ -11,37 +11,28 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
-from types import EllipsisType, MappingProxyType, TracebackType
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
-
-import numpy as np
 
 from deltafix.diagnostics import suggest
 from deltafix.engine.bind import bound
 from deltafix.engine.changes import Changes
 from deltafix.engine.codes import Codes, is_ordered
-from deltafix.engine.folds.users import UserReducer
 from deltafix.engine.functors import Functors
 from deltafix.engine.limits import Limits
 from deltafix.engine.link import Linked, link
 from deltafix.engine.outside import Users, outside_strata
-from deltafix.engine.query import select
-from deltafix.engine.questions import Questions
-from deltafix.engine.relation import RelationView
+from deltafix.engine.reading import Reading
 from deltafix.engine.run import STRATEGIES, Budget, Run, set_budget
-from deltafix.engine.state.disk import FSYNC
 from deltafix.engine.state.edits import given_changes
-from deltafix.engine.store import codes_where, relation_cell
+from deltafix.engine.store import relation_cell
 from deltafix.engine.transaction import Transaction
 from deltafix.engine.watch import Watch, Watchers
-from deltafix.errors import TransactionError, UnknownRelationError
-from deltafix.events import EpochReport
+from deltafix.errors import TransactionError
 from deltafix.facts.delta import Delta
-from deltafix.facts.schema import Row, Schema, Value
-from deltafix.facts.values import sorted_rows
+from deltafix.facts.schema import Schema
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
 from deltafix.kernel.end import commit, rollback
@@ -54,69 +45,13 @@ from deltafix.rules.schemas import row_schemas
 if TYPE_CHECKING:
     from deltafix.engine.rule_edits import Replaced
 
-__all__ = ["Database", "connect"]
+__all__ = ["Database"]
 
 _AUTO_SHARE = 0.3
 """`auto` recomputes when at least this share of the given rows changes (bench: batch)."""
 
 
-def connect(
-    program: Program | str,
-    path: str | Path = ":memory:",
-    *,
-    fsync: str = "always",
-    strategy: str = "wavefront",
-    max_rows: int | None = None,
-    max_rounds: int | None = None,
-    timeout: float | None = None,
-    functors: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
-    reducers: Mapping[str, UserReducer] = MappingProxyType({}),
-    profile: bool = False,
-) -> Database:
-    """Open a database for a program.
-
-    Args:
-        program: a Program, or its text.
-        path: `":memory:"`, or a state folder (made if it is not there): its given rows outlive
-            the process, and derived ones are rebuilt when it is opened (docs/concepts/state.md).
-        fsync: when an epoch's record is on the disk: `always` (before its commit returns),
-            `interval` (within a second after), or `never` (when the system likes).
-        strategy: the schedule of maintenance: `wavefront`, `local`, `deletes_first`,
-            `inserts_first`, `dred`, `recompute`, or `auto` (wavefront, but recompute when a
-            large share of the given rows changes). All give the same deltas.
-        max_rows: bound on rows that one epoch may derive.
-        max_rounds: bound on facts that one epoch may take up in recursive strata.
-        timeout: bound on the seconds of one epoch.
-        functors: the Python function behind each `@name` of the program: same arguments, same
-            value, no side effects; None means that there is no value, and nothing is derived.
-        reducers: the reducer behind each user aggregate of the program.
-        profile: take the seconds of every stratum (`db.last_epoch.strata`); 1 µs a stratum.
-
-    Raises:
-        ProgramError: the program is not valid; carries every diagnostic.
-        FunctorError: a functor or reducer of the program was not given, or failed on its facts.
-        ValueError: an unknown strategy or fsync policy.
-        StateInUseError: another database has the folder.
-        StateError: the folder is damaged, or of another program.
-    """
-    if fsync not in FSYNC:
-        raise ValueError(f"unknown fsync={fsync!r}; one of {', '.join(FSYNC)}")
-    if isinstance(program, str):
-        from deltafix.datalog.program import Program as Text  # noqa: PLC0415
-
-        program = Text.parse(program)
-    budget = Budget(max_rows, max_rounds, timeout)
-    users = Users(functors, reducers)
-    if str(path) == ":memory:":
-        return Database(program, strategy=strategy, budget=budget, users=users, profile=profile)
-    from deltafix.engine.state.durable import DurableDatabase  # noqa: PLC0415  pyarrow is slow
-
-    return DurableDatabase(
-        program, path, fsync, strategy=strategy, budget=budget, users=users, profile=profile
-    )
-
-
-class Database(Questions):
+class Database(Reading):
     """Made by `connect`. A context manager; closing twice is fine."""
 
     def __init__(
@@ -217,109 +152,6 @@ class Database(Questions):
         watch = Watch(self._watchers, relation, callback)
         self._watchers.add(watch)
         return watch
-
-    # --- reading -----------------------------------------------------------------------------
-
-    def rows(self, relation: str) -> list[Row]:
-        """The rows of a relation in the last committed epoch, sorted."""
-        schema = self._schema(relation)
-        return sorted_rows(schema.types, self._codes.rows(schema, self._committed(relation)))
-
-    def count(self, relation: str) -> int:
-        """How many rows a relation has in the last committed epoch. O(1)."""
-        self._schema(relation)
-        return relation_cell(self._arena, self._linked.ids[relation], at.R_WAS)
-
-    def relation(self, name: str) -> RelationView:
-        """A relation to look at: rows by pages, in notebooks, or through Arrow's stream protocol.
-
-        Raises UnknownRelationError.
-        """
-        return RelationView(self, self._schema(name))
-
-    def to_arrow(self, relation: str) -> Any:
-        """A relation as an Arrow table, in no particular order."""
-        return self._codes.table(self._schema(relation), self._committed(relation))
-
-    def query(self, atom: str) -> list[Row]:
-        """Rows that fit an atom with variables: `db.query('path("a", X)')`, sorted.
-
-        `_` fits anything, equal variables equal values. Raises ProgramError for text that is not
-        one atom of the program, UnknownRelationError, TypeMismatchError.
-        """
-        from deltafix.engine.literals import read_query  # noqa: PLC0415  the parser, only here
-
-        query = read_query(atom, self.schemas)
-        return query.keep_equal(self.select(query.relation, query.pattern))
-
-    def select(self, relation: str, pattern: Iterable[Value | EllipsisType]) -> list[Row]:
-        """Rows whose columns equal the given values, sorted.
-
-        `...` is any value; so is None, but in a column that may hold `nil`.
-
-        O(1) for a whole row; O(rows found) where the rules index the given columns; else, and
-        while another thread writes, one vectorised pass over the relation.
-        """
-        schema = self._schema(relation)
-        wanted = tuple(pattern)
-        alone = self._writer.acquire(blocking=False)
-        try:
-            with self._gate:
-                codes = select(self._arena, self._linked, self._codes, schema, wanted, alone=alone)
-        finally:
-            if alone:
-                self._writer.release()
-        return sorted_rows(schema.types, self._codes.rows(schema, codes))
-
-    def contains(self, relation: str, row: Row) -> bool:
-        """Whether a row is in a relation in the last committed epoch. O(1)."""
-        return bool(self.select(relation, row))
-
-    @property
-    def last_epoch(self) -> EpochReport:
-        """The work of the last committed epoch."""
-        cells = self._arena.cells
-        start = int(cells[at.RULE_COUNTS])
-        counts = cells[start : start + self._linked.rule_counts].tolist()
-        strata = int(cells[at.C_STRATA])
-        stages = self.plan.stages
-        return EpochReport(
-            epoch=self.epoch,
-            derivations=int(cells[at.C_DERIVATIONS]),
-            retracted=int(cells[at.C_RETRACTED]),
-            revived=int(cells[at.C_REVIVED]),
-            reranked=int(cells[at.C_RERANKED]),
-            abandoned=int(cells[at.C_ABANDONED]),
-            taken=int(cells[at.C_TAKEN]),
-            changed=int(cells[at.DELTA + 1]),
-            probed=int(cells[at.C_PROBED]),
-            strata_run=strata,
-            strata_skipped=len(self.plan.stages) - strata,
-            seconds=self._seconds,
-            rules=MappingProxyType({n: count for n, count in enumerate(counts) if count}),
-            strata=MappingProxyType(
-                {", ".join(stages[n].relations): taken for n, taken in self._run.strata.items()}
-            ),
-        )
-
-    def memory(self) -> dict[str, dict[str, int]]:
-        """Bytes by relation: `rows`, `key` table, every index, their `total`; and the `arena`'s.
-
-        The arena's `taken` bytes are blocks handed out, `reserved` the addresses it may use.
-        """
-        from deltafix.engine.account import memory  # noqa: PLC0415
-
-        return memory(self._arena, self._linked)
-
-    def check_invariants(self) -> None:
-        """Check the contract on the whole state (design: Maintenance). For tests; O(state).
-
-        Raises InternalError naming the first row that breaks it.
-        """
-        from deltafix.engine.invariants import check_invariants  # noqa: PLC0415
-
-        check_invariants(self._arena, self._linked)
-        self._strata.check_invariants()
 
     @property
     def recovered(self) -> tuple[str, ...]:
@@ -429,24 +261,6 @@ class Database(Questions):
             if not relation_cell(self._arena, relation, at.R_RULES):
                 given += relation_cell(self._arena, relation, at.R_WAS)
         return at.RECOMPUTE if changed > given * _AUTO_SHARE else at.WAVEFRONT
-
-    def _schema(self, relation: str) -> Schema:
-        found = self.schemas.get(relation)
-        if found is None and any(one.name == relation for one in self.program.relations):
-            raise UnknownRelationError(
-                f"relation {relation!r} is not kept as a whole: it is inline, or computed only "
-                f"where outputs ask for it; `.output {relation}` would keep it"
-            )
-        if found is None:
-            hint = suggest(relation, list(self.schemas))
-            known = ", ".join(self.schemas) or "none"
-            message = f"unknown relation {relation!r}; the program declares {known}"
-            raise UnknownRelationError(message + (f" (did you mean {hint!r}?)" if hint else ""))
-        return found
-
-    def _committed(self, relation: str) -> np.ndarray[Any, np.dtype[np.int32]]:
-        with self._gate:
-            return codes_where(self._arena, self._linked.ids[relation], at.WAS)
 
     def _bound(self, budget: Budget) -> None:
         self.budget = budget

@@ -15,7 +15,7 @@ from deltafix.engine.codes import Codes
 from deltafix.engine.folds import FoldStratum
 from deltafix.engine.folds.users import UserReducer
 from deltafix.engine.link import Linked
-from deltafix.engine.stages import Limits, Strata, Stratum
+from deltafix.engine.stages import Bounds, Strata, Stratum
 from deltafix.kernel.arena import Arena
 
 __all__ = ["Users", "outside_strata"]
@@ -32,13 +32,13 @@ class Users:
 def outside_strata(arena: Arena, linked: Linked, codes: Codes, users: Users) -> Strata:
     """The outside strata of a linked plan, empty. Raises FunctorError for a missing reducer."""
     made: dict[int, Stratum] = {}
-    limits = Limits(arena)
+    bounds = Bounds(arena)
     for number, outside in linked.outside.items():
         fold = outside.layer.fold
         if fold is not None:
             made[number] = FoldStratum(arena, linked, codes, fold, users.reducers)
         else:
             made[number] = BeyondStratum(
-                arena, linked, codes, outside.layer, functors=users.functors, limits=limits
+                arena, linked, codes, outside.layer, functors=users.functors, bounds=bounds
             )
-    return Strata(arena, linked, made, limits)
+    return Strata(arena, linked, made, bounds)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from deltafix.facts.schema import Row, Schema, show_value
 
 if TYPE_CHECKING:
-    from deltafix.engine.database import Database
+    from deltafix.engine.reading import Reading
 
 __all__ = ["RelationView"]
 
@@ -20,12 +20,12 @@ _SHOWN: Final = 20
 
 
 class RelationView:
-    """Made by `Database.relation`. Anything that reads `__arrow_c_stream__` takes it.
+    """Made by `Reading.relation`. Anything that reads `__arrow_c_stream__` takes it.
 
     `pyarrow.table(view)`, `polars.DataFrame(view)`, `duckdb.from_arrow(pyarrow.table(view))`.
     """
 
-    def __init__(self, db: Database, schema: Schema) -> None:
+    def __init__(self, db: Reading, schema: Schema) -> None:
         self._db = db
         self.schema = schema
 

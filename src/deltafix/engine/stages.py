@@ -22,7 +22,7 @@ from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.kernel.edit import settle_rows
 
-__all__ = ["Changed", "Limits", "Strata", "Stratum"]
+__all__ = ["Bounds", "Changed", "Strata", "Stratum"]
 
 
 class Changed(NamedTuple):
@@ -61,7 +61,7 @@ class Choosing(Protocol):
         """Let the next run choose these rows of its relations, where it may."""
 
 
-class Limits:
+class Bounds:
     """The bounds of the running epoch, for strata that may run long."""
 
     def __init__(self, arena: Arena) -> None:
@@ -94,10 +94,10 @@ class Strata:
     """The outside strata of a database, by number; those that ran in the epoch."""
 
     def __init__(
-        self, arena: Arena, linked: Linked, strata: Mapping[int, Stratum], limits: Limits
+        self, arena: Arena, linked: Linked, strata: Mapping[int, Stratum], bounds: Bounds
     ) -> None:
         self._arena = arena
-        self._limits = limits
+        self._bounds = bounds
         self._linked = linked
         self._strata = strata
         self._ran: list[Stratum] = []
@@ -105,7 +105,7 @@ class Strata:
     def run(self, began: float, budget: Budget) -> None:
         """Compute the stratum at which the kernel stopped, and enter its changes."""
         arena = self._arena
-        self._limits.begin(began, budget)
+        self._bounds.begin(began, budget)
         number = int(arena.cells[at.S_STRATUM])
         ids = self._linked.ids
         below = {

@@ -85,7 +85,7 @@ def fixpoint(
         relation name -> collection of its rows under the key `()`, each once. All views change in
         the epoch of the inputs. Raises UnknownRelationError, and what `connect` raises.
     """
-    from deltafix.engine.database import connect  # noqa: PLC0415  numba, when first needed
+    from deltafix.engine.connect import connect  # noqa: PLC0415  numba, when first needed
 
     fed: list[tuple[str | None, Collection]] = (
         [(None, inputs)] if isinstance(inputs, Collection) else [*inputs.items()]
@@ -198,7 +198,7 @@ def _reach(
         return [((), _edge(pair)) for pair in pairs]
 
     pairs = collection.flat_map(edges, name=f"{label} step")
-    from deltafix.engine.database import connect  # noqa: PLC0415  numba, when first needed
+    from deltafix.engine.connect import connect  # noqa: PLC0415  numba, when first needed
 
     # A root may itself be a tuple: wrapped, it is a row of one column.
     roots = inputs["roots"].map_values(lambda root: (root,), name=f"{label} roots")

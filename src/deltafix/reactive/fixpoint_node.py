@@ -176,7 +176,7 @@ class Fixpoint(Node):
 
     def compute(self) -> Iterator[tuple[Any, Any, int]]:
         """From scratch, in an engine of its own."""
-        from deltafix.engine.database import connect  # noqa: PLC0415  numba, when first needed
+        from deltafix.engine.connect import connect  # noqa: PLC0415  numba, when first needed
 
         with connect(self.database.program) as fresh:
             with fresh.transaction() as tx:

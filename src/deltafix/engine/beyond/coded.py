@@ -15,7 +15,7 @@ from deltafix.engine.beyond.stratum import Stratum
 from deltafix.engine.codes import Codes
 from deltafix.engine.functors import functor
 from deltafix.engine.link import Linked, Memo
-from deltafix.engine.stages import Changed, Limits
+from deltafix.engine.stages import Bounds, Changed
 from deltafix.engine.store import codes_where
 from deltafix.errors import InternalError
 from deltafix.facts.schema import Row, Schema
@@ -41,7 +41,7 @@ class BeyondStratum:
         layer: Layer,
         *,
         functors: Mapping[str, Callable[..., Any]],
-        limits: Limits,
+        bounds: Bounds,
     ) -> None:
         def meaning(name: str, types: tuple[BaseType, ...], result: BaseType) -> Callable[..., Any]:
             if name.startswith("@"):  # asked once: a functor is a function, also under deletes
@@ -51,7 +51,7 @@ class BeyondStratum:
             return intrinsic(name, types, result)
 
         def watch(work: Work) -> None:
-            limits.check(work.taken)
+            bounds.check(work.taken)
 
         self._arena = arena
         self._ids = linked.ids

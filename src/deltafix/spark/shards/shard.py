@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from deltafix.engine.database import connect
+from deltafix.engine.connect import connect
 from deltafix.facts.arrow import to_numpy
 from deltafix.spark.shards.hashing import hash_rows
 from deltafix.spark.shards.layout import Derived, Layout

@@ -1,0 +1,73 @@
+"""Opening a database: the one door from a program to the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from deltafix.engine.database import Database
+from deltafix.engine.folds.users import UserReducer
+from deltafix.engine.outside import Users
+from deltafix.engine.run import Budget
+from deltafix.engine.state.disk import FSYNC
+from deltafix.rules.ast import Program
+
+__all__ = ["connect"]
+
+
+def connect(
+    program: Program | str,
+    path: str | Path = ":memory:",
+    *,
+    fsync: str = "always",
+    strategy: str = "wavefront",
+    max_rows: int | None = None,
+    max_rounds: int | None = None,
+    timeout: float | None = None,
+    functors: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
+    reducers: Mapping[str, UserReducer] = MappingProxyType({}),
+    profile: bool = False,
+) -> Database:
+    """Open a database for a program.
+
+    Args:
+        program: a Program, or its text.
+        path: `":memory:"`, or a state folder (made if it is not there): its given rows outlive
+            the process, and derived ones are rebuilt when it is opened (docs/concepts/state.md).
+        fsync: when an epoch's record is on the disk: `always` (before its commit returns),
+            `interval` (within a second after), or `never` (when the system likes).
+        strategy: the schedule of maintenance: `wavefront`, `local`, `deletes_first`,
+            `inserts_first`, `dred`, `recompute`, or `auto` (wavefront, but recompute when a
+            large share of the given rows changes). All give the same deltas.
+        max_rows: bound on rows that one epoch may derive.
+        max_rounds: bound on facts that one epoch may take up in recursive strata.
+        timeout: bound on the seconds of one epoch.
+        functors: the Python function behind each `@name` of the program: same arguments, same
+            value, no side effects; None means that there is no value, and nothing is derived.
+        reducers: the reducer behind each user aggregate of the program.
+        profile: take the seconds of every stratum (`db.last_epoch.strata`); 1 µs a stratum.
+
+    Raises:
+        ProgramError: the program is not valid; carries every diagnostic.
+        FunctorError: a functor or reducer of the program was not given, or failed on its facts.
+        ValueError: an unknown strategy or fsync policy.
+        StateInUseError: another database has the folder.
+        StateError: the folder is damaged, or of another program.
+    """
+    if fsync not in FSYNC:
+        raise ValueError(f"unknown fsync={fsync!r}; one of {', '.join(FSYNC)}")
+    if isinstance(program, str):
+        from deltafix.datalog.program import Program as Text  # noqa: PLC0415
+
+        program = Text.parse(program)
+    budget = Budget(max_rows, max_rounds, timeout)
+    users = Users(functors, reducers)
+    if str(path) == ":memory:":
+        return Database(program, strategy=strategy, budget=budget, users=users, profile=profile)
+    from deltafix.engine.state.durable import DurableDatabase  # noqa: PLC0415  pyarrow is slow
+
+    return DurableDatabase(
+        program, path, fsync, strategy=strategy, budget=budget, users=users, profile=profile
+    )

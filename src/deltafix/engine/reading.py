@@ -1,0 +1,169 @@
+"""Reading a database: relations, patterns, figures; the part of a Database that changes nothing.
+
+Invariant: what is read is the last committed epoch, also while a writer works in another thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from types import EllipsisType, MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from deltafix.diagnostics import suggest
+from deltafix.engine.codes import Codes
+from deltafix.engine.link import Linked
+from deltafix.engine.query import select
+from deltafix.engine.questions import Questions
+from deltafix.engine.relation import RelationView
+from deltafix.engine.run import Run
+from deltafix.engine.stages import Strata
+from deltafix.engine.store import codes_where, relation_cell
+from deltafix.errors import UnknownRelationError
+from deltafix.events import EpochReport
+from deltafix.facts.schema import Row, Schema, Value
+from deltafix.facts.values import sorted_rows
+from deltafix.kernel import layout as at
+from deltafix.kernel.arena import Arena
+from deltafix.plan.ir import Plan
+from deltafix.rules.ast import Program
+
+__all__ = ["Reading"]
+
+
+class Reading(Questions):
+    """What can be asked of a database; `Database` sets the attributes."""
+
+    program: Program
+    plan: Plan
+    schemas: Mapping[str, Schema]
+    epoch: int
+    _arena: Arena
+    _linked: Linked
+    _codes: Codes
+    _strata: Strata
+    _run: Run
+    _seconds: float
+    _gate: threading.Lock
+    _writer: threading.RLock
+
+    def rows(self, relation: str) -> list[Row]:
+        """The rows of a relation in the last committed epoch, sorted."""
+        schema = self._schema(relation)
+        return sorted_rows(schema.types, self._codes.rows(schema, self._committed(relation)))
+
+    def count(self, relation: str) -> int:
+        """How many rows a relation has in the last committed epoch. O(1)."""
+        self._schema(relation)
+        return relation_cell(self._arena, self._linked.ids[relation], at.R_WAS)
+
+    def relation(self, name: str) -> RelationView:
+        """A relation to look at: rows by pages, in notebooks, or through Arrow's stream protocol.
+
+        Raises UnknownRelationError.
+        """
+        return RelationView(self, self._schema(name))
+
+    def to_arrow(self, relation: str) -> Any:
+        """A relation as an Arrow table, in no particular order."""
+        return self._codes.table(self._schema(relation), self._committed(relation))
+
+    def query(self, atom: str) -> list[Row]:
+        """Rows that fit an atom with variables: `db.query('path("a", X)')`, sorted.
+
+        `_` fits anything, equal variables equal values. Raises ProgramError for text that is not
+        one atom of the program, UnknownRelationError, TypeMismatchError.
+        """
+        from deltafix.engine.literals import read_query  # noqa: PLC0415  the parser, only here
+
+        query = read_query(atom, self.schemas)
+        return query.keep_equal(self.select(query.relation, query.pattern))
+
+    def select(self, relation: str, pattern: Iterable[Value | EllipsisType]) -> list[Row]:
+        """Rows whose columns equal the given values, sorted.
+
+        `...` is any value; so is None, but in a column that may hold `nil`.
+
+        O(1) for a whole row; O(rows found) where the rules index the given columns; else, and
+        while another thread writes, one vectorised pass over the relation.
+        """
+        schema = self._schema(relation)
+        wanted = tuple(pattern)
+        alone = self._writer.acquire(blocking=False)
+        try:
+            with self._gate:
+                codes = select(self._arena, self._linked, self._codes, schema, wanted, alone=alone)
+        finally:
+            if alone:
+                self._writer.release()
+        return sorted_rows(schema.types, self._codes.rows(schema, codes))
+
+    def contains(self, relation: str, row: Row) -> bool:
+        """Whether a row is in a relation in the last committed epoch. O(1)."""
+        return bool(self.select(relation, row))
+
+    @property
+    def last_epoch(self) -> EpochReport:
+        """The work of the last committed epoch."""
+        cells = self._arena.cells
+        start = int(cells[at.RULE_COUNTS])
+        counts = cells[start : start + self._linked.rule_counts].tolist()
+        strata = int(cells[at.C_STRATA])
+        stages = self.plan.stages
+        return EpochReport(
+            epoch=self.epoch,
+            derivations=int(cells[at.C_DERIVATIONS]),
+            retracted=int(cells[at.C_RETRACTED]),
+            revived=int(cells[at.C_REVIVED]),
+            reranked=int(cells[at.C_RERANKED]),
+            abandoned=int(cells[at.C_ABANDONED]),
+            taken=int(cells[at.C_TAKEN]),
+            changed=int(cells[at.DELTA + 1]),
+            probed=int(cells[at.C_PROBED]),
+            strata_run=strata,
+            strata_skipped=len(self.plan.stages) - strata,
+            seconds=self._seconds,
+            rules=MappingProxyType({n: count for n, count in enumerate(counts) if count}),
+            strata=MappingProxyType(
+                {", ".join(stages[n].relations): taken for n, taken in self._run.strata.items()}
+            ),
+        )
+
+    def memory(self) -> dict[str, dict[str, int]]:
+        """Bytes by relation: `rows`, `key` table, every index, their `total`; and the `arena`'s.
+
+        The arena's `taken` bytes are blocks handed out, `reserved` the addresses it may use.
+        """
+        from deltafix.engine.account import memory  # noqa: PLC0415
+
+        return memory(self._arena, self._linked)
+
+    def check_invariants(self) -> None:
+        """Check the contract on the whole state (design: Maintenance). For tests; O(state).
+
+        Raises InternalError naming the first row that breaks it.
+        """
+        from deltafix.engine.invariants import check_invariants  # noqa: PLC0415
+
+        check_invariants(self._arena, self._linked)
+        self._strata.check_invariants()
+
+    def _schema(self, relation: str) -> Schema:
+        found = self.schemas.get(relation)
+        if found is None and any(one.name == relation for one in self.program.relations):
+            raise UnknownRelationError(
+                f"relation {relation!r} is not kept as a whole: it is inline, or computed only "
+                f"where outputs ask for it; `.output {relation}` would keep it"
+            )
+        if found is None:
+            hint = suggest(relation, list(self.schemas))
+            known = ", ".join(self.schemas) or "none"
+            message = f"unknown relation {relation!r}; the program declares {known}"
+            raise UnknownRelationError(message + (f" (did you mean {hint!r}?)" if hint else ""))
+        return found
+
+    def _committed(self, relation: str) -> np.ndarray[Any, np.dtype[np.int32]]:
+        with self._gate:
+            return codes_where(self._arena, self._linked.ids[relation], at.WAS)
