@@ -20,7 +20,7 @@ _SHOWN: Final = 20
 
 
 class RelationView:
-    """Made by `Reading.relation`. Anything that reads `__arrow_c_stream__` takes it.
+    """Made by `Database.relation`. Anything that reads `__arrow_c_stream__` takes it.
 
     `pyarrow.table(view)`, `polars.DataFrame(view)`, `duckdb.from_arrow(pyarrow.table(view))`.
     """
