@@ -52,6 +52,20 @@ PROGRAMS = {
     dist(0, 0).
     dist(y, d + w) :- open(y), dist(x, d), edge(x, y, w).
     """,
+    "capped heights": EDGE
+    + """
+    .decl high(x: number, h: number <max>)
+    high(x, 0) :- edge(x, _, _).
+    high(x, min(h + w, 9)) :- high(y, h), edge(x, y, w).
+    """,
+    "two relations": EDGE
+    + """
+    .decl even(x: number, d: number <min>)
+    .decl odd(x: number, d: number <min>)
+    even(0, 0).
+    odd(y, d + w) :- even(x, d), edge(x, y, w).
+    even(y, d + w - 1) :- odd(x, d), edge(x, y, w), w > 0.
+    """,
     "names": """
     .decl edge(x: number, y: number, w: number)
     .input edge
@@ -62,7 +76,9 @@ PROGRAMS = {
     first(y, s) :- first(x, s), edge(x, y, _).
     """,
 }
-ROUNDS = 2 if JIT_DISABLED else 10
+ELSEWHERE = {"reach and distance", "capped heights"}
+"""What the kernel cannot run: values that rest on worse ones which they replace."""
+ROUNDS = 2 if JIT_DISABLED else 6
 
 
 def random_row(rng: Random, name: str) -> tuple:
@@ -84,7 +100,8 @@ def test_agree_best_rows_follow_edits(kind: str, strategy: str) -> None:
         rng = Random(f"{kind} {seed}")
         facts: dict[str, set[tuple]] = {name: set() for name in inputs}
         with deltafix.connect(program, strategy=strategy) as db:
-            assert all(stage.outside is None for stage in db.plan.stages)
+            by_kernel = all(stage.outside is None for stage in db.plan.stages)
+            assert by_kernel == (kind not in ELSEWHERE)
             for epoch in range(12):
                 with db.transaction() as tx:
                     for _ in range(14 if epoch == 0 else rng.choice([1, 1, 2, 4])):

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from deltafix.diagnostics import Diagnostic
 from deltafix.errors import ProgramError
+from deltafix.plan.best import best_of
 from deltafix.plan.clause import Absent, Match, Subsumption
 from deltafix.plan.depend import Layer
 from deltafix.plan.derive import triggers_below, triggers_within
@@ -35,24 +36,24 @@ def plan(checked: CheckedProgram) -> Plan:
     for layer in ordered:
         _refuse_falling_recursion(layer)
     for layer, (const, lower, same) in zip(ordered, forward, strict=True):
-        best = layer.best
-        if not layer.plain and best is None:
+        best = dict(best_of(layer))
+        if not layer.plain and not best:
             outside = _outside(layer, indexes)
             stages.append(Stage(layer.relations, layer.recursive, (), (), (), (), (), outside))
             continue
         again = layer.clauses if layer.recursive else ()
         rederive = tuple(variant(layer, clause, HEAD, indexes) for clause in again)
         by_key = tuple(
-            variant(layer, clause, KEY, indexes) for clause in again if clause.head in (best or {})
+            variant(layer, clause, KEY, indexes) for clause in again if clause.head in best
         )
-        for name, kept in (best or {}).items():
+        for name, kept in best.items():
             width = len(next(r.types for r in core.relations if r.name == name))
             indexes.add(name, tuple(c for c in range(width) if c != kept.column))
         full = _full(lower)
         stages.append(
             Stage(
                 layer.relations, layer.recursive, lower, same, rederive, full, const,
-                best=best or {}, by_key=by_key,
+                best=best, by_key=by_key,
             )
         )  # fmt: skip
     columns = {name: tuple(found) for name, found in indexes.columns.items()}
@@ -79,7 +80,7 @@ def _forward(
     const: list[Variant] = []
     lower: list[Variant] = []
     same: list[Variant] = []
-    for clause in layer.clauses if layer.plain or layer.best is not None else ():
+    for clause in layer.clauses if layer.plain or best_of(layer) else ():
         if not any(isinstance(literal, Match) for literal in clause.body):
             const.append(variant(layer, clause, None, indexes))
         lower.extend(variant(layer, clause, p, indexes) for p in triggers_below(layer, clause))

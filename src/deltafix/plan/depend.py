@@ -19,8 +19,6 @@ from deltafix.plan.clause import (
     Absent,
     Clause,
     Fold,
-    Lattice,
-    LatticeColumn,
     Literal,
     Match,
     Merge,
@@ -53,24 +51,6 @@ class Layer:
     def plain(self) -> bool:
         """Whether the stratum is the least fixpoint of its clauses, by rows and support."""
         return not self.falling and not self.merges and self.fold is None
-
-    @property
-    def best(self) -> dict[str, LatticeColumn] | None:
-        """What each merging relation keeps, if that is all: the least or greatest value of a key.
-
-        Such a stratum is run by the kernel, as a plain one is (`kernel.best`).
-        """
-        if self.falling or not self.merges or not self.recursive:
-            return None
-        found = {}
-        for name, merge in self.merges:
-            if not isinstance(merge, Lattice) or len(merge.columns) != 1:
-                return None
-            found[name] = merge.columns[0]
-        heads = {clause.head: len(clause.args) for clause in self.clauses}
-        ordered = all(column.join in ("min", "max") for column in found.values())
-        keyed = all(heads.get(name, 0) > 1 for name in found)
-        return found if ordered and keyed else None
 
 
 def layers(core: Core) -> tuple[Layer, ...]:

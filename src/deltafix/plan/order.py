@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from deltafix.plan.best import best_of
 from deltafix.plan.clause import Absent, Apply, Argument, Clause, Code, Compare, Match, Slot
 from deltafix.plan.depend import Layer
 from deltafix.plan.derive import sees
@@ -83,7 +84,7 @@ class _Builder:
         """The head's arguments that are known: of a KEY variant all but the kept one."""
         if self.trigger == HEAD:
             return self.clause.args
-        kept = (self.layer.best or {})[self.clause.head].column
+        kept = dict(best_of(self.layer))[self.clause.head].column
         return tuple(None if c == kept else arg for c, arg in enumerate(self.clause.args))
 
     def node(self, todo: frozenset[int], bound: frozenset[Slot]) -> int:
