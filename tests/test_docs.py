@@ -111,7 +111,11 @@ def test_a_page_shows_what_happens(page, tmp_path, monkeypatch, capsys):
 
 def test_pages_that_are_not_run_exist_and_say_what_runs_instead():
     for page, reason in SHOWN_ONLY.items():
-        assert any(block.kind in RUN for block in blocks(ROOT / page)), page
+        shown = [block for block in blocks(ROOT / page) if block.kind in RUN]
+        assert shown, page
+        for block in shown:
+            if block.kind == "python":
+                compile(block.text, f"{page}:{block.line}", "exec")  # a SyntaxError fails the test
         assert (ROOT / reason.rpartition(" ")[2]).exists(), reason
 
 
