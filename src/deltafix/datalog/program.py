@@ -133,7 +133,8 @@ class Program(ast.Program):
             path: "".join(linecache.getlines(path)) for path in places if path
         }
         Analysis(built, diagnostics, sources).raise_for_errors()
-        for name in ("relations", "rules", "directives", "types", "orders", "functors", "lattices"):
+        kept = ("relations", "rules", "directives", "types", "pragmas")
+        for name in (*kept, "orders", "functors", "lattices"):
             object.__setattr__(self, name, getattr(built, name))
         warnings = tuple(item for item in diagnostics if item.severity != "error")
         object.__setattr__(self, "warnings", warnings)
@@ -160,9 +161,13 @@ class Program(ast.Program):
                 return declared
         return self._builder.declare(name, columns)
 
-    def type(self, name: str, base: Column) -> str:
-        """Declare `.type name <: base`; gives the name for use as a column type."""
-        return self._writing().type(name, base)
+    def type(self, name: str, *bases: Column) -> str:
+        """Declare `.type name <: base`, or the union `a | b` of several; gives the name."""
+        return self._writing().type(name, bases)
+
+    def pragma(self, key: str, value: str = "") -> None:
+        """`.pragma "key" "value"`, such as `p.pragma("word-size", "32")`."""
+        self._writing().pragmas.append((key, value))
 
     def facts(self, relation: ast.RelationDecl, rows: Iterable[Sequence[Value]]) -> None:
         """Facts that belong to the program, one per row."""

@@ -87,6 +87,7 @@ class Builder:
     orders: list[Dominates] = field(default_factory=list)
     functors: list[FunctorDecl] = field(default_factory=list)
     lattices: list[LatticeDecl] = field(default_factory=list)
+    pragmas: list[tuple[str, str]] = field(default_factory=list)
     closed: bool = False
 
     def declare(self, name: str, columns: Mapping[str, Column]) -> Relation:
@@ -115,15 +116,18 @@ class Builder:
             )
         return base
 
-    def type(self, name: str, base: Column) -> str:
-        """`.type name <: base`; gives the name, for use in `relation`."""
-        parent = self._type(name, "", base)
+    def type(self, name: str, bases: Sequence[Column]) -> str:
+        """`.type name <: base`, or the union of several; gives the name, for use in `relation`."""
+        if not bases:
+            raise ProgramError(f"type {name!r} needs a base type, as in p.type({name!r}, int)")
+        parents = tuple(self._type(name, "", base) for base in bases)
         known = {declared.name: declared.base for declared in self.types} | _BASES
-        if parent not in known:
-            close = suggest(parent, list(known))
-            hint = f"; did you mean {close!r}?" if close else ""
-            raise ProgramError(f"there is no type {parent!r}{hint}")
-        self.types.append(TypeDecl(name, known[parent], (parent,), span=here()))
+        for parent in parents:
+            if parent not in known:
+                close = suggest(parent, list(known))
+                hint = f"; did you mean {close!r}?" if close else ""
+                raise ProgramError(f"there is no type {parent!r}{hint}")
+        self.types.append(TypeDecl(name, known[parents[0]], parents, span=here()))
         return name
 
     def direct(
@@ -171,6 +175,7 @@ class Builder:
             tuple(self.rules),
             tuple(self.directives),
             tuple(self.types),
+            pragmas=tuple(self.pragmas),
             orders=tuple(self.orders),
             functors=tuple(self.functors),
             lattices=tuple(self.lattices),

@@ -7,7 +7,9 @@ from __future__ import annotations
 import pytest
 
 import deltafix
-from deltafix.errors import FunctorError, TypeMismatchError
+from deltafix.errors import FunctorError, ProgramError, TypeMismatchError
+from deltafix.reactive import Sum
+from deltafix.rules.dsl import call, min_of, unsigned
 
 TEXT = """
 .type Pair = [x: number, y: symbol]
@@ -99,3 +101,55 @@ def test_functors_are_checked_when_bound_and_when_called() -> None:
     ):
         tx.insert("a", [(0,), (2,)])
     assert (db.rows("a"), db.rows("b")) == ([(5,)], [(2,)])
+
+
+SMALL = """
+.pragma "word-size" "32"
+.pragma "legacy"
+.type Node <: number
+.type Any = Node | number
+.functor total(x: number): number
+.decl n(x: Any, v: number)
+.decl u(x: unsigned, y: number)
+.decl least(x: number, v: number)
+.decl folded(s: number)
+.input n
+.limitsize u(n=100)
+u(as(x, unsigned), y) :- n(x, _), y = range(0, x).
+least(x, m) :- m = min v : { n(x, v) }.
+folded(s) :- s = @@total v : { n(_, v) }.
+u(3u, 1).
+"""
+
+
+def test_what_text_says_in_small_words_python_says_too() -> None:
+    with deltafix.Program() as p:
+        p.pragma("word-size", "32")
+        p.pragma("legacy")
+        kind = p.type("Any", p.type("Node", int), int)
+        p.functor("total", x=int, returns=int)
+        n = p.relation("n", x=kind, v=int)
+        u = p.relation("u", x="unsigned", y=int)
+        least, folded = p.relation("least", x=int, v=int), p.relation("folded", s=int)
+        x, y, v, m, s = deltafix.vars("x y v m s")
+        p.input(n)
+        p.limitsize(u, n=100)
+        u(call("as", x, "unsigned"), y) <= n(x, ...) & (y == call("range", 0, x))
+        least(x, m) <= (m == min_of(v, n(x, v)))
+        folded(s) <= (s == deltafix.reduce_of("total", v, n(..., v)))
+        u(unsigned(3), 1) <= True
+    assert p == deltafix.Program.parse(SMALL)
+    assert deltafix.Program.parse(p.show()) == p
+    with deltafix.connect(p, reducers={"total": Sum()}) as db:
+        with db.transaction() as tx:
+            tx.insert("n", [(2, 7), (1, 9), (5, 7)])
+        assert db.rows("least") == [(2, 7), (5, 7)]
+        assert db.rows("u") == [(1, 0), (2, 0), (2, 1), (3, 1), *((5, y) for y in range(5))]
+        assert db.rows("folded") == [(23,)]
+
+
+def test_a_type_without_a_base_or_of_an_unknown_one_is_refused() -> None:
+    with pytest.raises(ProgramError, match="needs a base type"), deltafix.Program() as p:
+        p.type("T")
+    with pytest.raises(ProgramError, match="did you mean 'number'"), deltafix.Program() as p:
+        p.type("T", int, "numbr")
