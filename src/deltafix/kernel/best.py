@@ -20,7 +20,7 @@ import numpy as np
 
 from deltafix.kernel.emit import touch
 from deltafix.kernel.held import beats, held_row
-from deltafix.kernel.index import index_row
+from deltafix.kernel.index import index_row, unindex_row
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.layout import (
     BEST,
@@ -54,6 +54,7 @@ from deltafix.kernel.layout import (
     THEN_DISPLACE,
     THEN_GONE,
     THEN_NEXT,
+    WAS,
 )
 from deltafix.kernel.task import set_task
 
@@ -126,6 +127,9 @@ def gone(A, L):
     L[at >> 1] &= ~NOW
     A[at + SUPPORT] = 0
     L[rb + R_NOW] -= 1
+    if not (L[at >> 1] & WAS):
+        # No reader knows it: out of the index, or a key that improves n times costs n * n.
+        unindex_row(A, L, L[T_REL], L[T_ROW])
 
 
 @kernel("i:ALPi")
