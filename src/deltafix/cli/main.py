@@ -105,20 +105,25 @@ def _dispatch(arguments: list[str]) -> None:
 
         sys.stdout.write(f"deltafix {version('deltafix')}\n")
         return
+    wanted = [command for command in COMMANDS if command.name in arguments[:1]]
+    application(wanted or COMMANDS)(args=arguments, prog_name="deltafix")
+
+
+def application(commands: Sequence[Command] = COMMANDS) -> Any:
+    """The command line of these commands, as a typer app; only their modules are loaded."""
     import typer  # noqa: PLC0415  170 ms that --version does not need
 
     app = typer.Typer(
         name="deltafix", add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False
     )
     app.callback()(_options)
-    wanted = [command for command in COMMANDS if command.name in arguments[:1]]
-    for command in wanted or COMMANDS:
+    for command in commands:
         found: Any = getattr(import_module(command.module), command.function)
         if isinstance(found, typer.Typer):
             app.add_typer(found, name=command.name)
         else:
             app.command(command.name)(found)
-    app(args=arguments, prog_name="deltafix")
+    return app
 
 
 def _options() -> None:
