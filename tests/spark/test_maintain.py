@@ -29,7 +29,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-NAMES = {"member": ("who", "team", "sign"), "grant": ("team", "doc", "sign")}
 PROGRAM = deltafix.Program.parse(TEXT)
 
 

@@ -46,7 +46,6 @@ _ESCAPES: Final = {
     '"': '"', "\\": "\\", "n": "\n", "t": "\t", "r": "\r",
     "a": "\a", "b": "\b", "f": "\f", "v": "\v",
 }  # fmt: skip
-_ADDRESS_PARTS: Final = 4
 
 _TOKEN: Final = re.compile(
     r"""

@@ -23,7 +23,7 @@ from deltafix.tabling.unify import is_plain
 if TYPE_CHECKING:
     from deltafix.tabling.agenda import Agenda, Budget
     from deltafix.tabling.callgraph import CallGraph, Component
-    from deltafix.tabling.clauses import Key, Literal, Rule
+    from deltafix.tabling.clauses import Literal, Rule
     from deltafix.tabling.factbase import Bucket, Predicate
     from deltafix.tabling.program import Program
     from deltafix.tabling.terms import Term
@@ -263,8 +263,3 @@ def rank_of(consumer: Consumer) -> int:
             rank = premise.rank
         node = node.previous
     return rank
-
-
-def key_of(generator: Generator) -> Key:
-    """The predicate of a call."""
-    return generator.predicate.key
