@@ -95,10 +95,11 @@ def _run(
         if wrong:
             named = named and not any(item.code == "DF110" for item in wrong)
             continue
-        one_name = rule if rule.is_fact else with_witnesses(apart(rule))
+        written = rule if rule.is_fact else apart(rule)
+        one_name = with_witnesses(written)
         if not inlines or typed_rules is orders:
             found.extend(check_scope(one_name))
-        found.extend(_unused(one_name))
+        found.extend(_unused(written))
         if schemas is not None:
             one, mismatches = infer(program, schemas, one_name)
             typed_rules.append(one)

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 import deltafix
+from deltafix.datalog.program import Program
 from oracle import evaluate
 
 PRICE = (
@@ -57,6 +58,11 @@ def test_a_witness_is_each_place_where_the_value_is_found(name: str) -> None:
             assert set(short.rows("best")) == evaluate(short.program, {"price": rows})["best"]
             shown += short.count("best")
     assert shown > 20
+
+
+def test_a_witness_is_no_variable_used_once() -> None:
+    program = Program.parse(PRICE + "best(s, p) :- p = min x : { price(s, _, x) }.")
+    assert not program.warnings
 
 
 @pytest.mark.parametrize("op", ["sum", "count"])
