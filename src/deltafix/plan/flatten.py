@@ -13,8 +13,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, product
 
-from deltafix.diagnostics import Diagnostic, Span, render_all
-from deltafix.errors import ProgramError
 from deltafix.plan import folds
 from deltafix.plan.clause import (
     Absent,
@@ -278,12 +276,6 @@ class Flattening:
             self.body.extend(narrow_call(self, call, kind))
         else:
             self.body.append(call)
-
-    def refuse(self, what: str, span: Span | None) -> None:
-        """Raise the one error for what parses and types but has no executor yet."""
-        found = Diagnostic("DF170", f"{what} is not supported yet", span)
-        sources = {} if self.program.source is None else {self.program.path: self.program.source}
-        raise ProgramError(render_all([found], sources), [found])
 
 
 def unbound(args: Iterable[Argument], body: Iterable[Literal]) -> tuple[Argument, ...]:

@@ -41,7 +41,7 @@ class Core:
 
 
 def normalize(checked: CheckedProgram) -> Core:
-    """The core of a checked program. Raises ProgramError (DF170) for what no executor runs."""
+    """The core of a checked program."""
     program = checked.program
     made = Made(
         schemas_of(program),

@@ -19,6 +19,7 @@ import numpy as np
 
 from deltafix.engine.codes import Codes
 from deltafix.engine.folds.groups import FEW, Key, keys_of, partition
+from deltafix.engine.folds.journal import Journal
 from deltafix.engine.stages import Changed
 from deltafix.facts.schema import BaseType, Value
 from deltafix.kernel.arena import Words
@@ -69,8 +70,7 @@ class Extremes:
         self._kind = kind
         self._look = look
         self._least = fold.op == "min"
-        self._best: dict[Key, tuple[Any, int]] = {}
-        self._before: dict[Key, tuple[Any, int] | None] = {}
+        self._groups: Journal[tuple[Any, int]] = Journal()
         self._orders: dict[Key, _Order] = {}
         self._open: set[Key] = set()
 
@@ -87,29 +87,27 @@ class Extremes:
         for key in self._open:
             self._settle(key)
         self._open.clear()
-        return {key: self._best[key][0] if key in self._best else None for key in self._before}
+        return {
+            key: self._groups.now[key][0] if key in self._groups.now else None
+            for key in self._groups.touched
+        }
 
     def keep(self) -> None:
         """The epoch was committed."""
-        self._before.clear()
+        self._groups.keep()
 
     def undo(self) -> None:
         """The epoch was rolled back. Kept orders of touched groups are dropped, not undone."""
-        for key, old in self._before.items():
+        for key in self._groups.touched:
             self._orders.pop(key, None)
-            if old is None:
-                self._best.pop(key, None)
-            else:
-                self._best[key] = old
-        self._before.clear()
+        self._groups.undo()
         self._open.clear()
 
     def _better(self, value: Any, than: Any) -> bool:
         return bool(value < than if self._least else value > than)
 
     def _change(self, key: Key, value: Any, sign: int) -> None:
-        held = self._best.get(key)
-        self._before.setdefault(key, held)
+        held = self._groups.touch(key)
         order = self._orders.get(key)
         if order is not None:
             order.counts[value] += sign
@@ -117,9 +115,9 @@ class Extremes:
                 heapq.heappush(order.heap, value if self._least else _Last(value))
             self._open.add(key)
         elif held is None or (sign > 0 and self._better(value, held[0])):
-            self._best[key] = (value, 1)
+            self._groups.put(key, (value, 1))
         elif value == held[0]:
-            self._best[key] = (value, held[1] + sign)
+            self._groups.put(key, (value, held[1] + sign))
             if held[1] + sign <= 0:
                 self._open.add(key)
 
@@ -138,18 +136,17 @@ class Extremes:
         counts = np.bincount(places[values == per_group[places]], minlength=len(keys))
         for place, value in zip(places[first].tolist(), best.tolist(), strict=True):
             key = keys[place]
-            held = self._best.get(key)
-            self._before.setdefault(key, held)
+            held = self._groups.touch(key)
             if held is None or self._better(value, held[0]):
-                self._best[key] = (value, int(counts[place]))
+                self._groups.put(key, (value, int(counts[place])))
             elif value == held[0]:
-                self._best[key] = (value, held[1] + int(counts[place]))
+                self._groups.put(key, (value, held[1] + int(counts[place])))
 
     def _settle(self, key: Key) -> None:
         """The best value of a group whose best may be gone."""
         order = self._orders.get(key)
         if order is None:
-            if key in self._best and self._best[key][1] > 0:
+            if key in self._groups.now and self._groups.now[key][1] > 0:
                 return  # a row with the best value came in the same epoch
             values = self._codes.decode(self._kind, self._look(key)[:, self._column])
             order = _Order(Counter(values))
@@ -160,9 +157,9 @@ class Extremes:
         while order.heap:
             top = order.heap[0] if self._least else order.heap[0].value
             if order.counts[top] > 0:
-                self._best[key] = (top, order.counts[top])
+                self._groups.put(key, (top, order.counts[top]))
                 return
             heapq.heappop(order.heap)
             del order.counts[top]
-        self._best.pop(key, None)
+        self._groups.put(key, None)
         self._orders.pop(key, None)

@@ -12,6 +12,7 @@ from typing import Protocol
 from deltafix.engine.codes import Codes
 from deltafix.engine.folds.extremes import Extremes
 from deltafix.engine.folds.groups import Key, table
+from deltafix.engine.folds.journal import Journal
 from deltafix.engine.folds.totals import Totals
 from deltafix.engine.folds.users import UserFold, UserReducer
 from deltafix.engine.link import Linked
@@ -73,32 +74,29 @@ class FoldStratum:
         self._rows: Callable[[], Words] = lambda: codes_where(
             arena, linked.ids[fold.source], at.WAS
         )
-        self._values: dict[Key, int] = {}
-        self._before: dict[Key, int | None] = {}
+        self._values: Journal[int] = Journal()
 
     def run(self, below: Mapping[str, Changed]) -> Mapping[str, Changed]:
         """The changed values, and the groups that appeared or vanished. O(changed rows)."""
-        found = self._found(self._kind, below[self._fold.source], first=not self._values)
+        found = self._found(self._kind, below[self._fold.source], first=not self._values.now)
         added: list[Key] = []
         removed: list[Key] = []
         came: list[Key] = []
         went: list[Key] = []
         for key, value in found.items():
-            old = self._values.get(key)
+            old = self._values.now.get(key)
             new = None if value is None else self._codes.code(self._result, value)
             if new == old:
                 continue
-            self._before[key] = old
+            self._values.put(key, new)
             if old is None:
                 came.append(key)
             else:
                 removed.append((*key, old))
             if new is None:
                 went.append(key)
-                del self._values[key]
             else:
                 added.append((*key, new))
-                self._values[key] = new
         width = len(self._fold.group)
         changes = {self._fold.relation: Changed(table(added, width + 1), table(removed, width + 1))}
         if self._fold.present is not None:
@@ -108,17 +106,12 @@ class FoldStratum:
     def keep(self) -> None:
         """The epoch was committed."""
         self._kind.keep()
-        self._before.clear()
+        self._values.keep()
 
     def undo(self) -> None:
         """The epoch was rolled back."""
         self._kind.undo()
-        for key, old in self._before.items():
-            if old is None:
-                self._values.pop(key, None)
-            else:
-                self._values[key] = old
-        self._before.clear()
+        self._values.undo()
 
     def check_invariants(self) -> None:
         """Fold the source from nothing and compare. Raises InternalError. O(source)."""
@@ -129,7 +122,7 @@ class FoldStratum:
             for key, value in found.items()
             if value is not None
         }
-        if fresh != self._values:
+        if fresh != self._values.now:
             raise InternalError(f"{self._fold}: the values differ from a fold of all rows")
 
     def _found(self, kind: _Kind, change: Changed, *, first: bool) -> dict[Key, Value | None]:

@@ -14,6 +14,7 @@ import numpy as np
 from deltafix.changes.exact import Total, extend, total_value
 from deltafix.engine.codes import Codes
 from deltafix.engine.folds.groups import FEW, Key, keys_of, partition
+from deltafix.engine.folds.journal import Journal
 from deltafix.engine.stages import Changed
 from deltafix.facts.schema import BaseType, Value
 from deltafix.kernel.arena import Words
@@ -33,8 +34,7 @@ class Totals:
         self._codes = codes
         self._fold = fold
         self._kind = kind
-        self._held: dict[Key, tuple[int, Total]] = {}
-        self._before: dict[Key, tuple[int, Total] | None] = {}
+        self._groups: Journal[tuple[int, Total]] = Journal()
         self._finish: Callable[[int, Total], Value] = _finish(fold.op, kind)
 
     def update(self, change: Changed) -> dict[Key, Value | None]:
@@ -44,21 +44,18 @@ class Totals:
                 self._add_many(rows, sign)
             else:
                 self._add_each(rows, sign)
-        held = self._held
-        return {key: self._finish(*held[key]) if key in held else None for key in self._before}
+        held = self._groups.now
+        return {
+            key: self._finish(*held[key]) if key in held else None for key in self._groups.touched
+        }
 
     def keep(self) -> None:
         """The epoch was committed."""
-        self._before.clear()
+        self._groups.keep()
 
     def undo(self) -> None:
         """The epoch was rolled back."""
-        for key, old in self._before.items():
-            if old is None:
-                self._held.pop(key, None)
-            else:
-                self._held[key] = old
-        self._before.clear()
+        self._groups.undo()
 
     def _add_each(self, rows: Words, sign: int) -> None:
         values: list[Any] = [None] * len(rows)
@@ -91,16 +88,11 @@ class Totals:
             self._put(key, held + sign * count, sum_of + sign * total)
 
     def _hold(self, key: Key) -> tuple[int, Total]:
-        old = self._held.get(key)
-        self._before.setdefault(key, old)
-        return old or _NOTHING
+        return self._groups.touch(key) or _NOTHING
 
     def _put(self, key: Key, count: int, total: Total) -> None:
         # Removals may come before the additions they belong to: a count may pass below zero.
-        if count == 0 and not total:
-            self._held.pop(key, None)
-        else:
-            self._held[key] = (count, total)
+        self._groups.put(key, (count, total) if count or total else None)
 
 
 def _finish(op: str, kind: BaseType) -> Callable[[int, Total], Value]:

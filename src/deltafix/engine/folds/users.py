@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from deltafix.engine.codes import Codes
 from deltafix.engine.folds.groups import Key, keys_of
+from deltafix.engine.folds.journal import Journal
 from deltafix.engine.functors import fitted
 from deltafix.engine.stages import Changed
 from deltafix.errors import FunctorError
@@ -55,8 +56,7 @@ class UserFold:
         self._kind, self._result = kinds
         self._reducer = reducer
         self._look = look
-        self._held: dict[Key, tuple[int, Any]] = {}
-        self._before: dict[Key, tuple[int, Any] | None] = {}
+        self._groups: Journal[tuple[int, Any]] = Journal()
 
     def update(self, change: Changed) -> dict[Key, Value | None]:
         """The values of the groups that the change touches; None: the group has no rows.
@@ -66,44 +66,37 @@ class UserFold:
         again: dict[Key, None] = {}
         for rows, sign in ((change.added, 1), (change.removed, -1)):
             for key, value in zip(keys_of(rows, self._fold.group), self._values(rows), strict=True):
-                old = self._held.get(key)
-                self._before.setdefault(key, old)
-                count, acc = old or (0, self._reducer.initial)
+                count, acc = self._groups.touch(key) or (0, self._reducer.initial)
                 if key not in again:
                     step = self._reducer.add if sign > 0 else self._reducer.remove
                     acc = self._call(step, acc, value)
                     if acc is None and sign < 0:
                         again[key] = None
-                self._held[key] = (count + sign, acc)
+                self._groups.put(key, (count + sign, acc))
         for key in again:
             rows = self._look(key)
             acc = self._reducer.initial
             for value in sorted(self._values(rows)):
                 acc = self._call(self._reducer.add, acc, value)
-            self._held[key] = (len(rows), acc)
-        return {key: self._value(key) for key in self._before}
+            self._groups.put(key, (len(rows), acc))
+        return {key: self._value(key) for key in self._groups.touched}
 
     def keep(self) -> None:
         """The epoch was committed."""
-        self._before.clear()
+        self._groups.keep()
 
     def undo(self) -> None:
         """The epoch was rolled back."""
-        for key, old in self._before.items():
-            if old is None:
-                self._held.pop(key, None)
-            else:
-                self._held[key] = old
-        self._before.clear()
+        self._groups.undo()
 
     def _values(self, rows: Words) -> list[Any]:
         assert self._fold.value is not None  # noqa: S101  the parser wants a target
         return self._codes.decode(self._kind, rows[:, self._fold.value])
 
     def _value(self, key: Key) -> Value | None:
-        count, acc = self._held[key]
+        count, acc = self._groups.now[key]
         if count == 0:
-            del self._held[key]
+            self._groups.put(key, None)
             return None
         value = self._call(self._reducer.finish, acc)
         return fitted(value, self._result, f"the reducer {self._fold.op}")
