@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from deltafix.cli.console import announce_kernel, note
+from deltafix.cli.tree_options import Exclude, Profile, Roots, Tests
 
 if TYPE_CHECKING:
     from deltafix.analyses.dead_code.churn import CommitReport, Replay, Summary
@@ -37,16 +38,10 @@ def churn(
     analysis: Annotated[
         Literal["dead-code"], typer.Option(help="The view that goes through the commits.")
     ] = "dead-code",
-    roots: Annotated[list[str] | None, typer.Option(help="As for `dead-code`. Repeatable.")] = None,
-    tests: Annotated[
-        bool, typer.Option("--tests/--no-tests", help="Whether tests keep code alive.")
-    ] = True,
-    profile: Annotated[
-        list[str] | None, typer.Option(help="A framework in use, as for `dead-code`. Repeatable.")
-    ] = None,
-    exclude: Annotated[
-        list[str] | None, typer.Option(help="Leave out files matching this pattern. Repeatable.")
-    ] = None,
+    roots: Roots = None,
+    tests: Tests = True,
+    profile: Profile = None,
+    exclude: Exclude = None,
     sample: Annotated[
         int, typer.Option(min=0, help="Evaluate from scratch at every N-th commit; 0: never.")
     ] = 10,

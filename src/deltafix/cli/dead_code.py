@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from deltafix.cli.console import announce_kernel, bar, note, progress
+from deltafix.cli.tree_options import Exclude, Tests
 
 if TYPE_CHECKING:
     from deltafix.analyses.dead_code.baseline import Baseline
@@ -39,9 +40,7 @@ def dead_code(
             "symbol ids such as 'app.tasks:*'. May be repeated."
         ),
     ] = None,
-    tests: Annotated[
-        bool, typer.Option("--tests/--no-tests", help="Whether tests keep code alive.")
-    ] = True,
+    tests: Tests = True,
     pure_decorator: Annotated[
         list[str] | None,
         typer.Option(help="A decorator that registers nothing, by its full name. Repeatable."),
@@ -54,9 +53,7 @@ def dead_code(
         Path | None,
         typer.Option(help="What ran is alive: a file of `coverage json`, or .coverage."),
     ] = None,
-    exclude: Annotated[
-        list[str] | None, typer.Option(help="Leave out files matching this pattern. Repeatable.")
-    ] = None,
+    exclude: Exclude = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Keep running; report after every save.")
     ] = False,

@@ -12,7 +12,7 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
@@ -20,6 +20,7 @@ import typer
 
 from deltafix.cli.console import announce_kernel
 from deltafix.cli.json_rpc import BadMessageError, Message, Wire
+from deltafix.cli.tree_options import Exclude, Profile, Roots, Tests
 from deltafix.errors import DeltafixError
 
 if TYPE_CHECKING:
@@ -44,16 +45,10 @@ _WATCHED = [{"globPattern": "**/*.py"}, {"globPattern": "**/{pyproject.toml,setu
 
 def lsp(
     *,
-    roots: Annotated[list[str] | None, typer.Option(help="As for `dead-code`. Repeatable.")] = None,
-    tests: Annotated[
-        bool, typer.Option("--tests/--no-tests", help="Whether tests keep code alive.")
-    ] = True,
-    profile: Annotated[
-        list[str] | None, typer.Option(help="A framework in use, as for `dead-code`. Repeatable.")
-    ] = None,
-    exclude: Annotated[
-        list[str] | None, typer.Option(help="Leave out files matching this pattern. Repeatable.")
-    ] = None,
+    roots: Roots = None,
+    tests: Tests = True,
+    profile: Profile = None,
+    exclude: Exclude = None,
 ) -> None:
     """Serve dead-code diagnostics to an editor, over standard input and output.
 
