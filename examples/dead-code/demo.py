@@ -21,14 +21,15 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from deltafix.analyses.dead_code.batch import read_fragments
-from deltafix.analyses.dead_code.files import Tree
+from deltafix.analyses.dead_code import DEAD_CODE
 from deltafix.analyses.dead_code.findings import short_name
 from deltafix.analyses.dead_code.job import DeadCode
 from deltafix.analyses.dead_code.report import Change, plural
-from deltafix.analyses.dead_code.watch import Watcher
+from deltafix.analyses.files import Tree
+from deltafix.analyses.reading import read_fragments
+from deltafix.analyses.watch import Watcher
 from deltafix.cli.console import announce_kernel
-from deltafix.cli.dead_code import extract_with_spark
+from deltafix.cli.source_trees import extract_with_spark
 
 VIEWS = ("live", "dead", "foreign")
 ROOTS = ("public",)  # the package is a library: what its users may name is alive
@@ -42,12 +43,13 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="deltafix-demo-") as scratch:
         root = copy_package(options.package, Path(scratch))
-        tree = Tree.at(root)
+        tree = DEAD_CODE.tree(root)
         print(f"copied {plural(len(tree.scan().files), 'module')} of {options.package} to {root}")
         announce_kernel()
         with DeadCode(roots=ROOTS) as job:
-            many = None if options.local else partial(extract_with_spark, tree)
-            return run(Watcher(tree, job, many), "in this process" if options.local else "Spark")
+            many = None if options.local else partial(extract_with_spark, tree, DEAD_CODE.extract)
+            how = "in this process" if options.local else "Spark"
+            return run(Watcher(tree, job, DEAD_CODE.extract, many), how)
 
 
 def copy_package(name: str, scratch: Path) -> Path:
@@ -97,7 +99,9 @@ def run(watcher: Watcher, how: str) -> int:
     title("4. Beside a recomputation from scratch")
     start = time.perf_counter()
     with DeadCode(roots=ROOTS) as fresh:
-        fresh.update(list(read_fragments(watcher.tree, list(watcher.tree.scan().files))))
+        fresh.update(
+            list(read_fragments(watcher.tree, list(watcher.tree.scan().files), DEAD_CODE.extract))
+        )
         whole = time.perf_counter() - start
         rules = fresh.last_work.seconds
         different = [view for view in VIEWS if fresh.rows(view) != job.rows(view)]

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from deltafix.analyses.dead_code.batch import extract_batch, paths_table, read_fragments
-from deltafix.analyses.dead_code.facts import FRAGMENT_SCHEMA, from_arrow
-from deltafix.analyses.dead_code.files import Tree
+from deltafix.analyses.dead_code import DEAD_CODE
+from deltafix.analyses.facts import FRAGMENT_SCHEMA, from_arrow
+from deltafix.analyses.reading import extract_batch, paths_table, read_fragments
 from deltafix.cli import main as command_line
 from deltafix.spark.ingest import map_batches
 from deltafix.spark.session import spark_session
@@ -61,11 +61,13 @@ def test_every_row_is_mapped_once_and_progress_ends_with_all_tasks(spark: SparkS
 def test_agree_spark_and_this_process_extract_the_same_fragments(
     spark: SparkSession, tree: Path
 ) -> None:
-    at = Tree.at(tree)
+    at = DEAD_CODE.tree(tree)
     paths = list(at.scan().files)
-    table = map_batches(spark, paths_table(paths), partial(extract_batch, at), FRAGMENT_SCHEMA)
+    table = map_batches(
+        spark, paths_table(paths), partial(extract_batch, at, DEAD_CODE.extract), FRAGMENT_SCHEMA
+    )
     fragments = from_arrow(table)
-    assert fragments == list(read_fragments(at, paths))
+    assert fragments == list(read_fragments(at, paths, DEAD_CODE.extract))
     assert [one.path for one in fragments if one.error] == ["shop/binary.py", "shop/broken.py"]
 
 

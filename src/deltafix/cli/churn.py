@@ -16,7 +16,7 @@ from deltafix.cli.tree_options import Exclude, Profile, Roots, Tests
 
 if TYPE_CHECKING:
     from deltafix.analyses.dead_code.churn import CommitReport, Replay, Summary
-    from deltafix.analyses.dead_code.report import Work
+    from deltafix.analyses.job import Work
 
 __all__ = ["churn"]
 
@@ -58,14 +58,14 @@ def churn(
     Each commit is one transaction of the maintained view; every N-th state is also evaluated from
     scratch, for comparison. The working tree is not looked at. Exit code 2 on an error.
     """
-    from deltafix.analyses.dead_code.churn import Replay, Summary  # noqa: PLC0415  quick --help
-    from deltafix.analyses.dead_code.files import Tree  # noqa: PLC0415
+    from deltafix.analyses.dead_code import DEAD_CODE  # noqa: PLC0415  quick --help
+    from deltafix.analyses.dead_code.churn import Replay, Summary  # noqa: PLC0415
     from deltafix.analyses.dead_code.job import DeadCode  # noqa: PLC0415
     from deltafix.analyses.history import Repository  # noqa: PLC0415
 
     found = Repository.at(repository)
     first, commits = found.commits(revisions)
-    tree = Tree.at(repository, exclude or ())
+    tree = DEAD_CODE.tree(repository, exclude or ())
     make = partial(DeadCode, roots=roots or (), tests=tests, profiles=profile or ())
     announce_kernel(quiet=quiet)
     with Replay(found, tree, make, first, sample=sample) as replay:

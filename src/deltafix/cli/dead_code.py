@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-import time
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,20 +11,20 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from deltafix.cli.console import announce_kernel, bar, note, progress
+from deltafix.cli.console import announce_kernel, note
+from deltafix.cli.source_trees import extract_here, extract_with_spark, follow
 from deltafix.cli.tree_options import Exclude, Tests
 
 if TYPE_CHECKING:
     from deltafix.analyses.dead_code.baseline import Baseline
-    from deltafix.analyses.dead_code.facts import Fragment
-    from deltafix.analyses.dead_code.files import Tree
+    from deltafix.analyses.dead_code.job import DeadCode
     from deltafix.analyses.dead_code.report import Change, Report
-    from deltafix.analyses.dead_code.watch import Watcher
+    from deltafix.analyses.files import Tree
+    from deltafix.analyses.watch import Watcher
 
-__all__ = ["dead_code", "extract_with_spark"]
+__all__ = ["dead_code"]
 
 _FOUND = 1  # exit code: dead symbols were reported
-_LOOK_SECONDS = 0.3
 
 
 def dead_code(
@@ -83,17 +80,18 @@ def dead_code(
     A symbol used only by dead code is dead too. Exit code 0 if there is none, 1 if dead symbols
     were reported, 2 on an error.
     """
-    from deltafix.analyses.dead_code.baseline import Baseline  # noqa: PLC0415  quick --help
-    from deltafix.analyses.dead_code.files import Tree  # noqa: PLC0415
+    from deltafix.analyses.dead_code import DEAD_CODE  # noqa: PLC0415  quick --help
+    from deltafix.analyses.dead_code.baseline import Baseline  # noqa: PLC0415
     from deltafix.analyses.dead_code.job import DeadCode  # noqa: PLC0415
-    from deltafix.analyses.dead_code.watch import Watcher  # noqa: PLC0415
+    from deltafix.analyses.watch import Watcher  # noqa: PLC0415
 
     if watch and (why is not None or write_baseline is not None):
         raise typer.BadParameter("--watch cannot be combined with --why or --write-baseline")
     if watch and form in {"sarif", "github"}:
         raise typer.BadParameter(f"--watch cannot be combined with --format {form}")
     known = Baseline.read(baseline) if baseline is not None else Baseline()
-    tree = Tree.at(path, exclude or ())
+    tree = DEAD_CODE.tree(path, exclude or ())
+    extract_many = extract_here if local else extract_with_spark
     ran = _ran(tree, coverage, quiet=quiet)
     announce_kernel(quiet=quiet)
     with DeadCode(
@@ -103,7 +101,8 @@ def dead_code(
         profiles=profile or (),
         ran=ran,
     ) as job:
-        watcher = Watcher(tree, job, partial(_extract, tree, local=local, quiet=quiet))
+        many = partial(extract_many, tree, DEAD_CODE.extract, quiet=quiet)
+        watcher = Watcher(tree, job, DEAD_CODE.extract, many)
         watcher.poll()
         for skipped, reason in watcher.seen.skipped.items():
             note(f"note: {skipped} skipped: {reason}", quiet=quiet)
@@ -115,45 +114,13 @@ def dead_code(
             Baseline.of(job.dead(minimum)).write(write_baseline)
             note(f"wrote {write_baseline}", quiet=quiet)
             return
-        _say(_shown(_report(watcher, known, minimum), form))
+        _say(_shown(_report(watcher, job, known, minimum), form))
         if watch:
             note(f"watching {path}, Ctrl-C ends", quiet=quiet)
-            _follow(watcher, lambda one: _say(_shown_change(_new(one, known, minimum), form)))
+            follow(watcher, lambda one: _say(_shown_change(_new(one, known, minimum), form)))
         found = known.split(job.dead(minimum))[0]
     if found:
         raise typer.Exit(_FOUND)
-
-
-def extract_with_spark(tree: Tree, paths: Sequence[str], *, quiet: bool = False) -> list[Fragment]:
-    """The fragments of many files, extracted by Spark's workers: the job's front end.
-
-    Starts a session if none is active (5 to 20 s) and stops it again.
-    """
-    from deltafix.analyses.dead_code import batch, facts  # noqa: PLC0415  quick --help
-    from deltafix.spark.ingest import map_batches  # noqa: PLC0415
-    from deltafix.spark.session import spark_session  # noqa: PLC0415
-
-    with contextlib.ExitStack() as stack:
-        with progress("starting Spark", quiet=quiet):
-            session = stack.enter_context(spark_session())
-        with bar(f"extracting {len(paths):,} files with Spark", quiet=quiet) as step:
-            table = map_batches(
-                session,
-                batch.paths_table(paths),
-                partial(batch.extract_batch, tree),
-                facts.FRAGMENT_SCHEMA,
-                progress=step,
-            )
-    return facts.from_arrow(table)
-
-
-def _extract(tree: Tree, paths: Sequence[str], *, local: bool, quiet: bool) -> list[Fragment]:
-    from deltafix.analyses.dead_code.batch import read_fragments  # noqa: PLC0415  quick --help
-
-    if not local:
-        return extract_with_spark(tree, paths, quiet=quiet)
-    with bar(f"extracting {len(paths):,} files", quiet=quiet) as step:
-        return list(read_fragments(tree, paths, step))
 
 
 def _ran(tree: Tree, data: Path | None, *, quiet: bool) -> frozenset[str]:
@@ -168,11 +135,10 @@ def _ran(tree: Tree, data: Path | None, *, quiet: bool) -> frozenset[str]:
     return ran.symbols
 
 
-def _report(watcher: Watcher, known: Baseline, minimum: int) -> Report:
+def _report(watcher: Watcher[Change], job: DeadCode, known: Baseline, minimum: int) -> Report:
     """The state of the tree, less what the baseline knows."""
     from deltafix.analyses.dead_code.report import Report  # noqa: PLC0415  quick --help
 
-    job = watcher.job
     everything = job.dead()
     new, accepted = known.split(one for one in everything if one.confidence >= minimum)
     return Report(
@@ -193,18 +159,6 @@ def _new(change: Change, known: Baseline, minimum: int) -> Change:
     """The change without what the baseline knows or what is not sure enough."""
     died = known.split(one for one in change.became_dead if one.confidence >= minimum)[0]
     return replace(change, became_dead=tuple(died))
-
-
-def _follow(watcher: Watcher, tell: Callable[[Change], None]) -> None:
-    from deltafix.analyses.dead_code.watch import watch  # noqa: PLC0415  quick --help
-
-    def wait() -> bool:
-        time.sleep(_LOOK_SECONDS)
-        return True
-
-    # Ctrl-C is how watching ends; the exit code still says whether anything is dead.
-    with contextlib.suppress(KeyboardInterrupt):
-        watch(watcher, wait, tell)
 
 
 def _shown(report: Report, form: str) -> str:

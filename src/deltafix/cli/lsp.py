@@ -128,8 +128,8 @@ class Server:
     # -- methods -------------------------------------------------------------------------------
 
     def _initialize(self, params: dict[str, Any]) -> Message:
-        from deltafix.analyses.dead_code.editor import EditorView  # noqa: PLC0415  quick --help
-        from deltafix.analyses.dead_code.files import Tree  # noqa: PLC0415
+        from deltafix.analyses.dead_code import DEAD_CODE  # noqa: PLC0415  quick --help
+        from deltafix.analyses.dead_code.editor import EditorView  # noqa: PLC0415
 
         if self._view is not None:
             raise _BadParamsError("this conversation has begun already")
@@ -137,7 +137,7 @@ class Server:
         if not isinstance(folders, list) or not isinstance(folders[0], dict):
             raise _BadParamsError("workspaceFolders is a list of folders with a uri")
         root = _path_of(folders[0].get("uri"))
-        self._view = EditorView(Tree.at(root, self._exclude), self._make())
+        self._view = EditorView(DEAD_CODE.tree(root, self._exclude), self._make())
         asked: Any = params
         for key in ("capabilities", "workspace", "didChangeWatchedFiles", "dynamicRegistration"):
             asked = asked.get(key) if isinstance(asked, dict) else None

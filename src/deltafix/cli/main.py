@@ -46,6 +46,7 @@ COMMANDS: Final = (
     Command("why-not", "deltafix.cli.why", "why_not"),
     Command("check-reducer", "deltafix.cli.check_reducer", "check_reducer"),
     Command("dead-code", "deltafix.cli.dead_code", "dead_code"),
+    Command("analyse", "deltafix.cli.analyse", "analyse"),
     Command("lsp", "deltafix.cli.lsp", "lsp"),
     Command("churn", "deltafix.cli.churn", "churn"),
     Command("pipeline", "deltafix.cli.pipeline", "pipeline"),

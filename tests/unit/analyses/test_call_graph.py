@@ -11,26 +11,33 @@ from types import FrameType
 import pytest
 
 import oracle
+from deltafix.analyses.call_graph import CALL_GRAPH
 from deltafix.analyses.call_graph.facts import CALL_INPUTS, extract_calls
-from deltafix.analyses.call_graph.graph import Call, CallGraph, load_program
+from deltafix.analyses.dead_code import DEAD_CODE
 from deltafix.analyses.dead_code.extract import extract
-from deltafix.analyses.dead_code.facts import Fragment
-from deltafix.analyses.dead_code.files import Tree
 from deltafix.analyses.dead_code.formats import github, sarif
 from deltafix.analyses.dead_code.job import DeadCode
+from deltafix.analyses.facts import Fragment
+from deltafix.analyses.job import Job
 
 OWN = Path(__file__).parents[3] / "src" / "deltafix" / "analyses"
-PROGRAM = load_program()
+PROGRAM = CALL_GRAPH.load_program()
+
+Call = tuple[object, ...]
 
 
 @pytest.fixture
-def graph() -> Iterator[CallGraph]:
-    with CallGraph() as made:
+def graph() -> Iterator[Job]:
+    with Job(CALL_GRAPH) as made:
         yield made
 
 
 def fragments(tree: dict[str, str]) -> list[Fragment]:
     return [extract_calls(path, text.encode()) for path, text in tree.items()]
+
+
+def calls_of(graph: Job) -> set[Call]:
+    return set(graph.rows("calls"))
 
 
 def short(calls: set[Call] | tuple[Call, ...]) -> list[str]:
@@ -60,9 +67,9 @@ SHOP = {
 }
 
 
-def test_names_are_exact_and_methods_of_unknown_objects_go_by_name(graph: CallGraph) -> None:
+def test_names_are_exact_and_methods_of_unknown_objects_go_by_name(graph: Job) -> None:
     graph.update(fragments(SHOP))
-    assert short(graph.calls()) == [
+    assert short(calls_of(graph)) == [
         "main shop.cart:Base.__init__",  # Cart's own is its ancestor's
         "main shop.cart:Cart.total",
         "main shop.tax:Else.total",  # cart's class is not known
@@ -77,13 +84,11 @@ def test_names_are_exact_and_methods_of_unknown_objects_go_by_name(graph: CallGr
         "shop.cart:Cart.total shop.tax:rate",
         "shop.tax:rate shop.tax:rate.<locals>.inner",
     ]
-    assert graph.callers("shop.tax:rate") == ["main:go", "shop.cart:Cart.total"]
-    assert graph.callers("nothing") == []
 
 
-def test_edits_give_the_calls_that_came_and_went(graph: CallGraph) -> None:
+def test_edits_give_the_calls_that_came_and_went(graph: Job) -> None:
     first = graph.update(fragments(SHOP))
-    assert len(first.came) == 13
+    assert len(first.came["calls"]) == 13
     now = dict(SHOP)
     text = SHOP["shop/cart.py"]
     for step in (
@@ -93,11 +98,14 @@ def test_edits_give_the_calls_that_came_and_went(graph: CallGraph) -> None:
         {"main.py": "def broken(:"},
         {"shop/cart.py": text},
     ):
-        before = graph.calls()
+        before = calls_of(graph)
         change = graph.update(fragments(step))
-        after = graph.calls()
-        assert (set(change.came), set(change.went)) == (after - before, before - after)
-        assert change.touched < first.touched / 2
+        after = calls_of(graph)
+        assert (set(change.came["calls"]), set(change.went["calls"])) == (
+            after - before,
+            before - after,
+        )
+        assert change.work.touched < first.work.touched / 2
         if "main.py" in step:
             assert (dict(change.unreadable), after) == (
                 {"main.py": "line 1: invalid syntax"},
@@ -107,7 +115,7 @@ def test_edits_give_the_calls_that_came_and_went(graph: CallGraph) -> None:
             now.update(step)
             assert after == judged(now)
     gone = graph.update([], ["main.py", "not/there.py"])
-    assert {caller.partition(":")[0] for caller, _ in gone.went} == {"main"}
+    assert {str(caller).partition(":")[0] for caller, _ in gone.went["calls"]} == {"main"}
 
 
 def test_the_program_declares_the_inputs_that_the_extractor_fills() -> None:
@@ -116,26 +124,26 @@ def test_the_program_declares_the_inputs_that_the_extractor_fills() -> None:
 
 
 def own() -> list[Fragment]:
-    tree = Tree.at(OWN)
+    tree = DEAD_CODE.tree(OWN)
     return [extract_calls(path, tree.read(path), tree.prefix) for path in tree.scan().files]
 
 
-def test_one_edit_of_this_repositorys_source_costs_what_it_changes(graph: CallGraph) -> None:
+def test_one_edit_of_this_repositorys_source_costs_what_it_changes(graph: Job) -> None:
     first = graph.update(own())
     caller = "deltafix.analyses.dead_code.report:Report.text"
     plural = "deltafix.analyses.dead_code.report:plural"
-    assert (caller, plural) in graph.calls()
+    assert (caller, plural) in calls_of(graph)
     source = (OWN / "dead_code" / "report.py").read_bytes()
     edited = source.replace(b"def text(self) -> str:", b"def text(self) -> str:\n        _new()", 1)
     edited += b"\n\ndef _new() -> None: ...\n"
-    prefix = Tree.at(OWN).prefix
+    prefix = DEAD_CODE.tree(OWN).prefix
     change = graph.update([extract_calls("dead_code/report.py", edited, prefix)])
     new = "deltafix.analyses.dead_code.report:_new"
-    assert (change.came, change.went) == (((caller, new),), ())
-    assert change.touched < first.touched / 100
+    assert (change.came["calls"], change.went["calls"]) == (((caller, new),), ())
+    assert change.work.touched < first.work.touched / 100
     back = graph.update([extract_calls("dead_code/report.py", source, prefix)])
-    assert (back.came, back.went) == ((), ((caller, new),))
-    assert back.touched < first.touched / 100
+    assert (back.came["calls"], back.went["calls"]) == ((), ((caller, new),))
+    assert back.work.touched < first.work.touched / 100
 
 
 def traced(run: Callable[[], object]) -> set[Call]:
@@ -166,14 +174,14 @@ def traced(run: Callable[[], object]) -> set[Call]:
     return seen
 
 
-def test_calls_that_really_happen_are_in_the_graph(graph: CallGraph) -> None:
+def test_calls_that_really_happen_are_in_the_graph(graph: Job) -> None:
     """Calls that Python makes without a call being written are not: properties, iteration."""
     graph.update(own())
 
     def run() -> None:
         with DeadCode(roots=["public"], profiles=["django"]) as job:
-            tree = Tree.at(OWN)
-            for path in ("dead_code/report.py", "dead_code/files.py", "history.py"):
+            tree = DEAD_CODE.tree(OWN)
+            for path in ("dead_code/report.py", "files.py", "history.py"):
                 job.update([extract(path, tree.read(path), tree.prefix)])
             from deltafix.analyses.dead_code.report import Report
 
@@ -183,7 +191,8 @@ def test_calls_that_really_happen_are_in_the_graph(graph: CallGraph) -> None:
 
     really = traced(run)
     assert len(really) > 60
-    unseen = {call for call in really - graph.calls() if ".<locals>." not in call[1]}
-    written = {callee.rpartition(":")[2] for _, callee in unseen}
+    unseen = {call for call in really - calls_of(graph) if ".<locals>." not in str(call[1])}
+    written = {str(callee).rpartition(":")[2] for _, callee in unseen}
     # Properties, and a class chosen by an expression: the documented limits.
-    assert written <= {"Imported.dotted", "DeadCode.fact_count", "Definitions.__init__"}
+    limits = {"Imported.dotted", "DeadCode.fact_count", "Definitions.__init__", "Job.database"}
+    assert written <= limits

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from deltafix.analyses.dead_code import DEAD_CODE
 from deltafix.analyses.dead_code.churn import CommitReport, Replay, Summary
 from deltafix.analyses.dead_code.extract import extract
-from deltafix.analyses.dead_code.files import Tree
 from deltafix.analyses.dead_code.job import DeadCode
 from deltafix.analyses.history import HistoryError, Repository, UnknownRevisionError
 from deltafix.cli import main as command_line
@@ -67,7 +67,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str
 def replay(folder: Path, revisions: str, sample: int = 1) -> tuple[Replay, list[CommitReport]]:
     found = Repository.at(folder)
     first, commits = found.commits(revisions)
-    with Replay(found, Tree.at(folder), DeadCode, first, sample=sample) as one:
+    with Replay(found, DEAD_CODE.tree(folder), DeadCode, first, sample=sample) as one:
         reports = list(one.follow(commits))
         one.job.check_invariants()
     return one, reports
@@ -130,7 +130,10 @@ def test_random_histories_end_where_their_files_say(repo: Repo) -> None:
         held.pop(name, None) if gone else held.update({name: body})
     found = Repository.at(repo.folder)
     begun, commits = found.commits(f"{first}..HEAD")
-    with Replay(found, Tree.at(repo.folder), DeadCode, begun, sample=1) as one, DeadCode() as judge:
+    with (
+        Replay(found, DEAD_CODE.tree(repo.folder), DeadCode, begun, sample=1) as one,
+        DeadCode() as judge,
+    ):
         assert all(report.scratch is not None for report in one.follow(commits))
         judge.update(
             extract(f"{name.replace('__', '/')}.py", text.encode()) for name, text in held.items()
@@ -145,7 +148,9 @@ def test_a_wrong_view_is_told_and_not_timed(repo: Repo) -> None:
     first, commits = found.commits("HEAD~1..")
     made = iter([{"roots": ()}, {"roots": ["m:g"]}])  # the second judges by other rules
     with (
-        Replay(found, Tree.at(repo.folder), lambda: DeadCode(**next(made)), first, sample=1) as one,
+        Replay(
+            found, DEAD_CODE.tree(repo.folder), lambda: DeadCode(**next(made)), first, sample=1
+        ) as one,
         pytest.raises(InternalError, match="not that of its files"),
     ):
         list(one.follow(commits))

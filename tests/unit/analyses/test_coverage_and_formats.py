@@ -11,8 +11,8 @@ from pathlib import Path
 import coverage
 import pytest
 
+from deltafix.analyses.dead_code import DEAD_CODE
 from deltafix.analyses.dead_code.coverage import symbols_that_ran
-from deltafix.analyses.dead_code.files import Tree
 from deltafix.cli import main as command_line
 from deltafix.errors import SourceError
 
@@ -48,7 +48,7 @@ def report(folder: Path, lines: dict[str, list[int]], name: str = "coverage.json
 def test_what_ran_is_alive_with_all_it_uses(tree: Path, run: Callable) -> None:
     # All `def` lines ran at import; of the bodies only f's did, by the data.
     data = report(tree, {"src/shop.py": [1, 2, 3, 5]})
-    assert symbols_that_ran(Tree.at(tree / "src"), data).symbols == {"shop:f"}
+    assert symbols_that_ran(DEAD_CODE.tree(tree / "src"), data).symbols == {"shop:f"}
     code, out, _ = run("dead-code", "src", "--local", "--coverage", data)
     assert code == 1
     assert [line.split()[3] for line in out.splitlines()[:-1]] == ["shop:h"]
@@ -61,7 +61,7 @@ def test_the_data_file_says_the_same_as_the_report(tree: Path) -> None:
     data.add_lines({str(tree / "src" / "shop.py"): [1, 3, 5, 6]})
     data.write()
     data.close()
-    ran = symbols_that_ran(Tree.at(tree / "src"), tree / ".coverage")
+    ran = symbols_that_ran(DEAD_CODE.tree(tree / "src"), tree / ".coverage")
     assert (ran.symbols, ran.files) == ({"shop:h"}, 1)
 
 
@@ -87,9 +87,9 @@ def test_a_file_saved_after_the_run_is_left_out_with_a_reason(tree: Path, run: C
 def test_data_that_cannot_be_used_is_an_error(tree: Path, content: bytes, message: str) -> None:
     (tree / "data").write_bytes(content)
     with pytest.raises(SourceError, match=message):
-        symbols_that_ran(Tree.at(tree / "src"), tree / "data")
+        symbols_that_ran(DEAD_CODE.tree(tree / "src"), tree / "data")
     with pytest.raises(SourceError, match="No such file"):
-        symbols_that_ran(Tree.at(tree / "src"), tree / "nothing")
+        symbols_that_ran(DEAD_CODE.tree(tree / "src"), tree / "nothing")
 
 
 def test_annotations_name_the_place_from_the_repository(tree: Path, run: Callable) -> None:

@@ -7,15 +7,15 @@ import textwrap
 import pytest
 
 from deltafix.analyses.dead_code.extract import extract
-from deltafix.analyses.dead_code.facts import (
+from deltafix.analyses.dead_code.inputs import INPUTS
+from deltafix.analyses.dead_code.modules import module_of
+from deltafix.analyses.facts import (
     FRAGMENT_SCHEMA,
-    INPUTS,
     Fragment,
     Place,
     from_arrow,
     to_arrow,
 )
-from deltafix.analyses.dead_code.modules import module_of
 
 GUARD = 'if __name__ == "__main__"'
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from deltafix.analyses.dead_code.batch import extract_batch, paths_table, read_fragments
-from deltafix.analyses.dead_code.facts import from_arrow
-from deltafix.analyses.dead_code.files import Scan, Stamp, Tree, changes
+from deltafix.analyses.dead_code import DEAD_CODE
+from deltafix.analyses.facts import from_arrow
+from deltafix.analyses.files import Scan, Stamp, changes
+from deltafix.analyses.reading import extract_batch, paths_table, read_fragments
 from deltafix.errors import SourceError
 
 
@@ -26,7 +27,7 @@ def test_a_scan_lists_source_and_project_files_and_leaves_out_what_is_not_ours(
     write(tmp_path, "a.py", "pkg/b.py", "pyproject.toml", "gen/keep.py")
     write(tmp_path, "build/lib/c.py", "pkg/__pycache__/x.py", "node_modules/x.py", "gen/made.py")
     write(tmp_path, "env/pyvenv.cfg", "env/lib/y.py", ".hidden/z.py", "notes.txt")
-    scan = Tree.at(tmp_path, ["gen/made*"]).scan()
+    scan = DEAD_CODE.tree(tmp_path, ["gen/made*"]).scan()
     assert list(scan.files) == ["a.py", "gen/keep.py", "pkg/b.py", "pyproject.toml"]
     assert scan.skipped == {}
 
@@ -39,34 +40,34 @@ def test_links_out_of_the_folder_are_skipped_with_a_reason(tmp_path: Path) -> No
     (root / "link.py").symlink_to(outside)
     (root / "inner.py").symlink_to(root / "a.py")
     (root / "folder").symlink_to(tmp_path)
-    scan = Tree.at(root).scan()
+    scan = DEAD_CODE.tree(root).scan()
     assert list(scan.files) == ["a.py", "inner.py"]
     assert scan.skipped == {"link.py": "a link out of the folder"}
 
 
 def test_a_folder_within_packages_knows_their_names(tmp_path: Path) -> None:
     write(tmp_path, "top/__init__.py", "top/sub/__init__.py", "top/sub/m.py")
-    assert Tree.at(tmp_path / "top" / "sub").prefix == "top.sub"
-    assert Tree.at(tmp_path).prefix == ""
+    assert DEAD_CODE.tree(tmp_path / "top" / "sub").prefix == "top.sub"
+    assert DEAD_CODE.tree(tmp_path).prefix == ""
 
 
 def test_a_single_file_and_the_project_file_above(tmp_path: Path) -> None:
     project = tmp_path / "project"
     write(project, "src/shop/a.py", "src/shop/b.py", "pyproject.toml")
-    assert list(Tree.at(project / "src").scan().files) == [
+    assert list(DEAD_CODE.tree(project / "src").scan().files) == [
         "../pyproject.toml",
         "shop/a.py",
         "shop/b.py",
     ]
-    one = Tree.at(project / "src" / "shop" / "a.py")
+    one = DEAD_CODE.tree(project / "src" / "shop" / "a.py")
     assert list(one.scan().files) == ["../../pyproject.toml", "a.py"]
     (project / "src" / ".git").mkdir()
-    assert list(Tree.at(project / "src").scan().files) == ["shop/a.py", "shop/b.py"]
+    assert list(DEAD_CODE.tree(project / "src").scan().files) == ["shop/a.py", "shop/b.py"]
 
 
 def test_what_is_neither_folder_nor_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="neither a folder nor a file"):
-        Tree.at(tmp_path / "nowhere")
+        DEAD_CODE.tree(tmp_path / "nowhere")
 
 
 def test_changes_are_new_changed_and_gone_files() -> None:
@@ -84,8 +85,10 @@ def test_reading_fragments_reports_progress_and_survives_a_file_that_vanished(
 ) -> None:
     write(tmp_path, "a.py", text="def f(): ...")
     steps: list[tuple[int, int]] = []
-    tree = Tree.at(tmp_path)
-    found = list(read_fragments(tree, ["a.py", "b.py"], lambda *step: steps.append(step)))
+    tree = DEAD_CODE.tree(tmp_path)
+    found = list(
+        read_fragments(tree, ["a.py", "b.py"], DEAD_CODE.extract, lambda *step: steps.append(step))
+    )
     assert [(one.path, one.error) for one in found] == [
         ("a.py", None),
         ("b.py", "No such file or directory"),
@@ -97,6 +100,8 @@ def test_agree_a_batch_of_paths_gives_the_fragments_of_reading_them(tmp_path: Pa
     write(tmp_path, "a.py", text="def f(): ...")
     write(tmp_path, "b.py", text="class C: x = 1")
     write(tmp_path, "c.py", text="broken(")
-    tree, paths = Tree.at(tmp_path), ["a.py", "b.py", "c.py"]
+    tree, paths = DEAD_CODE.tree(tmp_path), ["a.py", "b.py", "c.py"]
     batch = paths_table(paths).to_batches()[0]
-    assert from_arrow(extract_batch(tree, batch)) == list(read_fragments(tree, paths))
+    assert from_arrow(extract_batch(tree, DEAD_CODE.extract, batch)) == list(
+        read_fragments(tree, paths, DEAD_CODE.extract)
+    )

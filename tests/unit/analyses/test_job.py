@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import dead_code_oracle
 from deltafix.analyses.dead_code.extract import extract
-from deltafix.analyses.dead_code.facts import Fragment
 from deltafix.analyses.dead_code.findings import Finding
 from deltafix.analyses.dead_code.job import DeadCode
+from deltafix.analyses.facts import Fragment
 from deltafix.engine.transaction import Transaction
 from deltafix.errors import FactError, OperatorError
 

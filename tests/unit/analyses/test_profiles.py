@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from deltafix.analyses.dead_code.batch import read_fragments
+from deltafix.analyses.dead_code import DEAD_CODE
 from deltafix.analyses.dead_code.extract import extract
-from deltafix.analyses.dead_code.files import Tree
 from deltafix.analyses.dead_code.job import DeadCode
 from deltafix.analyses.dead_code.profiles import PROFILES, UnknownProfileError, profiles_named
+from deltafix.analyses.reading import read_fragments
 
 MAIN = 'if __name__ == "__main__": '
 
@@ -118,8 +118,8 @@ def test_an_unknown_profile_is_told_with_those_there_are() -> None:
 
 def test_this_repositorys_own_tests_ask_for_all_their_fixtures() -> None:
     """Its fixtures are judged: those in use are alive, and none of them only for its decorator."""
-    tree = Tree.at(Path(__file__).parents[1] / "cli")
-    fragments = list(read_fragments(tree, list(tree.scan().files)))
+    tree = DEAD_CODE.tree(Path(__file__).parents[1] / "cli")
+    fragments = list(read_fragments(tree, list(tree.scan().files), DEAD_CODE.extract))
     with DeadCode(profiles=["pytest"]) as job:
         job.update(fragments)
         fixtures = {row[0] for row in job.rows("fixture")}

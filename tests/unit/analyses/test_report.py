@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from deltafix.analyses.dead_code.baseline import Baseline
-from deltafix.analyses.dead_code.facts import Place
 from deltafix.analyses.dead_code.findings import Finding, findings_of
 from deltafix.analyses.dead_code.report import Change, Report, Work
+from deltafix.analyses.facts import Place
 from deltafix.errors import SourceError
 
 WORK = Work(files=2, facts_added=3, facts_removed=4, touched=5, seconds=0.25)

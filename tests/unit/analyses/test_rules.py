@@ -7,7 +7,7 @@ from textwrap import dedent
 import pytest
 
 from dead_code_oracle import PROGRAM, dead, evaluate
-from deltafix.analyses.dead_code.facts import INPUTS
+from deltafix.analyses.dead_code.inputs import INPUTS
 from deltafix.analyses.dead_code.why import Explainer
 
 MAIN = 'if __name__ == "__main__": '

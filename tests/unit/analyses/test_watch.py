@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from deltafix.analyses.dead_code.batch import read_fragments
-from deltafix.analyses.dead_code.files import Tree
+from deltafix.analyses.dead_code import DEAD_CODE
 from deltafix.analyses.dead_code.job import DeadCode
 from deltafix.analyses.dead_code.report import Change
-from deltafix.analyses.dead_code.watch import Watcher, watch
+from deltafix.analyses.reading import read_fragments
+from deltafix.analyses.watch import Watcher, watch
 from deltafix.cli import main as command_line
 
 MAIN = 'if __name__ == "__main__": '
@@ -59,7 +59,7 @@ def test_watching_tells_of_each_save_once(tree: Path) -> None:
         return edit is not None
 
     with DeadCode() as job:
-        watcher = Watcher(Tree.at(tree), job)
+        watcher = Watcher(DEAD_CODE.tree(tree), job, DEAD_CODE.extract)
         watcher.poll()
         watch(watcher, wait, told.append)
     assert [(c.changed, c.deleted) for c in told] == [
@@ -75,14 +75,14 @@ def test_watching_tells_of_each_save_once(tree: Path) -> None:
 
 def test_only_the_first_look_and_large_changes_go_the_way_for_many_files(tree: Path) -> None:
     asked: list[int] = []
-    at = Tree.at(tree)
+    at = DEAD_CODE.tree(tree)
 
     def many(paths: object) -> list:
         asked.append(len(list(paths)))  # type: ignore[call-overload]
-        return list(read_fragments(at, list(paths)))  # type: ignore[call-overload]
+        return list(read_fragments(at, list(paths), DEAD_CODE.extract))  # type: ignore[call-overload]
 
     with DeadCode() as job:
-        watcher = Watcher(at, job, many)
+        watcher = Watcher(at, job, DEAD_CODE.extract, many)
         assert watcher.poll() is not None
         assert watcher.poll() is None
         (tree / "lib.py").write_text(LIB + "\n")
@@ -98,7 +98,7 @@ def test_an_update_that_fails_is_tried_again_at_the_next_look(
     tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with DeadCode() as job:
-        watcher = Watcher(Tree.at(tree), job)
+        watcher = Watcher(DEAD_CODE.tree(tree), job, DEAD_CODE.extract)
         with monkeypatch.context() as patch:
             patch.setattr(job, "update", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
@@ -218,7 +218,7 @@ def test_watching_from_the_command_line_ends_with_an_interrupt(
             raise KeyboardInterrupt
         (tree / "main.py").write_text(text)
 
-    monkeypatch.setattr("deltafix.cli.dead_code.time.sleep", sleep)
+    monkeypatch.setattr("deltafix.cli.source_trees.time.sleep", sleep)
     code, out, err = run(tree, "--local", "--watch", "--format", "json")
     documents = [json.loads(line) for line in out.splitlines()]
     assert code == 0  # at the end nothing is dead any more

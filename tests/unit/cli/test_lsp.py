@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from deltafix.analyses.dead_code import DEAD_CODE
 from deltafix.analyses.dead_code.editor import EditorView
-from deltafix.analyses.dead_code.files import Tree
 from deltafix.analyses.dead_code.findings import Finding
 from deltafix.analyses.dead_code.job import DeadCode
 from deltafix.cli.json_rpc import BadMessageError, ProtocolError, Wire
@@ -245,7 +245,7 @@ def test_what_is_shown_is_what_a_fresh_run_finds_on_this_repositorys_source(tmp_
     root = tmp_path / "analyses"
     shutil.copytree(OWN, root)
     with DeadCode(roots=["public"]) as job:
-        view = EditorView(Tree.at(root), job)
+        view = EditorView(DEAD_CODE.tree(root), job)
         view.load()
         report = root / "dead_code" / "report.py"
         text = report.read_text()
@@ -254,7 +254,7 @@ def test_what_is_shown_is_what_a_fresh_run_finds_on_this_repositorys_source(tmp_
         assert [one.symbol for one in news["dead_code/report.py"]][-1].endswith("report:_idle")
         assert 0 < change.work.touched < job.fact_count / 100
         with DeadCode(roots=["public"]) as fresh:
-            again = EditorView(Tree.at(root), fresh)
+            again = EditorView(DEAD_CODE.tree(root), fresh)
             again.load()
         assert {p: f for p, f in view.shown.items() if f} == {
             p: f for p, f in again.shown.items() if f

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from deltafix.analyses.dead_code.extract import Definitions, extract
-from deltafix.analyses.dead_code.facts import INPUTS, Fragment
+from deltafix.analyses.dead_code.inputs import INPUTS
+from deltafix.analyses.facts import Fragment
 
 __all__ = ["CALL_INPUTS", "extract_calls"]
 

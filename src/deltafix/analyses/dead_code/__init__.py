@@ -1,10 +1,28 @@
 """Dead code in Python source: what no root reaches, kept up to date while files change.
 
-Reading order: `facts` (what travels), `extract` (one file to facts; `modules`, `scopes`,
+Reading order: `inputs` (what files state), `extract` (one file to facts; `modules`, `scopes`,
 `references`, `exports` and `entry_points` are its parts), `program.dl` (the rules), `policy` (the
-tables), `files` (the folder), `job` (collections, engine, changes), `report`, `baseline`, `why`.
+tables), `job` (what became dead), `report`, `baseline`, `why`.
 Nothing in this package imports or runs the code it analyses, and nothing knows Spark: the command
 line hands `job` a function that extracts many files, in this process or on a cluster.
 """
 
 from __future__ import annotations
+
+from deltafix.analyses.analysis import Analysis
+from deltafix.analyses.dead_code.entry_points import PROJECT_FILES
+from deltafix.analyses.dead_code.extract import extract
+from deltafix.analyses.dead_code.inputs import INPUTS
+
+__all__ = ["DEAD_CODE"]
+
+DEAD_CODE = Analysis(
+    name="dead-code",
+    title="what no entry point, test or public name reaches, in Python",
+    suffixes=(".py",),
+    inputs=INPUTS,
+    extract=extract,
+    program=(("dead_code", "program.dl"),),
+    views=("dead", "live", "foreign"),
+    project=PROJECT_FILES,
+)

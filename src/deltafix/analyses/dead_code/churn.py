@@ -17,12 +17,13 @@ from statistics import median
 from typing import Any
 
 from deltafix.analyses.dead_code.extract import extract
-from deltafix.analyses.dead_code.facts import Fragment
-from deltafix.analyses.dead_code.files import Tree
 from deltafix.analyses.dead_code.findings import Finding
 from deltafix.analyses.dead_code.job import DeadCode
-from deltafix.analyses.dead_code.report import Change, Work
+from deltafix.analyses.dead_code.report import Change
+from deltafix.analyses.facts import Fragment
+from deltafix.analyses.files import Tree
 from deltafix.analyses.history import Blob, Commit, Repository
+from deltafix.analyses.job import Work
 from deltafix.errors import InternalError
 
 __all__ = ["CommitReport", "Replay", "Summary"]

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from deltafix.analyses.dead_code.extract import extract
-from deltafix.analyses.dead_code.files import Tree
+from deltafix.analyses.files import Tree
 from deltafix.errors import MissingDependencyError, SourceError
 
 __all__ = ["Ran", "read_lines", "symbols_that_ran"]

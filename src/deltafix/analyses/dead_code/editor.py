@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from deltafix.analyses.dead_code.batch import read_fragments
-from deltafix.analyses.dead_code.files import Tree
+from deltafix.analyses.dead_code.extract import extract
 from deltafix.analyses.dead_code.findings import Finding
 from deltafix.analyses.dead_code.job import DeadCode
 from deltafix.analyses.dead_code.report import Change
+from deltafix.analyses.files import Tree
+from deltafix.analyses.reading import read_fragments
 
 __all__ = ["EditorView", "Findings"]
 
@@ -33,7 +34,7 @@ class EditorView:
 
     def load(self) -> Findings:
         """Read the whole tree; the findings of every file that has some."""
-        change = self.job.update(list(read_fragments(self.tree, list(self.tree.scan().files))))
+        change = self.job.update(read_fragments(self.tree, list(self.tree.scan().files), extract))
         return self._news({*change.changed})
 
     def saved(self, paths: Iterable[str]) -> tuple[Change, Findings]:
@@ -45,7 +46,7 @@ class EditorView:
         there = [path for path in ours if self.tree.has(path)]
         known = set(self.job.paths)
         gone = [path for path in ours if path not in there and path in known]
-        change = self.job.update(list(read_fragments(self.tree, there)), gone)
+        change = self.job.update(read_fragments(self.tree, there, extract), gone)
         affected = {*change.changed, *change.deleted}
         affected.update(one.path for one in (*change.became_dead, *change.became_alive))
         return change, self._news(affected)

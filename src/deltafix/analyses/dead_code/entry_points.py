@@ -13,16 +13,19 @@ import tomllib
 from collections.abc import Iterator
 from typing import Any
 
-from deltafix.analyses.dead_code.facts import Fact, Fragment
+from deltafix.analyses.facts import Fact, Fragment
 
-__all__ = ["is_project_file", "project_fragment"]
+__all__ = ["PROJECT_FILES", "is_project_file", "project_fragment"]
+
+PROJECT_FILES = ("pyproject.toml", "setup.cfg")
+"""Names of the files that promise to run something."""
 
 _TARGET = re.compile(r"\s*([\w.]+)\s*(?::\s*([\w.]+))?\s*(?:\[.*\])?\s*")
 
 
 def is_project_file(path: str) -> bool:
     """Whether `path` may name entry points."""
-    return path.rsplit("/", 1)[-1] in {"pyproject.toml", "setup.cfg"}
+    return path.rsplit("/", 1)[-1] in PROJECT_FILES
 
 
 def project_fragment(path: str, data: bytes) -> Fragment:

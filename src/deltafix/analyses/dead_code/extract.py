@@ -19,11 +19,11 @@ from collections.abc import Iterator, Sequence
 from deltafix.analyses.dead_code import policy
 from deltafix.analyses.dead_code.entry_points import is_project_file, project_fragment
 from deltafix.analyses.dead_code.exports import all_entries
-from deltafix.analyses.dead_code.facts import Fragment, Place
 from deltafix.analyses.dead_code.fixtures import fixture_facts
 from deltafix.analyses.dead_code.modules import ModuleName, module_facts, module_of
 from deltafix.analyses.dead_code.references import References, dotted_name
 from deltafix.analyses.dead_code.scopes import Scope, annotate_imports, collect
+from deltafix.analyses.facts import Fragment, Place
 
 __all__ = ["Definitions", "extract"]
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from deltafix.analyses.dead_code.facts import Place
+from deltafix.analyses.facts import Place
 
 __all__ = ["CONFIDENCE", "Finding", "confidence_of", "findings_of", "short_name"]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from deltafix.analyses.dead_code.facts import Fact
+from deltafix.analyses.facts import Fact
 
 __all__ = ["ModuleName", "module_facts", "module_of"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from deltafix.analyses.dead_code.facts import Fact
+from deltafix.analyses.facts import Fact
 
 __all__ = [
     "DATA_MAKERS",

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
-from deltafix.analyses.dead_code.facts import Place
+from deltafix.analyses.facts import Place
 from deltafix.diagnostics import suggest
 from deltafix.errors import FactError
 

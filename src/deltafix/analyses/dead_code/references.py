@@ -13,10 +13,10 @@ import ast
 import re
 from collections.abc import Iterable
 
-from deltafix.analyses.dead_code.facts import Fact
 from deltafix.analyses.dead_code.fixtures import FIXTURE_CALLS
 from deltafix.analyses.dead_code.modules import ModuleName
 from deltafix.analyses.dead_code.scopes import Imported, Scope, collect
+from deltafix.analyses.facts import Fact
 
 __all__ = ["References", "dotted_name"]
 

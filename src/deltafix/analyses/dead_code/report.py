@@ -13,19 +13,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from deltafix.analyses.dead_code.findings import Finding
+from deltafix.analyses.job import Work
 
-__all__ = ["Change", "Report", "Work", "plural"]
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What it took: files read, facts in and out, facts touched in the engine, seconds."""
-
-    files: int
-    facts_added: int
-    facts_removed: int
-    touched: int
-    seconds: float
+__all__ = ["Change", "Report", "plural"]
 
 
 @dataclass(frozen=True, slots=True)

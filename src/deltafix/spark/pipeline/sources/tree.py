@@ -35,10 +35,12 @@ ERROR = "<error>"
 """The relation under which a file says why it cannot be read, in a row of one value."""
 
 EXTRACTORS: Final[Mapping[str, str]] = {
-    "python": "deltafix.analyses.dead_code.extractor:PYTHON",
+    "python": "deltafix.analyses.tree_extractor:PYTHON",
     "debian": "deltafix.analyses.debian.extractor:DEBIAN",
 }
-"""Extractors by name. An analysis is above a pipeline, so it is found when it is asked for."""
+"""Extractors by name, besides those of the analyses."""
+
+_ANALYSES: Final = "deltafix.analyses.tree_extractor"  # beside a pipeline, so found when asked for
 
 
 class Extractor(Protocol):
@@ -61,7 +63,10 @@ def find_extractor(where: str, name: str) -> Extractor:
     """The extractor of that name. Raises ConfigError naming those there are."""
     target = EXTRACTORS.get(name, name)
     module, _, attribute = target.partition(":")
-    valid = ", ".join(f'"{one}"' for one in EXTRACTORS)
+    analyses: Any = import_module(_ANALYSES)
+    if name in analyses.NAMES:
+        return cast("Extractor", analyses.extractor(name))
+    valid = ", ".join(f'"{one}"' for one in (*EXTRACTORS, *analyses.NAMES))
     if not attribute:
         message = f'{where} extractor = "{name}" is not known; valid: {valid}, or "module:object"'
         raise ConfigError(message, key="extractor", value=name)

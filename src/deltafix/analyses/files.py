@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
-from deltafix.analyses.dead_code.entry_points import is_project_file
 from deltafix.errors import SourceError
 
 __all__ = ["Scan", "Stamp", "Tree", "changes"]
@@ -45,15 +44,26 @@ class Tree:
     """A folder (or one file of it) under analysis."""
 
     root: Path
+    suffixes: tuple[str, ...]
+    project: tuple[str, ...] = ()
     prefix: str = ""
     only: str | None = None
     exclude: tuple[str, ...] = ()
 
     @classmethod
-    def at(cls, path: Path, exclude: Sequence[str] = ()) -> Tree:
+    def at(
+        cls,
+        path: Path,
+        exclude: Sequence[str] = (),
+        *,
+        suffixes: tuple[str, ...],
+        project: tuple[str, ...] = (),
+    ) -> Tree:
         """The tree of a folder or a single file; raises SourceError if it is neither.
 
-        A folder with an `__init__.py` is a package, and its parents' names come before its own.
+        Source are the files with one of `suffixes`, and those with a name in `project`, which are
+        also looked for in the two folders above. A folder with an `__init__.py` is a package, and
+        its parents' names come before its own.
         """
         if path.is_file():
             root, only = path.resolve().parent, path.name
@@ -66,10 +76,11 @@ class Tree:
         while (folder / "__init__.py").is_file() and folder.name.isidentifier():
             names.append(folder.name)
             folder = folder.parent
-        return cls(root, ".".join(reversed(names)), only, tuple(exclude))
+        prefix = ".".join(reversed(names))
+        return cls(root, suffixes, project, prefix, only, tuple(exclude))
 
     def scan(self) -> Scan:
-        """Every Python and project file, by one walk of the folder. O(files), one stat each."""
+        """Every source and project file, by one walk of the folder. O(files), one stat each."""
         found: dict[str, Stamp] = {}
         skipped: dict[str, str] = {}
         if self.only is not None:
@@ -84,7 +95,7 @@ class Tree:
                 except OSError as error:  # gone between the listing and the look
                     skipped[path] = error.strerror or str(error)
         project = self._project_above()
-        if project is not None and not any(is_project_file(path) for path in found):
+        if project is not None and not any(map(self._is_project, found)):
             found[os.path.relpath(project, self.root).replace(os.sep, "/")] = _stamp(project.stat())
         return Scan(dict(sorted(found.items())), dict(sorted(skipped.items())))
 
@@ -96,7 +107,7 @@ class Tree:
         above = ("/".join(parts[: i + 1]) for i in range(len(parts)))
         if any(self._excluded(name, so_far) for name, so_far in zip(parts, above, strict=True)):
             return False
-        return path.endswith(".py") or is_project_file(path)
+        return self._takes(path)
 
     def has(self, path: str) -> bool:
         """Whether the folder has this file now, and not through a link that leads out of it."""
@@ -118,8 +129,14 @@ class Tree:
                     if entry.is_dir(follow_symlinks=False):
                         if not os.path.exists(os.path.join(entry.path, "pyvenv.cfg")):
                             stack.append((entry.path, f"{path}/"))
-                    elif entry.name.endswith(".py") or is_project_file(path):
+                    elif self._takes(path):
                         yield entry, path
+
+    def _takes(self, path: str) -> bool:
+        return path.endswith(self.suffixes) or self._is_project(path)
+
+    def _is_project(self, path: str) -> bool:
+        return path.rsplit("/", 1)[-1] in self.project
 
     def _excluded(self, name: str, path: str) -> bool:
         return (
@@ -137,7 +154,7 @@ class Tree:
             if (folder / ".git").exists() or folder.parent == folder:
                 return None
             folder = folder.parent
-            for name in ("pyproject.toml", "setup.cfg"):
+            for name in self.project:
                 if (folder / name).is_file():
                     return folder / name
         return None

@@ -1,4 +1,4 @@
-"""Many files to many fragments: a worker's share with Spark, all of them with `--local`.
+"""Many files to many fragments: a worker's share with Spark, all of them in one process.
 
     paths (Arrow) -> read, extract -> facts (Arrow)
 
@@ -13,9 +13,9 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from deltafix.analyses.dead_code.extract import extract
-from deltafix.analyses.dead_code.facts import Fragment, to_arrow
-from deltafix.analyses.dead_code.files import Tree
+from deltafix.analyses.analysis import Extract
+from deltafix.analyses.facts import Fragment, to_arrow
+from deltafix.analyses.files import Tree
 
 __all__ = ["Progress", "extract_batch", "paths_table", "read_fragments"]
 
@@ -24,7 +24,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 
 
 def read_fragments(
-    tree: Tree, paths: Sequence[str], progress: Progress | None = None
+    tree: Tree, paths: Sequence[str], extract: Extract, progress: Progress | None = None
 ) -> Iterator[Fragment]:
     """The fragment of each file, in the order given; a file that cannot be opened is an error."""
     for done, path in enumerate(paths, start=1):
@@ -43,6 +43,6 @@ def paths_table(paths: Sequence[str]) -> pa.Table:
     return pa.table({"path": pa.array(paths, pa.string())})
 
 
-def extract_batch(tree: Tree, batch: pa.RecordBatch) -> pa.RecordBatch:
+def extract_batch(tree: Tree, extract: Extract, batch: pa.RecordBatch) -> pa.RecordBatch:
     """A batch of `paths_table` to a batch of `FRAGMENT_SCHEMA`."""
-    return to_arrow(read_fragments(tree, batch.column("path").to_pylist()))
+    return to_arrow(read_fragments(tree, batch.column("path").to_pylist(), extract))

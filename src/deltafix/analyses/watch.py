@@ -7,33 +7,49 @@ between looks leaves most of the promised two seconds to the extraction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
-from deltafix.analyses.dead_code.batch import read_fragments
-from deltafix.analyses.dead_code.facts import Fragment
-from deltafix.analyses.dead_code.files import Scan, Tree, changes
-from deltafix.analyses.dead_code.job import DeadCode
-from deltafix.analyses.dead_code.report import Change
+from deltafix.analyses.analysis import Extract
+from deltafix.analyses.facts import Fragment
+from deltafix.analyses.files import Scan, Tree, changes
+from deltafix.analyses.reading import read_fragments
 
-__all__ = ["Extract", "Watcher", "watch"]
+__all__ = ["ExtractMany", "Updated", "Watcher", "watch"]
 
-Extract: TypeAlias = Callable[[Sequence[str]], list[Fragment]]
+ExtractMany: TypeAlias = Callable[[Sequence[str]], list[Fragment]]
 """Extracts many files; the way of the first full run (Spark, or in this process)."""
+
+C = TypeVar("C")
+C_co = TypeVar("C_co", covariant=True)
 
 _IN_PROCESS = 200  # files: about a second here, less than a Spark job costs to start
 
 
-class Watcher:
+class Updated(Protocol[C_co]):
+    """What is kept up to date: a job of any analysis."""
+
+    def update(self, fragments: Iterable[Fragment], deleted: Iterable[str] = ()) -> C_co:
+        """Replace the fragments of some files, drop those of others, and say what changed."""
+
+
+class Watcher(Generic[C]):
     """A tree, its job, and the last look at it."""
 
-    def __init__(self, tree: Tree, job: DeadCode, extract_many: Extract | None = None) -> None:
+    def __init__(
+        self,
+        tree: Tree,
+        job: Updated[C],
+        extract: Extract,
+        extract_many: ExtractMany | None = None,
+    ) -> None:
         self.tree = tree
         self.job = job
         self.seen = Scan({}, {})
+        self._extract = extract
         self._extract_many = extract_many
 
-    def poll(self) -> Change | None:
+    def poll(self) -> C | None:
         """Look once; the change if files changed, else None. The first look is the full run."""
         scan = self.tree.scan()
         changed, gone = changes(self.seen, scan)
@@ -43,13 +59,13 @@ class Watcher:
         if many and self._extract_many is not None:
             fragments = self._extract_many(changed)
         else:
-            fragments = list(read_fragments(self.tree, changed))
+            fragments = list(read_fragments(self.tree, changed, self._extract))
         change = self.job.update(fragments, gone)
         self.seen = scan  # only now: an update that failed is tried again at the next look
         return change
 
 
-def watch(watcher: Watcher, wait: Callable[[], bool], tell: Callable[[Change], None]) -> None:
+def watch(watcher: Watcher[C], wait: Callable[[], bool], tell: Callable[[C], None]) -> None:
     """Poll and tell until `wait`, called before each look, returns False."""
     while wait():
         change = watcher.poll()

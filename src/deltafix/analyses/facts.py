@@ -1,68 +1,25 @@
-"""Fragments: what one file says about symbols, as rows of the program's input relations.
+"""Fragments: what one file says, as rows of an analysis's input relations.
 
-A fragment is born in `extract` (in this process or in a Spark worker), travels as Arrow, and is
-counted into the database by the job. Invariant: every fact is a tuple of strings whose width is
-that of its relation in `INPUTS`, and a fragment holds each fact once, sorted, so equal sources
-give equal fragments. Where a symbol stands (path and line) is a `Place` and never a fact:
-otherwise a blank line at the top of a file would change every row below it.
-This module does not read files and does not know Python's syntax.
+A fragment is born in the analysis's `extract` (in this process or in a Spark worker), travels as
+Arrow, and is counted into the database by the job. Invariant: every fact is a tuple of strings, and
+a fragment holds each fact once, sorted, so equal sources give equal fragments. Where a symbol
+stands (path and line) is a `Place` and never a fact: otherwise a blank line at the top of a file
+would change every row below it.
+This module does not read files and knows no language.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TypeAlias
 
 import pyarrow as pa
 
-__all__ = ["FRAGMENT_SCHEMA", "INPUTS", "Fact", "Fragment", "Place", "from_arrow", "to_arrow"]
+__all__ = ["FRAGMENT_SCHEMA", "Fact", "Fragment", "Place", "from_arrow", "to_arrow"]
 
 Fact: TypeAlias = tuple[str, tuple[str, ...]]
 """A relation name and one row of it."""
-
-INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "symbol": ("id", "kind"),
-        "scope": ("id", "owner"),
-        "named": ("id", "owner", "name"),
-        "open_name": ("owner", "name"),
-        "submodule": ("id", "package", "name"),
-        "canonical": ("path", "module"),
-        "suffix": ("path", "module", "above"),
-        "around": ("path", "above"),
-        "package": ("folder",),
-        "public_module": ("module",),
-        "refers": ("user", "id"),
-        "names": ("user", "module", "name"),
-        "uses": ("user", "path", "name", "top"),
-        "imports": ("user", "path"),
-        "attribute": ("user", "name"),
-        "prefix": ("user", "start"),
-        "name_prefix": ("name", "start"),
-        "dynamic": ("user", "owner"),
-        "reexports": ("module", "name", "path", "original"),
-        "binds": ("module", "name", "path"),
-        "stars": ("module", "path"),
-        "all_name": ("module", "name"),
-        "all_from": ("module", "path"),
-        "decorated": ("id", "owner", "decorator"),
-        "kept": ("id", "owner", "why"),
-        "base": ("id", "path", "name", "written"),
-        "overridable": ("id", "owner"),
-        "enlists": ("id",),
-        "asks": ("user", "fixture"),
-        "given_root": ("id", "why"),
-        "test": ("id",),
-        "pure": ("decorator",),
-        "inert": ("written",),
-        "data_maker": ("written",),
-        "enlister": ("written",),
-        "policy": ("name",),
-    }
-)
-"""Input relations of `program.dl` and their columns, all of type symbol."""
 
 FRAGMENT_SCHEMA = pa.schema(
     [("path", pa.string()), ("relation", pa.string()), ("row", pa.list_(pa.string()))]

@@ -1,0 +1,66 @@
+"""What an analysis is: an extractor of facts from one file, and a program over all files' facts.
+
+    bytes -> extract -> Fragment   |   Fragments -> program -> views
+
+Invariant: what a file states follows from the file alone, so a saved file is old fragment out, new
+fragment in; all that needs a second file is decided by the rules.
+Not here: reading files (`reading`), keeping the answer (`job`), the list of analyses (`registry`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files as resources
+from pathlib import Path
+from typing import TypeAlias
+
+from deltafix.analyses.facts import Fact, Fragment
+from deltafix.analyses.files import Tree
+from deltafix.datalog.program import Program
+
+__all__ = ["Analysis", "Extract"]
+
+Extract: TypeAlias = Callable[[str, bytes, str], Fragment]
+"""(path, content, dotted name of the package that the tree is, or "") to what the file says.
+
+Total: bad content gives a fragment with `error` set, never an exception."""
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """An extractor, a program, and the views it tells.
+
+    Attributes:
+        name: what the command line calls it.
+        title: what it answers, in one line.
+        suffixes: endings of the files it reads.
+        inputs: relations that files state, with their columns, all symbols.
+        extract: what one file says.
+        program: (package below `deltafix.analyses`, file) of each part of the rules.
+        views: relations for users; the first is the answer.
+        project: names of project files it reads too, also from the two folders above the tree.
+        tables: facts that hold for every tree.
+    """
+
+    name: str
+    title: str
+    suffixes: tuple[str, ...]
+    inputs: Mapping[str, tuple[str, ...]]
+    extract: Extract
+    program: tuple[tuple[str, str], ...]
+    views: tuple[str, ...]
+    project: tuple[str, ...] = ()
+    tables: tuple[Fact, ...] = ()
+
+    def load_program(self) -> Program:
+        """The rules, checked."""
+        texts = [
+            (resources(f"deltafix.analyses.{package}") / name).read_text(encoding="utf-8")
+            for package, name in self.program
+        ]
+        return Program.parse("\n".join(texts), f"{self.name}.dl")
+
+    def tree(self, path: Path, exclude: Sequence[str] = ()) -> Tree:
+        """The files it reads of a folder, or a single file. Raises SourceError if it is neither."""
+        return Tree.at(path, exclude, suffixes=self.suffixes, project=self.project)

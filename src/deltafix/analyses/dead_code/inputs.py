@@ -1,0 +1,53 @@
+"""The relations of `program.dl` that files state, and their columns.
+
+Invariant: every column is a symbol, and a fact that `extract` states has the width given here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+__all__ = ["INPUTS"]
+
+INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "symbol": ("id", "kind"),
+        "scope": ("id", "owner"),
+        "named": ("id", "owner", "name"),
+        "open_name": ("owner", "name"),
+        "submodule": ("id", "package", "name"),
+        "canonical": ("path", "module"),
+        "suffix": ("path", "module", "above"),
+        "around": ("path", "above"),
+        "package": ("folder",),
+        "public_module": ("module",),
+        "refers": ("user", "id"),
+        "names": ("user", "module", "name"),
+        "uses": ("user", "path", "name", "top"),
+        "imports": ("user", "path"),
+        "attribute": ("user", "name"),
+        "prefix": ("user", "start"),
+        "name_prefix": ("name", "start"),
+        "dynamic": ("user", "owner"),
+        "reexports": ("module", "name", "path", "original"),
+        "binds": ("module", "name", "path"),
+        "stars": ("module", "path"),
+        "all_name": ("module", "name"),
+        "all_from": ("module", "path"),
+        "decorated": ("id", "owner", "decorator"),
+        "kept": ("id", "owner", "why"),
+        "base": ("id", "path", "name", "written"),
+        "overridable": ("id", "owner"),
+        "enlists": ("id",),
+        "asks": ("user", "fixture"),
+        "given_root": ("id", "why"),
+        "test": ("id",),
+        "pure": ("decorator",),
+        "inert": ("written",),
+        "data_maker": ("written",),
+        "enlister": ("written",),
+        "policy": ("name",),
+    }
+)
+"""Input relations of `program.dl` and their columns, all of type symbol."""

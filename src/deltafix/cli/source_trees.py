@@ -1,0 +1,75 @@
+"""What the commands over source trees share: extracting many files, and following saves.
+
+Invariant: a tree's files are extracted by Spark or in this process with the same fragments, and
+watching ends by Ctrl-C alone, without an error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from deltafix.cli.console import bar, progress
+
+if TYPE_CHECKING:
+    from deltafix.analyses.analysis import Extract
+    from deltafix.analyses.facts import Fragment
+    from deltafix.analyses.files import Tree
+    from deltafix.analyses.watch import Watcher
+
+__all__ = ["extract_here", "extract_with_spark", "follow"]
+
+C = TypeVar("C")
+
+_LOOK_SECONDS: Final = 0.3
+
+
+def extract_with_spark(
+    tree: Tree, extract: Extract, paths: Sequence[str], *, quiet: bool = False
+) -> list[Fragment]:
+    """The fragments of many files, extracted by Spark's workers: the job's front end.
+
+    Starts a session if none is active (5 to 20 s) and stops it again.
+    """
+    from deltafix.analyses import facts, reading  # noqa: PLC0415  quick --help
+    from deltafix.spark.ingest import map_batches  # noqa: PLC0415
+    from deltafix.spark.session import spark_session  # noqa: PLC0415
+
+    with contextlib.ExitStack() as stack:
+        with progress("starting Spark", quiet=quiet):
+            session = stack.enter_context(spark_session())
+        with bar(f"extracting {len(paths):,} files with Spark", quiet=quiet) as step:
+            table = map_batches(
+                session,
+                reading.paths_table(paths),
+                partial(reading.extract_batch, tree, extract),
+                facts.FRAGMENT_SCHEMA,
+                progress=step,
+            )
+    return facts.from_arrow(table)
+
+
+def extract_here(
+    tree: Tree, extract: Extract, paths: Sequence[str], *, quiet: bool = False
+) -> list[Fragment]:
+    """The fragments of many files, extracted in this process."""
+    from deltafix.analyses.reading import read_fragments  # noqa: PLC0415  quick --help
+
+    with bar(f"extracting {len(paths):,} files", quiet=quiet) as step:
+        return list(read_fragments(tree, paths, extract, step))
+
+
+def follow(watcher: Watcher[C], tell: Callable[[C], None]) -> None:
+    """Look at the tree again and again and tell what changed, until Ctrl-C."""
+    from deltafix.analyses.watch import watch  # noqa: PLC0415  quick --help
+
+    def wait() -> bool:
+        time.sleep(_LOOK_SECONDS)
+        return True
+
+    # Ctrl-C is how watching ends; the exit code still says what the command found.
+    with contextlib.suppress(KeyboardInterrupt):
+        watch(watcher, wait, tell)

@@ -1,0 +1,156 @@
+"""`deltafix analyse`: any analysis over a tree, its views, matches, and what a save does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from deltafix.analyses.call_graph import CALL_GRAPH
+from deltafix.analyses.job import Job, RowChange
+from deltafix.analyses.registry import ANALYSES, UnknownAnalysisError, find_analysis
+from deltafix.cli import analyse as command
+from deltafix.cli import main as command_line
+from deltafix.errors import UnknownRelationError
+
+OWN = Path(__file__).parents[3] / "src" / "deltafix"
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    root = tmp_path / "tree"
+    root.mkdir()
+    (root / "lib.py").write_text("def f(): g()\ndef g(): ...\n")
+    (root / "main.py").write_text("import lib\nlib.f()\n")
+    return root
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*arguments: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            command_line.main(["analyse", *map(str, arguments)])
+        printed = capsys.readouterr()
+        return int(ended.value.code or 0), printed.out, printed.err
+
+    return call
+
+
+def test_rows_of_the_views_and_a_summary(run: Run, tree: Path) -> None:
+    code, out, err = run("call-graph", tree)
+    assert (code, out) == (0, 'calls("lib:f", "lib:g").\ncalls("main", "lib:f").\n')
+    assert "2 calls in 2 files (" in err
+
+
+def test_any_relation_can_be_shown_and_rows_matched(run: Run, tree: Path) -> None:
+    code, out, _ = run("call-graph", tree, "--view", "method", "--view", "calls", "-q")
+    assert (code, out.count("calls(")) == (0, 2)
+    _, out, _ = run("call-graph", tree, "--match", "callee=*:f", "-q")
+    assert out == 'calls("main", "lib:f").\n'
+    code, _, err = run("call-graph", tree, "--match", "colour=*")
+    assert (code, "with one of callee, caller" in err) == (2, True)
+    code, _, err = run("call-graph", tree, "--view", "cals")
+    assert (code, "error[DF201]" in err) == (2, True)
+    assert "Traceback" not in err
+
+
+def test_json(run: Run, tree: Path) -> None:
+    (tree / "broken.py").write_text("def f(:")
+    code, out, err = run("call-graph", tree, "--format", "json")
+    told = json.loads(out)
+    assert (code, told["event"], told["analysis"], told["files"]) == (0, "report", "call-graph", 3)
+    assert told["rows"] == {"calls": [["lib:f", "lib:g"], ["main", "lib:f"]]}
+    assert told["unreadable"] == {"broken.py": "line 1: invalid syntax"}
+    assert "note: broken.py skipped: line 1: invalid syntax" in err
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_save_tells_the_rows_that_come_and_go(
+    run: Run, tree: Path, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def follow(watcher, tell) -> None:
+        (tree / "lib.py").write_text("def f(): ...\ndef g(): f()\n")
+        (tree / "main.py").unlink()
+        tell(watcher.poll())
+        (tree / "lib.py").write_text("def f(: ...\n")
+        tell(watcher.poll())
+
+    monkeypatch.setattr(command, "follow", follow)
+    code, out, _ = run("call-graph", tree, "--watch", "--format", form)
+    assert code == 0
+    if form == "json":
+        first, second = map(json.loads, out.splitlines()[1:])
+        assert first["went"] == {"calls": [["lib:f", "lib:g"], ["main", "lib:f"]]}
+        assert first["came"] == {"calls": [["lib:g", "lib:f"]]}
+        assert (second["went"], second["came"]) == ({"calls": []}, {"calls": []})
+        assert second["unreadable"] == {"lib.py": "line 1: invalid syntax"}
+    else:
+        lines = out.splitlines()[2:]
+        assert lines[:4] == [
+            "changed: lib.py, main.py (deleted)",
+            '  - calls("lib:f", "lib:g").',
+            '  - calls("main", "lib:f").',
+            '  + calls("lib:g", "lib:f").',
+        ]
+        assert "  lib.py: not read, its old facts are kept: line 1: invalid syntax" in lines
+
+
+def test_every_analysis_is_listed_and_loads(run: Run) -> None:
+    code, out, _ = run()
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()] == list(ANALYSES)
+    for name in ANALYSES:
+        analysis = find_analysis(name)
+        program = analysis.load_program()
+        assert analysis.name == name
+        assert set(program.names("input")) == set(analysis.inputs)
+        assert set(analysis.views) <= {one.name for one in program.relations}
+        assert program.warnings == ()
+
+
+def test_bad_input_is_told_without_a_traceback(run: Run, tree: Path) -> None:
+    code, _, err = run("call-grph", tree)
+    assert (code, err.splitlines()[0]) == (
+        2,
+        f"error[DF674]: there is no analysis 'call-grph'; valid: {', '.join(ANALYSES)}",
+    )
+    assert run("call-graph")[0] == 2
+    code, _, err = run("call-graph", tree / "nowhere")
+    assert (code, "is neither a folder nor a file" in err) == (2, True)
+    with pytest.raises(UnknownAnalysisError):
+        find_analysis("")
+    with pytest.raises(UnknownRelationError):
+        Job(CALL_GRAPH, views=["nothing"])
+
+
+def test_a_job_tells_what_an_update_did(tree: Path) -> None:
+    files = CALL_GRAPH.tree(tree)
+    said = [CALL_GRAPH.extract(path, files.read(path), "") for path in files.scan().files]
+    with Job(CALL_GRAPH) as job:
+        first = job.update(said)
+        assert (first.changed, len(first.came["calls"])) == (("lib.py", "main.py"), 2)
+        assert first.work.facts_added == job.fact_count > 0
+        again = job.update(said)
+        assert isinstance(again, RowChange)
+        assert (again.came, again.went) == ({"calls": ()}, {"calls": ()})
+        assert (again.work.facts_added, again.work.facts_removed, again.work.touched) == (0, 0, 0)
+        gone = job.update([], ["main.py", "never.py"])
+        assert (gone.deleted, gone.went) == (
+            ("main.py", "never.py"),
+            {"calls": (("main", "lib:f"),)},
+        )
+        assert sorted(job.fragments) == ["lib.py"]
+        job.check_invariants()
+        job.update([], ["lib.py"])
+        assert job.fact_count == 0
+        job.check_invariants()
+
+
+@pytest.mark.parametrize("name", ["dead-code", "call-graph"])
+def test_the_command_runs_on_this_repositorys_own_source(run: Run, name: str) -> None:
+    code, out, err = run(name, OWN / "analyses")
+    assert (code, err.count("skipped")) == (0, 0)
+    assert out.count("\n") > 100
