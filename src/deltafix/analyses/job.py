@@ -23,7 +23,7 @@ from typing import Any, Self, TypeAlias
 from deltafix.analyses.analysis import Analysis
 from deltafix.analyses.facts import Fact, Fragment
 from deltafix.engine.database import Database
-from deltafix.facts.schema import Row
+from deltafix.facts.schema import Row, show_row
 from deltafix.reactive.collection import Collection
 from deltafix.reactive.delta import CollectionDelta
 from deltafix.reactive.fixpoint import fixpoint
@@ -62,6 +62,14 @@ class RowChange:
     def as_data(self) -> dict[str, Any]:
         """The change as JSON data."""
         return asdict(self)
+
+    def told(self) -> dict[str, Any]:
+        """What came and went, as JSON data."""
+        return {"came": dict(self.came), "went": dict(self.went)}
+
+    def sides(self) -> tuple[list[str], list[str]]:
+        """What came and what went, a line each."""
+        return _lines(self.came), _lines(self.went)
 
 
 class Job:
@@ -165,6 +173,10 @@ class Job:
         """The rows of any relation of the program, sorted."""
         return self.database.rows(relation)
 
+    def answer(self) -> dict[str, list[Row]]:
+        """The rows of every view."""
+        return {view: self.rows(view) for view in self.views}
+
     @property
     def fact_count(self) -> int:
         """How many facts the files state, each counted once."""
@@ -194,6 +206,10 @@ class Job:
 
 def _stated(_: str, fragment: Fragment) -> Iterable[Fact]:
     return fragment.facts
+
+
+def _lines(side: Mapping[str, tuple[Row, ...]]) -> list[str]:
+    return [f"{show_row(view, row)}." for view, rows in side.items() for row in rows]
 
 
 def _side(delta: CollectionDelta | None, sign: int) -> tuple[Row, ...]:

@@ -115,7 +115,7 @@ class _Shown:
                 yield row
 
     def _all(self) -> dict[str, list[Row]]:
-        return {view: list(self._kept(view, self._job.rows(view))) for view in self._job.views}
+        return {view: list(self._kept(view, all_)) for view, all_ in self._job.answer().items()}
 
     def rows(self) -> Iterator[str]:
         for view, rows in self._all().items():

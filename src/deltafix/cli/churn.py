@@ -7,7 +7,7 @@ import sys
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -15,15 +15,15 @@ from deltafix.cli.console import announce_kernel, note
 from deltafix.cli.tree_options import Exclude, Profile, Roots, Tests
 
 if TYPE_CHECKING:
-    from deltafix.analyses.dead_code.churn import CommitReport, Replay, Summary
+    from collections.abc import Callable, Iterator
+
+    from deltafix.analyses.analysis import Analysis
     from deltafix.analyses.job import Work
+    from deltafix.analyses.replay import CommitReport, Replay, Replayed, Summary
 
 __all__ = ["churn"]
 
-_HEAD = (
-    f"{'commit':<10} {'files':>5} {'died':>5} {'rose':>5} {'facts':>7} {'touched':>8} "
-    f"{'of full':>8} {'seconds':>8} {'scratch':>8}  subject"
-)
+_DEAD_CODE = "dead-code"
 _WIDTH = 48  # of a subject
 
 
@@ -36,8 +36,8 @@ def churn(
     ],
     *,
     analysis: Annotated[
-        Literal["dead-code"], typer.Option(help="The view that goes through the commits.")
-    ] = "dead-code",
+        str, typer.Option(help="The analysis that goes through the commits; see `analyse`.")
+    ] = _DEAD_CODE,
     roots: Roots = None,
     tests: Tests = True,
     profile: Profile = None,
@@ -46,68 +46,93 @@ def churn(
         int, typer.Option(min=0, help="Evaluate from scratch at every N-th commit; 0: never.")
     ] = 10,
     names: Annotated[
-        bool, typer.Option("--names", help="Also list what became dead or alive.")
+        bool, typer.Option("--names", help="Also list what became dead or alive, or the rows.")
     ] = False,
     form: Annotated[
         Literal["text", "json"], typer.Option("--format", help="How the report is printed.")
     ] = "text",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
 ) -> None:
-    """Say per commit what became dead or alive, and what finding out took.
+    """Say per commit what became dead or alive, or which rows came and went, and what it took.
 
-    Each commit is one transaction of the maintained view; every N-th state is also evaluated from
+    Each commit is one transaction of the maintained views; every N-th state is also evaluated from
     scratch, for comparison. The working tree is not looked at. Exit code 2 on an error.
     """
-    from deltafix.analyses.dead_code import DEAD_CODE  # noqa: PLC0415  quick --help
-    from deltafix.analyses.dead_code.churn import Replay, Summary  # noqa: PLC0415
-    from deltafix.analyses.dead_code.job import DeadCode  # noqa: PLC0415
-    from deltafix.analyses.history import Repository  # noqa: PLC0415
+    from deltafix.analyses.history import Repository  # noqa: PLC0415  quick --help
+    from deltafix.analyses.registry import find_analysis  # noqa: PLC0415
+    from deltafix.analyses.replay import Replay, Summary  # noqa: PLC0415
 
+    chosen = find_analysis(analysis)
+    if analysis == _DEAD_CODE:
+        make, came, went = _dead_code(roots, tests, profile), "died", "rose"
+    elif roots or profile or not tests:
+        raise typer.BadParameter("--roots, --profile and --no-tests are for dead-code alone")
+    else:
+        make, came, went = _job(chosen), "came", "went"
     found = Repository.at(repository)
     first, commits = found.commits(revisions)
-    tree = DEAD_CODE.tree(repository, exclude or ())
-    make = partial(DeadCode, roots=roots or (), tests=tests, profiles=profile or ())
+    tree = chosen.tree(repository, exclude or ())
     announce_kernel(quiet=quiet)
-    with Replay(found, tree, make, first, sample=sample) as replay:
+    with Replay(found, tree, chosen.extract, make, first, sample=sample) as replay:
         start = replay.first
         _tell_skipped(start, quiet=quiet)
         if form == "text":
             _say(
                 f"{start.commit.short}: {start.files:,} files, {start.held:,} facts, "
-                f"{len(replay.job.dead()):,} dead symbols, {start.work.seconds:.2f} s"
+                f"{len(start.change.sides()[0]):,} {came}, {start.work.seconds:.2f} s"
             )
-            _say(_HEAD)
+            _say(_head(came, went))
         scratch = start.work
-        reports: list[CommitReport] = []
+        reports: list[CommitReport[Any]] = []
         for report in replay.follow(commits):
             reports.append(report)
             scratch = report.scratch or scratch
             _tell_skipped(report, quiet=quiet)
             if form == "text":
                 _say(_row(report, scratch))
-                if names:
-                    _list(report)
+                for line in _lines(report) if names else ():
+                    _say(line)
         summary = Summary.of(reports, start.work)
         _say(_closing(summary) if form == "text" else _document(analysis, replay, reports, summary))
 
 
-def _row(one: CommitReport, scratch: Work) -> str:
+def _dead_code(
+    roots: list[str] | None, tests: bool, profile: list[str] | None
+) -> Callable[[], Replayed[Any]]:
+    from deltafix.analyses.dead_code.job import DeadCode  # noqa: PLC0415  quick --help
+
+    return partial(DeadCode, roots=roots or (), tests=tests, profiles=profile or ())
+
+
+def _job(analysis: Analysis) -> Callable[[], Replayed[Any]]:
+    from deltafix.analyses.job import Job  # noqa: PLC0415  quick --help
+
+    return partial(Job, analysis)
+
+
+def _head(came: str, went: str) -> str:
+    return (
+        f"{'commit':<10} {'files':>5} {came:>5} {went:>5} {'facts':>7} {'touched':>8} "
+        f"{'of full':>8} {'seconds':>8} {'scratch':>8}  subject"
+    )
+
+
+def _row(one: CommitReport[Any], scratch: Work) -> str:
     share = one.work.touched / max(scratch.touched, 1)
     sampled = f"{one.scratch.seconds:8.3f}" if one.scratch is not None else f"{'':8}"
     subject = one.commit.subject
     short = subject if len(subject) <= _WIDTH else subject[: _WIDTH - 1] + "…"
+    came, went = map(len, one.change.sides())
     return (
-        f"{one.commit.short:<10} {one.files:>5} {len(one.became_dead):>5} "
-        f"{len(one.became_alive):>5} {one.facts_changed:>7} {one.work.touched:>8} "
+        f"{one.commit.short:<10} {one.files:>5} {came:>5} "
+        f"{went:>5} {one.facts_changed:>7} {one.work.touched:>8} "
         f"{share:>8.1%} {one.work.seconds:>8.3f} {sampled}  {short}"
     )
 
 
-def _list(one: CommitReport) -> None:
-    for finding in one.became_dead:
-        _say(f"  dead   {finding.path}:{finding.line}: {finding.kind} {finding.symbol}")
-    for finding in one.became_alive:
-        _say(f"  alive  {finding.path}:{finding.line}: {finding.kind} {finding.symbol}")
+def _lines(one: CommitReport[Any]) -> Iterator[str]:
+    for sign, side in zip("+-", one.change.sides(), strict=True):
+        yield from (f"  {sign} {line}" for line in side)
 
 
 def _closing(summary: Summary) -> str:
@@ -120,7 +145,9 @@ def _closing(summary: Summary) -> str:
     )
 
 
-def _document(analysis: str, replay: Replay, reports: list[CommitReport], summary: Summary) -> str:
+def _document(
+    analysis: str, replay: Replay[Any], reports: list[CommitReport[Any]], summary: Summary
+) -> str:
     return json.dumps(
         {
             "version": 1,
@@ -134,7 +161,7 @@ def _document(analysis: str, replay: Replay, reports: list[CommitReport], summar
     )
 
 
-def _tell_skipped(one: CommitReport, *, quiet: bool) -> None:
+def _tell_skipped(one: CommitReport[Any], *, quiet: bool) -> None:
     for path, reason in sorted(one.skipped.items()):
         note(f"note: {one.commit.short}: {path} skipped: {reason}", quiet=quiet)
 

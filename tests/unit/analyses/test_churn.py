@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from deltafix.analyses.dead_code import DEAD_CODE
-from deltafix.analyses.dead_code.churn import CommitReport, Replay, Summary
 from deltafix.analyses.dead_code.extract import extract
 from deltafix.analyses.dead_code.job import DeadCode
 from deltafix.analyses.history import HistoryError, Repository, UnknownRevisionError
+from deltafix.analyses.replay import CommitReport, Replay, Summary
 from deltafix.cli import main as command_line
 from deltafix.errors import InternalError
 
@@ -67,7 +67,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str
 def replay(folder: Path, revisions: str, sample: int = 1) -> tuple[Replay, list[CommitReport]]:
     found = Repository.at(folder)
     first, commits = found.commits(revisions)
-    with Replay(found, DEAD_CODE.tree(folder), DeadCode, first, sample=sample) as one:
+    with Replay(found, DEAD_CODE.tree(folder), extract, DeadCode, first, sample=sample) as one:
         reports = list(one.follow(commits))
         one.job.check_invariants()
     return one, reports
@@ -84,11 +84,11 @@ def test_each_commit_is_one_epoch(repo: Repo) -> None:
     repo.commit("a note and no code")
     repo.commit("four", lib="def h(): ...\n", main=f"import lib\n{MAIN}lib.h()\n")
     started, (two, three, four) = replay(repo.folder, "HEAD~3..")
-    assert symbols(started.first.became_dead) == ["lib:h"]
-    assert (two.commit.subject, symbols(two.became_dead)) == ("two", ["lib:f", "lib:g"])
-    assert symbols(two.became_alive) == ["lib:h"]
+    assert symbols(started.first.change.became_dead) == ["lib:h"]
+    assert (two.commit.subject, symbols(two.change.became_dead)) == ("two", ["lib:f", "lib:g"])
+    assert symbols(two.change.became_alive) == ["lib:h"]
     assert (three.files, three.facts_changed, three.work.touched) == (0, 0, 0)
-    assert four.gone == ("lib:f", "lib:g")
+    assert four.change.gone == ("lib:f", "lib:g")
     # Work follows the change: fewer rows than a full run, whose answers were compared.
     assert two.scratch is not None
     assert 0 < two.work.touched < two.scratch.touched
@@ -106,8 +106,8 @@ def test_what_is_no_source_is_skipped_with_a_reason(repo: Repo, run: Callable) -
         "n.py": "a binary file",
         "broken.py": "line 1: invalid syntax",
     }
-    assert two.gone == ("n", "n:old")  # the facts that the file stated are out
-    assert symbols(three.became_dead) == ["n", "n:new"]
+    assert two.change.gone == ("n", "n:old")  # the facts that the file stated are out
+    assert symbols(three.change.became_dead) == ["n", "n:new"]
     code, _, err = run(repo.folder, "HEAD~2..HEAD", "--quiet")
     assert (code, err) == (0, "")
     assert "n.py skipped: a binary file" in run(repo.folder, "HEAD~2..")[2]
@@ -131,7 +131,7 @@ def test_random_histories_end_where_their_files_say(repo: Repo) -> None:
     found = Repository.at(repo.folder)
     begun, commits = found.commits(f"{first}..HEAD")
     with (
-        Replay(found, DEAD_CODE.tree(repo.folder), DeadCode, begun, sample=1) as one,
+        Replay(found, DEAD_CODE.tree(repo.folder), extract, DeadCode, begun, sample=1) as one,
         DeadCode() as judge,
     ):
         assert all(report.scratch is not None for report in one.follow(commits))
@@ -146,10 +146,16 @@ def test_a_wrong_view_is_told_and_not_timed(repo: Repo) -> None:
     repo.commit("two", m="def g(): ...\n")
     found = Repository.at(repo.folder)
     first, commits = found.commits("HEAD~1..")
+    tree = DEAD_CODE.tree(repo.folder)
     made = iter([{"roots": ()}, {"roots": ["m:g"]}])  # the second judges by other rules
     with (
         Replay(
-            found, DEAD_CODE.tree(repo.folder), lambda: DeadCode(**next(made)), first, sample=1
+            found,
+            tree,
+            extract,
+            lambda: DeadCode(**next(made)),
+            first,
+            sample=1,
         ) as one,
         pytest.raises(InternalError, match="not that of its files"),
     ):
@@ -160,8 +166,8 @@ def test_only_the_folder_asked_for_is_replayed(repo: Repo) -> None:
     repo.commit("one", src__m="def f(): ...\n", other="def o(): ...\n")
     repo.commit("two", src__m="def g(): ...\n", other="def p(): ...\n", src__build__x="x = 1\n")
     started, (two,) = replay(repo.folder / "src", "HEAD~1..")
-    assert symbols(started.first.became_dead) == ["m", "m:f"]
-    assert (symbols(two.became_dead), two.files) == (["m:g"], 1)
+    assert symbols(started.first.change.became_dead) == ["m", "m:f"]
+    assert (symbols(two.change.became_dead), two.files) == (["m:g"], 1)
 
 
 @pytest.mark.parametrize(
@@ -226,3 +232,24 @@ def test_this_repositorys_own_history_gives_a_table(run: Callable) -> None:
         assert row.split()[0] == one["commit"]["short"]
         assert int(row.split()[5]) == one["work"]["touched"]
         assert one["work"]["touched"] < data["start"]["work"]["touched"]
+
+
+def test_any_analysis_goes_through_the_commits(repo: Repo, run: Callable) -> None:
+    repo.commit("one", lib="def f(): g()\ndef g(): ...\n", main="import lib\nlib.f()\n")
+    repo.commit("two", lib="def f(): ...\ndef g(): f()\n")
+    repo.commit("three", main=None)
+    asked = (repo.folder, "HEAD~2..", "--analysis", "call-graph", "--sample", "1", "-q")
+    code, out, _ = run(*asked, "--names")
+    lines = out.splitlines()
+    assert (code, lines[1].split()[2:4]) == (0, ["came", "went"])
+    assert "2 came" in lines[0]
+    assert [line for line in lines if line.startswith("  ")] == [
+        '  + calls("lib:g", "lib:f").',
+        '  - calls("lib:f", "lib:g").',
+        '  - calls("main", "lib:f").',
+    ]
+    told = json.loads(run(*asked, "--format", "json")[1])
+    assert told["commits"][1]["went"] == {"calls": [["main", "lib:f"]]}
+    assert told["commits"][1]["scratch"]["touched"] > told["commits"][1]["work"]["touched"] > 0
+    assert run(*asked, "--roots", "public")[0] == 2
+    assert run(repo.folder, "HEAD~2..", "--analysis", "nothing")[0] == 2

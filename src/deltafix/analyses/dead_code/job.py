@@ -130,6 +130,10 @@ class DeadCode:
         """Every dead symbol with at least `minimum` percent confidence, ordered."""
         return [one for one in self._findings(self._dead) if one.confidence >= minimum]
 
+    def answer(self) -> list[Finding]:
+        """The whole answer: every dead symbol."""
+        return self.dead()
+
     def outermost(self, path: str) -> list[Finding]:
         """The findings of one file that stand in no other finding. O(size of the file)."""
         here = {place.symbol for place in self.places(path)} & self._dead

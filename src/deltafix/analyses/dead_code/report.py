@@ -87,10 +87,7 @@ class Change:
         lines += [f"  {path}: not read, its old facts are kept: {why}"
                   for path, why in self.unreadable.items()]  # fmt: skip
         lines += [f"  became dead   {line}" for line in _findings(self.became_dead)]
-        lines += [
-            f"  became alive  {one.path}:{one.line}: {one.kind} {one.symbol}"
-            for one in self.became_alive
-        ]
+        lines += [f"  became alive  {line}" for line in _placed(self.became_alive)]
         lines += [f"  gone          {symbol} (it was dead)" for symbol in self.gone]
         if not (self.became_dead or self.became_alive or self.gone):
             lines.append("  no symbol became dead or alive")
@@ -101,15 +98,25 @@ class Change:
         )
         return "\n".join(lines)
 
+    def told(self) -> dict[str, Any]:
+        """What became dead or alive, as JSON data."""
+        return {
+            "became_dead": [finding.as_data() for finding in self.became_dead],
+            "became_alive": [finding.as_data() for finding in self.became_alive],
+            "gone": list(self.gone),
+        }
+
+    def sides(self) -> tuple[list[str], list[str]]:
+        """What became dead and what became alive, a line each."""
+        return _placed(self.became_dead), _placed(self.became_alive)
+
     def json(self) -> str:
         """The change as one JSON document on one line (JSON Lines in watch mode)."""
         return _document(
             "change",
             changed=list(self.changed),
             deleted=list(self.deleted),
-            became_dead=[finding.as_data() for finding in self.became_dead],
-            became_alive=[finding.as_data() for finding in self.became_alive],
-            gone=list(self.gone),
+            **self.told(),
             unreadable=dict(self.unreadable),
             work=asdict(self.work),
             recomputed=self.recomputed,
@@ -134,6 +141,10 @@ def _findings(findings: tuple[Finding, ...]) -> Iterator[str]:
             f"{finding.path}:{finding.line}: dead {finding.kind} {finding.symbol} "
             f"({finding.confidence}%{tail})"
         )
+
+
+def _placed(findings: tuple[Finding, ...]) -> list[str]:
+    return [f"{one.path}:{one.line}: {one.kind} {one.symbol}" for one in findings]
 
 
 def _totals(findings: tuple[Finding, ...]) -> dict[str, int]:

@@ -1,6 +1,6 @@
-"""Replaying history: each commit is one epoch of the dead-code view.
+"""Replaying history: each commit is one epoch of an analysis's views.
 
-    Repository -> blobs -> extract -> DeadCode.update -> CommitReport, one per commit
+    Repository -> blobs -> extract -> update -> CommitReport, one per commit
 
 Invariant: after each commit the view is that of the commit's files alone. A file that cannot be
 read there (binary, broken, a link) states no fact and is skipped with a reason. Where a sample is
@@ -14,25 +14,60 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from statistics import median
-from typing import Any
+from typing import Any, Generic, Protocol, Self, TypeVar
 
-from deltafix.analyses.dead_code.extract import extract
-from deltafix.analyses.dead_code.findings import Finding
-from deltafix.analyses.dead_code.job import DeadCode
-from deltafix.analyses.dead_code.report import Change
+from deltafix.analyses.analysis import Extract
 from deltafix.analyses.facts import Fragment
 from deltafix.analyses.files import Tree
 from deltafix.analyses.history import Blob, Commit, Repository
 from deltafix.analyses.job import Work
 from deltafix.errors import InternalError
 
-__all__ = ["CommitReport", "Replay", "Summary"]
+__all__ = ["CommitReport", "Replay", "Replayed", "Summary"]
 
 _BINARY = "a binary file"
 
 
+class Told(Protocol):
+    """What an update did."""
+
+    @property
+    def work(self) -> Work:
+        """What it took."""
+
+    def told(self) -> dict[str, Any]:
+        """What came and went, as JSON data."""
+
+    def sides(self) -> tuple[list[str], list[str]]:
+        """What came and what went, a line each."""
+
+
+C = TypeVar("C", bound=Told)
+C_co = TypeVar("C_co", bound=Told, covariant=True)
+
+
+class Replayed(Protocol[C_co]):
+    """A view that can go through commits: a job of any analysis."""
+
+    def update(self, fragments: Iterable[Fragment], deleted: Iterable[str] = ()) -> C_co:
+        """Replace the fragments of some files, drop those of others, and say what changed."""
+
+    def answer(self) -> object:
+        """The whole answer, to be compared."""
+
+    @property
+    def fact_count(self) -> int:
+        """How many facts the files state."""
+
+    def close(self) -> None:
+        """Close it."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_: object) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
-class CommitReport:
+class CommitReport(Generic[C]):
     """What one commit did. `scratch` is the work of a full evaluation, where one was sampled.
 
     Seconds are those of the view, in both; reading and parsing files is `reading`.
@@ -40,14 +75,16 @@ class CommitReport:
 
     commit: Commit
     files: int
-    became_dead: tuple[Finding, ...]
-    became_alive: tuple[Finding, ...]
-    gone: tuple[str, ...]
-    work: Work
+    change: C
     reading: float
     held: int
     scratch: Work | None
     skipped: Mapping[str, str]
+
+    @property
+    def work(self) -> Work:
+        """What the update took."""
+        return self.change.work
 
     @property
     def facts_changed(self) -> int:
@@ -56,7 +93,16 @@ class CommitReport:
 
     def as_data(self) -> dict[str, Any]:
         """The report as JSON data."""
-        return asdict(self)
+        return {
+            "commit": asdict(self.commit),
+            "files": self.files,
+            **self.change.told(),
+            "work": asdict(self.work),
+            "reading": self.reading,
+            "held": self.held,
+            "scratch": asdict(self.scratch) if self.scratch is not None else None,
+            "skipped": dict(self.skipped),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +119,7 @@ class Summary:
     faster: float | None
 
     @classmethod
-    def of(cls, reports: Iterable[CommitReport], first: Work) -> Summary:
+    def of(cls, reports: Iterable[CommitReport[Any]], first: Work) -> Summary:
         """The summary of a replay; commits between samples are held against the last one."""
         given = list(reports)
         scratch = first
@@ -92,7 +138,7 @@ class Summary:
         )
 
 
-class Replay:
+class Replay(Generic[C]):
     """A view that goes through commits. `make` gives an empty view, as often as it is asked.
 
     Use in a with-statement or `close` it. `first` is the report of the state that the replay
@@ -103,13 +149,15 @@ class Replay:
         self,
         repository: Repository,
         tree: Tree,
-        make: Callable[[], DeadCode],
+        extract: Extract,
+        make: Callable[[], Replayed[C]],
         start: Commit,
         *,
         sample: int = 10,
     ) -> None:
         self._repository = repository
         self._tree = tree
+        self._extract = extract
         self._make = make
         self._sample = sample
         self._at = start
@@ -117,7 +165,7 @@ class Replay:
         self.job = make()
         self.first = self._report(start, repository.files(start), [], None)
 
-    def follow(self, commits: Iterable[Commit]) -> Iterator[CommitReport]:
+    def follow(self, commits: Iterable[Commit]) -> Iterator[CommitReport[C]]:
         """Go from commit to commit and report each. Work follows the change."""
         for number, commit in enumerate(commits, start=1):
             changed, gone = self._repository.changed(self._at, commit)
@@ -131,7 +179,7 @@ class Replay:
         changed: list[Blob],
         gone: list[str],
         scratch: Callable[[], Work] | None,
-    ) -> CommitReport:
+    ) -> CommitReport[C]:
         begun = time.perf_counter()
         fragments, skipped = self._read(changed)
         reading = time.perf_counter() - begun
@@ -139,14 +187,11 @@ class Replay:
         for path in out:
             del self._held[path]
         self._held.update((one.path, one) for one in fragments)
-        change: Change = self.job.update(fragments, out)
+        change = self.job.update(fragments, out)
         return CommitReport(
             commit=commit,
             files=len(fragments) + len(out),
-            became_dead=change.became_dead,
-            became_alive=change.became_alive,
-            gone=change.gone,
-            work=change.work,
+            change=change,
             reading=reading,
             held=self.job.fact_count,
             scratch=scratch() if scratch is not None else None,
@@ -166,7 +211,7 @@ class Replay:
             if b"\0" in data:
                 skipped[blob.path] = _BINARY
                 continue
-            one = extract(blob.path, data, self._tree.prefix)
+            one = self._extract(blob.path, data, self._tree.prefix)
             if one.error is None:
                 fragments.append(one)
             else:
@@ -177,7 +222,7 @@ class Replay:
         """The work of evaluating the present state from nothing; the answers must be the same."""
         with self._make() as other:
             work = other.update(self._held.values()).work
-            if other.dead() != self.job.dead():
+            if other.answer() != self.job.answer():
                 raise InternalError("the replayed view is not that of its files")
         return work
 
@@ -185,7 +230,7 @@ class Replay:
         """Close the view."""
         self.job.close()
 
-    def __enter__(self) -> Replay:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
