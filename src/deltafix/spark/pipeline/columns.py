@@ -12,13 +12,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltafix.errors import DriftError, TypeMismatchError
-from deltafix.facts.arrow import ARROW_TYPES, to_numpy
-from deltafix.facts.groups import dictionary_of
+from deltafix.facts.arrow import ARROW_TYPES
 from deltafix.facts.schema import Column, Schema
 from deltafix.spark.pipeline.signed import Bad, Signed, signed_table
 
@@ -102,7 +100,8 @@ def fit(
         places = pa.array(sorted(reasons), pa.int64())
         for place, row in zip(sorted(reasons), table.take(places).to_pylist(), strict=True):
             bad.append(Bad(reasons[place], f"{origin}, row {place + 1}", row))
-        good = pa.array(np.setdiff1d(np.arange(table.num_rows), to_numpy(places)))
+        kept = [place for place in range(table.num_rows) if place not in reasons]
+        good = pa.array(kept, pa.int64())
         rows = rows.take(good)
         signs = signs if isinstance(signs, int) else signs.take(good)
         versions = None if versions is None else versions.take(good)
@@ -111,7 +110,7 @@ def fit(
 
 def _cast(
     array: pa.ChunkedArray, column: Column, origin: str, name: str
-) -> tuple[pa.ChunkedArray | pa.Array, dict[int, str]]:
+) -> tuple[pa.ChunkedArray, dict[int, str]]:
     """A column with the relation's type, nulls where a value does not fit, and why."""
     wanted = ARROW_TYPES[column.type]
     kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
@@ -129,7 +128,7 @@ def _cast(
         values = [_value(value, column) for value in array.to_pylist()]
         done = pa.chunked_array([pa.array(values, wanted)])
     if not done.null_count:
-        return (dictionary_of(done), {}) if column.type == "symbol" else (done, {})
+        return done, {}
     places = pc.indices_nonzero(done.is_null()).to_pylist()
     given = array.take(pa.array(places, pa.int64())).to_pylist()
     return done, {
