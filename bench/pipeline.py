@@ -16,9 +16,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import deltafix
@@ -40,12 +42,19 @@ INPUT = '[input.{0}]\nsource = "files"\nformat = "parquet"\npath = "in/{0}"\n'
 EPOCHS = 20
 
 
-def write(folder: Path, relation: str, number: int, rows: Ints, signs: Ints) -> None:
-    """A change file."""
+def write(
+    folder: Path, relation: str, number: int, rows: Ints, signs: Ints, *, wide: int = 0
+) -> None:
+    """A change file; with `wide`, values are names that so many numbers share."""
     path = folder / "in" / relation
     path.mkdir(parents=True, exist_ok=True)
     names = ("x", "y")[: rows.shape[1]]
-    columns = {name: rows[:, place] for place, name in enumerate(names)}
+    columns: dict[str, Any] = {name: rows[:, place] for place, name in enumerate(names)}
+    if wide:
+        columns = {
+            name: pc.binary_join_element_wise("node-", pa.array(values // wide).cast("string"), "")
+            for name, values in columns.items()
+        }
     pq.write_table(pa.table({"sign": signs.astype(np.int8), **columns}), path / f"{number}.parquet")
 
 
@@ -67,32 +76,47 @@ def stages(epoch: Epoch) -> str:
     return ", ".join(f"{name} {seconds:.3f}" for name, seconds in epoch.seconds.items())
 
 
-def ingest(rows: int) -> Iterator[str]:
-    """Inserts, then as many changes of which half are deletes."""
+def ingest(rows: int, filled: int, *, names: bool) -> Iterator[str]:
+    """Inserts into a state of `filled` rows, then as many changes of each kind.
+
+    Mixed: half take rows out. Repeated: each row twice in the batch, half of them with both signs.
+    With `names`, columns are text of `rows / 5` names.
+    """
     rng = np.random.default_rng(8)
-    edges = np.unique(rng.integers(0, rows, (rows, 2)), axis=0)
+    below = np.unique(rng.integers(0, rows, (filled, 2)), axis=0)
+    # The second column tells what a row is: there at first, loaded, or fresh.
+    edges = np.unique(rng.integers(0, rows, (rows, 2)), axis=0) + np.array([0, 2 * rows])
     rng.shuffle(edges)
-    half = len(edges) // 2
-    fresh = np.column_stack([edges[:half, 0], edges[:half, 1] + 2 * rows])
+    half, quarter = len(edges) // 2, len(edges) // 4
+    fresh = edges[:half] + np.array([0, 2 * rows])
     mixed, signs = np.vstack([edges[:half], fresh]), np.repeat([-1, 1], half)
-    order = rng.permutation(len(mixed))
-    with pipeline(PLAIN, ("edge",)) as (folder, file):
+    some = edges[half : half + quarter]
+    others = some + np.array([0, 4 * rows])
+    twice = np.vstack([some, others, some, others])
+    both = np.repeat([-1, 1, 1, 1], quarter)
+    order, again = rng.permutation(len(mixed)), rng.permutation(len(twice))
+    wide = 5 if names else 0
+    columns = "symbols" if names else "numbers"
+    with pipeline(PLAIN.replace("number", columns[:-1]), ("edge",)) as (folder, file):
         (folder / "in" / "edge").mkdir(parents=True)
         with Pipeline(read_config(file)) as opened:
             list(opened.drain())
-            for number, what, some, sign in (
-                (1, "inserts", edges, np.ones(len(edges))),
+            if filled:
+                write(folder, "edge", 0, below, np.ones(len(below), np.int64), wide=wide)
+                list(opened.drain())
+            for number, what, part, sign in (
+                (1, "inserts", edges, np.ones(len(edges), np.int64)),
                 (2, "inserts and deletes, mixed", mixed[order], signs[order]),
+                (3, "rows twice, of both signs", twice[again], both[again]),
             ):
-                write(folder, "edge", number, some, sign)
-                began = time.perf_counter()
+                write(folder, "edge", number, part, sign, wide=wide)
+                began, busy = time.perf_counter(), time.process_time()
                 (epoch,) = opened.drain()
-                seconds = time.perf_counter() - began
+                seconds, busy = time.perf_counter() - began, time.process_time() - busy
                 yield (
-                    f"| {what} | {len(some):,} | {seconds:.2f} s | "
-                    f"{len(some) / seconds / 1e6:.2f} M/s | {stages(epoch)} |"
+                    f"| {columns}, {what} | {len(below):,} | {len(part):,} | {seconds:.2f} s "
+                    f"({busy:.2f}) | {len(part) / seconds / 1e6:.2f} M/s | {stages(epoch)} |"
                 )
-            assert opened.maintainer.db.count("edge") == len(edges)
 
 
 def epochs(nodes: int, edges: int, spark: bool) -> Iterator[str]:
@@ -101,8 +125,8 @@ def epochs(nodes: int, edges: int, spark: bool) -> Iterator[str]:
     roots = pick_roots(nodes, graph, 10, seed=edges + 1)
     rng = np.random.default_rng(9)
     with pipeline(REACH, ("edge", "root"), "reach") as (folder, file):
-        write(folder, "edge", 0, graph, np.ones(len(graph)))
-        write(folder, "root", 0, roots.reshape(-1, 1), np.ones(len(roots)))
+        write(folder, "edge", 0, graph, np.ones(len(graph), np.int64))
+        write(folder, "root", 0, roots.reshape(-1, 1), np.ones(len(roots), np.int64))
         with Pipeline(read_config(file)) as opened:
             list(opened.drain())
             picks = rng.choice(len(graph), 5 * EPOCHS, replace=False)
@@ -169,10 +193,16 @@ def main(arguments: list[str]) -> int:
     quick = "--quick" in arguments
     out = sys.stdout
     out.write(f"Load when it began: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores.\n\n")
-    out.write("| ingest from Parquet | signed rows | time | rate | stages, s |\n")
-    out.write("| --- | --- | --- | --- | --- |\n")
-    for line in ingest(100_000 if quick else 2_000_000):
-        out.write(line + "\n")
+    out.write(
+        "| ingest from Parquet | rows there | signed rows | time (CPU) | rate | stages, s |\n"
+    )
+    out.write("| --- | --- | --- | --- | --- | --- |\n")
+    rows = 100_000 if quick else 2_000_000
+    for names in (False, True):
+        for filled in (0, 5 * rows // 2):
+            for line in ingest(rows, filled, names=names):
+                out.write(line + "\n")
+                out.flush()
     size = (20_000, 100_000) if quick else (1_000_000, 5_000_000)
     out.write(f"\n| reach on {size[1]:,} edges | time | of which |\n| --- | --- | --- |\n")
     try:

@@ -8,7 +8,7 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from deltafix.spark import fold
+from deltafix.facts import groups
 from deltafix.spark.fold import net_sums
 
 DRAW = {
@@ -37,7 +37,7 @@ def test_agree_with_counting_in_order_of_first_appearance(kinds, monkeypatch) ->
                 list(zip(*net_sums(table, kinds, "+").to_pydict().values(), strict=True)) == wanted
             )
             with monkeypatch.context() as patch:
-                patch.setattr(fold, "_ROOM", 0)
+                patch.setattr(groups, "_ROOM", 0)
                 grouped = net_sums(table, kinds, "+").to_pydict()
             assert list(zip(*grouped.values(), strict=True)) == wanted
         else:

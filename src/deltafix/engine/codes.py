@@ -63,6 +63,21 @@ class Codes:
             self.symbols.append(text)
         return found
 
+    def _symbols(self, texts: list[str]) -> Words:
+        """The ids of many symbols, entered where new. O(symbols), most of it in C."""
+        found = list(map(self._ids.get, texts))
+        if None in found:
+            if self._ordered:
+                found = [self.symbol(text) for text in texts]
+            else:
+                first = len(self.symbols)
+                new = [text for text, code in zip(texts, found, strict=True) if code is None]
+                new = list(dict.fromkeys(new))
+                self._ids.update(zip(new, range(first, first + len(new)), strict=True))
+                self.symbols.extend(new)
+                found = list(map(self._ids.get, texts))
+        return np.array(found, dtype=np.int32)
+
     def known(self, kind: BaseType, value: Value) -> int | None:
         """The code of a value, or None if no row can contain it (an unknown symbol)."""
         if kind == "symbol":
@@ -181,14 +196,29 @@ class Codes:
         for c, kind in enumerate(schema.types):
             column = np.ascontiguousarray(codes[:, c])
             if kind in ("symbol", "record"):
-                used, places = np.unique(column, return_inverse=True)
-                names = pa.array(list(map(write_value, self.decode(kind, used))), pa.string())
+                used, places = self._used(column)
+                values: Any = self.decode(kind, used)
+                texts = map(write_value, values) if kind == "record" else values
+                names = pa.array(list(texts), pa.string())
                 arrays.append(
                     pa.DictionaryArray.from_arrays(pa.array(places), names).cast(pa.string())
                 )
             else:
                 arrays.append(pa.array(self.decode_numbers(kind, column)))
         return pa.Table.from_arrays(arrays, schema=arrow_schema(schema))
+
+    def _used(self, column: Words) -> tuple[Words, Words]:
+        """The distinct codes of a column of symbols, ascending, and where among them each is."""
+        known = int(column.max(initial=-1)) + 1
+        if known > 16 * len(column):
+            used, where = np.unique(column, return_inverse=True)
+            return used, where.astype(np.int32)
+        # Marking them all costs less than sorting.
+        places = np.zeros(known, dtype=np.int32)
+        places[column] = 1
+        used = np.flatnonzero(places).astype(np.int32)
+        places[used] = np.arange(len(used), dtype=np.int32)
+        return used, places[column]
 
     def _read_column(self, schema: Schema, place: int, column: Any) -> Words:
         """Records from their text. Raises TypeMismatchError."""
@@ -206,17 +236,15 @@ class Codes:
         import pyarrow as pa  # noqa: PLC0415
 
         from deltafix.facts.arrow import to_numpy  # noqa: PLC0415
+        from deltafix.facts.groups import dictionary_of  # noqa: PLC0415
 
         if kind == "symbol":
-            coded = column.combine_chunks().dictionary_encode()
-            if isinstance(coded, pa.ChunkedArray):
-                coded = coded.combine_chunks()
-            ids = np.fromiter(
-                (self.symbol(text) for text in coded.dictionary.to_pylist()),
-                dtype=np.int32,
-                count=len(coded.dictionary),
-            )
-            column_codes: Words = ids[to_numpy(coded.indices)]
+            coded = dictionary_of(column)
+            places, texts = to_numpy(coded.indices), coded.dictionary
+            if len(texts) > len(places):  # a part of a longer column: only what occurs
+                used, places = np.unique(places, return_inverse=True)
+                texts = texts.take(pa.array(used))
+            column_codes: Words = self._symbols(texts.to_pylist())[places]
             return column_codes
         return self._encode_numbers(kind, to_numpy(column))
 

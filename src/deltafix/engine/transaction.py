@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from deltafix.engine.changes import Changes
+from deltafix.engine.coded import CodedRows
 from deltafix.engine.questions import cause_in
 from deltafix.errors import MissingRowError, TransactionError
 from deltafix.facts.delta import Delta
@@ -57,7 +58,7 @@ class Transaction:
         Args:
             relation: its name; derived relations take given rows too.
             rows: tuples, a pyarrow Table or RecordBatch (or anything with
-                `__arrow_c_stream__`), or an integer array of shape (n, arity).
+                `__arrow_c_stream__`), an integer array of shape (n, arity), or `coded` rows.
 
         Raises:
             UnknownRelationError, FactError, TypeMismatchError: nothing was inserted.
@@ -115,6 +116,14 @@ class Transaction:
             for position in range(count)
         )
         return np.fromiter(found, dtype=np.bool_, count=count)
+
+    def coded(self, relation: str, rows: Any) -> CodedRows:
+        """Check an Arrow table and turn it into codes once, for several calls. O(cells).
+
+        `where(mask)` chooses among the rows. Raises as `insert` does.
+        """
+        schema, codes, count = self._encode(relation, rows)
+        return CodedRows(schema, codes.reshape(count, schema.arity), self._db._codes)
 
     def add_rule(self, text: str) -> None:
         """Add rules, as text; declarations of new relations may stand with them.
@@ -217,13 +226,15 @@ class Transaction:
             codes = db._codes.encode_one(db._types[relation], rows[0])
             if codes is not None:
                 return schema, codes, 1
+        if isinstance(rows, CodedRows):
+            return schema, rows.flat(schema, db._codes), len(rows)
         if isinstance(rows, np.ndarray):
             return self._encode_array(schema, rows)
         if not isinstance(rows, list | tuple | set | frozenset):
             from deltafix.facts.arrow import check_table, is_tabular  # noqa: PLC0415
 
             if is_tabular(rows):
-                table = check_table(schema, rows)
+                table = check_table(schema, rows, encoded=True)
                 return schema, db._codes.encode_table(schema, table), table.num_rows
         checked = schema.check_rows(rows)
         return schema, db._codes.encode_rows(schema, checked), len(checked)

@@ -88,7 +88,7 @@ def to_numpy(column: pa.Array | pa.ChunkedArray) -> np.ndarray[Any, np.dtype[Any
     return np.from_dlpack(whole)
 
 
-def check_table(schema: Schema, rows: Any) -> pa.Table:
+def check_table(schema: Schema, rows: Any, *, encoded: bool = False) -> pa.Table:
     """Check a table at the door. O(cells), without a Python object per cell when all is well.
 
     Columns are taken by name when the table has the schema's names in any order, by position
@@ -97,9 +97,10 @@ def check_table(schema: Schema, rows: Any) -> pa.Table:
     Args:
         schema: the relation's schema.
         rows: `pyarrow.Table`, `RecordBatch`, or anything with `__arrow_c_stream__`.
+        encoded: leave symbols that come dictionary-encoded as they are.
 
     Returns:
-        A table with exactly `arrow_schema(schema)`.
+        A table with exactly `arrow_schema(schema)`, but for symbols left encoded.
 
     Raises:
         FactError: wrong number of columns, ambiguous names, or a null.
@@ -113,9 +114,14 @@ def check_table(schema: Schema, rows: Any) -> pa.Table:
         )
         raise FactError(message, relation=schema.relation, value=table.column_names)
     arrays = [
-        _cast(schema, position, array) for position, array in enumerate(_ordered(schema, table))
+        _cast(schema, position, array, encoded=encoded)
+        for position, array in enumerate(_ordered(schema, table))
     ]
-    return pa.Table.from_arrays(arrays, schema=arrow_schema(schema))
+    fields = [
+        pa.field(column.name, array.type, nullable=False)
+        for column, array in zip(schema.columns, arrays, strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
 
 def check_array(schema: Schema, rows: np.ndarray[Any, np.dtype[Any]]) -> pa.Table:
@@ -163,8 +169,18 @@ def _ordered(schema: Schema, table: pa.Table) -> list[pa.ChunkedArray]:
     return list(table.columns)
 
 
-def _cast(schema: Schema, position: int, array: pa.ChunkedArray) -> pa.ChunkedArray:
+def _cast(
+    schema: Schema, position: int, array: pa.ChunkedArray, *, encoded: bool
+) -> pa.ChunkedArray:
     column = schema.columns[position]
+    given = array.type
+    if pa.types.is_dictionary(given) and not (
+        encoded
+        and column.type == "symbol"
+        and _fits(given.value_type, "symbol")
+        and not any(chunk.dictionary.null_count for chunk in array.chunks)
+    ):
+        array = array.cast(given.value_type)  # nulls may stand in the dictionary
     if array.null_count:
         row = array.is_null().index(True).as_py()
         message = (
@@ -173,10 +189,9 @@ def _cast(schema: Schema, position: int, array: pa.ChunkedArray) -> pa.ChunkedAr
         )
         raise FactError(message, relation=schema.relation, column=column.name, row=row)
     wanted = ARROW_TYPES[column.type]
-    if array.type.equals(wanted):
+    if array.type.equals(wanted) or pa.types.is_dictionary(array.type):
         return array
-    kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
-    if _fits(kind, column.type):
+    if _fits(array.type, column.type):
         try:
             return array.cast(wanted)
         except pa.ArrowInvalid:
@@ -184,12 +199,10 @@ def _cast(schema: Schema, position: int, array: pa.ChunkedArray) -> pa.ChunkedAr
             for row, value in enumerate(array.to_pylist()):
                 schema.check_value(column, row, value)
     message = (
-        f"{schema.relation}: column {column.name!r} is of Arrow type {array.type}, which does "
+        f"{schema.relation}: column {column.name!r} is of Arrow type {given}, which does "
         f"not fit {column.type}; it should be {wanted}"
     )
-    raise TypeMismatchError(
-        message, relation=schema.relation, column=column.name, value=str(array.type)
-    )
+    raise TypeMismatchError(message, relation=schema.relation, column=column.name, value=str(given))
 
 
 def _fits(kind: pa.DataType, base: BaseType) -> bool:

@@ -112,3 +112,28 @@ def test_columns_become_numpy_arrays_whatever_their_chunks(kind):
         column = pa.chunked_array(chunks, kind)
         assert to_numpy(column).tolist() == column.to_pylist()
         assert to_numpy(column).dtype == kind.to_pandas_dtype()
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+def test_a_null_in_a_dictionary_is_refused_as_any_null_is(encoded):
+    hidden = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["a", None]))
+    table = pa.table({"x": hidden, "n": [1, 2]})
+    with pytest.raises(FactError, match="column 'x' of row 1 is null"):
+        check_table(PAIR, table, encoded=encoded)
+    unused = pa.DictionaryArray.from_arrays(pa.array([0, 0]), pa.array(["a", None]))
+    checked = check_table(PAIR, pa.table({"x": unused, "n": [1, 2]}), encoded=encoded)
+    assert rows_from_table(checked) == [("a", 1), ("a", 2)]
+
+
+def test_symbols_may_stay_encoded_and_nothing_else_does():
+    table = pa.table(
+        {"x": pa.array(["a", "b"]).dictionary_encode(), "n": pa.array([1, 2]).dictionary_encode()}
+    )
+    checked = check_table(PAIR, table, encoded=True)
+    assert pa.types.is_dictionary(checked.column("x").type)
+    assert checked.column("n").type == pa.int64()
+    assert rows_from_table(checked) == [("a", 1), ("b", 2)]
+    assert check_table(PAIR, table).schema == arrow_schema(PAIR)
+    odd = pa.table({"x": pa.array([1, 2]).dictionary_encode(), "n": [1, 2]})
+    with pytest.raises(TypeMismatchError, match="dictionary<values=int64"):
+        check_table(PAIR, odd, encoded=True)

@@ -22,7 +22,7 @@ from deltafix.spark.pipeline.epoch import Epoch
 from deltafix.spark.pipeline.maintainer import Maintainer
 from deltafix.spark.pipeline.policy import Policy
 from deltafix.spark.pipeline.portion import Portion
-from deltafix.spark.pipeline.signed import SIGN, Signed, net
+from deltafix.spark.pipeline.signed import SIGN, Signed, net, plain
 from deltafix.spark.pipeline.sources.snapshot import difference
 
 __all__ = ["KEPT", "Batches", "Rows"]
@@ -164,7 +164,7 @@ class Batches:
 
 def _sorted(schema: Schema, table: pa.Table, duplicates: str) -> pa.Table:
     """Net changes in an order that depends on nothing but them, rows to take out first."""
-    changes = net(schema, table, counted=True)
+    changes = plain(schema, net(schema, table, counted=True))
     order = [(SIGN, "ascending"), *((name, "ascending") for name in schema.names)]
     changes = changes.sort_by(order)
     if duplicates == "ignore":

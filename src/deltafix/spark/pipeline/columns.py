@@ -12,11 +12,13 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltafix.errors import DriftError, TypeMismatchError
-from deltafix.facts.arrow import ARROW_TYPES
+from deltafix.facts.arrow import ARROW_TYPES, to_numpy
+from deltafix.facts.groups import dictionary_of
 from deltafix.facts.schema import Column, Schema
 from deltafix.spark.pipeline.signed import Bad, Signed, signed_table
 
@@ -100,8 +102,7 @@ def fit(
         places = pa.array(sorted(reasons), pa.int64())
         for place, row in zip(sorted(reasons), table.take(places).to_pylist(), strict=True):
             bad.append(Bad(reasons[place], f"{origin}, row {place + 1}", row))
-        kept = [place for place in range(table.num_rows) if place not in reasons]
-        good = pa.array(kept, pa.int64())
+        good = pa.array(np.setdiff1d(np.arange(table.num_rows), to_numpy(places)))
         rows = rows.take(good)
         signs = signs if isinstance(signs, int) else signs.take(good)
         versions = None if versions is None else versions.take(good)
@@ -110,7 +111,7 @@ def fit(
 
 def _cast(
     array: pa.ChunkedArray, column: Column, origin: str, name: str
-) -> tuple[pa.ChunkedArray, dict[int, str]]:
+) -> tuple[pa.ChunkedArray | pa.Array, dict[int, str]]:
     """A column with the relation's type, nulls where a value does not fit, and why."""
     wanted = ARROW_TYPES[column.type]
     kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
@@ -128,7 +129,7 @@ def _cast(
         values = [_value(value, column) for value in array.to_pylist()]
         done = pa.chunked_array([pa.array(values, wanted)])
     if not done.null_count:
-        return done, {}
+        return (dictionary_of(done), {}) if column.type == "symbol" else (done, {})
     places = pc.indices_nonzero(done.is_null()).to_pylist()
     given = array.take(pa.array(places, pa.int64())).to_pylist()
     return done, {

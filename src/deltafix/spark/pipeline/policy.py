@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from deltafix.engine.transaction import Transaction
 from deltafix.facts.arrow import rows_from_table, to_numpy
 from deltafix.facts.schema import Row
-from deltafix.spark.pipeline.signed import CAME, SIGN, VERSION, Bad, Signed, net, split
+from deltafix.spark.pipeline.signed import CAME, SIGN, VERSION, Bad, Signed, net, plain
 
 __all__ = ["COUNTS", "Policy", "RecheckError", "apply", "late_rows"]
 
@@ -93,21 +93,23 @@ def apply(
     changes = net(schema, signed.table, counted=counted)
     if policy.duplicates == "bad":
         changes = _strict(tx, signed, changes, policy)
-    taken, given = split(schema, changes)
-    gone = taken.select(list(schema.names))
-    strict = policy.duplicates != "bad" and policy.missing == "bad" and gone.num_rows
-    if strict and not careful:
-        counts = tx.insert(schema.relation, given), tx.delete(schema.relation, gone)
-        if counts[1] < gone.num_rows:
-            raise RecheckError
-        return counts
-    if strict:
-        # A row that came and went within the epoch was there to be taken out.
-        absent = ~tx.given(schema.relation, gone)
-        if not counted:
-            absent &= to_numpy(taken.column(CAME).cast(pa.int8())) == 0
-        gone = _set_aside(signed, gone, absent, _ABSENT)
-    return tx.insert(schema.relation, given), tx.delete(schema.relation, gone)
+    rows = tx.coded(schema.relation, changes.select(list(schema.names)))
+    given = to_numpy(changes.column(SIGN)) > 0
+    # A row that came and went within the epoch was there to be taken out.
+    came = np.zeros(len(rows), dtype=np.bool_)
+    if not counted:
+        came = ~given & (to_numpy(changes.column(CAME).cast(pa.int8())) > 0)
+    gone = ~given & ~came
+    strict = policy.duplicates != "bad" and policy.missing == "bad"
+    if strict and careful:
+        absent = np.zeros(len(rows), dtype=np.bool_)
+        absent[gone] = ~tx.given(schema.relation, rows.where(gone))
+        _set_aside(signed, changes, absent, _ABSENT)
+    new = tx.insert(schema.relation, rows.where(given))
+    old = tx.delete(schema.relation, rows.where(gone))
+    if strict and not careful and old < np.count_nonzero(gone):
+        raise RecheckError
+    return new, old + tx.delete(schema.relation, rows.where(came))
 
 
 _ABSENT = "delete of a row that is not there"
@@ -119,23 +121,23 @@ def _strict(tx: Transaction, signed: Signed, changes: pa.Table, policy: Policy) 
     rows = changes.select(list(signed.schema.names))
     held = tx.given(signed.schema.relation, rows).astype(np.int64)
     after = held + to_numpy(changes.column(SIGN))
-    _set_aside(signed, rows, after > 1, _THERE)
+    _set_aside(signed, changes, after > 1, _THERE)
     keep = (after <= 1) | (held == 0)
     if policy.missing == "bad":
-        _set_aside(signed, rows, after < 0, _ABSENT)
+        _set_aside(signed, changes, after < 0, _ABSENT)
         keep &= after >= 0
     return changes.filter(pa.array(keep))
 
 
-def _set_aside(signed: Signed, rows: pa.Table, odd: Any, reason: str) -> pa.Table:
-    """Move the rows under the mask to the bad ones; returns the others."""
-    if not odd.any():
-        return rows
-    mask = pa.array(odd)
-    # A row told twice is set aside once.
-    once = rows.filter(mask).group_by(list(signed.schema.names), use_threads=False).aggregate([])
-    signed.bad.extend(Bad(reason, signed.schema.relation, row) for row in once.to_pylist())
-    return rows.filter(pc.invert(mask))
+def _set_aside(
+    signed: Signed, changes: pa.Table, odd: np.ndarray[Any, np.dtype[np.bool_]], reason: str
+) -> None:
+    """Add the rows under the mask to the bad ones, a row told twice once."""
+    if odd.any():
+        names = list(signed.schema.names)
+        rows = plain(signed.schema, changes.select(names).filter(pa.array(odd)))
+        once = rows.group_by(names, use_threads=False).aggregate([])
+        signed.bad.extend(Bad(reason, signed.schema.relation, row) for row in once.to_pylist())
 
 
 def _counted(

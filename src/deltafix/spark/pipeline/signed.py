@@ -1,9 +1,10 @@
 """Signed rows: a relation's rows with +1 or -1, as one Arrow table, and their net change.
 
 A signed table has the relation's columns with their Arrow types, no nulls, then `SIGN` (int8) and,
-where a source tells versions, `VERSION` (int64). Invariant: `net` of a table and of the same rows
-in any other order is the same set of changes when rows are counted; when the last word wins, it
-is the order of the source that decides, and nothing else.
+where a source tells versions, `VERSION` (int64). Symbols may be dictionary-encoded, no value twice
+in a dictionary: text is then compared and looked up once per value, not per row. Invariant: `net`
+of a table and of the same rows in any other order is the same set of changes when rows are counted;
+when the last word wins, it is the order of the source that decides, and nothing else.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from deltafix.facts.arrow import arrow_schema, to_numpy
+from deltafix.facts.groups import code_rows, group_rows
 from deltafix.facts.schema import Schema
 from deltafix.spark.fold import net_sums
 
-__all__ = ["CAME", "SIGN", "VERSION", "Bad", "Signed", "net", "signed_table", "split"]
+__all__ = ["CAME", "SIGN", "VERSION", "Bad", "Signed", "net", "plain", "signed_table"]
 
 SIGN = "+/-"
 """The column of signs; no relation has a column of this name, as it is no identifier."""
@@ -65,13 +66,25 @@ def signed_table(
 ) -> pa.Table:
     """A signed table from checked rows and a sign for all, or an array of signs."""
     signs = pa.repeat(pa.scalar(sign, pa.int8()), rows.num_rows) if isinstance(sign, int) else sign
-    table = pa.Table.from_arrays(rows.columns, schema=arrow_schema(schema))
+    fields = [
+        pa.field(field.name, column.type, nullable=False)
+        for field, column in zip(arrow_schema(schema), rows.columns, strict=True)
+    ]
+    table = pa.Table.from_arrays(rows.columns, schema=pa.schema(fields))
     table = table.append_column(SIGN, signs)
     return table if version is None else table.append_column(VERSION, version)
 
 
+def plain(schema: Schema, table: pa.Table) -> pa.Table:
+    """The table with the relation's columns as text where they were dictionary-encoded."""
+    for place, wanted in enumerate(arrow_schema(schema)):
+        if pa.types.is_dictionary(table.column(place).type):
+            table = table.set_column(place, wanted, table.column(place).cast(wanted.type))
+    return table
+
+
 def net(schema: Schema, table: pa.Table, *, counted: bool) -> pa.Table:
-    """One row per distinct row that changes, `SIGN` telling how. O(rows).
+    """One row per distinct row that changes, `SIGN` telling how. O(n log n).
 
     `counted`: signs are summed, and `SIGN` (int64) may be any number but 0. Otherwise the last
     sign of a row in the table's order is its sign (int8), so a row put in twice and taken out
@@ -82,21 +95,23 @@ def net(schema: Schema, table: pa.Table, *, counted: bool) -> pa.Table:
     if counted:
         return net_sums(table, names, SIGN)
     signs = table.column(SIGN)
-    if signs.null_count == 0 and pc.min_max(signs)["min"] == pc.min_max(signs)["max"]:
-        came = pc.greater(signs, 0)
-        return table.select([*names, SIGN]).append_column(CAME, came)  # a row twice is once
+    given = to_numpy(signs)
+    if (given > 0).all():
+        came = pa.array(np.ones(len(given), dtype=np.bool_))
+        return table.select([*names, SIGN]).append_column(CAME, came)  # giving twice is once
     # The last sign is the lowest bit of the largest place.
-    bits = to_numpy(signs) > 0
-    places = np.arange(table.num_rows, dtype=np.int64) * 2 + bits
-    marked = table.select(names).append_column(_PLACE, pa.array(places))
-    marked = marked.append_column(CAME, signs)
-    last = marked.group_by(names, use_threads=False).aggregate([(_PLACE, "max"), (CAME, "max")])
-    signs = ((to_numpy(last.column(f"{_PLACE}_max")) & 1) * 2 - 1).astype(np.int8)
-    came = pc.greater(last.column(f"{CAME}_max"), 0)
-    return last.select(names).append_column(SIGN, pa.array(signs)).append_column(CAME, came)
-
-
-def split(schema: Schema, changes: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """(changes that take rows away, rows to give); the latter as the relation's columns."""
-    below = pc.less(changes.column(SIGN), 0)
-    return changes.filter(below), changes.select(list(schema.names)).filter(pc.invert(below))
+    marked = np.arange(table.num_rows, dtype=np.int64) * 2 + (given > 0)
+    coded = code_rows([table.column(name) for name in names])
+    if coded is None:
+        marks = plain(schema, table.select(names)).append_column(_PLACE, pa.array(marked))
+        marks = marks.append_column(CAME, signs)
+        last = marks.group_by(names, use_threads=False).aggregate([(_PLACE, "max"), (CAME, "max")])
+        rows, ends = last.select(names), to_numpy(last.column(f"{_PLACE}_max"))
+        highest = to_numpy(last.column(f"{CAME}_max"))
+    else:
+        places, starts = group_rows(coded)
+        ends = np.maximum.reduceat(marked[places], starts)
+        highest = np.maximum.reduceat(given[places], starts)
+        rows = table.select(names).take(pa.array(ends >> 1))
+    changes = rows.append_column(SIGN, pa.array(((ends & 1) * 2 - 1).astype(np.int8)))
+    return changes.append_column(CAME, pa.array(highest > 0))

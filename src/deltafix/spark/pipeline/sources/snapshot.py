@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from deltafix.facts.schema import Schema
 from deltafix.spark.pipeline.policy import Policy
 from deltafix.spark.pipeline.portion import Portion, State
-from deltafix.spark.pipeline.signed import SIGN, Signed, signed_table
+from deltafix.spark.pipeline.signed import SIGN, Signed, plain, signed_table
 from deltafix.spark.pipeline.sources.folder import Folder
 from deltafix.spark.pipeline.sources.reading import FileReader
 
@@ -62,6 +62,7 @@ class Snapshots:
 
 def difference(schema: Schema, held: pa.Table, wanted: pa.Table) -> pa.Table:
     """The signed rows that turn what is held into what is wanted, rows to remove first. O(rows)."""
+    wanted = plain(schema, wanted)
     both = pa.concat_tables([signed_table(schema, held, -1), signed_table(schema, wanted, 1)])
     names = list(schema.names)
     found = both.group_by(names, use_threads=False).aggregate([(SIGN, "min"), (SIGN, "max")])
