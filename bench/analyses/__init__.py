@@ -1,0 +1,7 @@
+"""Every analysis of the registry under single-file edits, and the editor's diagnostics on save.
+
+`projects` says which real tree each analysis reads, `edits` makes one-line and one-function changes
+that still parse, `measure` times them, `editor` speaks to a `deltafix lsp` process over its pipes.
+An analysis that joins the registry is measured without a word here, unless its files are of a
+language that has no project yet.
+"""
