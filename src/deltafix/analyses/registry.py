@@ -20,6 +20,7 @@ ANALYSES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "dead-code": ("dead_code", "DEAD_CODE"),
         "call-graph": ("call_graph", "CALL_GRAPH"),
         "reaching": ("reaching", "REACHING"),
+        "lineage": ("lineage", "LINEAGE"),
     }
 )
 """Name to (package below `deltafix.analyses`, constant in it)."""

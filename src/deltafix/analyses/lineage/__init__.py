@@ -1,0 +1,49 @@
+"""Column lineage of SQL files, kept up to date while files change.
+
+`extract` says what is written in a file, `program.dl` what it means: which columns a star stands
+for, which table an unqualified name belongs to, and from where every column comes. Nothing here
+runs SQL or asks a database.
+
+    statements   bytes to parsed statements (template: dbt's Jinja)
+    extract      what each statement makes or fills, with definitions (CREATE TABLE, ALTER TABLE)
+                 and changes (UPDATE, MERGE)
+    queries      SELECT, set operations, CTEs  |  sources: FROM  |  blocks: what is in scope
+    expressions  what an expression refers to  |  names: identifiers as the dialect folds them
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from deltafix.analyses.analysis import Analysis
+from deltafix.errors import MissingDependencyError
+
+if find_spec("sqlglot") is None:
+    raise MissingDependencyError("lineage needs sqlglot: pip install 'deltafix[sql]'")
+
+from deltafix.analyses.lineage.extract import extract
+from deltafix.analyses.lineage.facts import INPUTS
+
+__all__ = ["LINEAGE"]
+
+LINEAGE = Analysis(
+    name="lineage",
+    title="from which columns every column comes, in SQL",
+    suffixes=(".sql",),
+    inputs=INPUTS,
+    extract=extract,
+    program=(("lineage", "program.dl"),),
+    views=(
+        "flows",
+        "comes_from",
+        "origin",
+        "feeds",
+        "impact",
+        "unread",
+        "unknown_table",
+        "unknown_column",
+        "ambiguous",
+        "ambiguous_table",
+        "unparsed",
+    ),
+)

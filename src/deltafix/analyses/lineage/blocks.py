@@ -1,0 +1,149 @@
+"""One query block while it is read: its id, the sources in scope, the blocks around it.
+
+Invariant: an alias names one source of its block; a block sees the blocks that enclose it only
+where SQL lets it (nested queries, LATERAL), and CTEs by the names declared before it. What an
+unqualified name means is asked as a fact; a qualified one is settled here, by its alias.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from deltafix.analyses.lineage.expressions import Nested, Reference, walk
+from deltafix.analyses.lineage.facts import ROWS, Facts
+from deltafix.analyses.lineage.names import Names
+
+__all__ = ["Block", "Seen"]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a block is given: its statement, the CTEs declared so far, the blocks it may look in."""
+
+    statement: str
+    names: Names
+    ctes: Mapping[str, str]
+    outer: Block | None = None
+
+
+@dataclass(slots=True)
+class Block:
+    """A block under way. Queries met in its expressions wait in `nested` until all is in scope."""
+
+    id: str
+    given: Seen
+    ctes: Mapping[str, str] = field(init=False)
+    sources: dict[str, str] = field(default_factory=dict)  # alias -> source
+    tables: dict[str, str] = field(default_factory=dict)  # schema.table -> source
+    hidden: set[str] = field(default_factory=set)  # sources that a star leaves out
+    aliases: set[str] = field(default_factory=set)  # names given to outputs so far
+    windows: dict[str, exp.Expr] = field(default_factory=dict)
+    merged: bool = False  # USING or NATURAL: a bare star puts the common columns first
+    placed: bool = True  # whether the facts tell at which place each output stands
+    nested: list[tuple[str, exp.Expr, Seen]] = field(default_factory=list)
+    count: int = 0
+
+    def __post_init__(self) -> None:
+        """State the block and what it may see."""
+        self.ctes = self.given.ctes
+        self.facts.add("block", self.id, self.given.statement)
+        if self.given.outer is not None:
+            self.facts.add("outer", self.id, self.given.outer.id)
+
+    @property
+    def names(self) -> Names:
+        """The names of the file."""
+        return self.given.names
+
+    @property
+    def facts(self) -> Facts:
+        """Where this block's facts go."""
+        return self.given.names.facts
+
+    def seen(self, *, lateral: bool) -> Seen:
+        """What a block inside is given; `lateral` if it sees this one's sources."""
+        return replace(self.given, ctes=self.ctes, outer=self if lateral else self.given.outer)
+
+    def around(self) -> Iterator[Block]:
+        """This block and those it may look in, innermost first."""
+        block: Block | None = self
+        while block is not None:
+            yield block
+            block = block.given.outer
+
+    def below(self, name: str = "") -> str:
+        """An id for a block or source inside this one: by name, else a new one by number."""
+        if name:
+            return f"{self.id}/{name}"
+        self.count += 1
+        return f"{self.id}/~{self.count}"
+
+    def reads_table(self, source: str, table: exp.Table) -> None:
+        """A source is a table, as mentioned."""
+        mention = self.names.mention(table)
+        self.facts.add("table_at", source, mention)
+        self.facts.add("mentions", self.given.statement, mention)
+
+    def holds(self, alias: str, source: str, dotted: Iterable[str] = ()) -> None:
+        """A source is in scope under its alias, and under its table's longer names."""
+        self.facts.add("source", self.id, source)
+        self.sources[alias or source] = source
+        for name in dotted:
+            self.tables[name] = source
+
+    def read(self, expression: exp.Expr | None, key: str, how: str) -> None:
+        """State what an expression refers to, for the output `key` or for the rows."""
+        if expression is None:
+            return
+        for found in walk(expression, how, self.windows):
+            if isinstance(found, Nested):
+                self._nest(found, key)
+            else:
+                self._refer(found, key)
+
+    def find(self, qualifier: tuple[str, ...]) -> str:
+        """The source that a qualifier names, the nearest; "" if none does."""
+        dotted = ".".join(qualifier)
+        for block in self.around():
+            source = block.sources.get(dotted) or block.tables.get(dotted)
+            if source is not None:
+                return source
+        return ""
+
+    def _refer(self, reference: Reference, key: str) -> None:
+        column, how = reference.column, reference.how
+        parts = self.names.parts(column)
+        if isinstance(column.this, exp.Star):
+            source = self.find(parts[:-1])
+            if source:
+                self.facts.add("absorbs", self.id, key, source, how)
+            return
+        source = self.find(parts[:-1]) if len(parts) > 1 else ""
+        if source:
+            self.facts.add("uses", self.id, key, source, parts[-1], how)
+            return
+        source = self.find(parts[:1]) if len(parts) > 2 else ""
+        if source:  # alias.column.field
+            self.facts.add("uses", self.id, key, source, parts[1], how)
+            return
+        self._ask(parts[0], key, how)  # a bare column, or column.field
+
+    def _ask(self, name: str, key: str, how: str) -> None:
+        self.facts.add("asks", self.id, key, name, how)
+        if name in self.aliases:
+            self.facts.add("alias", self.id, key, name)
+        source = self.find((name,))
+        if source:
+            self.facts.add("row_of", self.id, name, source)
+
+    def _nest(self, nested: Nested, key: str) -> None:
+        inner = self.below()
+        how = nested.how
+        if not nested.tested:
+            self.facts.add("embeds", self.id, key, inner, how)
+        decides = "condition" if how == "value" and key != ROWS else how
+        self.facts.add("embeds_rows", self.id, key, inner, decides)
+        self.nested.append((inner, nested.query, self.seen(lateral=True)))

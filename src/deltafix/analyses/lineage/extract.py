@@ -1,0 +1,187 @@
+"""From one SQL file's bytes to its fragment: which tables it makes and fills, from which blocks.
+
+Invariant: equal bytes give equal fragments; a statement that cannot be read states `failed` and
+nothing else, a file that cannot be read is a fragment with an error. Statements are named by the
+table they make or fill, so that one more statement does not rename those after it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from sqlglot import exp
+
+from deltafix.analyses.facts import Fragment, Place
+from deltafix.analyses.lineage.blocks import Block, Seen
+from deltafix.analyses.lineage.changes import merge, update
+from deltafix.analyses.lineage.definitions import alter, declare
+from deltafix.analyses.lineage.facts import Facts
+from deltafix.analyses.lineage.names import Names
+from deltafix.analyses.lineage.queries import add_ctes, query
+from deltafix.analyses.lineage.sources import put_list
+from deltafix.analyses.lineage.statements import SqlFile, SqlFileError, Statement, read
+
+__all__ = ["extract"]
+
+
+def extract(path: str, data: bytes, prefix: str = "") -> Fragment:
+    """What a SQL file says about columns; never raises for bad content. `prefix` says nothing."""
+    try:
+        file = read(path, data)
+    except SqlFileError as error:
+        return Fragment(path, error=str(error))
+    reader = _Reader(path, file)
+    for statement in file.statements:
+        reader.read(statement)
+    return Fragment.of(path, reader.facts.rows, reader.places)
+
+
+class _Reader:
+    """The statements of one file, in order."""
+
+    def __init__(self, path: str, file: SqlFile) -> None:
+        self.path, self.file = path, file
+        self.facts = Facts()
+        self.places: set[Place] = set()
+        self.names = Names(file.dialect, self.facts)
+        self.of_target: Counter[str] = Counter()
+        self.queries = 0
+
+    def read(self, statement: Statement) -> None:
+        """Add what one statement says, or why it could not be read."""
+        self.names.facts, self.line = Facts(), statement.line
+        reason = statement.reason
+        if statement.tree is not None:
+            try:
+                self._state(statement.tree)
+            except RecursionError:
+                reason, self.names.facts = "nested too deeply", Facts()
+        self.facts.rows |= self.names.facts.rows
+        if reason:
+            self.facts.add("failed", self.path, str(statement.ordinal), reason)
+            self.places.add(Place(f"{self.path}#{statement.ordinal}", "unparsed", statement.line))
+
+    def _state(self, node: exp.Expr) -> None:
+        if isinstance(node, exp.Create):
+            self._create(node)
+        elif isinstance(node, exp.Alter):
+            alter(self.names, node)
+        elif isinstance(node, exp.Insert):
+            self._insert(node)
+        elif isinstance(node, exp.Update) and isinstance(node.this, exp.Table):
+            root, seen = self._fills(node.this)
+            update(node, root, seen)
+        elif isinstance(node, exp.Merge) and isinstance(node.this, exp.Table):
+            root, seen = self._fills(node.this)
+            merge(node, root, seen)
+        elif isinstance(node, exp.Query):
+            self._query(node)
+        elif isinstance(node, (exp.Use, exp.Set)):
+            self._default_schema(node)
+
+    def _create(self, node: exp.Create) -> None:
+        target = node.this.this if isinstance(node.this, exp.Schema) else node.this
+        if node.args.get("kind") not in ("TABLE", "VIEW") or not isinstance(target, exp.Table):
+            return
+        kind = str(node.args["kind"]).lower()
+        table = self._define(target, kind)
+        clone = node.args.get("clone")
+        body = clone.this if clone is not None else node.expression
+        if not isinstance(body, (exp.Query, exp.Table, exp.Values)):
+            declare(self.names, node, table)
+            return
+        listed = node.this.expressions if isinstance(node.this, exp.Schema) else []
+        columns = [
+            self.names.fold(one.this if isinstance(one, exp.ColumnDef) else one)
+            for one in listed
+            if isinstance(one, (exp.ColumnDef, exp.Identifier))
+        ]
+        root = self._made(table)
+        query(body, root, self._seen(root, node))
+        self.names.facts.add("defines", table, self._listed(root, columns))
+
+    def _insert(self, node: exp.Insert) -> None:
+        schema = node.this
+        target = schema.this if isinstance(schema, exp.Schema) else schema
+        if not isinstance(target, exp.Table) or not isinstance(target.this, exp.Identifier):
+            return
+        mention, root = self._target(target)
+        if not isinstance(node.expression, (exp.Query, exp.Table, exp.Values)):
+            return
+        query(node.expression, root, self._seen(root, node))
+        columns = [self.names.fold(c) for c in schema.expressions] if schema is not target else []
+        by_place = not columns and not node.args.get("by_name")
+        listed = self._listed(root, columns)
+        self.names.facts.add("fills_in_order" if by_place else "fills", mention, listed)
+
+    def _query(self, node: exp.Query) -> None:
+        into = node.args.get("into")
+        self.queries += into is None
+        if into is not None:
+            table = self._define(into.this, "table")
+        elif self.file.model and self.queries == 1:
+            table = self._define(exp.to_table(self.file.model), "model")
+        else:
+            table = f"{self.path}#{self.queries}"
+            self.names.facts.add("table", table, "query")
+        root = self._made(table)
+        query(node, root, Seen(root, self.names, {}))
+        self.names.facts.add("defines", table, root)
+
+    def _define(self, node: exp.Table, kind: str) -> str:
+        table = self.names.define(node, kind)
+        self.places.add(Place(table, kind, self.line))
+        return table
+
+    def _fills(self, target: exp.Table) -> tuple[str, Seen]:
+        """The block whose columns an UPDATE or MERGE gives its target, by name."""
+        mention, root = self._target(target)
+        self.names.facts.add("fills", mention, root)
+        return root, Seen(root, self.names, {})
+
+    def _target(self, node: exp.Table) -> tuple[str, str]:
+        mention = self.names.mention(node)
+        root = self._root(mention.rpartition(">")[2])
+        self.names.facts.add("changes", mention, root)
+        return mention, root
+
+    def _made(self, table: str) -> str:
+        root = self._root(table)
+        self.names.facts.add("makes", table, root)
+        return root
+
+    def _root(self, table: str) -> str:
+        self.of_target[table] += 1
+        again = self.of_target[table]
+        return f"{self.path}:{table}" + (f"~{again}" if again > 1 else "")
+
+    def _seen(self, root: str, node: exp.Expr) -> Seen:
+        """What the statement's query is given: the CTEs written before INSERT or CREATE, if any."""
+        seen = Seen(root, self.names, {})
+        if node.args.get("with_") is None:
+            return seen
+        holder = Block(f"{root}/with", seen)
+        add_ctes(holder, node)
+        return holder.seen(lateral=False)
+
+    def _listed(self, root: str, columns: list[str]) -> str:
+        """The block itself, or one around it with the columns listed, matched by place."""
+        if not columns:
+            return root
+        block = Block(f"{root}()", Seen(root, self.names, {}))
+        source = f"{root}."
+        self.names.facts.add("block_at", source, root)
+        put_list(block, source, columns, block.id)
+        return block.id
+
+    def _default_schema(self, node: exp.Expr) -> None:
+        if isinstance(node, exp.Use):
+            kind = node.args.get("kind")
+            if isinstance(node.this, exp.Table) and (kind is None or kind.name != "ROLE"):
+                self.names.schema = ".".join(self.names.parts(node.this))
+            return
+        for item in node.expressions:
+            pair = item.this
+            if isinstance(pair, exp.EQ) and pair.this.name.lower() == "search_path":
+                first = pair.expression
+                self.names.schema = first.name.lower() if isinstance(first, exp.Expr) else ""

@@ -1,0 +1,140 @@
+"""From a file's bytes to its statements: decoding, templates, dialect, and one parse for each.
+
+Invariant: a statement that does not parse costs itself only; a file is given up (SqlFileError) when
+its bytes are not text, its template computes, its dialect is unknown or it has no tokens' end.
+Nothing here knows what a statement means.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from deltafix.analyses.lineage.template import TemplateError, is_template, render
+
+__all__ = ["SqlFile", "SqlFileError", "Statement", "read"]
+
+_DIALECT = re.compile(r"^\s*--\s*deltafix:\s*dialect\s*=\s*(\S+)\s*$", re.MULTILINE)
+_CARRIES = re.compile(
+    r"\s*(with|select|insert|update|merge|create\b[^(]*?\b(view|table))\b", re.IGNORECASE
+)
+_MODEL_FOLDERS = frozenset({"models", "snapshots"})
+
+
+class SqlFileError(ValueError):
+    """A file that cannot be read as SQL at all; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement: its tree, or why there is none. `line` counts from 1."""
+
+    ordinal: int
+    line: int
+    tree: exp.Expr | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SqlFile:
+    """A file's statements; `model` is the table that its one query defines, for dbt models."""
+
+    dialect: Dialect
+    model: str
+    statements: tuple[Statement, ...]
+
+
+def read(path: str, data: bytes) -> SqlFile:
+    """The statements of a file. Raises SqlFileError. O(bytes)."""
+    if b"\0" in data:
+        raise SqlFileError("a binary file")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SqlFileError(f"not UTF-8 at byte {error.start}") from None
+    file = PurePosixPath(path)
+    template = is_template(text)
+    model = file.stem if template or _MODEL_FOLDERS.intersection(file.parts[:-1]) else ""
+    if template:
+        try:
+            text = render(text, model)
+        except TemplateError as error:
+            raise SqlFileError(str(error)) from None
+    dialect = _dialect(text)
+    try:
+        tokens = dialect.tokenize(text)
+    except (SqlglotError, RecursionError) as error:
+        raise SqlFileError(_first_line(str(error))) from None
+    with _quiet():
+        return SqlFile(dialect, model, tuple(_statements(dialect, tokens, text)))
+
+
+def _dialect(text: str) -> Dialect:
+    stated = _DIALECT.search(text)
+    try:
+        return Dialect.get_or_raise(stated[1].lower() if stated else None)
+    except ValueError as error:
+        raise SqlFileError(_first_line(str(error))) from None
+
+
+def _statements(dialect: Dialect, tokens: list[Token], text: str) -> Iterator[Statement]:
+    """Cut at semicolons. A body that holds semicolons (of a function) falls into several."""
+    chunk: list[Token] = []
+    ordinal = 0
+    for token in [*tokens, None]:
+        if token is not None and token.token_type != TokenType.SEMICOLON:
+            chunk.append(token)
+            continue
+        if chunk:
+            ordinal += 1
+            yield _parse(dialect, ordinal, chunk, text)
+        chunk = []
+
+
+def _parse(dialect: Dialect, ordinal: int, chunk: list[Token], text: str) -> Statement:
+    line = chunk[0].line
+    written = text[chunk[0].start : chunk[-1].end + 1]
+    reason = "syntax that sqlglot does not read"
+    try:
+        trees = dialect.parser().parse(chunk, text)
+    except ParseError as error:
+        said = str(error.errors[0].get("description", "")) if error.errors else ""
+        reason = said.partition(" but got <")[0] or reason  # a token shows its line
+    except RecursionError:
+        reason = "nested too deeply"
+    except (SqlglotError, ValueError, AttributeError, TypeError, IndexError, KeyError) as error:
+        reason = _first_line(str(error)) or reason  # what sqlglot's parser trips over, as fuzzed
+    else:
+        if len(trees) == 1 and trees[0] is not None and not isinstance(trees[0], exp.Command):
+            return Statement(ordinal, line, trees[0])
+    return Statement(ordinal, line, None, reason if _CARRIES.match(written) else "")
+
+
+def _first_line(message: str) -> str:
+    return message.strip().partition("\n")[0]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep sqlglot's warnings about what it falls back on off standard error: they are reported."""
+    here = threading.get_ident()
+    logger = logging.getLogger("sqlglot")
+
+    def others(record: logging.LogRecord) -> bool:
+        return record.thread != here
+
+    logger.addFilter(others)
+    try:
+        yield
+    finally:
+        logger.removeFilter(others)

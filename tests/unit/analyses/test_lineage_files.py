@@ -1,0 +1,143 @@
+"""What counts as a statement, a model, a file that can be read: text in, fragment out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+
+import pytest
+
+from deltafix.analyses.job import Job
+from deltafix.analyses.lineage import LINEAGE
+from deltafix.analyses.lineage.facts import INPUTS
+from deltafix.errors import MissingDependencyError
+from lineage_views import TABLES, Trees
+
+TREE = {
+    "raw.sql": "CREATE TABLE raw.orders (id INT, who INT, cents INT, note TEXT);"
+    "CREATE TABLE raw.people (id INT, name TEXT);",
+    "staging.sql": "CREATE VIEW orders AS SELECT *, cents / 100 AS euros FROM raw.orders",
+    "mart.sql": "CREATE TABLE spent AS SELECT p.name, SUM(euros) AS total FROM orders o"
+    " JOIN raw.people p ON p.id = o.who GROUP BY p.name",
+}
+
+
+@pytest.fixture(scope="module")
+def trees() -> Iterator[Trees]:
+    with Job(LINEAGE) as job:
+        yield Trees(job)
+        job.check_invariants()
+
+
+def test_dbt_models_are_named_by_their_files(trees: Trees) -> None:
+    tree = {
+        "models/staging/stg_orders.sql": "{# raw #}{{ config(materialized='view') }}\n"
+        "select id, amount / 100 as euros from {{ source('shop', 'orders') }}",
+        "models/marts/totals.sql": "{{- config() -}} with o as"
+        " (select * from {{ ref('stg_orders') }}) select sum(euros) as total from o\n"
+        "{% if is_incremental() %} where id > (select max(id) from {{ this }}) {% endif %}",
+        "models/plain.sql": "select total from totals",
+    }
+    assert trees.rows("origin", tree) == [
+        "plain total shop.orders amount",
+        "stg_orders euros shop.orders amount",
+        "stg_orders id shop.orders id",
+        "totals total shop.orders amount",
+    ]
+    assert trees.rows("feeds", tree) == [
+        "shop.orders stg_orders", "stg_orders totals", "totals plain",
+    ]  # fmt: skip
+
+
+def test_queries_that_make_nothing_are_named_by_file_and_number(trees: Trees) -> None:
+    assert trees.rows("flows", {"q/top.sql": TABLES + "SELECT a FROM r; SELECT d FROM s"}) == [
+        "q/top.sql#1 a r a value",
+        "q/top.sql#2 d s d value",
+    ]
+
+
+def test_statements_that_cannot_be_read_cost_themselves_only(trees: Trees) -> None:
+    text = (
+        "CREATE TABLE t (a INT);\nCREATE VIEW broken AS SELECT FROM WHERE;\nGRANT ALL ON t TO me;"
+    )
+    text += "\n\nCREATE VIEW v AS SELECT a FROM t"
+    assert trees.rows("flows", text) == ["v a t a value"]
+    (row,) = trees.rows("unparsed", text)
+    assert row.startswith("x.sql 2 ")
+    fragment = LINEAGE.extract("x.sql", text.encode(), "")
+    assert [(place.symbol, place.kind, place.line) for place in fragment.places] == [
+        ("t", "table", 1),
+        ("v", "view", 5),
+        ("x.sql#2", "unparsed", 2),
+    ]
+    moved = LINEAGE.extract("x.sql", b"\n\n" + text.encode(), "")
+    assert moved.facts == fragment.facts
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"\x00\x01\x02", "a binary file"),
+        (b"SELECT '\xff'", "not UTF-8 at byte 8"),
+        (b"-- deltafix: dialect=klingon\nSELECT 1", "Unknown dialect 'klingon'."),
+        (b"SELECT {{ var('x') }}", "Jinja other than ref, source, this and config: {{ var('x') }}"),
+        (b"{% for x in y %}", "Jinja other than ref, source, this and config: {% for x in y %}"),
+        (b"SELECT {{ ref('x')", "a Jinja tag that does not end"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_skipped_with_a_reason(data: bytes, reason: str) -> None:
+    fragment = LINEAGE.extract("x.sql", data, "")
+    assert (fragment.error, fragment.facts) == (reason, ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        ";;;",
+        "-- only words",
+        "SELECT 'open",
+        "/* open",
+        "SELECT " + "(" * 2000 + "1" + ")" * 2000,
+        "SELECT " + "+".join(["1"] * 3000),
+        "SELECT a FROM " + "(SELECT a FROM " * 300 + "t" + ") AS q" * 300,
+        " UNION ALL ".join(["SELECT a FROM t"] * 1000),
+        "INSERT INTO t",
+        "MERGE INTO t USING s ON TRUE",
+        "UPDATE t SET",
+        "CREATE VIEW v AS",
+        "WITH q AS (SELECT 1) DELETE FROM t",
+        "CREATE TABLE",
+        "SELECT * FROM LATERAL x",
+        "COPY t FROM 'x'; DELETE FROM t; TRUNCATE t; DROP TABLE t",
+    ],
+)
+def test_odd_text_never_raises(text: str) -> None:
+    fragment = LINEAGE.extract("x.sql", text.encode(), "")
+    assert fragment == LINEAGE.extract("x.sql", text.encode(), "")
+    for relation, row in fragment.facts:
+        assert len(row) == len(INPUTS[relation])
+
+
+def test_the_same_content_again_changes_nothing_and_a_broken_save_keeps_what_was(
+    trees: Trees,
+) -> None:
+    trees.load(TREE)
+    job = trees.job
+    assert job.last_work.touched > 0
+    before = job.answer()
+    again = job.update([LINEAGE.extract(path, text.encode(), "") for path, text in TREE.items()])
+    assert not any(again.came.values())
+    assert not any(again.went.values())
+    assert again.work.touched == 0
+    broken = job.update([LINEAGE.extract("mart.sql", b"\xff", "")])
+    assert broken.unreadable == {"mart.sql": "not UTF-8 at byte 0"}
+    assert job.answer() == before
+
+
+def test_without_sqlglot_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.delitem(sys.modules, "deltafix.analyses.lineage")
+    with pytest.raises(MissingDependencyError, match=r"pip install 'deltafix\[sql\]'"):
+        import_module("deltafix.analyses.lineage")
