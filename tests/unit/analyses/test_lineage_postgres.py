@@ -17,9 +17,7 @@ from deltafix.analyses.job import Job
 from deltafix.analyses.lineage import LINEAGE
 
 _SPEC = find_spec("pgserver")
-pytestmark = pytest.mark.skipif(
-    _SPEC is None, reason="pgserver has no wheel for this system"
-)
+pytestmark = pytest.mark.skipif(_SPEC is None, reason="pgserver has no wheel for this system")
 DIALECT = "-- deltafix: dialect=postgres\n"
 VIEWS = {"information_schema.sql": "", "system_views.sql": "SET search_path TO pg_catalog;\n"}
 # Not read by sqlglot: WITH (security_barrier), and columns of an unnest taken apart by (x).n
