@@ -37,10 +37,11 @@ cover: $(READY)  ## tests with coverage, lines missed listed
 	$(PYTEST) -m "not spark" --cov --cov-report=term-missing:skip-covered
 
 .PHONY: fuzz
-fuzz: $(READY)  ## EXAMPLES=2000 of each property, EPOCHS=20000 of programs, TABLED=10000 of tabled ones, CRASHES=10
+fuzz: $(READY)  ## EXAMPLES=2000 of each property, EPOCHS=20000 of programs, TABLED=10000 of tabled ones, KILLS=240, CRASHES=10
 	DELTAFIX_EXAMPLES=$(or $(EXAMPLES),2000) $(PYTEST) -m "not spark" -k "law or agree or oracle"
 	$(BIN)/python -m bench.fuzz --epochs $(or $(EPOCHS),20000)
 	$(BIN)/python -m bench.tabling.fuzz --epochs $(or $(TABLED),10000)
+	DELTAFIX_EXAMPLES=$(or $(KILLS),240) $(PYTEST) tests/faults
 	DELTAFIX_CRASHES=$(or $(CRASHES),10) $(PYTEST) tests/spark/test_reduce_crashes.py
 
 .PHONY: bench

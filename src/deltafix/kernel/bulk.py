@@ -3,7 +3,7 @@
 A table's slot grows with the hash, so rows sorted by hash fill it from front to back: no cache
 line is visited twice. Rows themselves are created in the order given, so that rows that arrive
 together lie together. Invariant: the result is what `edit.insert_rows` row by row gives, up to
-the order inside tables and buckets (tests/unit/kernel/test_bulk.py).
+the order inside tables and buckets (tests/unit/kernel/test_tables.py).
 Measured on 5M edges with two indexes: docs/kernel.md, "Loading".
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel.index import bucket_start, bucket_take, idx_add, idx_key
-from deltafix.kernel.jit import kernel
+from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import hash_words, key_find, key_insert
 from deltafix.kernel.layout import (
     CLOCK,
@@ -52,6 +52,8 @@ from deltafix.kernel.memory import block, discard, new_row, push
 __all__ = ["bulk_rows"]
 
 _MASK = 0xFFFFFFFF
+_AHEAD = 24
+"""Rows between asking for a row and reading it; from 12 to 48 makes no difference."""
 
 
 @kernel("v:Liii")
@@ -120,16 +122,20 @@ def _fill_keys(L, r, n, cells, known):
             key_insert(L, r, row, v >> 32)
 
 
-@kernel("v:ALiiii")
-def _fill_index(A, L, x, n, cells, spare):
-    """Enter the rows in `cells` (row numbers in the lower halves) into an empty index."""
+@kernel("v:ALiiiii")
+def _fill_index(A, L, x, n, fresh, cells, spare):
+    """Enter the rows whose numbers stand at `fresh` into an empty index.
+
+    They are read in the order in which they lie; by hash they are visited out of order, so
+    each is asked for `_AHEAD` rows before it is needed.
+    """
     xb = L[IDXS] + x * XSZ
     rb = L[RELS] + L[xb + X_REL] * RSZ
     rows = L[rb + R_ROWS]
     stride = L[rb + R_STRIDE]
     cols = L[xb + X_COLS]
     for k in range(n):
-        row = L[cells + k] & _MASK
+        row = L[fresh + k]
         L[cells + k] = (idx_key(A, L, x, rows + row * stride) << 32) | row
     _sort_by_hash(L, cells, spare, n)
     keys = np.int64(1)
@@ -147,6 +153,8 @@ def _fill_index(A, L, x, n, cells, spare):
         first = rows + (L[cells + begin] & _MASK) * stride + COLS
         end = begin + 1
         while end < n and (L[cells + end] >> 32) == h:
+            if end + _AHEAD < n:
+                prefetch(L, (rows + (L[cells + end + _AHEAD] & _MASK) * stride) >> 1)
             at = rows + (L[cells + end] & _MASK) * stride + COLS
             same = True
             for c in range(L[xb + X_NKEY]):
@@ -196,8 +204,9 @@ def bulk_rows(A, L, rows, r, n, known):
     rb = L[RELS] + r * RSZ
     arity = L[rb + R_ARITY]
     holds = L[rb + R_RULES] == 0
-    cells = block(L, n * 4) // 2
+    cells = block(L, n * 6) // 2
     spare = cells + n
+    made = spare + n
     for i in range(n):
         L[cells + i] = (hash_words(rows, i * arity, arity) << 32) | i
     _sort_by_hash(L, cells, spare, n)
@@ -215,18 +224,16 @@ def bulk_rows(A, L, rows, r, n, known):
         push(L, Q, (r << 32) | row)
         push(L, rb + R_CHANGED, row)
         L[known + i] = row
-        L[spare + fresh] = row
+        L[made + fresh] = row
         fresh += 1
     _fill_keys(L, r, n, cells, known)
     if holds:
         L[rb + R_NOW] += fresh
-        for k in range(fresh):
-            L[cells + k] = L[spare + k]
         for x in range(L[rb + R_IDX], L[rb + R_IDX] + L[rb + R_NIDX]):
             if L[L[IDXS] + x * XSZ + X_USED] == 0:
-                _fill_index(A, L, x, fresh, cells, spare)
+                _fill_index(A, L, x, fresh, made, cells, spare)
             else:
                 for k in range(fresh):
-                    idx_add(A, L, x, L[cells + k] & _MASK)
-    discard(L, cells * 2, n * 4)
+                    idx_add(A, L, x, L[made + k])
+    discard(L, cells * 2, n * 6)
     return fresh
