@@ -145,22 +145,3 @@ def test_the_hook_runs_the_command_it_names(tree: Path, run: Callable) -> None:
     code, out, _ = run(*arguments)
     assert code == 1
     assert "dead module shop" in out
-
-
-def test_this_repositorys_own_source_reads_the_same_in_every_format(run: Callable) -> None:
-    own = Path(__file__).parents[3] / "src" / "deltafix" / "analyses"
-    options = (own, "--local", "-q", "--profile", "pytest")  # an application without its users
-    code, out, err = run("dead-code", *options, "--format", "json")
-    data = json.loads(out)
-    assert (code, err, data["unreadable"]) == (1, "", {})
-    dead = {one["symbol"] for one in data["dead"]}
-    outermost = sorted(
-        (one["path"], one["line"]) for one in data["dead"] if one["inside"] not in dead
-    )
-    results = json.loads(run("dead-code", *options, "--format", "sarif")[1])["runs"][0]["results"]
-    places = [result["locations"][0]["physicalLocation"] for result in results]
-    assert [place["region"]["startLine"] for place in places] == [line for _, line in outermost]
-    lines = run("dead-code", *options, "--format", "github")[1].splitlines()
-    assert len(lines) == len(outermost) + 1
-    for line, place in zip(lines, places, strict=False):
-        assert f"file={place['artifactLocation']['uri']}," in line

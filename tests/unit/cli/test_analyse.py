@@ -15,7 +15,6 @@ from deltafix.cli import analyse as command
 from deltafix.cli import main as command_line
 from deltafix.errors import UnknownRelationError
 
-OWN = Path(__file__).parents[3] / "src" / "deltafix"
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -147,10 +146,3 @@ def test_a_job_tells_what_an_update_did(tree: Path) -> None:
         job.update([], ["lib.py"])
         assert job.fact_count == 0
         job.check_invariants()
-
-
-@pytest.mark.parametrize("name", ["dead-code", "call-graph"])
-def test_the_command_runs_on_this_repositorys_own_source(run: Run, name: str) -> None:
-    code, out, err = run(name, OWN / "analyses")
-    assert (code, err.count("skipped")) == (0, 0)
-    assert out.count("\n") > 100
