@@ -19,11 +19,21 @@ from deltafix.reactive.untouched import Untouched
 
 if TYPE_CHECKING:
     from deltafix.reactive.columns import Segment
+    from deltafix.reactive.merge import Merge
 
-__all__ = ["ABSENT", "Changes", "Counts", "State", "add_change", "negated", "summed"]
+__all__ = [
+    "ABSENT",
+    "Changes",
+    "Counts",
+    "State",
+    "add_change",
+    "missing_message",
+    "negated",
+    "summed",
+]
 
 Counts: TypeAlias = dict[Any, int]
-Changes: TypeAlias = "dict[Any, Counts] | Segment"
+Changes: TypeAlias = "dict[Any, Counts] | Segment | Merge"
 
 _NONE: Mapping[Any, int] = {}
 
@@ -65,12 +75,13 @@ def negated(changes: Mapping[Any, Mapping[Any, int]]) -> dict[Any, Counts]:
 class State:
     """key -> multiset of values, with O(1) updates per changed value."""
 
-    __slots__ = ("_live", "_loaded", "_segment")
+    __slots__ = ("_before", "_live", "_loaded", "_segment")
 
     def __init__(self) -> None:
         self._live: dict[Any, Counts] = {}
         self._segment: Segment | None = None
         self._loaded: Untouched | None = None
+        self._before: tuple[dict[Any, Counts], Segment | None, Untouched | None] | None = None
 
     def at(self, key: Any) -> Mapping[Any, int]:
         """The counts at a key, empty if it has none. A view: do not keep it over an epoch."""
@@ -113,7 +124,7 @@ class State:
                 else:
                     held = counts.get(value, 0)
                     self._revert_up_to(changes, key, value)
-                    raise MissingRowError(_missing(key, value, held, -count))
+                    raise MissingRowError(missing_message(key, value, held, -count))
             if not counts:
                 del live[key]
 
@@ -127,7 +138,7 @@ class State:
             counts = self._thaw(key)
             if counts is None:
                 if gone is not ABSENT:
-                    raise MissingRowError(_missing(key, gone, 0, 1))
+                    raise MissingRowError(missing_message(key, gone, 0, 1))
                 self._live[key] = {come: 1}
                 return
         if gone is ABSENT:
@@ -135,7 +146,7 @@ class State:
             return
         held = counts.get(gone)
         if held is None:
-            raise MissingRowError(_missing(key, gone, 0, 1))
+            raise MissingRowError(missing_message(key, gone, 0, 1))
         if come is not ABSENT:
             counts[come] = counts.get(come, 0) + 1
         if held > 1:
@@ -163,14 +174,23 @@ class State:
         self.apply(undo)
 
     def adopt(self, segment: Segment) -> None:
-        """Take over a loaded table; the state must be empty."""
-        self._segment = segment
-        self._loaded = Untouched(segment.codes)
+        """Be what a table holds, in the place of everything held; `settle` or `disown` follows."""
+        self._before = (self._live, self._segment, self._loaded)
+        self._live, self._segment, self._loaded = {}, segment, Untouched(segment.codes)
+
+    def settle(self) -> None:
+        """The epoch stands: forget what was there before `adopt`."""
+        self._before = None
 
     def disown(self) -> None:
-        """Undo `adopt`: empty again."""
-        self._segment = self._loaded = None
-        self._live = {}
+        """Undo `adopt`."""
+        if self._before is not None:
+            self._live, self._segment, self._loaded = self._before
+            self._before = None
+
+    def parts(self) -> tuple[Segment | None, Untouched | None, dict[Any, Counts]]:
+        """The table, those of its keys that are as they were loaded, and all other keys."""
+        return self._segment, self._loaded, self._live
 
     def rows(self) -> Iterator[tuple[Any, Any, int]]:
         """(key, value, count) of everything held."""
@@ -195,7 +215,8 @@ class State:
                 raise AssertionError(f"key {key!r} is held twice")
 
 
-def _missing(key: Any, value: Any, held: int, wanted: int) -> str:
+def missing_message(key: Any, value: Any, held: int, wanted: int) -> str:
+    """What MissingRowError says: `wanted` are taken away of `held`."""
     there = "it is not there" if not held else f"it is there {held} time{'s' * (held > 1)}"
     times = "" if wanted - held == 1 and not held else f" {wanted} times"
     return f"cannot delete {value!r} at key {key!r}{times}: {there}"

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -25,7 +25,7 @@ from deltafix.changes.exact import SHIFT, Total
 from deltafix.errors import FactError
 from deltafix.reactive.changes import Counts
 
-__all__ = ["Segment"]
+__all__ = ["Segment", "require_columns", "row_class", "taken"]
 
 _Ints = npt.NDArray[np.int64]
 
@@ -37,7 +37,8 @@ _DIGIT_MASK = (1 << _DIGIT) - 1
 class Segment:
     """The rows of one table by key. Build with `Segment.load`.
 
-    `codes` maps a key to its place; `counts(place)` gives its values.
+    `codes` maps a key to its place, from 0 in the order of the keys; `counts(place)` gives its
+    values; `columns` hold the values, those of a key next to each other.
     """
 
     def __init__(
@@ -46,12 +47,11 @@ class Segment:
         self.codes: dict[Any, int] = dict(zip(keys, range(len(keys)), strict=True))
         self._offsets = offsets
         self._bounds = offsets.data  # the same memory, read one by one three times faster
-        self._columns = columns
+        self.columns = columns
         self._names = names
-        make: Any = namedtuple("Row", names) if len(names) > 1 else None
         # Several operators thaw one key in one epoch: the last one read is kept.
         self._read: tuple[int, list[Any]] = (-1, [])
-        self._row: Callable[..., Any] | None = make
+        self._row = row_class(names)
 
     @classmethod
     def load(cls, table: pa.Table, key: str, values: tuple[str, ...]) -> Segment:
@@ -59,19 +59,7 @@ class Segment:
 
         Raises FactError for unknown columns and for nulls in the key. O(n log n), in numpy.
         """
-        for name in (key, *values):
-            if name not in table.column_names:
-                raise FactError(
-                    f"the table has no column {name!r}; its columns are "
-                    f"{', '.join(map(repr, table.column_names))}"
-                )
-        if not values:
-            raise FactError(f"besides the key {key!r} the table has no column to take values from")
-        invalid = [name for name in values if not name.isidentifier() or name.startswith("_")]
-        if invalid and len(values) > 1:
-            raise FactError(f"column names must be usable as attributes; {invalid[0]!r} is not")
-        if table.column(key).null_count:
-            raise FactError(f"column {key!r} is the key and holds nulls")
+        require_columns(table, key, values)
         encoded = pc.dictionary_encode(table.column(key).combine_chunks())
         if isinstance(encoded, pa.ChunkedArray):
             encoded = encoded.combine_chunks()
@@ -86,11 +74,21 @@ class Segment:
         keys = encoded.dictionary.to_pylist()
         offsets = np.zeros(len(keys) + 1, dtype=np.int64)
         np.cumsum(np.bincount(places, minlength=len(keys)), out=offsets[1:])
-        columns = {name: _taken(table.column(name).combine_chunks(), order) for name in values}
+        columns = {name: taken(table.column(name).combine_chunks(), order) for name in values}
         return cls(keys, offsets, columns, values)
 
     def __len__(self) -> int:
         return int(self._offsets[-1])
+
+    @property
+    def after(self) -> Segment:
+        """As a change of an empty state: what the state is behind it."""
+        return self
+
+    @property
+    def keys(self) -> list[Any]:
+        """As a change of an empty state: where it changes something."""
+        return list(self.codes)
 
     def as_changes(self) -> dict[Any, Counts]:
         """The whole table as additions. O(rows) in Python."""
@@ -127,7 +125,7 @@ class Segment:
     @cached_property
     def _views(self) -> list[Any]:
         """Columns whose slices have `tolist`; one of a memory view takes half of an array's."""
-        return [_view(self._columns[name]) for name in self._names]
+        return [_view(self.columns[name]) for name in self._names]
 
     def sizes(self) -> list[int]:
         """Rows of each key."""
@@ -142,12 +140,12 @@ class Segment:
         name = self._names[0] if field is None and self._row is None else field
         if isinstance(field, int) and self._row is not None and field < len(self._names):
             name = self._names[field]
-        if not isinstance(name, str) or name not in self._columns:
+        if not isinstance(name, str) or name not in self.columns:
             return None
         if field is not None and self._row is None:
             return None  # the value is the column's scalar: it has no such field
         if name not in self._numbers:
-            self._numbers[name] = _as_numbers(self._columns[name])
+            self._numbers[name] = _as_numbers(self.columns[name])
         return self._numbers[name]
 
     def totals(self, field: Any) -> list[Total] | None:
@@ -172,7 +170,31 @@ class Segment:
         return cast("list[Any]", reduce.reduceat(numbers, self._offsets[:-1]).tolist())
 
 
-def _taken(column: pa.Array, order: _Ints) -> pa.Array:
+def require_columns(table: pa.Table, key: str, values: tuple[str, ...]) -> None:
+    """Raise FactError for unknown columns, unusable names, and nulls in the key."""
+    for name in (key, *values):
+        if name not in table.column_names:
+            raise FactError(
+                f"the table has no column {name!r}; its columns are "
+                f"{', '.join(map(repr, table.column_names))}"
+            )
+    if not values:
+        raise FactError(f"besides the key {key!r} the table has no column to take values from")
+    invalid = [name for name in values if not name.isidentifier() or name.startswith("_")]
+    if invalid and len(values) > 1:
+        raise FactError(f"column names must be usable as attributes; {invalid[0]!r} is not")
+    if table.column(key).null_count:
+        raise FactError(f"column {key!r} is the key and holds nulls")
+
+
+@lru_cache
+def row_class(names: tuple[str, ...]) -> Callable[..., Any] | None:
+    """The named tuple of these columns; None for one column, whose values are its scalars."""
+    make: Any = namedtuple("Row", names) if len(names) > 1 else None
+    return cast("Callable[..., Any] | None", make)
+
+
+def taken(column: pa.Array, order: _Ints) -> pa.Array:
     """The column in another order; numpy's take is twice as fast where it applies."""
     if column.null_count == 0 and column.type in (pa.int64(), pa.float64()):
         return pa.array(column.to_numpy()[order])

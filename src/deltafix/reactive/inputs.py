@@ -7,11 +7,11 @@ way: no transaction object. Several changes in one epoch are `transaction`'s.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from deltafix.errors import FactError, MissingRowError, TypeMismatchError
-from deltafix.reactive.changes import ABSENT, Changes, Counts
+from deltafix.reactive.changes import ABSENT, Changes, Counts, add_change, missing_message
 from deltafix.reactive.collection import Collection
 from deltafix.reactive.operators import InputNode
 from deltafix.reactive.transaction import CollectionTransaction
@@ -169,33 +169,81 @@ class InputCollection(Collection):
         and float64 columns take their results in numpy (5 million rows a second and more);
         otherwise rows go one by one.
         """
-        import pyarrow as pa  # noqa: PLC0415  not loaded before it is asked for
-
         from deltafix.reactive.columns import Segment  # noqa: PLC0415  loads numpy and pyarrow
 
         graph = self._node.graph
         graph.check_idle()
-        if isinstance(table, pa.RecordBatch):
-            table = pa.Table.from_batches([table])
-        if not isinstance(table, pa.Table):
-            raise FactError(
-                f"load takes a pyarrow Table or RecordBatch, not {type(table).__name__}"
-            )
-        if values is None:
-            values = tuple(name for name in table.column_names if name != key)
-        names = (values,) if isinstance(values, str) else tuple(values)
+        table, names = _table(table, values, (key,))
         segment = Segment.load(table, key, names)
-        if self._key_type is not None:
-            # Keys of one column are of one type: looking at types first spares a call a key.
-            for kind in set(map(type, segment.codes)):
-                if not issubclass(kind, self._key_type):
-                    first = next(found for found in segment.codes if type(found) is kind)
-                    self._refuse(first, None)
+        self._check_keys(segment.codes)
         if len(segment):
             empty = not len(self._input.kept) and self._value_type is None
             changes: Changes = segment if empty else self._checked_rows(segment)
             graph.run(((self._input, changes),))
         return len(segment)
+
+    def apply_table(
+        self,
+        table: pa.Table,
+        *,
+        key: str,
+        values: str | tuple[str, ...] | None = None,
+        sign: str = "sign",
+    ) -> int:
+        """Apply signed rows of an Arrow table as one epoch; returns how many rows it has.
+
+        A row adds its value as often as its sign says, or takes it away as often if that is below
+        zero; rows of one key and value add up. `table`, `key` and `values` are as in `load`.
+
+        Raises MissingRowError if rows take away more than is there, and `error.values["rows"]` are
+        the places of all such rows; FactError for signs that are nulls or no integers.
+
+        An epoch of at least a sixteenth of the state's rows stays columnar, as `load` does, where
+        keys and values are integers, booleans, text or plain floats: O((n + m) log (n + m)) for n
+        rows and m held. Otherwise rows go one by one: O(n).
+        """
+        from deltafix.reactive.columns import require_columns  # noqa: PLC0415  loads pyarrow
+        from deltafix.reactive.merge import Merge, signed_tuples  # noqa: PLC0415
+
+        graph = self._node.graph
+        graph.check_idle()
+        table, names = _table(table, values, (key, sign))
+        require_columns(table, key, names)
+        counts = _signs(table, sign)
+        kept = self._input.kept
+        if self._value_type is None:
+            merge = Merge.of(kept, table, key, names, counts)
+            if merge is not None:
+                self._check_keys(merge.keys)
+                if merge.keys:
+                    graph.run(((self._input, merge),))
+                return len(table)
+        changes: dict[Any, Counts] = {}
+        for one, value, count in signed_tuples(table, key, names, counts):
+            if count:
+                add_change(changes, one, value, count)
+        short = {
+            (one, value)
+            for one, change in changes.items()
+            for value, count in change.items()
+            if count < 0 and kept.at(one).get(value, 0) < -count
+        }
+        if short:
+            rows = enumerate(signed_tuples(table, key, names, counts))
+            places = [place for place, (one, value, _) in rows if (one, value) in short]
+            one, value, _ = next(signed_tuples(table.slice(places[0], 1), key, names, counts[:1]))
+            held = kept.at(one).get(value, 0)
+            message = missing_message(one, value, held, -changes[one][value])
+            raise MissingRowError(message, rows=places)
+        self.apply(changes)
+        return len(table)
+
+    def _check_keys(self, keys: Iterable[Any]) -> None:
+        """Check keys of one column: looking at types first spares a call a key."""
+        if self._key_type is not None:
+            for kind in set(map(type, keys)):
+                if not issubclass(kind, self._key_type):
+                    self._refuse(next(found for found in keys if type(found) is kind), None)
 
     def _checked_rows(self, segment: Any) -> dict[Any, Counts]:
         changes: dict[Any, Counts] = segment.as_changes()
@@ -204,3 +252,34 @@ class InputCollection(Collection):
                 for value in counts:
                     self._check(key, value)
         return changes
+
+
+def _table(
+    table: Any, values: str | tuple[str, ...] | None, beside: tuple[str, ...]
+) -> tuple[pa.Table, tuple[str, ...]]:
+    """What was given as a table, and its columns of values: all but those beside, by default."""
+    import pyarrow as pa  # noqa: PLC0415  not loaded before it is asked for
+
+    if isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
+    if not isinstance(table, pa.Table):
+        raise FactError(f"expected a pyarrow Table or RecordBatch, not {type(table).__name__}")
+    if values is None:
+        values = tuple(name for name in table.column_names if name not in beside)
+    return table, (values,) if isinstance(values, str) else tuple(values)
+
+
+def _signs(table: pa.Table, sign: str) -> Any:
+    """The column of signs as an int64 array. Raises FactError."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    from deltafix.facts.arrow import to_numpy  # noqa: PLC0415  loads numpy
+
+    if sign not in table.column_names:
+        known = ", ".join(map(repr, table.column_names))
+        raise FactError(f"the table has no column {sign!r}; its columns are {known}")
+    column = table.column(sign)
+    if not pa.types.is_integer(column.type) or column.null_count:
+        what = "nulls" if column.null_count else f"{column.type}, not integers"
+        raise FactError(f"the column {sign!r} of signs holds {what}")
+    return to_numpy(column.cast(pa.int64()))

@@ -37,7 +37,7 @@ class InputNode(Node):
         if isinstance(changes, dict):
             self.kept.apply(changes)
         else:
-            self.kept.adopt(changes)
+            self.kept.adopt(changes.after)
         return changes
 
     def rollback(self) -> None:
@@ -45,6 +45,9 @@ class InputNode(Node):
             self.kept.apply(negated(self.out))
         elif self.out is not None:
             self.kept.disown()
+
+    def commit(self) -> None:
+        self.kept.settle()
 
     def compute(self) -> Iterator[tuple[Any, Any, int]]:
         return self.kept.rows()

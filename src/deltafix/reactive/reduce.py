@@ -26,6 +26,7 @@ __all__ = ["Drift", "Reduce", "ReducerDriftWarning"]
 _NONE: Mapping[Any, int] = {}
 _Entry: TypeAlias = tuple[int, Any, Any]
 _NO_ENTRY: _Entry = (0, None, None)
+_Held: TypeAlias = tuple[dict[Any, _Entry], Untouched | None, list[Any] | None, list[Any], Any]
 
 
 class ReducerDriftWarning(RuntimeWarning):
@@ -74,7 +75,7 @@ class Reduce(Leaf):
         self._accs: list[Any] | None = None
         self._results: list[Any] = []
         self._segment: Any = None
-        self._adopted = False
+        self._before: _Held | None = None
         # verify="sample" looks at every stride-th touched key: no random state, same each run.
         self._stride = 0 if verify is None else 1 if verify == "all" else max(round(1 / sample), 1)
         self._touched = 0
@@ -100,8 +101,8 @@ class Reduce(Leaf):
     def visit(self) -> Changes:
         changes: Changes = self.inbox[0]
         if not isinstance(changes, dict):
-            if not self._entries and self._adopt(changes):
-                return self._all_added()
+            if self._adopt(changes.after):
+                return self._difference(changes.keys)
             changes = changes.as_changes()
         entries, reducer, undo = self._entries, self.reducer, self._undo
         out: dict[Any, Counts] = {}
@@ -222,15 +223,22 @@ class Reduce(Leaf):
             warnings.warn(str(drift), ReducerDriftWarning, stacklevel=2)
 
     def _adopt(self, segment: Any) -> bool:
-        """Take a loaded table over by its columns; False if the reducer has no columnar way."""
+        """Take a whole state over by its columns; False if the reducer has no columnar way."""
         entries = self.reducer.segment_entries(segment) if not self._stride else None
         if entries is None:
             return False
-        self._accs, self._results = entries
-        self._segment = segment
-        self._untouched = Untouched(segment.codes)
-        self._adopted = True
+        self._before = self._held
+        self._held = ({}, Untouched(segment.codes), *entries, segment)
         return True
+
+    @property
+    def _held(self) -> _Held:
+        """All of the state; what an adoption replaces."""
+        return self._entries, self._untouched, self._accs, self._results, self._segment
+
+    @_held.setter
+    def _held(self, held: _Held) -> None:
+        self._entries, self._untouched, self._accs, self._results, self._segment = held
 
     def _thaw(self, key: Any) -> _Entry | None:
         """The entry of a loaded key, made on first touch; the values behind it are unchanged."""
@@ -245,10 +253,31 @@ class Reduce(Leaf):
         entry = self._entries[key] = (segment.size(place), acc, self._results[place])
         return entry
 
-    def _all_added(self) -> Changes:
-        if not self.dependents and not self.subscribers:
+    def _difference(self, keys: list[Any]) -> Changes:
+        """What the adoption changed, at the keys where the source changed."""
+        if self._before is None or not (self.dependents or self.subscribers):
             return {}
-        return {key: {self._results[place]: 1} for key, place in self._loaded()}
+        entries, untouched, _, results, _ = self._before
+        codes, after = self._segment.codes, self._results
+        was = entries or untouched
+        out: dict[Any, Counts] = {}
+        for key in keys:
+            place = codes.get(key)
+            change: Counts = {} if place is None else {after[place]: 1}
+            if was:
+                entry = entries.get(key)
+                if entry is None:
+                    old = None if untouched is None else untouched.get(key)
+                    before = ABSENT if old is None else results[old]
+                else:
+                    before = entry[2]
+                if before is not ABSENT:
+                    if place is not None and not _differ(after[place], before):
+                        continue
+                    change = {before: -1, **change}
+            if change:
+                out[key] = change
+        return out
 
     def _loaded(self) -> Iterator[tuple[Any, int]]:
         """Keys that are as they were loaded, and their places."""
@@ -261,13 +290,13 @@ class Reduce(Leaf):
             else:
                 self._entries[key] = old
         self._undo.clear()
-        if self._adopted:
-            self._segment, self._accs, self._results, self._untouched = None, None, [], None
-            self._adopted = False
+        if self._before is not None:
+            self._held = self._before
+            self._before = None
 
     def commit(self) -> None:
         self._undo.clear()
-        self._adopted = False
+        self._before = None
 
     def keep(self) -> None:
         """The entries are the state."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import pyarrow as pa
@@ -129,13 +129,7 @@ class StreamReduce:
             return self._again(batch)
         clean, bad = self._sorted_out(self._named(rows))
         self._heard.clear()
-        if next(self._source.items(), None) is None and clean.num_rows:
-            self._load(clean)
-        else:
-            changes: dict[Any, dict[Any, int]] = {}
-            for key, value, count in _tuples(clean):
-                changes.setdefault(key, {})[value] = count
-            self._source.apply(changes)
+        clean, bad = self._take(clean, bad)
         try:
             result = BatchResult(batch, self._delta(batch, clean), bad, replayed=False)
             self._files.commit(batch, clean, result.delta, bad)
@@ -207,38 +201,31 @@ class StreamReduce:
                 "bad_rows='quarantine' sets such rows aside"
             )
         clean = net_rows(rows.filter(pc.invert(broken)) if bad is not rows else rows.slice(0, 0))
-        missing = self._missing(clean)
-        if missing:
-            picked = clean.take(pa.array(missing, pa.int64()))
-            if not self._quarantines:
-                key, value, sign = next(iter(_tuples(picked)))
-                raise MissingRowError(
-                    f"cannot delete {value!r} at key {key!r}, {-sign} in all: "
-                    f"{self._held(key, value)} are there"
-                )
-            keep = np.ones(clean.num_rows, dtype=bool)
-            keep[missing] = False
-            clean = clean.filter(pa.array(keep))
-            bad = pa.concat_tables([bad, picked])
-            reasons += ["delete of an absent value"] * picked.num_rows
         return clean, bad.append_column(_REASON, pa.array(reasons, pa.string()))
 
-    def _held(self, key: Any, value: Any) -> int:
-        return self._source.values(key).count(value)
-
-    def _missing(self, net: pa.Table) -> list[int]:
-        """Places of net deletes that take more away than there is."""
-        places = pc.indices_nonzero(pc.less(net.column(SIGN), 0)).to_pylist()
-        if not places:
-            return []
-        deletes = zip(places, _tuples(net.take(pa.array(places, pa.int64()))), strict=True)
-        return [at for at, (key, value, count) in deletes if self._held(key, value) < -count]
+    def _take(self, net: pa.Table, bad: pa.Table) -> tuple[pa.Table, pa.Table]:
+        """Apply net rows but those that take away more than there is; returns both kinds."""
+        try:
+            self._source.apply_table(net, key=KEY, values=VALUE, sign=SIGN)
+        except MissingRowError as error:
+            places = cast("list[int]", error.values["rows"])
+            picked = net.take(pa.array(places, pa.int64()))
+            if not self._quarantines:
+                key, value, sign = next(iter(_tuples(picked)))
+                held = self._source.values(key).count(value)
+                raise MissingRowError(
+                    f"cannot delete {value!r} at key {key!r}, {-sign} in all: {held} are there"
+                ) from None
+            keep = np.ones(net.num_rows, dtype=bool)
+            keep[places] = False
+            net = net.filter(pa.array(keep))
+            self._source.apply_table(net, key=KEY, values=VALUE, sign=SIGN)
+            reasons = pa.array(["delete of an absent value"] * picked.num_rows, pa.string())
+            bad = pa.concat_tables([bad, picked.append_column(_REASON, reasons)])
+        return net, bad
 
     def _delta(self, batch: int, rows: pa.Table) -> pa.Table:
-        columns: tuple[list[Any], list[Any], list[int]] = ([], [], [])
-        for key, value, count in self._heard:
-            for column, item in zip(columns, (key, value, count), strict=True):
-                column.append(item)
+        columns = list(zip(*self._heard, strict=True)) or [(), (), ()]
         try:
             values = pa.array(columns[1])
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
