@@ -20,6 +20,7 @@ ANALYSES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "dead-code": ("dead_code", "DEAD_CODE"),
         "call-graph": ("call_graph", "CALL_GRAPH"),
         "reaching": ("reaching", "REACHING"),
+        "c-points-to": ("c_points_to", "C_POINTS_TO"),
         "lineage": ("lineage", "LINEAGE"),
     }
 )

@@ -8,10 +8,11 @@ functions hold one. A file that is no C at all is refused with `UnreadableError`
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
+from deltafix.analyses.facts import Fragment
 from deltafix.errors import MissingDependencyError
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ __all__ = [
     "functions",
     "parse",
     "parts",
+    "read",
     "text",
     "top_level",
 ]
@@ -71,6 +73,16 @@ def parse(data: bytes) -> Node:
     if root.has_error and not any(_known(item) for item in top_level(root)):
         raise UnreadableError(f"line {_first_error(root)}: this is not C")
     return root
+
+
+def read(path: str, data: bytes, reader: Callable[[Node], Fragment]) -> Fragment:
+    """What `reader` makes of the file's tree, or a fragment with the reason why nothing."""
+    try:
+        return reader(parse(data))
+    except UnreadableError as error:
+        return Fragment(path, error=str(error))
+    except RecursionError:
+        return Fragment(path, error="nested deeper than Python's own limits")
 
 
 def text(node: Node) -> str:

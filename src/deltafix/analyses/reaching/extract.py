@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from deltafix.analyses.c.declare import declared
 from deltafix.analyses.c.flow import Flow
-from deltafix.analyses.c.parse import UnreadableError, broken, functions, parse
+from deltafix.analyses.c.parse import broken, functions, read
 from deltafix.analyses.c.scopes import Scopes
 from deltafix.analyses.facts import Fact, Fragment, Place
 
@@ -45,16 +45,15 @@ def extract_flow(path: str, data: bytes, prefix: str = "") -> Fragment:
 
     O(size of the file). `prefix`, the package of a tree of Python files, says nothing about C.
     """
-    try:
-        root = parse(data)
-        found = [(flow, broken(node)) for flow, node in flows(path, root)]
-    except UnreadableError as error:
-        return Fragment(path, error=str(error))
+    return read(path, data, lambda root: _fragment(path, root))
+
+
+def _fragment(path: str, root: Node) -> Fragment:
     facts: list[Fact] = []
     places: list[Place] = []
-    for flow, is_broken in found:
+    for flow, definition in flows(path, root):
         facts += _stated(flow)
-        if is_broken:
+        if broken(definition):
             facts.append(("broken", (flow.function,)))
         places.append(Place(flow.function, "function", flow.steps[0].line))
         places += (

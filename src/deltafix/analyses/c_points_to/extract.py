@@ -1,0 +1,206 @@
+"""From one C file's bytes to inclusion constraints on its pointers.
+
+Invariant: names made up for a function (temporaries, sites, strings) are counted inside it, so an
+edit of one function leaves the facts of the others alone. Lines are `Place`s. What points where is
+decided by `program.dl`, over all files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from deltafix.analyses.c.declare import Declared, declared, parameters
+from deltafix.analyses.c.parse import broken, parts, read, text, top_level
+from deltafix.analyses.c.scopes import Scopes
+from deltafix.analyses.c_points_to.types import type_facts, typed_facts
+from deltafix.analyses.c_points_to.values import Address, Content, Value, Values, is_narrow
+from deltafix.analyses.facts import Fragment, Place
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+    from deltafix.analyses.c.scopes import Meaning
+
+__all__ = ["POINTER_INPUTS", "extract_pointers"]
+
+_ENDINGS = ("_statement", "declaration", "else_clause")
+
+POINTER_INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "addr": ("p", "pf", "o", "of"),
+        "copy": ("p", "pf", "q", "qf"),
+        "load": ("p", "pf", "q", "f"),
+        "store": ("p", "f", "q", "qf"),
+        "member": ("p", "q", "f"),
+        "site": ("site", "function"),
+        "call": ("site", "q"),
+        "arg": ("site", "position", "a", "af"),
+        "result": ("site", "p"),
+        "function": ("f",),
+        "param": ("f", "position", "p"),
+        "ret": ("f", "q"),
+        "variable": ("v",),
+        "extern": ("e", "v"),
+        "array": ("v",),
+        "record": ("v",),
+        "typed": ("v", "type"),
+        "record_type": ("type",),
+        "same_type": ("type", "other"),
+        "embedded": ("f",),
+        "field_typed": ("f", "type"),
+        "array_field": ("f",),
+        "grid_field": ("f",),
+        "plain_field": ("f",),
+        "overlaps": ("f", "g"),
+        "broken": ("function",),
+    }
+)
+"""Input relations that files fill, and their columns, all of type symbol."""
+
+
+def extract_pointers(path: str, data: bytes, prefix: str = "") -> Fragment:
+    """The facts of one file. Never raises for bad content: it comes as `Fragment.error`.
+
+    O(size of the file). `prefix`, the package of a tree of Python files, says nothing about C.
+    """
+    return read(path, data, lambda root: _Constraints(path, root).run(root))
+
+
+class _Constraints(Values):
+    """Reads declarations and statements; order and control flow do not matter."""
+
+    def __init__(self, path: str, root: Node) -> None:
+        super().__init__(Scopes(path, root))
+        self.path = path
+        self._function = ""
+
+    @property
+    def caller(self) -> str:
+        return self._function or self.path
+
+    def run(self, root: Node) -> Fragment:
+        """Read a whole file; call once."""
+        self.facts += type_facts(root)
+        for item in top_level(root):
+            if item.type == "function_definition":
+                self._define(item)
+            elif item.type == "declaration":
+                for one in declared(item):
+                    self.begin(f"{self.path}:{one.name}")
+                    self._declared(self.scopes.look(one.name), one)
+        return Fragment.of(self.path, self.facts, self.places)
+
+    def _define(self, definition: Node) -> None:
+        one = next(declared(definition), None)
+        found = None if one is None else self.scopes.look(one.name)
+        if one is None or found is None:
+            return
+        self.begin(self.scopes.enter_function(one.name))
+        self._function = found.symbol
+        self.places.append(Place(found.symbol, "function", int(definition.start_point[0]) + 1))
+        self.emit("function", found.symbol)
+        answer = f"{found.symbol}()"
+        self.emit("ret", found.symbol, answer)
+        returned = Declared(one.name, one.at, one.shape[1:], one.base, one.base_name)
+        self.facts += typed_facts(answer, returned)
+        for position, parameter in enumerate(parameters(one.inner)):
+            if parameter is not None:
+                made = self.scopes.declare(parameter, "parameter")
+                self.emit("param", found.symbol, str(position), made.symbol)
+                self._name(made)
+        if broken(definition):
+            self.emit("broken", self.inside)
+        self.statement(definition.child_by_field_name("body"))
+        self.scopes.leave()
+        self._function = ""
+
+    def _name(self, made: Meaning) -> None:
+        self.emit("variable", made.symbol)
+        self.facts += typed_facts(made.symbol, made.declared)
+        if made.declared is not None:
+            line = int(made.declared.at.start_point[0]) + 1
+            self.places.append(Place(made.symbol, made.kind, line))
+
+    def _declared(self, made: Meaning | None, one: Declared) -> None:
+        """A declaration of a variable, with its initialiser."""
+        if made is None or not made.is_variable:
+            return
+        if "extern" not in one.words or one.value is not None:
+            self._name(made)
+            if made.is_shared and one.shape[:1] == ("array",):
+                self.emit("array", made.symbol)
+        if one.value is not None:
+            self._begin_with(made.symbol, one, one.value)
+
+    # -- initialisers ------------------------------------------------------------------------
+
+    def _begin_with(self, base: str, one: Declared, node: Node) -> None:
+        if node.type == "initializer_list":
+            self._initialise(base, "?" if one.may_be_record else "", node)
+        elif one.shape[:1] != ("array",):  # else a string, which is copied into it
+            value = self.value(node)
+            if not is_narrow(self.scopes.look(one.name)):
+                self.put(Content(base), value)
+
+    def _initialise(self, base: str, field: str, listed: Node) -> None:
+        for item in parts(listed):
+            name, value = field, item
+            if item.type == "initializer_pair":
+                given = item.child_by_field_name("value")
+                designators = [d for d in parts(item) if d.type == "field_designator"]
+                if designators:
+                    name = text(designators[-1]).lstrip(". ")
+                if given is None:
+                    continue
+                value = given
+            if value.type == "initializer_list":
+                self._initialise(base, name, value)
+                if name not in {"", "?"}:
+                    self._initialise(base, "?", value)  # the field may be a struct
+            else:
+                self.put(Content(base, name), self.value(value))
+
+    def _compound_literal_expression(self, node: Node) -> Value | None:
+        made = self.made("literal")
+        kind = node.child_by_field_name("type")
+        value = node.child_by_field_name("value")
+        written = "" if kind is None else text(kind)
+        if value is not None:
+            self._initialise(made, "" if "*" in written else "?", value)
+        self.emit("record", made)
+        return Address(made, "", 1) if "[" in written else Content(made)
+
+    # -- statements --------------------------------------------------------------------------
+
+    def statement(self, node: Node | None) -> Value | None:
+        if node is None:
+            return None
+        if node.type == "declaration":
+            self.scopes.enumerators(node)
+            for one in declared(node):
+                self._declared(self.scopes.declare(one), one)
+            return None
+        if node.type == "return_statement":
+            value = self.join([self.value(child) for child in parts(node)])
+            self.put(Content(f"{self._function}()"), value)
+            return None
+        if node.type in {"goto_statement", "preproc_def", "preproc_call", "preproc_include"}:
+            return None
+        opens = node.type in {"compound_statement", "for_statement"}
+        if opens:
+            self.scopes.enter()
+        last: Value | None = None
+        for child in parts(node):
+            if (
+                child.type.endswith("_statement")
+                or child.type.startswith("preproc_")
+                or child.type in {"declaration", "else_clause"}
+            ):
+                last = self.statement(child)
+            elif child.type not in {"statement_identifier", "type_definition"}:
+                last = self.value(child)
+        if opens:
+            self.scopes.leave()
+        return last
