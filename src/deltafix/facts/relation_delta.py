@@ -1,0 +1,210 @@
+"""What changed in one relation: two sides, and the forms in which they leave.
+
+Invariant: the sides are disjoint and net: no row is on both, none is listed twice. Forms (Arrow,
+pandas, polars, text, HTML) are made when asked for. Nothing here knows other relations, epochs or
+the engine; who can say why a row changed is told by `Delta.ask`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from html import escape
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from deltafix.errors import ExplanationError, MissingDependencyError
+from deltafix.facts.schema import Row, Schema, show_value
+from deltafix.facts.side import Rows, Side
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from deltafix.provenance.cause import Cause
+
+__all__ = ["Ask", "RelationDelta", "nobody_to_ask"]
+
+Ask: TypeAlias = "Callable[..., Any]"
+"""Answers `Delta.why`: called with the delta and the arguments."""
+
+_SHOWN: Final = 20
+"""Rows a repr prints before it says how many more there are."""
+
+
+class RelationDelta:
+    """What changed in one relation: rows added, rows removed, disjoint and net.
+
+    `len()` counts changed rows, `bool()` asks whether there are any.
+
+    Args:
+        schema: the relation's schema; the rows must already fit it.
+        added: rows that hold now and did not before, each once.
+        removed: rows that held before and do not now, each once.
+        counts: (added, removed), if known: then `len` and `bool` load nothing.
+    """
+
+    __slots__ = ("_added", "_ask", "_removed", "schema")
+
+    def __init__(
+        self,
+        schema: Schema,
+        added: Rows = (),
+        removed: Rows = (),
+        *,
+        counts: tuple[int, int] | None = None,
+    ) -> None:
+        self.schema = schema
+        known = counts if counts is not None else (None, None)
+        self._added = Side(schema, added, known[0])
+        self._removed = Side(schema, removed, known[1])
+        self._ask: Ask | None = None
+
+    @property
+    def added(self) -> list[Row]:
+        """Rows that hold now and did not before; sorted, made on first use, do not modify."""
+        return self._added.rows
+
+    @property
+    def removed(self) -> list[Row]:
+        """Rows that held before and do not now; sorted, made on first use, do not modify."""
+        return self._removed.rows
+
+    def signed(self) -> Iterator[tuple[int, Row]]:
+        """Every change as (sign, row): removed rows (-1) first, then added rows (+1)."""
+        for row in self.removed:
+            yield -1, row
+        for row in self.added:
+            yield 1, row
+
+    def why(self, row: Row, *, max_trials: int = 200) -> Cause:
+        """Which input changes made a row of this relation appear or vanish: see `Delta.why`."""
+        if self._ask is None:
+            raise nobody_to_ask()
+        found: Cause = self._ask(self.schema.relation, row, max_trials=max_trials)
+        return found
+
+    def ask(self, of: Ask) -> None:
+        """Say who answers `why`: `Delta.why` of the delta it is part of."""
+        self._ask = of
+
+    def inverse(self) -> RelationDelta:
+        """The delta that undoes this one. O(1): the sides are shared."""
+        swapped = RelationDelta(self.schema)
+        swapped._added, swapped._removed = self._removed, self._added
+        return swapped
+
+    def compose(self, then: RelationDelta) -> RelationDelta:
+        """The net delta of this one followed by `then`. O(rows of both)."""
+        added, removed = set(self.added), set(self.removed)
+        later_added, later_removed = set(then.added), set(then.removed)
+        return RelationDelta(
+            self.schema,
+            (added - later_removed) | (later_added - removed),
+            (removed - later_added) | (later_removed - added),
+        )
+
+    @property
+    def sign_column(self) -> str:
+        """Name of the sign column in Arrow form: `sign`, with `_` appended while it is taken."""
+        name = "sign"
+        while name in self.schema.names:
+            name += "_"
+        return name
+
+    def to_arrow(self) -> pa.Table:
+        """The relation's columns and, last, `sign` (int8): 1 for added, -1 for removed rows.
+
+        Removed rows come first; inside one sign no order is promised.
+        """
+        import numpy as np  # noqa: PLC0415  only when a table is asked for
+        import pyarrow as pa  # noqa: PLC0415
+
+        counts = (len(self._removed), len(self._added))
+        signs = pa.array(np.repeat(np.array([-1, 1], np.int8), counts))
+        field = pa.field(self.sign_column, pa.int8(), nullable=False)
+        if not self.schema.columns:
+            return pa.Table.from_arrays([signs], schema=pa.schema([field]))
+        rows = pa.concat_tables([self._removed.table, self._added.table])
+        return rows.append_column(field, signs)
+
+    def to_pandas(self) -> Any:
+        """The form of `to_arrow` as a pandas DataFrame. Needs the extra `pandas`."""
+        with _extra("pandas"):
+            import pandas as pd  # noqa: F401, PLC0415  only to say clearly that it is missing
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """The form of `to_arrow` as a polars DataFrame. Needs the extra `polars`."""
+        with _extra("polars"):
+            import polars as pl  # noqa: PLC0415  an optional extra
+        return pl.from_arrow(self.to_arrow())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def __len__(self) -> int:
+        return len(self._added) + len(self._removed)
+
+    def __bool__(self) -> bool:
+        return bool(len(self._added) or len(self._removed))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RelationDelta):
+            return NotImplemented
+        return (
+            self.schema.relation == other.schema.relation
+            and set(self.added) == set(other.added)
+            and set(self.removed) == set(other.removed)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # equal by content, which is made lazily
+
+    def __repr__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        yield f"{self.schema.show()}: {len(self._added)} added, {len(self._removed)} removed"
+        cells = [["", *self.schema.names], *self._cells()]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        for line in cells:
+            padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+            yield ("  " + "  ".join(padded)).rstrip()
+        if len(self) > _SHOWN:
+            yield f"  … {len(self) - _SHOWN} more"
+
+    def _cells(self) -> list[list[str]]:
+        shown = zip(range(_SHOWN), self.signed(), strict=False)
+        return [["+" if sign > 0 else "-", *map(show_value, row)] for _, (sign, row) in shown]
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{escape(name)}</th>" for name in ("", *self.schema.names))
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>"
+            for line in self._cells()
+        )
+        more = f"<p>… {len(self) - _SHOWN} more</p>" if len(self) > _SHOWN else ""
+        caption = f"{self.schema.show()}: {len(self._added)} added, {len(self._removed)} removed"
+        return (
+            f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead>"
+            f"<tbody>{body}</tbody></table>{more}"
+        )
+
+
+def nobody_to_ask() -> ExplanationError:
+    """The error of `why` where no database made the delta."""
+    return ExplanationError(
+        "this delta was not made by a transaction, so nothing is known of its cause"
+    )
+
+
+class _extra:  # noqa: N801  reads as a statement: with _extra("polars")
+    """Turns a missing optional package into an error that says how to install it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and issubclass(kind, ImportError):
+            message = f"this needs {self.name}: pip install 'deltafix[{self.name}]'"
+            raise MissingDependencyError(message, extra=self.name)

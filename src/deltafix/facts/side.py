@@ -1,0 +1,73 @@
+"""One side of a change: rows as tuples, as an Arrow table, or as a loader not yet called.
+
+Invariant: a side loads at most once and never changes; tuples and tables are made only when asked
+for, so a large delta that leaves as Arrow never becomes Python objects. What the rows mean (added
+or removed, of which epoch) is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from deltafix.facts.schema import Row, Schema
+from deltafix.facts.values import sorted_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Rows", "Side"]
+
+Rows: TypeAlias = "Iterable[Row] | pa.Table | Callable[[], Iterable[Row] | pa.Table]"
+"""Where a side's rows come from: tuples, a checked Arrow table, or a loader that returns one."""
+
+
+class Side:
+    """Rows of one relation. Life: given -> loaded (once) -> rows and/or table cached."""
+
+    __slots__ = ("_count", "_given", "_rows", "_schema", "_table")
+
+    def __init__(self, schema: Schema, given: Rows, count: int | None) -> None:
+        self._schema = schema
+        self._given: Rows | None = given
+        self._count = count
+        self._rows: list[Row] | None = None
+        self._table: pa.Table | None = None
+
+    def _load(self) -> None:
+        if self._given is None:
+            return
+        given: Any = self._given() if callable(self._given) else self._given
+        if hasattr(given, "num_columns"):
+            self._table = given
+            self._count = given.num_rows
+        else:
+            self._rows = sorted_rows(self._schema.types, given)
+            self._count = len(self._rows)
+        self._given = None
+
+    @property
+    def rows(self) -> list[Row]:
+        """As tuples, sorted; made on first use, do not modify."""
+        self._load()
+        if self._rows is None:
+            from deltafix.facts.arrow import rows_from_table  # noqa: PLC0415  pyarrow is slow
+
+            found = rows_from_table(self._table, self._schema)
+            self._rows = sorted_rows(self._schema.types, found)
+        return self._rows
+
+    @property
+    def table(self) -> pa.Table:
+        """As an Arrow table with the schema's columns, in no particular order."""
+        self._load()
+        if self._table is None:
+            from deltafix.facts.arrow import table_from_rows  # noqa: PLC0415  pyarrow is slow
+
+            self._table = table_from_rows(self._schema, self.rows)
+        return self._table
+
+    def __len__(self) -> int:
+        if self._count is None:
+            self._load()
+        return self._count or 0
