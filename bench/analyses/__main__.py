@@ -44,7 +44,8 @@ def main(arguments: list[str] | None = None) -> int:
             continue
         try:
             analysis = find_analysis(name)
-            found = measure(analysis, project_of(analysis), edits=edits)
+            with project_of(analysis) as folder:
+                found = measure(analysis, folder, edits=edits)
         except (MissingDependencyError, NoProjectError) as error:
             skipped.append(f"- {name}: skipped: {error}")
         except WrongAnswerError as error:

@@ -25,6 +25,8 @@ from deltafix.facts.schema import Row
 __all__ = ["Figures", "WrongAnswerError", "measure", "show"]
 
 SEED = 11
+_UNREAD = frozenset({"failed", "broken"})
+"""Relations in which an extractor says that it could not read a part of a file."""
 
 
 class WrongAnswerError(RuntimeError):
@@ -97,7 +99,8 @@ def _edit(job: Job, found: Figures, edits: int, tree: Tree) -> None:
 
         def differs(content: bytes, path: str = path, before: Fragment = before) -> bool:
             said = job.analysis.extract(path, content, tree.prefix)
-            return said.error is None and said.facts != before.facts
+            read = said.error is None and _unread(said) <= _unread(before)
+            return read and said.facts != before.facts
 
         changed = edited(path, data, chance, differs)
         if changed is None:
@@ -107,6 +110,10 @@ def _edit(job: Job, found: Figures, edits: int, tree: Tree) -> None:
             _update(job, found, tree, path, content)
             if done == edits:
                 _compare(job, found)
+
+
+def _unread(fragment: Fragment) -> int:
+    return sum(relation in _UNREAD for relation, _ in fragment.facts)
 
 
 def _update(job: Job, found: Figures, tree: Tree, path: str, content: bytes) -> None:

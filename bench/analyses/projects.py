@@ -1,11 +1,13 @@
-"""Real trees for the analyses: this repository's source, and C files that are at hand.
+"""Real trees for the analyses: this repository's source, and C and SQL that packages bring.
 
 Invariant: nothing is downloaded. Python is deltafix's own source, C what numba ships beside its
-compiled modules.
+compiled modules, SQL the views that PostgreSQL defines over its catalog, a view or table a file, as
+`pgserver` brings them.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -20,6 +22,10 @@ __all__ = ["NoProjectError", "large_tree", "project_of"]
 OWN = Path(__file__).resolve().parents[2] / "src" / "deltafix"
 _LARGE = ("numba", "mypy", "pyarrow", "numpy", "pip", "hypothesis", "pygments", "rich")
 """Installed packages whose files make the large tree, in this order."""
+_VIEW_FILES = {"information_schema.sql": "information_schema", "system_views.sql": "pg_catalog"}
+_VIEW = r"^(CREATE VIEW (\w+)[^;]*;)"
+_TABLE = r"^create (\w+) .*\n \(\n((?: .*\n)*?) \)$"
+_COLUMN = r"^ (\w+) = "
 
 
 class NoProjectError(LookupError):
@@ -33,17 +39,40 @@ def _installed(name: str) -> Path:
     return Path(spec.origin).parent
 
 
-def project_of(analysis: Analysis) -> Path:
+@contextmanager
+def project_of(analysis: Analysis) -> Iterator[Path]:
     """The folder that an analysis is measured on.
 
     Raises:
         NoProjectError: nothing here is in its language.
     """
     if ".py" in analysis.suffixes:
-        return OWN
-    if ".c" in analysis.suffixes:
-        return _installed("numba")
-    raise NoProjectError(f"no tree of {', '.join(analysis.suffixes)} files is at hand")
+        yield OWN
+    elif ".c" in analysis.suffixes:
+        yield _installed("numba")
+    elif ".sql" in analysis.suffixes:
+        with tempfile.TemporaryDirectory(prefix="deltafix-bench-") as name:
+            root = Path(name) / "postgres"
+            root.mkdir()
+            for path, text in _postgres_views():
+                (root / path).write_text(text)
+            yield root
+    else:
+        raise NoProjectError(f"no tree of {', '.join(analysis.suffixes)} files is at hand")
+
+
+def _postgres_views() -> Iterator[tuple[str, str]]:
+    """File name and text: the catalog's tables as the bootstrap script has them, then the views."""
+    home = _installed("pgserver") / "pginstall" / "share" / "postgresql"
+    head = "-- deltafix: dialect=postgres\nSET search_path TO {};\n"
+    bootstrap = (home / "postgres.bki").read_text()
+    for table, body in re.findall(_TABLE, bootstrap, re.MULTILINE):
+        columns = ",\n".join(f"    {one} INT" for one in re.findall(_COLUMN, body, re.MULTILINE))
+        text = f"{head.format('pg_catalog')}CREATE TABLE {table} (\n{columns}\n);\n"
+        yield f"{table}.table.sql", text
+    for file, schema in _VIEW_FILES.items():
+        for text, view in re.findall(_VIEW, (home / file).read_text(), re.MULTILINE):
+            yield f"{schema}.{view}.sql", f"{head.format(schema)}{text}\n"
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import random
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from bench.analyses.projects import NoProjectError, large_tree, project_of
 
 from deltafix.analyses.analysis import Analysis
 from deltafix.analyses.call_graph import CALL_GRAPH
+from deltafix.analyses.registry import ANALYSES, find_analysis
 
 OWN = Path(__file__).parents[3] / "src" / "deltafix" / "analyses" / "dead_code"
 
@@ -61,11 +63,16 @@ def test_every_update_is_measured_and_the_answers_are_compared(
         measure(CALL_GRAPH, OWN, edits=1)
 
 
-def test_a_language_without_a_tree_is_told() -> None:
-    assert project_of(CALL_GRAPH).name == "deltafix"
+def test_every_analysis_has_a_tree_and_an_unknown_language_none() -> None:
+    for name in ANALYSES:
+        analysis = find_analysis(name)
+        if ".sql" in analysis.suffixes and find_spec("pgserver") is None:
+            continue  # no wheel for this system
+        with project_of(analysis) as folder:
+            assert len(analysis.tree(folder).scan().files) > 20
     other = Analysis("x", "x", (".cob",), {}, CALL_GRAPH.extract, (), ("x",))
-    with pytest.raises(NoProjectError, match=r"no tree of \.cob files"):
-        project_of(other)
+    with pytest.raises(NoProjectError, match=r"no tree of \.cob files"), project_of(other):
+        pass
 
 
 def test_saves_are_timed_through_the_pipes_of_a_server(tmp_path: Path) -> None:
