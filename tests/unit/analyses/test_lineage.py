@@ -59,6 +59,13 @@ def test_the_program_declares_the_inputs_that_the_extractor_fills() -> None:
             "(rows) r.a order", "(rows) r.b group", "(rows) r.c filter",
             "b r.b value", "m r.a value",
         ]),
+        ("SELECT b, c, COUNT(*) FROM r GROUP BY 1, 2 ORDER BY 3, 1", [
+            "(rows) r.b group", "(rows) r.b order", "(rows) r.c group",
+            "b r.b value", "c r.c value",
+        ]),
+        ("SELECT id, o.x FROM o JOIN s USING (id)", [
+            "(rows) o.id join", "id o.id value", "x o.x value",
+        ]),
         ("SELECT (SELECT MAX(d) FROM s WHERE s.a = r.b) AS m FROM r", [
             "m r.b condition", "m s.a condition", "m s.d value",
         ]),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import re
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -10,6 +12,7 @@ import pytest
 
 from deltafix.analyses.job import Job
 from deltafix.analyses.lineage import LINEAGE
+from deltafix.analyses.lineage.extract import UNKNOWN_FORM
 from deltafix.analyses.lineage.facts import INPUTS
 from deltafix.errors import MissingDependencyError
 from lineage_views import TABLES, Trees
@@ -141,3 +144,34 @@ def test_without_sqlglot_the_message_says_what_to_install(monkeypatch: pytest.Mo
     monkeypatch.delitem(sys.modules, "deltafix.analyses.lineage")
     with pytest.raises(MissingDependencyError, match=r"pip install 'deltafix\[sql\]'"):
         import_module("deltafix.analyses.lineage")
+
+
+def test_mangled_statements_are_read_or_told_unread_and_no_form_is_unknown() -> None:
+    chance = random.Random(11)
+    words = re.split(r"(\W)", " ".join([*MANGLED, *TREE.values()]))
+    dialects = ["", "bigquery", "clickhouse", "mysql", "oracle", "postgres", "snowflake", "tsql"]
+    failed = 0
+    for _ in range(400):
+        start = chance.randrange(len(words) - 60)
+        text = words[start : start + 60]
+        for _ in range(chance.randrange(5)):
+            text[chance.randrange(60)] = chance.choice(words)
+        dialect = chance.choice(dialects)
+        head = f"-- deltafix: dialect={dialect}\n" if dialect else ""
+        fragment = LINEAGE.extract("x.sql", (head + "".join(text)).encode(), "")
+        reasons = [row[2] for relation, row in fragment.facts if relation == "failed"]
+        assert UNKNOWN_FORM not in reasons, "".join(text)
+        failed += bool(reasons)
+    assert 40 < failed < 360
+
+
+MANGLED = (
+    "WITH RECURSIVE q(n) AS (SELECT a FROM r UNION ALL SELECT n + 1 FROM q) SELECT * FROM q;",
+    "MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN UPDATE SET b = s.b WHEN NOT MATCHED"
+    " THEN INSERT (a, b) VALUES (s.a, s.b); UPDATE t SET (a, b) = (SELECT x, y FROM u) FROM v;",
+    "CREATE TABLE k LIKE t; CREATE TABLE c CLONE t; ALTER TABLE t RENAME COLUMN a TO b;",
+    "SELECT * EXCLUDE (a) REPLACE (b AS c) FROM t PIVOT (SUM(a) FOR b IN ('x')) AS p;",
+    "SELECT a INTO z FROM t, LATERAL (SELECT t.a) AS l NATURAL JOIN u CROSS JOIN UNNEST(t.b) AS x;",
+    "INSERT INTO t (a) VALUES ((SELECT MAX(b) FROM u)); INSERT INTO t TABLE u; USE db.schema;",
+    "SELECT SUM(a) OVER w, CASE b WHEN 1 THEN c END FROM t WINDOW w AS (PARTITION BY d) QUALIFY 1;",
+)

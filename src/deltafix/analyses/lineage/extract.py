@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from deltafix.analyses.facts import Fragment, Place
 from deltafix.analyses.lineage.blocks import Block, Seen
@@ -21,7 +22,10 @@ from deltafix.analyses.lineage.queries import add_ctes, query
 from deltafix.analyses.lineage.sources import put_list
 from deltafix.analyses.lineage.statements import SqlFile, SqlFileError, Statement, read
 
-__all__ = ["extract"]
+__all__ = ["UNKNOWN_FORM", "extract"]
+
+UNKNOWN_FORM = "a form of statement that lineage does not know"
+"""Why a statement that parses is not read; the tests know none."""
 
 
 def extract(path: str, data: bytes, prefix: str = "") -> Fragment:
@@ -55,7 +59,11 @@ class _Reader:
             try:
                 self._state(statement.tree)
             except RecursionError:
-                reason, self.names.facts = "nested too deeply", Facts()
+                reason = "nested too deeply"
+            except (SqlglotError, AttributeError, LookupError, TypeError, ValueError):
+                reason = UNKNOWN_FORM  # sqlglot's trees differ between its thirty dialects
+            if reason:
+                self.names.facts = Facts()
         self.facts.rows |= self.names.facts.rows
         if reason:
             self.facts.add("failed", self.path, str(statement.ordinal), reason)
@@ -116,11 +124,12 @@ class _Reader:
 
     def _query(self, node: exp.Query) -> None:
         into = node.args.get("into")
-        self.queries += into is None
-        if into is not None:
-            table = self._define(into.this, "table")
+        target = into.this if into is not None else None
+        self.queries += target is None
+        if isinstance(target, exp.Table):
+            table = self._define(target, "table")
         elif self.file.model and self.queries == 1:
-            table = self._define(exp.to_table(self.file.model), "model")
+            table = self._define(exp.Table(this=exp.to_identifier(self.file.model)), "model")
         else:
             table = f"{self.path}#{self.queries}"
             self.names.facts.add("table", table, "query")

@@ -53,7 +53,7 @@ INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "length": ("block", "count"),
         "except": ("block", "index", "name"),
         "renamed": ("block", "index", "name", "new"),
-        "using": ("block", "name"),
+        "using": ("block", "name", "source"),
         "natural": ("block", "left", "right"),
         "function": ("block",),
         "absorbs": ("block", "key", "source", "how"),

@@ -86,6 +86,19 @@ def _select(block: Block, node: exp.Select) -> None:
         block.read(node.args.get(clause), ROWS, how)
     for clause in ("sort", "cluster", "distribute"):
         block.read(node.args.get(clause), ROWS, "order")
+    for clause, how in (("group", "group"), ("order", "order")):
+        _by_number(block, node, node.args.get(clause), how)
+
+
+def _by_number(block: Block, node: exp.Select, clause: exp.Expr | None, how: str) -> None:
+    """GROUP BY 2: the second item, unless a star stands before it."""
+    for one in clause.expressions if clause is not None else ():
+        number = one.this if isinstance(one, exp.Ordered) else one
+        if isinstance(number, exp.Literal) and number.is_int:
+            place = int(number.name)
+            items = node.expressions[:place]
+            if 0 < place == len(items) and not any(item.is_star for item in items):
+                block.read(items[-1], ROWS, how)
 
 
 def _item(block: Block, index: int, item: exp.Expr) -> int:

@@ -53,7 +53,8 @@ def _join(block: Block, join: exp.Join, query: Query) -> None:
     block.read(join.args.get("on"), ROWS, "join")
     for name in map(block.names.fold, join.args.get("using") or ()):
         block.merged = True
-        block.facts.add("using", block.id, name)
+        for source in added if len(before) > 1 else before + added:
+            block.facts.add("using", block.id, name, source)
         block.facts.add("asks", block.id, ROWS, name, "join")
     if join.method == "NATURAL":
         block.merged = True
