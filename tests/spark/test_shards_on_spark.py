@@ -9,11 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 import deltafix
 from deltafix.facts.delta import Delta
-from deltafix.spark.shards import ShardedDatabase
+from deltafix.spark.shards import ShardedDatabase, database, onspark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,3 +61,33 @@ def test_spark_frames_in_and_out_in_one_superstep(spark: SparkSession, tmp_path:
         assert db.read("path").where("x = 0").count() == 8
         found = db.apply({"edge": spark.createDataFrame([(3, 4, -1)], "x long, y long, sign int")})
         assert found["path"].agg({"sign": "sum"}).collect()[0][0] == -20
+
+
+def test_spark_load_by_columns_is_one_job_and_engines_go_on_from_it(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = deltafix.connect(REACH)
+    rng = np.random.default_rng(5)
+    edges = [tuple(row) for row in rng.integers(0, 400, (900, 2)).tolist()]
+    with one.transaction() as tx:
+        tx.insert("root", [(0,)])
+        tx.insert("edge", edges)
+    with ShardedDatabase(REACH, spark, shards=5, state=tmp_path, executor="shards") as db:
+        frame = spark.createDataFrame([*edges, *edges[:9]], "x long, y long")
+        found = db.apply({"edge": frame, "root": spark.range(1)})
+        assert str(db.choice) == "shards: asked for; all derived anew, by columns"
+        assert db.work.supersteps > 4
+        assert db.work.messages > 100
+        reached = found["reach"].select("x").collect()
+        assert sorted(map(tuple, reached)) == one.rows("reach")
+        assert found["edge"].count() == one.count("edge")
+        assert not list(tmp_path.glob("*/parcels/*"))
+        cut = Delta.of({"edge": ([(7, 7)], [edges[3], edges[80]])}, one.schemas.values())
+        assert db.apply(cut) == one.apply(cut)
+        # Where Spark cannot start the tasks of a load together, supersteps do it.
+        monkeypatch.setattr(onspark, "_slots", lambda session: 0)
+        db._executor = "recompute"
+        monkeypatch.setattr(database, "LOAD", 0)
+        back = Delta.of({"edge": ([edges[3]], [(7, 7)])}, one.schemas.values())
+        assert db.apply(back) == one.apply(back)
+        assert str(db.choice) == "recompute: asked for"

@@ -10,10 +10,13 @@ from __future__ import annotations
 import os
 from typing import Literal, NamedTuple
 
-__all__ = ["MEMORY_SHARE", "RECOMPUTE_SHARE", "SMALL", "Choice", "Sizes", "choose"]
+__all__ = ["LOAD", "MEMORY_SHARE", "RECOMPUTE_SHARE", "SMALL", "Choice", "Sizes", "choose"]
 
 SMALL = 1_000_000
 """Changed rows up to which the driver takes an epoch: 8 s at 8 us a row, as ten supersteps cost."""
+
+LOAD = 20_000
+"""Changed rows from which an epoch that derives everything works on columns (`load`)."""
 
 MEMORY_SHARE = 0.25
 """Share of the driver's memory that a state may take there."""

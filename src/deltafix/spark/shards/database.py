@@ -26,7 +26,8 @@ from deltafix.facts.arrow import table_from_rows
 from deltafix.facts.delta import Delta, RelationDelta
 from deltafix.facts.schema import Row, Schema
 from deltafix.rules.ast import Program
-from deltafix.spark.shards.choose import Choice, Sizes, choose
+from deltafix.spark.shards.bulkrules import bulk_rules
+from deltafix.spark.shards.choose import LOAD, Choice, Sizes, choose
 from deltafix.spark.shards.epoch import Attempt, Executor
 from deltafix.spark.shards.files import open_manifest
 from deltafix.spark.shards.frames import (
@@ -103,6 +104,7 @@ class ShardedDatabase:
             }
         )
         self.choice: Choice | None = None
+        self._loadable = bulk_rules(self.layout) is not None
         self.work = Work()
         self._spark = spark
         self._session = None if spark is None else planless(spark)
@@ -268,8 +270,13 @@ class ShardedDatabase:
         else:
             executor = OnSpark(self._spec, self._frame(first) if isinstance(first, list) else first)
         attempt = Attempt(self._spec, self._manifest, executor)
+        recompute = choice.executor == "recompute"
         try:
-            self._manifest = attempt.run(grown, recompute=choice.executor == "recompute")
+            if self._loads(changed, recompute) and attempt.load():
+                choice = choice._replace(why=f"{choice.why}; all derived anew, by columns")
+            else:
+                attempt.run(recompute=recompute)
+            self._manifest = attempt.commit(grown)
         finally:
             executor.close()
         self.choice, self.work = choice, attempt.work
@@ -279,6 +286,11 @@ class ShardedDatabase:
             time.perf_counter() - began,
         )  # fmt: skip
         return attempt.changes
+
+    def _loads(self, changed: int | None, recompute: bool) -> bool:
+        """Whether an epoch is to be a load: all is derived, and enough that columns pay."""
+        large = changed is None or changed >= LOAD
+        return self._loadable and large and (recompute or not self._manifest.given)
 
     def _frame(self, messages: list[Message]) -> DataFrame:
         """Messages as a frame, and one without bytes for every shard, so that every shard runs."""

@@ -6,12 +6,14 @@ is forgotten, and the next one begins from the committed files.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
 
 from deltafix.spark.shards.files import Manifest
+from deltafix.spark.shards.load import Loaded, LoadTask, RefusedError
 from deltafix.spark.shards.resident import Spec, Task
 from deltafix.spark.shards.schedule import Report, Work, merged, run_epoch
 from deltafix.spark.shards.step import Command
@@ -27,6 +29,9 @@ class Executor(Protocol):
 
     def run(self, task: Task) -> list[dict[str, Any]]:
         """Run it; the shards' reports, in any order."""
+
+    def load(self, task: LoadTask) -> Loaded:
+        """Run a whole epoch by columns. Raises RefusedError; the first messages are kept."""
 
     def close(self) -> None:
         """Let go of messages."""
@@ -48,10 +53,24 @@ class Attempt:
         self.changes: dict[str, list[tuple[str, int]]] = {}
         self.work = Work()
 
-    def run(self, grown: int, *, recompute: bool) -> Manifest:
-        """Run the epoch and commit it; returns its manifest. `grown`: more given rows by."""
+    def load(self) -> bool:
+        """Derive everything by columns, not committed yet; whether that was possible."""
+        try:
+            loaded = self._executor.load(LoadTask(self._files, self._name))
+        except RefusedError:
+            return False
+        self.work = loaded.work
+        self._compacted = True
+        self._note(loaded.notes)
+        return True
+
+    def run(self, *, recompute: bool) -> None:
+        """Run the supersteps of the epoch, not committed yet; `recompute`: derive all anew."""
         self._fresh = recompute
         self.work = run_epoch(self._spec.layout, self)
+
+    def commit(self, grown: int) -> Manifest:
+        """Commit what was run; returns its manifest. `grown`: more given rows by."""
         before = self._before
         after = replace(
             before,
@@ -77,14 +96,18 @@ class Attempt:
         self._fresh = False
         self._number += 1
         notes = self._executor.run(task)
+        self._note(notes)
+        return merged(map(_report, notes))
+
+    def _note(self, notes: Iterable[dict[str, Any]]) -> None:
+        """Take down what was written. Tasks that were sent keep the files they stand on."""
         self._files = {n: [*names] for n, names in self._files.items()}
         for note in notes:
-            name = str(note["file"])
-            self._files[note["shard"]] = [name] if compact else [*self._files[note["shard"]], name]
+            name, shard = str(note["file"]), int(note["shard"])
+            self._files[shard] = [name] if self._compacted else [*self._files[shard], name]
             self._bytes += int(note["size"])
             for relation, (path, rows) in note["changes"].items():
                 self.changes.setdefault(relation, []).append((path, rows))
-        return merged(map(_report, notes))
 
     def _is_large(self) -> bool:
         return self._before.log + self._bytes > max(self._before.base, _COMPACT)

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from deltafix.facts.arrow import to_numpy
 
-__all__ = ["Hashes", "hash_rows", "shard_of"]
+__all__ = ["Hashes", "hash_columns", "hash_rows", "place", "shard_of"]
 
 Hashes: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]
 
@@ -26,15 +26,30 @@ _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 def hash_rows(table: pa.Table, columns: Sequence[int]) -> Hashes:
     """A 64-bit hash of the key columns of each row. O(cells), without an object per cell."""
-    hashes = np.full(table.num_rows, _SEED, dtype=np.uint64)
-    for column in columns:
-        hashes = _mix(hashes * np.uint64(31) + _patterns(table.column(column)))
-    return hashes
+    return _mixed([_patterns(table.column(column)) for column in columns], table.num_rows)
+
+
+def hash_columns(columns: Sequence[np.ndarray[Any, Any]], size: int | None = None) -> Hashes:
+    """The same of columns of int64 numbers; `size` rows where there may be no column. O(cells)."""
+    rows = len(columns[0]) if size is None else size
+    return _mixed([column.view(np.uint64) for column in columns], rows)
 
 
 def shard_of(table: pa.Table, columns: Sequence[int], shards: int) -> Any:
     """The shard of each row, by its key columns. No columns: one shard for all rows."""
-    return (hash_rows(table, columns) >> np.uint64(32)) % np.uint64(shards)
+    return place(hash_rows(table, columns), shards)
+
+
+def place(hashes: Hashes, shards: int) -> Any:
+    """The shard of each hash."""
+    return (hashes >> np.uint64(32)) % np.uint64(shards)
+
+
+def _mixed(patterns: Sequence[Hashes], size: int) -> Hashes:
+    hashes = np.full(size, _SEED, dtype=np.uint64)
+    for pattern in patterns:
+        hashes = _mix(hashes * np.uint64(31) + pattern)
+    return hashes
 
 
 def _mix(x: Hashes) -> Hashes:

@@ -10,19 +10,27 @@ state, and an epoch that cannot be finished leaves the state of the one before.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from deltafix.spark.shards.load import Loaded, LoadTask, RefusedError, run_load
+from deltafix.spark.shards.rendezvous import MOST, Rendezvous
 from deltafix.spark.shards.resident import CONTROL, Message, Spec, Task, run_step
+from deltafix.spark.shards.schedule import Work
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["MESSAGES", "OnSpark", "from_messages", "planless", "to_messages"]
 
+PARCELS = "parcels"
 MESSAGES = "target int not null, payload binary not null"
 _SCHEMA = pa.schema(
     [
@@ -41,6 +49,8 @@ def planless(session: SparkSession) -> SparkSession:
     """
     other = session.newSession()
     other.conf.set("spark.sql.adaptive.enabled", "false")
+    # Rows reach Python in larger pieces: each piece is cut up for the shards and packed.
+    other.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "200000")
     return other
 
 
@@ -76,6 +86,28 @@ class OnSpark:
         reports = self._frame.where(f"target = {CONTROL}").select("payload").collect()
         return [json.loads(bytes(row.payload)) for row in reports]
 
+    def load(self, task: LoadTask) -> Loaded:
+        """A whole epoch by columns, as one job whose tasks run together.
+
+        Raises RefusedError, also where Spark cannot start as many tasks at once as it should.
+        """
+        tasks = min(self._spec.shards, MOST, _slots(self._frame.sparkSession))
+        if tasks < 1:
+            raise RefusedError
+        target = self._frame.target
+        sent = self._frame.where(target != CONTROL)
+        placed = sent.repartitionById(tasks, target % tasks)
+        run = partial(_load_partition, self._spec, task, tasks)
+        try:
+            rows = placed.mapInArrow(run, MESSAGES, barrier=True).collect()
+        finally:
+            shutil.rmtree(Path(self._spec.folder) / task.attempt / PARCELS, ignore_errors=True)
+        notes = [json.loads(bytes(row.payload)) for row in rows]
+        works = [note for note in notes if "supersteps" in note]
+        if not works:
+            raise RefusedError
+        return Loaded(Work(**works[0]), [note for note in notes if "supersteps" not in note])
+
     def close(self) -> None:
         """Let go of the messages of the epoch."""
         for frame in self._kept:
@@ -94,6 +126,36 @@ def _over_partition(
         yield from from_messages(
             run_step(spec, task, number, (data for data in came[number] if data))
         )
+
+
+def _load_partition(
+    spec: Spec, task: LoadTask, tasks: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The shards of one task of a load; its notes, and what the load cost. None: refused."""
+    from pyspark import BarrierTaskContext  # noqa: PLC0415  an extra
+
+    context = BarrierTaskContext.get()
+    me = context.partitionId()
+    with ThreadPoolExecutor(1) as pool:
+        # Takes a second, whatever is said; the messages come in the meantime.
+        run = pool.submit(lambda: context.allGather(str(context.taskAttemptId()))[0])
+        link = Rendezvous(Path(spec.folder) / task.attempt / PARCELS, run, me, tasks)
+        first: dict[int, list[bytes]] = {n: [] for n in range(me, spec.shards, tasks)}
+        for target, data in to_messages(batches):
+            first[target].append(data)
+        try:
+            loaded = run_load(spec, task, first, link)
+        except RefusedError:
+            return
+    notes = [*loaded.notes, asdict(loaded.work)] if me == 0 else loaded.notes
+    yield from from_messages((CONTROL, json.dumps(note).encode()) for note in notes)
+
+
+def _slots(session: SparkSession) -> int:
+    """Tasks that Spark can run at once now: what it asks before it starts a barrier stage."""
+    context = session.sparkContext._jsc.sc()
+    profile = context.resourceProfileManager().defaultResourceProfile()
+    return int(context.maxNumConcurrentTasks(profile))
 
 
 def _level() -> Any:

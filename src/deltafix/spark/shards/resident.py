@@ -23,10 +23,13 @@ from deltafix.spark.shards.files import read_journal, write_journal
 from deltafix.spark.shards.layout import Layout
 from deltafix.spark.shards.schedule import Report
 from deltafix.spark.shards.shard import Shard
-from deltafix.spark.shards.step import Command, Journal
+from deltafix.spark.shards.step import Command, Entry, Journal
 from deltafix.spark.shards.wire import pack, unpack
 
-__all__ = ["Message", "Spec", "Task", "forget", "read_rows", "run_step"]
+__all__ = [
+    "CONTROL", "Message", "Spec", "Task", "forget", "given_before", "read_rows", "run_step",
+    "write_changes",
+]  # fmt: skip
 
 CONTROL = -1
 """The destination of a report: the driver."""
@@ -102,7 +105,7 @@ def run_step(spec: Spec, task: Task, number: int, came: Iterable[bytes]) -> Iter
             report.bytes += len(data)
             yield target, data
     changes = {
-        relation: [_write_changes(spec, task, number, relation, table), table.num_rows]
+        relation: [write_changes(spec, task.attempt, number, relation, table), table.num_rows]
         for relation, table in outcome.changes.items()
     }
     yield number, b""
@@ -124,6 +127,20 @@ def read_rows(spec: Spec, files: Sequence[str], number: int, relation: str) -> p
     names = spec.columns[relation]
     width = max(len(names), 1)
     return table.select(range(width)).rename_columns(list(names) or ["present"])
+
+
+def given_before(spec: Spec, number: int, wanted: list[str]) -> list[Entry]:
+    """What a shard begins with that is to derive everything anew (`Shard.restart`).
+
+    An engine is made only where the files hold rows.
+    """
+    resident = _RESIDENTS.get((spec.folder, number))
+    if resident is None or resident.files != wanted:
+        journals = [read_journal(Path(spec.folder) / name) for name in wanted]
+        if not any(journal.entries for journal in journals):
+            return []
+        resident, _ = _stand_on(spec, number, wanted)
+    return resident.shard.restart()
 
 
 def forget(folder: str) -> None:
@@ -157,7 +174,7 @@ def _stand_on(spec: Spec, number: int, wanted: list[str]) -> tuple[_Resident, in
     return resident, int(bool(missing))
 
 
-def _write_changes(spec: Spec, task: Task, number: int, relation: str, table: pa.Table) -> str:
+def write_changes(spec: Spec, attempt: str, number: int, relation: str, table: pa.Table) -> str:
     """Write the net changes of a relation as parquet, columns named as the program does."""
     names = spec.columns[relation]
     shown = table if names else table.select(["sign"])
@@ -165,10 +182,12 @@ def _write_changes(spec: Spec, task: Task, number: int, relation: str, table: pa
     while sign in names:
         sign += "_"
     shown = shown.rename_columns([*names, sign])
-    path = f"{task.attempt}/changes/{relation}/shard-{number}.parquet"
+    path = f"{attempt}/changes/{relation}/shard-{number}.parquet"
     target = Path(spec.folder) / path
     target.parent.mkdir(parents=True, exist_ok=True)
     beside = target.with_suffix(f".{id(table):x}.new")
-    parquet.write_table(shown, beside)
+    # Numbers of changes seldom repeat: dictionaries of them took half of the time.
+    texts = [field.name for field in shown.schema if pa.types.is_string(field.type)]
+    parquet.write_table(shown, beside, use_dictionary=texts)
     beside.rename(target)
     return path

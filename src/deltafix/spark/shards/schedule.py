@@ -15,7 +15,7 @@ from typing import Protocol
 from deltafix.spark.shards.layout import Layout
 from deltafix.spark.shards.step import Command
 
-__all__ = ["Report", "Runner", "Work", "run_epoch"]
+__all__ = ["Report", "Runner", "Work", "merged", "run_epoch"]
 
 
 @dataclass
@@ -28,6 +28,7 @@ class Report:
         falling: rows taken away by messages, and still to be taken away.
         bytes: size of the messages.
         loads: shards that had to be read from files, in whole or in part, before the step.
+        refused: a load cannot go on (`load`).
     """
 
     pending: dict[int, int] = field(default_factory=dict)
@@ -35,6 +36,7 @@ class Report:
     falling: int = 0
     bytes: int = 0
     loads: int = 0
+    refused: bool = False
 
 
 @dataclass
@@ -122,4 +124,5 @@ def merged(reports: Iterable[Report]) -> Report:
         whole.falling += report.falling
         whole.bytes += report.bytes
         whole.loads += report.loads
+        whole.refused |= report.refused
     return whole

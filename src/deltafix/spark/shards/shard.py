@@ -25,12 +25,11 @@ from deltafix.engine.connect import connect
 from deltafix.facts.arrow import to_numpy
 from deltafix.spark.shards.hashing import hash_rows
 from deltafix.spark.shards.layout import Derived, Layout
+from deltafix.spark.shards.ranks import RANK_BITS, rank_rows, ranked_parts
 from deltafix.spark.shards.step import Command, Entry, Journal, Outcome
 from deltafix.spark.shards.wire import Batch, fold, route, signed, split
 
 __all__ = ["Shard"]
-
-_ORDER_BITS = 8
 
 
 class Shard:
@@ -49,7 +48,9 @@ class Shard:
         self._gone: dict[str, list[pa.Table]] = {}
         self._outs = {made.part("out"): made for made in layout.derived.values()}
         self._counted = {n: made for n, made in layout.derived.items() if not made.ranked}
-        self._ranks = {name: made for made in layout.derived.values() for name in _ranked(made)}
+        self._ranks = {
+            name: made for made in layout.derived.values() for name in ranked_parts(made)
+        }
         self._strata: dict[int, list[Derived]] = {}
         for made in layout.derived.values():
             self._strata.setdefault(made.stratum, []).append(made)
@@ -94,15 +95,21 @@ class Shard:
         """
         new = Shard(self.layout, self.number, self.shards)
         new.clock = self.clock
+        new._waiting = self.restart()
+        return new
+
+    def restart(self) -> list[Entry]:
+        """The given rows, to be given again, and the reported ones, which are gone before that."""
+        found = []
         for copies in self.layout.given.values():
             for copy in copies:
                 if self.db.count(copy.name):
-                    new._waiting.append(Entry("edit", self._all(copy.name, copy.name, 1)))
+                    found.append(Entry("edit", self._all(copy.name, copy.name, 1)))
         for name, report in self.layout.reports.items():
             mine = self.number == 0 or not report.everywhere
             if mine and self.db.count(name):
-                new._waiting.append(Entry("gone", self._all(name, report.relation, -1)))
-        return new
+                found.append(Entry("gone", self._all(name, report.relation, -1)))
+        return found
 
     def _all(self, name: str, relation: str, sign: int) -> Batch:
         """All rows of a local relation, signed, without their ranks."""
@@ -171,7 +178,7 @@ class Shard:
                 made = self._ranks.get(name)
                 if made is not None and come.num_rows:
                     highest = int(to_numpy(come.column(made.arity)).max())
-                    self.clock = max(self.clock, highest >> _ORDER_BITS)
+                    self.clock = max(self.clock, highest >> RANK_BITS)
         for name, part in tx.delta.items():
             self._changed(name, part.to_arrow)
 
@@ -260,8 +267,7 @@ class Shard:
         if not self.db.count(name):
             return None
         rows = self.db.to_arrow(name)
-        order = hash_rows(rows, range(made.arity)) & np.uint64((1 << _ORDER_BITS) - 1)
-        ranks = (self.clock << _ORDER_BITS) | order.astype(np.int64)
+        ranks = rank_rows(hash_rows(rows, range(made.arity)), self.clock)
         columns = [*rows.columns, pa.array(ranks)]
         types = self.layout.types[made.part("now")]
         return signed(pa.table(columns, names=[f"c{n}" for n in range(len(types))]), types, 1)
@@ -297,10 +303,3 @@ class Shard:
         # What is only of use inside the epoch need not be written down at its end.
         self.journal = [entry for entry in self.journal if entry.kind == "edit"]
         return {name: table for name, table in changes.items() if table.num_rows}
-
-
-def _ranked(made: Derived) -> list[str]:
-    """The local relations whose last column but the sender is a rank."""
-    if not made.ranked:
-        return []
-    return [made.part("vote"), made.part("now"), *(copy.name for copy in made.within)]

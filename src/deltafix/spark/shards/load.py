@@ -1,0 +1,138 @@
+"""A load: an epoch that derives everything, on columns, in one go and with one file a shard.
+
+Everyone who takes part holds some shards (`bulk`) and runs the same schedule over them; between
+supersteps they exchange messages and reports through a `Link`, so all see the same totals and
+choose the same next step. Nothing is written before the end: then each shard's given rows, votes
+and ranks are its first journal, from which an engine is made when the first change comes.
+Invariant: a load leaves what `shard` would (the same state, messages and changes); one that is
+refused or fails leaves nothing that counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+from deltafix.spark.shards.bulk import BulkShard
+from deltafix.spark.shards.bulkrules import bulk_rules
+from deltafix.spark.shards.columns import CollisionError
+from deltafix.spark.shards.files import write_journal
+from deltafix.spark.shards.resident import Spec, given_before, write_changes
+from deltafix.spark.shards.schedule import Report, Work, merged, run_epoch
+from deltafix.spark.shards.step import Command, Journal
+from deltafix.spark.shards.wire import Batch, unpack
+
+__all__ = ["Alone", "Link", "LoadTask", "Loaded", "Parcel", "RefusedError", "run_load"]
+
+Parcel: TypeAlias = tuple[int, Batch]
+"""A batch and the shard it is for."""
+
+
+class RefusedError(Exception):
+    """A load met rows that columns cannot tell apart; the engine can (`columns`)."""
+
+
+class Link(Protocol):
+    """How those who take part exchange what a superstep gave."""
+
+    def exchange(self, report: Report, away: Sequence[Parcel]) -> tuple[list[Report], list[Parcel]]:
+        """Give one's report and the parcels for shards of others; get all reports, own parcels."""
+
+
+class Alone:
+    """The link of one who holds all shards."""
+
+    def exchange(self, report: Report, away: Sequence[Parcel]) -> tuple[list[Report], list[Parcel]]:
+        """Nobody to exchange anything with."""
+        return [report], [*away]
+
+
+@dataclass(frozen=True)
+class LoadTask:
+    """On which files each shard stands before the load, and the folder it writes to."""
+
+    files: Mapping[int, Sequence[str]]
+    attempt: str
+
+    def file(self, shard: int) -> str:
+        """The file that a shard writes at the end."""
+        return f"{self.attempt}/load-shard-{shard}.dfx"
+
+
+@dataclass
+class Loaded:
+    """What a load cost, and a note for each shard held here (as `resident.run_step` reports)."""
+
+    work: Work
+    notes: list[dict[str, Any]]
+
+
+def run_load(
+    spec: Spec, task: LoadTask, first: Mapping[int, Iterable[bytes]], link: Link
+) -> Loaded:
+    """Load the shards that are keys of `first`, whose messages are its values.
+
+    Raises RefusedError in all who take part.
+    """
+    load = _Load(spec, task, first, link)
+    return Loaded(run_epoch(spec.layout, load), load.notes)
+
+
+class _Load:
+    def __init__(
+        self, spec: Spec, task: LoadTask, first: Mapping[int, Iterable[bytes]], link: Link
+    ) -> None:
+        rules = bulk_rules(spec.layout)
+        if rules is None:
+            raise RefusedError
+        self.spec = spec
+        self.task = task
+        self.link = link
+        self.notes: list[dict[str, Any]] = []
+        self.shards: dict[int, BulkShard] = {}
+        self.inbox: dict[int, list[Batch]] = {}
+        for number, came in sorted(first.items()):
+            before = given_before(spec, number, list(task.files.get(number, ())))
+            self.shards[number] = BulkShard(spec.layout, rules, number, spec.shards, before)
+            self.inbox[number] = [batch for data in came if data for batch in unpack(data)]
+
+    def step(self, command: Command) -> Report:
+        """One superstep of the shards held here, then the exchange."""
+        report, away = Report(), list[Parcel]()
+        try:
+            for number in self.shards:
+                self._step(number, command, report, away)
+        except CollisionError:
+            report.refused = True
+        reports, came = self.link.exchange(report, away)
+        whole = merged(reports)
+        if whole.refused:
+            raise RefusedError
+        for number, batch in came:
+            self.inbox.setdefault(number, []).append(batch)
+        return whole
+
+    def _step(self, number: int, command: Command, report: Report, away: list[Parcel]) -> None:
+        shard = self.shards[number]
+        outcome = shard.step(command, self.inbox.pop(number, ()))
+        for stratum, count in outcome.pending.items():
+            report.pending[stratum] = report.pending.get(stratum, 0) + count
+        for target, batches in outcome.messages.items():
+            for batch in batches:
+                report.sent[batch.name] = report.sent.get(batch.name, 0) + batch.table.num_rows
+                report.bytes += batch.table.nbytes
+                away.append((target, batch))
+        if command.action == "commit":
+            name = self.task.file(number)
+            journal = Journal(shard.clock, True, shard.given(), fresh=True)
+            size = write_journal(Path(self.spec.folder) / name, journal)
+            changes = {
+                relation: [
+                    write_changes(self.spec, self.task.attempt, number, relation, table),
+                    table.num_rows,
+                ]
+                for relation, table in outcome.changes.items()
+            }
+            self.notes.append({"shard": number, "file": name, "size": size, "changes": changes})

@@ -1,0 +1,195 @@
+"""Loads by columns: they leave what the engine's supersteps leave, and the engine goes on from it.
+
+Sees: derivations missed or invented by the joins, ranks that let a cycle hold itself up, votes
+that the engine made from a load's files does not have, hash collisions taken for equality.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from tests.spark.test_shards_agree import CLOSURE, SAME_GENERATION, agree, random_edits
+
+import deltafix
+from deltafix.facts.delta import Delta
+from deltafix.spark.shards import ShardedDatabase, columns, database, resident
+from deltafix.spark.shards.bulkrules import bulk_rules
+from deltafix.spark.shards.core import prepare
+from deltafix.spark.shards.layout import Layout
+from deltafix.spark.shards.localize import localize
+
+MIXED = """
+.decl edge(x: number, y: number)
+.decl root(x: number)
+.decl reach(x: number)
+.decl pair(x: number, y: number)
+.decl dead(x: number)
+.decl any()
+.decl found(x: number, y: number)
+reach(x) :- root(x).
+reach(y) :- reach(x), edge(x, y), x != 3.
+pair(x, y) :- edge(x, y), reach(x).
+pair(x, z) :- pair(x, y), pair(y, z).
+dead(x) :- edge(x, _), !reach(x).
+any() :- dead(_).
+found(x, 5) :- edge(x, x), any().
+found(x, y) :- edge(x, y), edge(y, x), x < y, !pair(x, y).
+reach(9). edge(9, 1).
+"""
+PROGRAMS = {
+    "closure": (CLOSURE, {"edge": 2}),
+    "same generation": (SAME_GENERATION, {"up": 2, "same": 2}),
+    "mixed": (MIXED, {"edge": 2, "root": 1, "dead": 1, "pair": 2}),
+}
+
+
+def general(program: deltafix.Program) -> Layout:
+    return localize(prepare(program))
+
+
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Every epoch that derives everything is a load, and is counted."""
+    done: Counter[str] = Counter()
+    real = database.Attempt.load
+
+    def counted(attempt: database.Attempt) -> bool:
+        loaded = real(attempt)
+        done["loaded" if loaded else "refused"] += 1
+        return loaded
+
+    monkeypatch.setattr(database, "LOAD", 0)
+    monkeypatch.setattr(database, "plan_layout", general)
+    monkeypatch.setattr(database.Attempt, "load", counted)
+    return done
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_agree_loads_then_changes_then_a_restart_then_more(
+    name: str, shards: int, loads: Counter[str], tmp_path: Path
+) -> None:
+    text, relations = PROGRAMS[name]
+    program = deltafix.Program.parse(text)
+    one = deltafix.connect(program)
+    script = random_edits(Random(f"{name} {shards}"), relations, 7, 8)
+    with ShardedDatabase(program, shards=shards, state=tmp_path, executor="recompute") as db:
+        agree(program, script[:2], db, one)
+    assert loads["loaded"] >= 2
+    with ShardedDatabase(program, shards=shards, state=tmp_path, executor="driver") as db:
+        before = loads.total()
+        agree(program, script[2:6], db, one)
+        assert loads.total() == before, "a change of a state that has rows is the engines'"
+        check_engines(db)
+    with ShardedDatabase(program, shards=shards, state=tmp_path, executor="recompute") as db:
+        agree(program, script[6:], db, one)
+
+
+def check_engines(db: ShardedDatabase) -> None:
+    for number in range(db.shards):
+        resident._RESIDENTS[db._spec.folder, number].shard.db.check_invariants()
+
+
+def test_a_load_leaves_the_rows_votes_and_ranks_that_supersteps_leave(
+    loads: Counter[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = CLOSURE.replace("path(x, y), edge(y, z)", "edge(x, y), path(y, z)")
+    rng = np.random.default_rng(7)
+    edges = [tuple(row) for row in np.unique(rng.integers(0, 40, (90, 2)), axis=0).tolist()]
+    cut = edges[::9]
+    left, work = {}, {}
+    for way, least in (("columns", 0), ("supersteps", 1 << 40)):
+        monkeypatch.setattr(database, "LOAD", least)
+        with ShardedDatabase(text, shards=3, state=tmp_path / way, executor="driver") as db:
+            db.apply(Delta.of({"edge": (edges, [])}))
+            work[way] = db.work
+            left[way] = [
+                {name: sorted(one.db.rows(name)) for name in db.layout.types if one.db.count(name)}
+                for one in (shard_of_files(db, number) for number in range(3))
+            ]
+            assert db.apply(Delta.of({"edge": ([], cut)}))["path"].removed
+            check_engines(db)
+    assert left["columns"] == left["supersteps"]
+    assert work["columns"].actions == work["supersteps"].actions
+    # Votes are a set where they arrive; columns may send some twice.
+    steps = work["supersteps"].messages
+    assert 0 < steps <= work["columns"].messages <= 1.1 * steps
+    assert (loads["loaded"], loads["refused"]) == (2, 0), "its epoch 0, and the load itself"
+
+
+def shard_of_files(db: ShardedDatabase, number: int) -> resident.Shard:
+    resident.forget(db._spec.folder)
+    return resident._stand_on(db._spec, number, db._manifest.files[number])[0].shard
+
+
+def test_rows_that_share_a_hash_are_left_to_the_engine(
+    loads: Counter[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = columns.hash_columns
+
+    def weak(found: columns.Columns, size: int | None = None) -> columns.Hashes:
+        return real(found, size) % np.uint64(5)
+
+    monkeypatch.setattr(columns, "hash_columns", weak)
+    program = deltafix.Program.parse(CLOSURE)
+    script = random_edits(Random("weak"), {"edge": 2}, 7, 3)
+    with ShardedDatabase(program, shards=2, state=tmp_path, executor="recompute") as db:
+        agree(program, script, db, deltafix.connect(program))
+    assert loads["refused"] >= 2
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        ".decl r(x: number, n: number)\nr(x, n) :- edge(x, _), n = count : { edge(x, _) }.",
+        ".decl r(x: number)\nr(x + 1) :- edge(x, _).\nr(y) :- r(x), edge(x, y).",
+        ".decl s(x: symbol)\n.decl r(x: symbol)\nr(x) :- s(x), edge(_, _).",
+    ],
+)
+def test_programs_with_more_than_numbers_and_comparisons_are_left_to_the_engine(
+    rules: str,
+) -> None:
+    program = deltafix.Program.parse(f".decl edge(x: number, y: number)\n{rules}")
+    assert bulk_rules(general(program)) is None
+
+
+def test_seen_gives_each_row_once_whatever_the_batches() -> None:
+    rng = np.random.default_rng(3)
+    seen, known = columns.Seen(), set()
+    for size in (1, 50, 3, 400, 2, 2, 900, 7):
+        batch = rng.integers(-3, 25, (size, 2))
+        rows = [tuple(row) for row in batch.tolist()]
+        fresh = seen.add((batch[:, 0].copy(), batch[:, 1].copy()))
+        found = list(zip(*(column.tolist() for column in fresh), strict=True))
+        assert sorted(found) == sorted(set(rows) - known)
+        known |= set(rows)
+    assert len(seen._runs) < 10
+
+
+def test_run_meets_what_a_nested_loop_meets_in_blocks_of_any_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(4)
+    table = rng.integers(0, 6, (60, 3))
+    probes = rng.integers(-1, 7, (20, 2))
+    run = columns.Run(tuple(table[:, n].copy() for n in range(3)))
+    keys = tuple(probes[:, n].copy() for n in range(2))
+    expected = Counter(
+        (n, int(row[0]))
+        for n, probe in enumerate(probes)
+        for row in table
+        if (row[2], row[1]) == tuple(probe)
+    )
+    for block in (1, 4, 1 << 22):
+        monkeypatch.setattr(columns, "BLOCK", block)
+        met = Counter(
+            pair
+            for which, rows in run.meet((2, 1), keys, 20, [0])
+            for pair in zip(which.tolist(), rows[0].tolist(), strict=True)
+        )
+        assert met == expected
+    assert run.has((2, 1), keys, 20).tolist() == [n in {k for k, _ in expected} for n in range(20)]
