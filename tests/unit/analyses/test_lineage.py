@@ -149,6 +149,27 @@ def test_every_way_to_make_or_fill_a_table(trees: Trees, statement: str) -> None
     assert trees.flows(statement) == ["x r.a value", "y r.b value"]
 
 
+@pytest.mark.parametrize(
+    ("dialect", "statement", "expected"),
+    [
+        (
+            "snowflake",
+            "INSERT ALL INTO v VALUES (k) INTO w VALUES (b) SELECT a AS k, b FROM r",
+            "X",
+        ),
+        ("clickhouse", "CREATE MATERIALIZED VIEW m TO v AS SELECT a AS x FROM r", "x"),
+        ("postgres", "WITH d AS (DELETE FROM r RETURNING a, b) INSERT INTO v SELECT a FROM d", "x"),
+        ("tsql", "SELECT 1\nGO\nINSERT INTO v\nSELECT a FROM r\nGO", "x"),
+    ],
+)
+def test_fillings_that_only_some_dialects_have(
+    trees: Trees, dialect: str, statement: str, expected: str
+) -> None:
+    found = trees.flows(f"CREATE TABLE v (x INT);\n{statement}", dialect)
+    assert [row.lower() for row in found] == ["x r.a value"]
+    assert found[0].startswith(expected)
+
+
 def test_update_and_merge_flow_by_name(trees: Trees) -> None:
     made = "CREATE TABLE v (a INT, x INT, y INT);"
     update = "UPDATE v SET x = s.d FROM s WHERE v.a = s.a"

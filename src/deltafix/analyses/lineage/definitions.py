@@ -21,10 +21,11 @@ def declare(names: Names, node: exp.Create, table: str) -> None:
     columns = [names.fold(one.this) for one in listed if isinstance(one, exp.ColumnDef)]
     for index, name in enumerate(columns):
         facts.add("column", table, str(index), name)
-    copied = list(node.find_all(exp.LikeProperty, exp.PartitionedOfProperty))
-    for one in copied:
-        if isinstance(one.this, exp.Table):
-            facts.add("like", table, names.mention(one.this))
+    above = list(node.find_all(exp.LikeProperty, exp.PartitionedOfProperty, exp.InheritsProperty))
+    copied = [other for one in above for other in (one.this, *one.expressions)]
+    for other in copied:
+        if isinstance(other, exp.Table):
+            facts.add("like", table, names.mention(other))
     if columns and not copied:
         facts.add("width_of", table, str(len(columns)))
     if not columns and not copied:

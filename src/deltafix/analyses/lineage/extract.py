@@ -76,6 +76,8 @@ class _Reader:
             alter(self.names, node)
         elif isinstance(node, exp.Insert):
             self._insert(node)
+        elif isinstance(node, exp.MultitableInserts):
+            self._insert_all(node)
         elif isinstance(node, exp.Update) and isinstance(node.this, exp.Table):
             root, seen = self._fills(node.this)
             update(node, root, seen)
@@ -107,6 +109,11 @@ class _Reader:
         root = self._made(table)
         query(body, root, self._seen(root, node))
         self.names.facts.add("defines", table, self._listed(root, columns))
+        into = node.find(exp.ToTableProperty)
+        if into is not None and isinstance(into.this, exp.Table):  # ClickHouse: .. TO t AS SELECT
+            mention = self.names.mention(into.this)
+            self.names.facts.add("changes", mention, root)
+            self.names.facts.add("fills", mention, root)
 
     def _insert(self, node: exp.Insert) -> None:
         schema = node.this
@@ -121,6 +128,18 @@ class _Reader:
         by_place = not columns and not node.args.get("by_name")
         listed = self._listed(root, columns)
         self.names.facts.add("fills_in_order" if by_place else "fills", mention, listed)
+
+    def _insert_all(self, node: exp.MultitableInserts) -> None:
+        """INSERT ALL INTO t VALUES (a) .. SELECT ..: every INTO selects from the one query."""
+        for one in node.expressions:
+            given = exp.Subquery(
+                this=node.args["source"].copy(),
+                alias=exp.TableAlias(this=exp.to_identifier("source")),
+            )
+            values = one.this.expression
+            items = values.expressions[0].expressions if values is not None else [exp.Star()]
+            rows = exp.Select(expressions=items, from_=exp.From(this=given))
+            self._insert(exp.Insert(this=one.this.this, expression=rows))
 
     def _query(self, node: exp.Query) -> None:
         into = node.args.get("into")

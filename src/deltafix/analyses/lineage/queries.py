@@ -37,6 +37,8 @@ def query(node: exp.Expr, id_: str, seen: Seen) -> None:
         _values(block, node)
     elif isinstance(node, exp.Table):
         _select(block, exp.Select(expressions=[exp.Star()], from_=exp.From(this=node.copy())))
+    elif isinstance(node, (exp.Insert, exp.Update, exp.Delete)):
+        _returning(block, node)
     finish(block)
 
 
@@ -154,6 +156,15 @@ def _stars(block: Block, index: int, sources: list[str], star: exp.Star) -> int:
             facts.add("renamed", block.id, str(index), old, new)
         index += 1
     return index
+
+
+def _returning(block: Block, node: exp.Expr) -> None:
+    """A change inside WITH: its columns are those it returns of its table."""
+    table = node.this.this if isinstance(node.this, exp.Schema) else node.this
+    returned = node.args.get("returning")
+    if isinstance(table, exp.Table) and returned is not None:
+        items = [item.copy() for item in returned.expressions]
+        _select(block, exp.Select(expressions=items, from_=exp.From(this=table.copy())))
 
 
 def _list(star: exp.Star, name: str) -> list[exp.Expr]:

@@ -28,6 +28,8 @@ _DIALECT = re.compile(r"^\s*--\s*deltafix:\s*dialect\s*=\s*(\S+)\s*$", re.MULTIL
 _CARRIES = re.compile(
     r"\s*(with|select|insert|update|merge|create\b[^(]*?\b(view|table))\b", re.IGNORECASE
 )
+_WITH_GO = frozenset({"tsql", "fabric"})
+"""Dialects whose scripts are cut by lines that say GO."""
 _MODEL_FOLDERS = frozenset({"models", "snapshots"})
 
 
@@ -90,11 +92,14 @@ def _dialect(text: str) -> Dialect:
 def _statements(dialect: Dialect, tokens: list[Token], text: str) -> Iterator[Statement]:
     """Cut at semicolons. A body that holds semicolons (of a function) falls into several."""
     chunk: list[Token] = []
+    with_go = type(dialect).__name__.lower() in _WITH_GO
     ordinal = 0
     for token in [*tokens, None]:
         if token is not None and token.token_type != TokenType.SEMICOLON:
-            chunk.append(token)
-            continue
+            alone = not chunk or token.line > chunk[-1].line
+            if not (with_go and alone and token.text.upper() == "GO"):
+                chunk.append(token)
+                continue
         if chunk:
             ordinal += 1
             yield _parse(dialect, ordinal, chunk, text)
