@@ -9,14 +9,13 @@ Junker 2004). Invariant: a cause was tried; the database is as before.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from deltafix.errors import ExplanationError, NoSuchFactError
 from deltafix.facts.schema import Row, show_row
+from deltafix.provenance.explanation import Explanation, show_edit
 from deltafix.provenance.proof import Proof, Step
 from deltafix.provenance.state import Edit, committed, trial
 from deltafix.provenance.text import tree
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["Cause", "cause"]
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+@dataclass(frozen=True, slots=True, repr=False)
+class Cause(Explanation):
     """Why a row appeared or vanished in an epoch.
 
     Attributes:
@@ -51,47 +50,26 @@ class Cause:
     marks: tuple[str, ...]
     is_smallest: bool = True
 
-    @property
-    def fact(self) -> str:
-        """The row as program text."""
-        return show_row(self.relation, self.row)
-
-    def show(self, form: str = "text") -> str:
-        """As text, or as JSON."""
-        if form == "json":
-            return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
+    def lines(self) -> list[str]:
+        """What happened, the changes, and a proof with what the epoch changed in it."""
         happened = "appeared" if self.sign > 0 else "vanished"
         lines = [f"{self.fact} {happened} because of"]
-        lines += [f"  {_shown(edit)}" for edit in self.changes]
+        lines += [f"  {show_edit(edit)}" for edit in self.changes]
         if not self.is_smallest:
             lines.append("  (perhaps fewer: the search reached its bound)")
         lines.append("its proof:" if self.sign > 0 else "the proof it had:")
-        return "\n".join([*lines, tree(self.proof, self.marks)])
+        return [*lines, *tree(self.proof, self.marks).split("\n")]
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {
             "fact": self.fact,
             "sign": self.sign,
-            "changes": [_shown(edit) for edit in self.changes],
+            "changes": [show_edit(edit) for edit in self.changes],
             "is_smallest": self.is_smallest,
             "proof": self.proof.to_dict(),
             "marks": list(self.marks),
         }
-
-    def __str__(self) -> str:
-        return self.show()
-
-    def __repr__(self) -> str:
-        return self.show()
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(self.show())}</pre>"
-
-
-def _shown(edit: Edit) -> str:
-    sign, relation, row = edit
-    return f"{'+' if sign > 0 else '-'}{show_row(relation, row)}"
 
 
 def cause(

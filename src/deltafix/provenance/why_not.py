@@ -8,14 +8,13 @@ suggestions are `repair`'s, and each was tried.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from deltafix.errors import NoSuchFactError
 from deltafix.facts.schema import Row, show_row
 from deltafix.plan.clause import Absent, Clause, Literal, Match
+from deltafix.provenance.explanation import Explanation, show_edit
 from deltafix.provenance.program import clauses_of
 from deltafix.provenance.repair import Repair
 from deltafix.provenance.rows import Bindings, Rows, ground, next_ready, unify, values_of
@@ -48,8 +47,8 @@ class Attempt:
     is_cut: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class WhyNot:
+@dataclass(frozen=True, slots=True, repr=False)
+class WhyNot(Explanation):
     """Why a row does not hold.
 
     Attributes:
@@ -63,16 +62,9 @@ class WhyNot:
     attempts: tuple[Attempt, ...]
     suggestions: tuple[tuple[Edit, ...], ...] = ()
 
-    @property
-    def fact(self) -> str:
-        """The row as program text."""
-        return show_row(self.relation, self.row)
-
-    def show(self, form: str = "text") -> str:
-        """As text, or as JSON."""
-        if form == "json":
-            return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
-        return "\n".join([f"{self.fact} does not hold", *self._lines("  "), *self._advice()])
+    def lines(self) -> list[str]:
+        """The rules that were tried, and what would make the row hold."""
+        return [f"{self.fact} does not hold", *self._tried("  "), *self._advice()]
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -88,19 +80,10 @@ class WhyNot:
                 }
                 for one in self.attempts
             ],
-            "suggestions": [[_shown(edit) for edit in edits] for edits in self.suggestions],
+            "suggestions": [[show_edit(edit) for edit in edits] for edits in self.suggestions],
         }
 
-    def __str__(self) -> str:
-        return self.show()
-
-    def __repr__(self) -> str:
-        return self.show()
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(self.show())}</pre>"
-
-    def _lines(self, indent: str) -> list[str]:
+    def _tried(self, indent: str) -> list[str]:
         if not self.attempts:
             return [f"{indent}no rule derives it, and it is not given"]
         lines = []
@@ -110,19 +93,14 @@ class WhyNot:
             failed = one.failed or "the rule's head, which cannot be this row"
             lines.append(f"{indent}  fails  {failed}{' (bound reached)' if one.is_cut else ''}")
             if one.below is not None:
-                lines += one.below._lines(f"{indent}    ")
+                lines += one.below._tried(f"{indent}    ")
         return lines
 
     def _advice(self) -> list[str]:
         return [
-            f"it would hold with  {'  '.join(_shown(edit) for edit in edits)}"
+            f"it would hold with  {'  '.join(show_edit(edit) for edit in edits)}"
             for edits in self.suggestions
         ]
-
-
-def _shown(edit: Edit) -> str:
-    sign, relation, row = edit
-    return f"{'+' if sign > 0 else '-'}{show_row(relation, row)}"
 
 
 def why_not(

@@ -210,7 +210,7 @@ def test_lsp_marks_what_a_save_leaves_dead(copy: Path) -> None:
     with Editor.opened(copy) as editor:
         editor.news()
         text = (copy / REPORT).read_text() + "\n\ndef _idle() -> None: ...\n"
-        marks = editor.save(REPORT.as_posix(), text.encode())[2]
+        marks = editor.save(REPORT.as_posix(), text.encode()).marks
         assert any("report:_idle: nothing alive reaches it" in mark for mark in marks)
 
 

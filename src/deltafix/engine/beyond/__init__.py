@@ -7,7 +7,8 @@ beside the kernel, which runs the rest.
     stratum.py      a run: take in, retract, derive, sweep
     wiring.py       clauses -> variants on the relations that start them
     join.py         a variant: a chain of closures; order.py, checks.py: its steps
-    rows.py         a plain relation; falling, best, joined, undominated, chosen: the others
+    rows.py         a plain relation; falling, undominated, chosen: others
+    keyed.py        relations that show one row a key; best and joined: the two kinds
     kinds.py        which of them a relation is
     facts.py        a row's record, tables and indexes; epoch.py: what a run shares
 """

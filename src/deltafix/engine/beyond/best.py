@@ -19,7 +19,7 @@ from typing import Any
 
 from deltafix.engine.beyond.epoch import Epoch
 from deltafix.engine.beyond.facts import Fact
-from deltafix.engine.beyond.rows import Rows
+from deltafix.engine.beyond.keyed import KeyedRows, leave
 from deltafix.facts.schema import BaseType, Row
 from deltafix.plan.clause import LatticeColumn
 
@@ -29,7 +29,7 @@ SCAN = 16
 """Up to this many proposals the best is found by looking at each; beyond, in a heap."""
 
 
-class BestRows(Rows):
+class BestRows(KeyedRows):
     """The rows of a relation with one lattice column, `min` or `max`."""
 
     def __init__(
@@ -41,8 +41,6 @@ class BestRows(Rows):
         self.key: Callable[[Row], Any] = itemgetter(*rest) if rest else lambda _: ()
         self.priority = _priority(types[column.column], column.join)
         self.sign = -1 if column.join == "max" else 1
-        self.proposed: dict[Any, dict[Fact, None]] = {}
-        self.tops: dict[Any, Fact] = {}
         self.heaps: dict[Any, list[tuple[Any, bool, int, Fact]]] = {}
         self.lost: dict[Any, None] = {}
         self.numeric = types[column.column] != "symbol"
@@ -84,8 +82,7 @@ class BestRows(Rows):
         key = self.key(fact.row)
         if fact.total == 0:
             self._leave(key, fact)
-        if self.tops.get(key) is fact:
-            del self.tops[key]
+        if self.unshow(key, fact):
             self.lost[key] = None
 
     def settle(self) -> None:
@@ -108,16 +105,9 @@ class BestRows(Rows):
             return
         key = self.key(fact.row)
         top = self.tops.get(key)
-        if top is not None:
-            if not self.better(fact, top):
-                return
-            self.epoch.note(top)
-            top.visible = False
-            self.epoch.passed.append(top)
-        self.tops[key] = fact
-        self.epoch.note(fact)
-        fact.visible = True
-        self._put_up(fact)
+        if top is None or self.better(fact, top):
+            self.show(key, fact)
+            self._put_up(fact)
 
     def drop(self, fact: Fact) -> None:
         """Let a passed value go, if nothing rests on it alone."""
@@ -133,10 +123,7 @@ class BestRows(Rows):
             self._enter(key, fact)
         else:
             self._leave(key, fact)
-        if fact.visible:
-            self.tops[key] = fact
-        elif self.tops.get(key) is fact:
-            del self.tops[key]
+        self.restore_shown(key, fact)
         self.heaps.pop(key, None)
         self.lost.clear()
 
@@ -170,12 +157,8 @@ class BestRows(Rows):
             heapq.heappush(heap, self._entry(fact))
 
     def _leave(self, key: Any, fact: Fact) -> None:
-        members = self.proposed.get(key)
-        if members is not None:
-            members.pop(fact, None)
-            if not members:
-                del self.proposed[key]
-                self.heaps.pop(key, None)
+        if leave(self.proposed, key, fact):
+            self.heaps.pop(key, None)
 
     def _entry(self, fact: Fact) -> tuple[Any, bool, int, Fact]:
         value = fact.row[self.column]

@@ -17,7 +17,7 @@ from typing import Any
 from deltafix.engine.beyond.checks import Meaning
 from deltafix.engine.beyond.epoch import Epoch
 from deltafix.engine.beyond.facts import Fact
-from deltafix.engine.beyond.rows import Rows
+from deltafix.engine.beyond.keyed import KeyedRows, leave
 from deltafix.errors import FunctorError
 from deltafix.facts.schema import Row
 from deltafix.plan.clause import Lattice
@@ -27,7 +27,7 @@ from deltafix.rules.values import NO_VALUE
 __all__ = ["JoinedRows"]
 
 
-class JoinedRows(Rows):
+class JoinedRows(KeyedRows):
     """The rows of a relation with lattice columns."""
 
     def __init__(
@@ -48,9 +48,7 @@ class JoinedRows(Rows):
         )
         self.least = tuple(found.least for found in lattice.columns)
         self.has_least = any(least is not None for least in self.least)
-        self.proposed: dict[Any, dict[Fact, None]] = {}
         self.lives: dict[Any, dict[Fact, None]] = {}
-        self.tops: dict[Any, Fact] = {}
         self.stale: dict[Any, None] = {}
         self.wanted: dict[Any, Row] = {}
         self.settled = False
@@ -108,7 +106,7 @@ class JoinedRows(Rows):
         fact.total -= 1
         key = self.key(row)
         if fact.total == 0:
-            self._withdraw(key, fact)
+            leave(self.proposed, key, fact)
         for live in self.lives.get(key, ()):
             if rank < live.rank:
                 self.epoch.note(live)
@@ -133,9 +131,8 @@ class JoinedRows(Rows):
             return
         key = self.key(fact.row)
         self._take_down(fact)
-        self._unlive(key, fact)
-        if self.tops.get(key) is fact:
-            del self.tops[key]
+        leave(self.lives, key, fact)
+        self.unshow(key, fact)
         self.stale[key] = None
 
     def settle(self) -> None:
@@ -154,14 +151,7 @@ class JoinedRows(Rows):
         if self.wanted.get(key) != self.value(fact.row):
             return
         del self.wanted[key]
-        top = self.tops.get(key)
-        if top is not None:
-            self.epoch.note(top)
-            top.visible = False
-            self.epoch.passed.append(top)
-        self.tops[key] = fact
-        self.epoch.note(fact)
-        fact.visible = True
+        self.show(key, fact)
         if fact.rank == 0:
             self.lives.setdefault(key, {})[fact] = None
             self._put_up(fact)
@@ -170,7 +160,7 @@ class JoinedRows(Rows):
         """Let a passed value go, if nothing rests on it alone."""
         super().drop(fact)
         if fact.rank == 0:
-            self._unlive(self.key(fact.row), fact)
+            leave(self.lives, self.key(fact.row), fact)
 
     def begin(self) -> None:
         """A new run: proposals wait until `settle`."""
@@ -183,15 +173,12 @@ class JoinedRows(Rows):
         if fact.total:
             self.proposed.setdefault(key, {})[fact] = None
         else:
-            self._withdraw(key, fact)
+            leave(self.proposed, key, fact)
         if fact.rank:
             self.lives.setdefault(key, {})[fact] = None
         else:
-            self._unlive(key, fact)
-        if fact.visible:
-            self.tops[key] = fact
-        elif self.tops.get(key) is fact:
-            del self.tops[key]
+            leave(self.lives, key, fact)
+        self.restore_shown(key, fact)
         self.stale.clear()
         self.wanted.clear()
 
@@ -239,17 +226,3 @@ class JoinedRows(Rows):
     def _row(self, key: Sequence[Any], value: Sequence[Any]) -> Row:
         placed = dict(zip((*self.keys, *self.columns), (*key, *value), strict=True))
         return tuple(placed[column] for column in range(len(placed)))
-
-    def _withdraw(self, key: Row, fact: Fact) -> None:
-        members = self.proposed.get(key)
-        if members is not None:
-            members.pop(fact, None)
-            if not members:
-                del self.proposed[key]
-
-    def _unlive(self, key: Row, fact: Fact) -> None:
-        members = self.lives.get(key)
-        if members is not None:
-            members.pop(fact, None)
-            if not members:
-                del self.lives[key]

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import pyarrow as pa
@@ -249,9 +249,7 @@ class ShardedDatabase:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # --- an epoch ----------------------------------------------------------------------------
