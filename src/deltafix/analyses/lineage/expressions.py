@@ -61,27 +61,23 @@ def walk(
 
 
 _WINDOW = ("partition_by", "order")
+_INDIRECT: Mapping[type[exp.Expr], tuple[tuple[str, ...], str]] = {
+    exp.Window: (_WINDOW, "window"),
+    exp.Case: (("this",), "condition"),  # its WHENs are Ifs
+    exp.If: (("this",), "condition"),
+    exp.Filter: (("expression",), "condition"),
+}
+"""Of some nodes: the parts that are not values, and what they are."""
 
 
-def _children(node: exp.Expr, how: str) -> Iterable[tuple[exp.Expr, str]]:
+def _children(node: exp.Expr, how: str) -> list[tuple[exp.Expr, str]]:
     """The parts of a node, each with the part it plays."""
-    indirect: list[exp.Expr] = []
-    other = ""
-    if isinstance(node, exp.Window):
-        indirect, other = _of(node, _WINDOW), "window"
-    elif isinstance(node, exp.Case):
-        indirect = [*_of(node, ("this",)), *(branch.this for branch in node.args["ifs"])]
-        other = "condition"
-        values = [branch.args["true"] for branch in node.args["ifs"]]
-        values += _of(node, ("default",))
-        return [(v, how) for v in values] + [(c, _weaker(how, other)) for c in indirect]
-    elif isinstance(node, exp.If):
-        indirect, other = _of(node, ("this",)), "condition"
-    elif isinstance(node, exp.Filter):
-        indirect, other = _of(node, ("expression",)), "condition"
-    apart = {id(part) for part in indirect}
-    direct = [(part, how) for part in node.iter_expressions() if id(part) not in apart]
-    return direct + [(part, _weaker(how, other)) for part in indirect]
+    names, other = _INDIRECT.get(type(node), ((), ""))
+    apart = {id(part) for part in _of(node, names)}
+    return [
+        (part, _weaker(how, other) if id(part) in apart else how)
+        for part in node.iter_expressions()
+    ]
 
 
 def _of(node: exp.Expr, names: Iterable[str]) -> list[exp.Expr]:
