@@ -15,10 +15,14 @@ settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run slow tests after fast ones and Spark tests last; `make fuzz` raises example counts."""
+    """Run slow tests after fast ones and Spark tests last; `make fuzz` raises example counts.
+
+    Of Spark tests, those of connectors first: their session has jars of its own.
+    """
     items.sort(
         key=lambda item: (
             item.get_closest_marker("spark") is not None,
+            "connectors" not in item.path.parts,
             item.get_closest_marker("slow") is not None,
         )
     )

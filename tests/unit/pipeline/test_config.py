@@ -131,3 +131,32 @@ def test_the_page_names_every_key(request) -> None:
     sections = [PIPELINE, *INPUT.values(), OUTPUT]
     missing = {key for section in sections for key in section if f"`{key}`" not in page}
     assert missing == set()
+
+
+def test_settings_of_spark_by_their_full_names(job) -> None:
+    text = f"""{GOOD}
+[spark]
+master = "local[2]"
+jars.packages = "a:b:1"
+sql.shuffle.partitions = 4
+ui.enabled = false
+"sql.catalog.lake" = "org.example.Lake"
+"sql.catalog.lake.warehouse" = "w"
+"""
+    job.toml.write_text(text)
+    assert read_config(job.toml).spark == {
+        "spark.master": "local[2]",
+        "spark.jars.packages": "a:b:1",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.ui.enabled": "false",
+        "spark.sql.catalog.lake": "org.example.Lake",
+        "spark.sql.catalog.lake.warehouse": "w",
+    }
+    said = refused(job, f"{GOOD}\n[spark]\njars.packages = ['a:b:1']")
+    assert said.startswith("[spark] spark.jars.packages = ['a:b:1'] is not valid; it takes text")
+
+
+def test_an_option_of_kafka_has_a_name_and_a_value(job) -> None:
+    kafka = 'source = "kafka"\nservers = "a:1"\ntopic = "t"\noptions = ["acks"]'
+    said = refused(job, GOOD.replace('source = "files"\npath = "in/member"', kafka))
+    assert said == "[input.member] options: 'acks' is not valid; it takes \"NAME=VALUE\""

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+from random import Random
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from deltafix.errors import DriftError
+from deltafix.errors import DriftError, PipelineError
 from deltafix.facts.schema import Schema
 from deltafix.spark.pipeline.policy import Policy
 from deltafix.spark.pipeline.sources.kafka import KafkaTopic, decode_records
+from deltafix.spark.pipeline.sources.topic import share
 
 EDGE = Schema.of("edge", ["x", "n"], ["symbol", "number"])
 OPTIONS: dict[str, Any] = {
-    "servers": "127.0.0.1:9092", "topic": "edges", "partitions": 2, "columns": None,
+    "servers": "127.0.0.1:9092", "topic": "edges", "timeout": 1, "lost": "fail",
+    "options": None, "columns": None,
     "envelope": "sign", "sign": "sign", "version": "",
 }  # fmt: skip
 
@@ -47,31 +50,75 @@ class State:
         self.marks = marks
 
 
-def test_offsets_go_on_behind_what_was_read(monkeypatch) -> None:
-    asked = []
+class Told(KafkaTopic):
+    """A topic whose broker and records are in memory: partition to records, from an offset on."""
 
-    def read(self, done, limit) -> pa.Table:
-        asked.append((self._starts(done), limit))
-        value = '{"x": "a", "n": 1, "sign": 1}'
-        return pa.table(
-            {
-                "partition": [0, 1, 0],
-                "offset": [4, 0, 5],
-                "value": [value] * 3,
-                "stamp": [3.0, 2.0, 9.0],
-            }
-        )
+    there: dict[str, tuple[int, list[int]]]
 
-    monkeypatch.setattr(KafkaTopic, "_read", read)
-    topic = KafkaTopic("edge", EDGE, OPTIONS, Policy())
-    portion = topic.poll(State(), 3)
-    assert portion is not None
-    assert (portion.marks, portion.rows, portion.more) == (
-        {"kafka/edge": {"0": 6, "1": 1}},
-        3,
-        True,
-    )
-    assert portion.stamp == 2.0
-    topic.poll(State(**portion.marks), 7)
-    assert asked == [({"0": -2, "1": -2}, 3), ({"0": 6, "1": 1}, 7)]
+    def _there(self):
+        return {name: (first, first + len(told)) for name, (first, told) in self.there.items()}
+
+    def _read(self, ranges) -> pa.Table:
+        rows = []
+        for name, (start, end) in ranges.items():
+            first, told = self.there[name]
+            rows += [(one, int(name), told[one - first]) for one in range(start, end)]
+        values = [json.dumps({"x": "a", "n": n, "sign": 1}) for _, _, n in sorted(rows)]
+        stamps = pa.array([float(offset) for offset, _, _ in sorted(rows)], pa.float64())
+        return pa.table({"value": pa.array(values, pa.string()), "stamp": stamps})
+
+
+def test_oracle_every_record_is_taken_once_in_bounded_portions() -> None:
+    rng = Random("offsets")
+    topic = Told("edge", EDGE, OPTIONS, Policy())
+    topic.there = {"0": (5, []), "1": (0, []), "10": (3, [])}
+    marks: dict[str, Any] = {}
+    told: list[int] = []
+    taken: list[int] = []
+    for number in range(200):
+        name = rng.choice(["0", "1", "10"])
+        topic.there[name][1].append(number)
+        told.append(number)
+        if rng.random() < 0.3:
+            limit = rng.randrange(1, 9)
+            portion = topic.poll(State(**marks), limit)
+            assert portion is not None
+            assert portion.rows == min(limit, len(told) - len(taken))
+            assert portion.more == (len(taken) + portion.rows < len(told))
+            taken += [row[1] for row in rows(portion.signed[0])]
+            marks |= portion.marks
+    while (portion := topic.poll(State(**marks), 50)) is not None:
+        taken += [row[1] for row in rows(portion.signed[0])]
+        marks |= portion.marks
+    assert sorted(taken) == told
+    for _, values in topic.there.values():  # the order of a partition is kept
+        assert [one for one in taken if one in values] == values
     topic.close()
+
+
+def test_offsets_that_are_gone_or_of_another_topic() -> None:
+    topic = Told("edge", EDGE, OPTIONS, Policy())
+    topic.there = {"0": (4, [1, 2]), "1": (0, [])}
+    with pytest.raises(PipelineError, match="partition 0: offsets 3 to 3 are gone"):
+        topic.poll(State(**{"kafka/edge": {"0": 3}}), 9)
+    with pytest.raises(PipelineError, match="partition 0: it ends before offset 7"):
+        topic.poll(State(**{"kafka/edge": {"0": 7}}), 9)
+    with pytest.raises(PipelineError, match="partition 2: it ends before offset 1"):
+        topic.poll(State(**{"kafka/edge": {"0": 4, "2": 1}}), 9)
+    skipping = Told("edge", EDGE, {**OPTIONS, "lost": "skip"}, Policy())
+    skipping.there = topic.there
+    portion = skipping.poll(State(**{"kafka/edge": {"0": 3}}), 9)
+    assert portion is not None
+    assert portion.marks == {"kafka/edge": {"0": 6, "1": 0}}
+    assert rows(portion.signed[0]) == [("a", 1, 1), ("a", 2, 1)]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7, 10, 100])
+def test_a_share_of_each_partition(limit) -> None:
+    waiting = {"0": 9, "1": 0, "2": 2, "10": 1}
+    taken = share(waiting, limit)
+    assert sum(taken.values()) == min(limit, 12)
+    assert all(0 <= taken[name] <= waiting[name] for name in waiting)
+    full = [name for name in waiting if taken[name] < waiting[name]]
+    if full:  # nobody who waits has less than another by more than the rest of a division
+        assert max(taken.values()) - min(taken[name] for name in full) <= 1

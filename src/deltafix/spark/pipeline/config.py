@@ -24,7 +24,7 @@ from deltafix.spark.pipeline.settings import INPUT, OUTPUT, PIPELINE, read_secti
 
 __all__ = ["Config", "InputConfig", "OutputConfig", "read_config", "schemas_of"]
 
-_SECTIONS = ("pipeline", "input", "output")
+_SECTIONS = ("pipeline", "input", "output", "spark")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,10 @@ class OutputConfig:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """A whole pipeline file. `values` are those of `[pipeline]`."""
+    """A whole pipeline file.
+
+    `values` are those of `[pipeline]`, `spark` the settings of `[spark]` by their full names.
+    """
 
     path: Path
     program: Program
@@ -56,6 +59,7 @@ class Config:
     inputs: tuple[InputConfig, ...]
     outputs: tuple[OutputConfig, ...]
     values: Mapping[str, Any]
+    spark: Mapping[str, str]
 
 
 def read_config(path: str | Path) -> Config:
@@ -77,8 +81,8 @@ def read_config(path: str | Path) -> Config:
     for name in given:
         if name not in _SECTIONS:
             close = suggest(name, list(_SECTIONS))
-            hint = f"did you mean [{close}]?" if close else "valid: [pipeline], [input.NAME], "
-            hint = hint if close else f"{hint}[output.RELATION]"
+            valid = "valid: [pipeline], [input.NAME], [output.RELATION], [spark]"
+            hint = f"did you mean [{close}]?" if close else valid
             raise ConfigError(f"{path}: unknown section [{name}]; {hint}", section=name)
     head = _table(path, "pipeline", given.get("pipeline"))
     values = read_section(f"{path}: [pipeline]", head, PIPELINE)
@@ -94,7 +98,8 @@ def read_config(path: str | Path) -> Config:
         for name, section in _table(path, "output", given.get("output", {})).items()
     )
     _apart(path, inputs, outputs)
-    return Config(path, program, folder / values["state"], inputs, outputs, values)
+    spark = _settings(path, "spark", _table(path, "spark", given.get("spark", {})))
+    return Config(path, program, folder / values["state"], inputs, outputs, values, spark)
 
 
 def schemas_of(program: Program) -> dict[str, Schema]:
@@ -116,6 +121,24 @@ def _table(path: Path, section: str, given: Any) -> dict[str, Any]:
         message = f"{path}: {section} = {given!r} is not a section; write [{section}.NAME]"
         raise ConfigError(message, section=section, value=given)
     return given
+
+
+def _settings(path: Path, name: str, given: Mapping[str, Any]) -> dict[str, str]:
+    """Settings by their full names: `jars.packages` below `[spark]` is `spark.jars.packages`."""
+    found = {}
+    for key, value in given.items():
+        full = f"{name}.{key}"
+        if isinstance(value, dict):
+            found.update(_settings(path, full, value))
+        elif isinstance(value, str | int):
+            found[full] = str(value).lower() if isinstance(value, bool) else str(value)
+        else:
+            message = (
+                f"{path}: [spark] {full} = {value!r} is not valid; it takes text in quotes, a "
+                "whole number, true or false"
+            )
+            raise ConfigError(message, key=full, value=value)
+    return found
 
 
 def _input(
@@ -141,6 +164,10 @@ def _input(
             raise ConfigError(message, key="columns", value=columns)
     if "path" in values:
         values["path"] = str(path.resolve().parent / values["path"])
+    for option in values.get("options") or ():
+        if "=" not in option:
+            message = f'{where} options: {option!r} is not valid; it takes "NAME=VALUE"'
+            raise ConfigError(message, key="options", value=option)
     if values.get("late", "apply") != "apply" and not values["version"]:
         message = (
             f'{where} late = "{values["late"]}" needs version = "COLUMN", the whole number that '

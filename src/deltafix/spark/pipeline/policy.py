@@ -6,7 +6,8 @@
 
 `bad` rows fail the epoch or go to the quarantine (`bad_rows`). Invariant: duplicates and missing
 rows are judged on the net change of an epoch, so a row taken out and put in again is neither.
-`count` keeps how often a row was put in beside it, in a relation of its own (`counts_relation`).
+`count` keeps how often a row was put in beside it, in a relation of its own (`COUNTS`). The highest
+version is kept per relation, which is per input: a pipeline refuses a second input of a relation.
 """
 
 from __future__ import annotations

@@ -104,7 +104,9 @@ INPUT: Final[Mapping[str, Section]] = {
     "kafka": {
         "servers": Key(str),
         "topic": Key(str),
-        "partitions": Key(int, 1, least=1),
+        "timeout": Key(int, 30, least=1),
+        "lost": Key(str, "fail", ("fail", "skip")),
+        "options": Key(list, None),
         **_COLUMNS, **_ENVELOPE, **_POLICY,
     },
 }  # fmt: skip

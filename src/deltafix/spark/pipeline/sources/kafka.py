@@ -1,10 +1,10 @@
 """A Kafka topic through Spark's connector: Debezium envelopes, or JSON objects with a sign.
 
-Mark: `kafka/<input>` = {partition: next offset}. Each poll is a batch read of the offsets from
-there on, at most `limit` records; nothing is kept in a consumer group or a checkpoint of Spark's:
-the offsets are committed with the rows. Invariant: a partition's records are taken in offset order.
-The connector is no part of PySpark: put its jars into Spark's, or name the package by
-`spark.jars.packages` in `spark-defaults.conf`.
+Mark: `kafka/<input>` = {partition: next offset}. Each poll asks the broker which offsets there are
+(`topic`) and reads a range of each partition, at most `limit` records in all; nothing is kept in a
+consumer group or a checkpoint of Spark's: the offsets are committed with the rows. Invariant: a
+partition's records are taken in offset order, each once, and none is passed over in silence.
+The connector is no part of PySpark: name its package in `[spark]`, `jars.packages`.
 """
 
 from __future__ import annotations
@@ -20,65 +20,97 @@ from deltafix.facts.schema import Schema
 from deltafix.spark.pipeline.columns import choose, fit
 from deltafix.spark.pipeline.debezium import decode_envelopes
 from deltafix.spark.pipeline.decode import json_values, records_table
-from deltafix.spark.pipeline.policy import Policy
 from deltafix.spark.pipeline.portion import Portion, State
 from deltafix.spark.pipeline.signed import Signed
-from deltafix.spark.pipeline.sources.live import LiveSpark
+from deltafix.spark.pipeline.sources.live import LiveSpark, spark_errors
+from deltafix.spark.pipeline.sources.single import Single
+from deltafix.spark.pipeline.sources.topic import Topic, share
 
 __all__ = ["KafkaTopic", "decode_records"]
 
+Ranges = Mapping[str, tuple[int, int]]
+"""Partition to (first offset, offset behind the last)."""
 
-class KafkaTopic:
+
+class KafkaTopic(Single):
     """A source of a Kafka topic (`source = "kafka"`)."""
 
-    def __init__(
-        self, name: str, schema: Schema, values: Mapping[str, Any], policy: Policy
-    ) -> None:
-        self.name = name
-        self.relations = (schema.relation,)
-        self._schema = schema
-        self._values = values
-        self._policy = policy
-        self._live = LiveSpark()
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        values = self.values
+        options = values["options"] or ()
+        self._topic = Topic(values["servers"], values["topic"], values["timeout"], options)
+        self._origin = f"topic {values['topic']}"
+        self._live = LiveSpark(self.spark)
 
     def poll(self, state: State, limit: int) -> Portion | None:
         """The records behind the offsets that are in."""
         mark = f"kafka/{self.name}"
         done: dict[str, int] = state.marks.get(mark, {})
-        records = self._read(done, limit)
-        if not records.num_rows:
+        there = self._there()
+        starts = self._starts(done, there)
+        waiting = {name: there[name][1] - start for name, start in starts.items()}
+        shares = share(waiting, limit)
+        ranges = {name: (starts[name], starts[name] + many) for name, many in shares.items()}
+        ends = {name: end for name, (_, end) in ranges.items()}
+        if ends == {name: done.get(name) for name in ends}:
             return None
-        offsets = dict(done)
-        for partition, offset in zip(
-            records.column("partition").to_pylist(),
-            records.column("offset").to_pylist(),
-            strict=True,
-        ):
-            offsets[str(partition)] = max(offsets.get(str(partition), 0), offset + 1)
-        portion = Portion(self.name, policy=self._policy, more=records.num_rows >= limit)
-        origin = f"topic {self._values['topic']}"
-        values = records.column("value").to_pylist()
-        portion.signed.append(decode_records(self._schema, values, self._values, origin))
-        portion.stamp = min(records.column("stamp").to_pylist())
-        portion.marks[mark] = offsets
+        portion = Portion(self.name, policy=self.policy, more=shares != waiting)
+        portion.marks[mark] = {**done, **ends}
+        records = self._read({name: one for name, one in ranges.items() if one[0] < one[1]})
+        if records is not None and records.num_rows:
+            values = records.column("value").to_pylist()
+            portion.signed.append(decode_records(self.schema, values, self.values, self._origin))
+            portion.stamp = min(records.column("stamp").to_pylist())
         return portion
 
     def close(self) -> None:
         """Stop the session, if it was started here."""
         self._live.close()
 
-    def _read(self, done: Mapping[str, int], limit: int) -> pa.Table:
-        from pyspark.errors import PySparkException  # noqa: PLC0415  Spark is an extra
+    def _starts(self, done: Mapping[str, int], there: Ranges) -> dict[str, int]:
+        """Where each partition goes on. Raises PipelineError where it cannot."""
+        starts = {}
+        for name in there.keys() | done.keys():
+            first, end = there.get(name, (0, -1))
+            start = done.get(name, first)
+            if start > end:
+                message = (
+                    f"input {self.name}: {self._origin}, partition {name}: it ends before offset "
+                    f"{start}, up to which it was read, so it was made anew; give the new topic a "
+                    "pipeline with a state of its own"
+                )
+                raise PipelineError(message, input=self.name, partition=name)
+            if start < first and self.values["lost"] == "fail":
+                message = (
+                    f"input {self.name}: {self._origin}, partition {name}: offsets {start} to "
+                    f"{first - 1} are gone before they were read (retention); what they said is "
+                    "lost to this state. Make the state anew from a source that has all, or go "
+                    'on without them with lost = "skip"'
+                )
+                raise PipelineError(message, input=self.name, partition=name)
+            starts[name] = max(start, first)
+        return starts
 
-        topic = self._values["topic"]
-        try:
-            reader = (
-                self._live.session()
-                .read.format("kafka")
-                .option("kafka.bootstrap.servers", self._values["servers"])
-                .option("assign", json.dumps({topic: list(map(int, self._starts(done)))}))
-                .option("startingOffsets", json.dumps({topic: self._starts(done)}))
-            )
+    def _there(self) -> dict[str, tuple[int, int]]:
+        """The offsets that the broker has."""
+        spark = self._live.session()
+        start = f"input {self.name}: {self._origin} at {self._topic.servers}"
+        with spark_errors(start, input=self.name, topic=self._topic.name):
+            return self._topic.offsets(spark)
+
+    def _read(self, ranges: Ranges) -> pa.Table | None:
+        if not ranges:
+            return None
+        topic = self._topic.name
+        options = {f"kafka.{name}": value for name, value in self._topic.properties().items()}
+        for place, name in enumerate(("startingOffsets", "endingOffsets")):
+            options[name] = json.dumps({topic: {one: ranges[one][place] for one in ranges}})
+        options["assign"] = json.dumps({topic: [int(one) for one in ranges]})
+        start = f"input {self.name}: {self._origin} at {self._topic.servers}"
+        hint = "; is the connector of Spark's version, and all it needs, among Spark's jars?"
+        with spark_errors(start, hint, input=self.name, topic=topic):
+            reader = self._live.session().read.format("kafka").options(**options)
             return (
                 reader.load()
                 .selectExpr(
@@ -86,21 +118,8 @@ class KafkaTopic:
                     "cast(timestamp as double) stamp",
                 )
                 .orderBy("offset", "partition")
-                .limit(limit)
                 .toArrow()
             )  # fmt: skip
-        except PySparkException as error:
-            reason = str(error).strip().split("\n", 1)[0]
-            message = (
-                f"input {self.name}: topic {topic} at {self._values['servers']}: {reason}; Spark's "
-                "Kafka connector must be among its jars (spark.jars.packages)"
-            )
-            raise PipelineError(message, input=self.name, topic=topic) from error
-
-    def _starts(self, done: Mapping[str, int]) -> dict[str, int]:
-        """Where each partition goes on; one that is new begins at its beginning (-2)."""
-        partitions = map(str, range(self._values["partitions"]))
-        return {partition: done.get(partition, -2) for partition in partitions}
 
 
 def decode_records(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -57,11 +58,11 @@ def make_source(config: Config, one: InputConfig, schemas: Mapping[str, Schema])
     if one.source == "table":
         from deltafix.spark.pipeline.sources.spark_table import SparkTable  # noqa: PLC0415  Spark
 
-        return SparkTable(one.name, schema, values, policy)
+        return SparkTable(one.name, schema, values, policy, config.spark)
     if one.source == "kafka":
         from deltafix.spark.pipeline.sources.kafka import KafkaTopic  # noqa: PLC0415  Spark
 
-        return KafkaTopic(one.name, schema, values, policy)
+        return KafkaTopic(one.name, schema, values, policy, config.spark)
     folder = Folder(one.name, Path(values["path"]), values["pattern"], SUFFIXES[values["format"]])
     changes = one.source == "files" and values["mode"] == "changes"
     reader = FileReader.of(schema, values, changes=changes)
@@ -73,12 +74,16 @@ def make_source(config: Config, one: InputConfig, schemas: Mapping[str, Schema])
     return ByFile(one.name, [schema], contents, quarantine=policy.quarantine)
 
 
-def _on_spark(paths: pa.Table, function: Callable[[pa.RecordBatch], pa.RecordBatch]) -> pa.Table:
+def _on_spark(
+    options: Mapping[str, str],
+    paths: pa.Table,
+    function: Callable[[pa.RecordBatch], pa.RecordBatch],
+) -> pa.Table:
     """Extract on Spark's workers, in the session at hand or in one for this."""
     from deltafix.spark.ingest import map_batches  # noqa: PLC0415  Spark
     from deltafix.spark.session import spark_session  # noqa: PLC0415
 
-    with spark_session() as session:
+    with spark_session(options=options) as session:
         return map_batches(session, paths, function, FACTS)
 
 
@@ -100,6 +105,7 @@ def _tree(
             raise ConfigError(message, key="relations", value=relation)
     root = Path(one.values["path"])
     many = config.values["spark_tree_files"]
-    contents = TreeContents(root, extractor, one.relations, _on_spark, many)
+    mapper = partial(_on_spark, config.spark)
+    contents = TreeContents(root, extractor, one.relations, mapper, many)
     chosen = [schemas[relation] for relation in one.relations]
     return ByFile(one.name, chosen, contents, quarantine=policy.quarantine)

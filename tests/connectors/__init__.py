@@ -1,0 +1,1 @@
+"""Inputs by connectors that Spark does not ship. A package, so that its fixtures end with it."""

@@ -1,0 +1,57 @@
+"""One Spark session for the tests of connectors, with their jars: it cannot be the one that other
+Spark tests share, whose jars are PySpark's. They run before those (`tests/conftest.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.connectors.broker import Broker, Client
+from tests.connectors.jars import DELTA, SETS, jars
+
+from deltafix.spark.session import spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CHANGELOG = "org.apache.spark.sql.connector.catalog.InMemoryChangelogCatalog"
+
+
+@pytest.fixture(scope="package")
+def spark() -> Iterator[SparkSession]:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    assert SparkSession.getActiveSession() is None, "run tests/connectors before tests/spark"
+    chosen = [name for name in SETS if name != "broker" and (name != "delta" or DELTA)]
+    options = {
+        "spark.jars": ",".join(str(path) for name in chosen for path in jars(name)),
+        "spark.sql.catalog.lake": CHANGELOG,
+        "spark.sql.shuffle.partitions": "2",
+    }
+    if DELTA:
+        options |= {
+            "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        }
+    with spark_session(master="local[2]", options=options) as session:
+        yield session
+    # The JVM keeps its jars; the next session is to start one of its own.
+    SparkContext._gateway.shutdown()
+    SparkContext._gateway.proc.stdin.close()
+    SparkContext._gateway.proc.wait()
+    SparkContext._gateway = SparkContext._jvm = None
+
+
+@pytest.fixture(scope="package")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    with Broker(tmp_path_factory.mktemp("broker")) as running:
+        yield running
+
+
+@pytest.fixture(scope="package")
+def client(spark: SparkSession, broker: Broker) -> Iterator[Client]:
+    client = Client(spark, broker.servers)
+    yield client
+    client.close()
