@@ -184,6 +184,10 @@ def test_what_says_nothing_and_what_is_odd_is_read() -> None:
     assert extract_flow("m.c", b"/* h\xe9 */ int g;").error is None
     old = extract_flow("m.c", b"int f(a, b) int a; char *b; { return a; }")
     assert ("uses", ("m.c:f@1", "m.c:f/a")) in old.facts
+    old = extract_flow("m.c", b"char *\nf(a, b)\nint a; char *b;\n{ return b; }")
+    assert ("uses", ("m.c:f@1", "m.c:f/b")) in old.facts
+    commented = extract_flow("m.c", b"int g; char *f(a) char *a; /* why */ { return a; }")
+    assert commented.facts == (("broken", ("m.c:f",)),)
     nested = b"int f(int a) { return " + b"(" * 90 + b"a" + b")" * 90 + b"; }"
     assert ("uses", ("m.c:f@1", "m.c:f/a")) in extract_flow("m.c", nested).facts
     sums = b"int f(int a) { return a" + b" + a" * 300 + b"; }"

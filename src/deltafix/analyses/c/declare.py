@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deltafix.analyses.c.parse import parts, text
+from deltafix.analyses.c.parse import parts, text, top_level
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["Declared", "declared", "fields", "parameters"]
+__all__ = ["Declared", "declared", "fields", "parameters", "strays"]
 
 _SHAPES = {
     "pointer_declarator": "pointer",
@@ -123,6 +123,16 @@ def fields(record: Node) -> Iterator[Declared]:
             kind = item.child_by_field_name("type")
             if not names and kind is not None and kind.type in _RECORDS:
                 yield from fields(kind)
+
+
+def strays(root: Node) -> Iterator[str]:
+    """Names of functions whose body stands alone, because their head could not be read."""
+    name = ""
+    for item in top_level(root):
+        if item.type == "compound_statement":
+            yield name
+        elif item.type == "declaration":
+            name = next((one.name for one in declared(item) if one.is_function), name)
 
 
 def _base(kind: Node | None) -> tuple[str, str]:

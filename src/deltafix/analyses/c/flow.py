@@ -30,6 +30,7 @@ class Flow(Expressions):
     Attributes:
         function: its id in the file.
         steps: the nodes; edges: pairs of their numbers.
+        leaves: numbers of the steps after which control leaves the function.
         met: symbol to meaning of every variable that a step mentions.
         exposed: symbols of the variables that others may reach.
     """
@@ -37,6 +38,7 @@ class Flow(Expressions):
     def __init__(self, scopes: Scopes, definition: Node, one: Declared) -> None:
         super().__init__(scopes)
         self.function = scopes.enter_function(one.name)
+        self.leaves: list[int] = []
         self._labels: dict[str, int] = {}
         self._gotos: list[tuple[int, str]] = []
         self._anywhere: list[int] = []
@@ -54,6 +56,7 @@ class Flow(Expressions):
             self._assume_globals(body)
             self.at([0])
             self.statement(body)
+        self.leaves += self.ends
         self._jump()
         entry.sets.update(one.symbol for one in given)
         self.met.update({one.symbol: one for one in given})
@@ -257,6 +260,7 @@ class Flow(Expressions):
     def _return_statement(self, node: Node) -> None:
         for child in parts(node):
             self.value(child)
+        self.leaves += self.ends
         self.at([])
 
 

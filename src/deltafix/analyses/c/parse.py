@@ -36,6 +36,7 @@ PREPROCESSED = frozenset({"preproc_if", "preproc_ifdef", "preproc_else", "prepro
 _AROUND = PREPROCESSED | {"linkage_specification", "declaration_list", "preproc_elifdef"}
 _BARE = re.compile(rb"[ \t]+[A-Z_][A-Z0-9_]*[ \t]*\([^;{}\n]*\)[ \t]*\r?")
 _CONTINUES = (b"{", b"}", b";", b",", b")", b".", b"?", b":", b"+", b"-", b"*", b"|", b"&", b"=")
+_OLD_STYLE = re.compile(rb"(?<![\s*])[\s*]++(?=\w+\s*\([\w\s,]*\)(?:[\w\s*,\[\]]+;)+\s*\{)")
 _DEEPEST = 400  # levels of the tree; readers recurse, at up to two calls a level
 
 
@@ -66,7 +67,7 @@ def parse(data: bytes) -> Node:
     zero = data.find(b"\0")
     if zero >= 0:
         raise UnreadableError(f"a binary file: byte {zero} is zero")
-    root = _parser().parse(_closed(data)).root_node
+    root = _parser().parse(_OLD_STYLE.sub(_blank, _closed(data))).root_node
     depth, line = _depth(root)
     if depth > _DEEPEST:
         raise UnreadableError(f"line {line}: nested deeper than {_DEEPEST} levels")
@@ -145,6 +146,11 @@ def _harmless(node: Node) -> bool:
     while above is not None and above.type.endswith("_expression"):
         above = above.parent
     return above is not None and above.type == "argument_list"
+
+
+def _blank(found: re.Match[bytes]) -> bytes:
+    """Stars as blanks: the grammar has no old-style definition whose type ends in one."""
+    return found[0].replace(b"*", b" ")
 
 
 def _closed(data: bytes) -> bytes:

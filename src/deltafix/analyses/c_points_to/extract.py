@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from deltafix.analyses.c.declare import Declared, declared, parameters
+from deltafix.analyses.c.declare import Declared, declared, parameters, strays
 from deltafix.analyses.c.parse import broken, parts, read, text, top_level
 from deltafix.analyses.c.scopes import Scopes
 from deltafix.analyses.c_points_to.types import type_facts, typed_facts
@@ -83,6 +83,7 @@ class _Constraints(Values):
     def run(self, root: Node) -> Fragment:
         """Read a whole file; call once."""
         self.facts += type_facts(root)
+        self.facts += (("broken", (f"{self.path}:{name}",)) for name in strays(root))
         for item in top_level(root):
             if item.type == "function_definition":
                 self._define(item)

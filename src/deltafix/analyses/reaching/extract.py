@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from deltafix.analyses.c.declare import declared
+from deltafix.analyses.c.declare import declared, strays
 from deltafix.analyses.c.flow import Flow
 from deltafix.analyses.c.parse import broken, functions, read
 from deltafix.analyses.c.scopes import Scopes
@@ -49,7 +49,7 @@ def extract_flow(path: str, data: bytes, prefix: str = "") -> Fragment:
 
 
 def _fragment(path: str, root: Node) -> Fragment:
-    facts: list[Fact] = []
+    facts: list[Fact] = [("broken", (f"{path}:{name}",)) for name in strays(root)]
     places: list[Place] = []
     for flow, definition in flows(path, root):
         facts += _stated(flow)
