@@ -80,7 +80,7 @@ def ingest(rows: int, filled: int, *, names: bool) -> Iterator[str]:
     """Inserts into a state of `filled` rows, then as many changes of each kind.
 
     Mixed: half take rows out. Repeated: each row twice in the batch, half of them with both signs.
-    With `names`, columns are text of `rows / 5` names.
+    With `names`, columns are text, a tenth as many names as numbers.
     """
     rng = np.random.default_rng(8)
     below = np.unique(rng.integers(0, rows, (filled, 2)), axis=0)
@@ -95,7 +95,7 @@ def ingest(rows: int, filled: int, *, names: bool) -> Iterator[str]:
     twice = np.vstack([some, others, some, others])
     both = np.repeat([-1, 1, 1, 1], quarter)
     order, again = rng.permutation(len(mixed)), rng.permutation(len(twice))
-    wide = 5 if names else 0
+    wide = 10 if names else 0
     columns = "symbols" if names else "numbers"
     with pipeline(PLAIN.replace("number", columns[:-1]), ("edge",)) as (folder, file):
         (folder / "in" / "edge").mkdir(parents=True)

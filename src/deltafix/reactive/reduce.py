@@ -258,25 +258,28 @@ class Reduce(Leaf):
         if self._before is None or not (self.dependents or self.subscribers):
             return {}
         entries, untouched, _, results, _ = self._before
-        codes, after = self._segment.codes, self._results
-        was = entries or untouched
+        loaded: Mapping[Any, int] = {} if untouched is None else untouched.codes
+        places, after = self._segment.codes, self._results
         out: dict[Any, Counts] = {}
         for key in keys:
-            place = codes.get(key)
-            change: Counts = {} if place is None else {after[place]: 1}
-            if was:
-                entry = entries.get(key)
-                if entry is None:
-                    old = None if untouched is None else untouched.get(key)
-                    before = ABSENT if old is None else results[old]
-                else:
-                    before = entry[2]
+            entry = entries.get(key)
+            place = loaded.get(key) if entry is None else None
+            if entry is not None:
+                before = entry[2]
+            elif place is not None and untouched is not None and not untouched.taken[place]:
+                before = results[place]
+            else:
+                before = ABSENT
+            place = places.get(key)
+            if place is None:
                 if before is not ABSENT:
-                    if place is not None and not _differ(after[place], before):
-                        continue
-                    change = {before: -1, **change}
-            if change:
-                out[key] = change
+                    out[key] = {before: -1}
+                continue
+            result = after[place]
+            if before is ABSENT:
+                out[key] = {result: 1}
+            elif result is not before and _differ(result, before):
+                out[key] = {before: -1, result: 1}
         return out
 
     def _loaded(self) -> Iterator[tuple[Any, int]]:

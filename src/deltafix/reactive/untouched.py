@@ -18,17 +18,17 @@ __all__ = ["Untouched"]
 class Untouched:
     """key -> place in the loaded table, of the keys not taken yet. False when none is left."""
 
-    __slots__ = ("_codes", "_left", "taken")
+    __slots__ = ("_left", "codes", "taken")
 
     def __init__(self, codes: dict[Any, int]) -> None:
-        self._codes = codes
+        self.codes = codes
         self.taken = bytearray(len(codes))
         """By place: 1 where the key is the holder's."""
         self._left = len(codes)
 
     def take(self, key: Any) -> int | None:
         """The place of a key, which is the holder's from now on; None if it is not here."""
-        place = self._codes.get(key)
+        place = self.codes.get(key)
         if place is None or self.taken[place]:
             return None
         self.taken[place] = 1
@@ -37,14 +37,14 @@ class Untouched:
 
     def get(self, key: Any) -> int | None:
         """The place of a key that stays here; None if it is not here."""
-        place = self._codes.get(key)
+        place = self.codes.get(key)
         return None if place is None or self.taken[place] else place
 
     def items(self) -> Iterator[tuple[Any, int]]:
         """(key, place) of all that are here."""
         if self._left:
             taken = self.taken
-            for key, place in self._codes.items():
+            for key, place in self.codes.items():
                 if not taken[place]:
                     yield key, place
 

@@ -107,7 +107,8 @@ class StreamReduce:
         held = self._files.state()
         if held is not None:
             self._load(held)
-        self._view.subscribe(self._heard.extend)
+        # `extend` would first count the delta's rows, which takes as long as reading them.
+        self._view.subscribe(lambda delta: self._heard.extend(iter(delta)))
 
     def _load(self, rows: pa.Table) -> None:
         """Add net rows of positive counts to the empty collection, by its columnar way."""
