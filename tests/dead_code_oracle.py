@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from importlib.resources import files
 from typing import Any
 
 import oracle
+from deltafix.analyses.dead_code import DEAD_CODE
 from deltafix.analyses.dead_code.extract import extract
 from deltafix.analyses.dead_code.policy import policy_facts
-from deltafix.datalog.program import Program
 
-PROGRAM = Program.from_file(str(files("deltafix.analyses.dead_code") / "program.dl"))
+PROGRAM = DEAD_CODE.load_program()
 
 
 def evaluate(tree: Mapping[str, str], policies: Iterable[str] = ("tests",)) -> dict[str, set[Any]]:

@@ -22,6 +22,8 @@ ANALYSES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "reaching": ("reaching", "REACHING"),
         "c-points-to": ("c_points_to", "C_POINTS_TO"),
         "lineage": ("lineage", "LINEAGE"),
+        "points-to": ("points_to", "POINTS_TO"),
+        "types": ("types", "TYPES"),
     }
 )
 """Name to (package below `deltafix.analyses`, constant in it)."""

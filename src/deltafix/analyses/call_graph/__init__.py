@@ -17,6 +17,10 @@ CALL_GRAPH = Analysis(
     suffixes=(".py",),
     inputs=CALL_INPUTS,
     extract=extract_calls,
-    program=(("dead_code", "program.dl"), ("call_graph", "program.dl")),
+    program=(
+        ("dead_code", "names.dl"),
+        ("dead_code", "program.dl"),
+        ("call_graph", "program.dl"),
+    ),
     views=("calls",),
 )

@@ -1,8 +1,8 @@
 """Dead code in Python source: what no root reaches, kept up to date while files change.
 
 Reading order: `inputs` (what files state), `extract` (one file to facts; `modules`, `scopes`,
-`references`, `exports` and `entry_points` are its parts), `program.dl` (the rules), `policy` (the
-tables), `job` (what became dead), `report`, `baseline`, `why`.
+`references`, `exports` and `entry_points` are its parts), `names.dl` and `program.dl` (the rules),
+`policy` (the tables), `job` (what became dead), `report`, `baseline`, `why`.
 Nothing in this package imports or runs the code it analyses, and nothing knows Spark: the command
 line hands `job` a function that extracts many files, in this process or on a cluster.
 """
@@ -22,7 +22,7 @@ DEAD_CODE = Analysis(
     suffixes=(".py",),
     inputs=INPUTS,
     extract=extract,
-    program=(("dead_code", "program.dl"),),
+    program=(("dead_code", "names.dl"), ("dead_code", "program.dl")),
     views=("dead", "live", "foreign"),
     project=PROJECT_FILES,
 )

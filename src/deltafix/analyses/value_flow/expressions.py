@@ -1,0 +1,242 @@
+"""Expressions: each gives the variable that holds its value, and states how it got there.
+
+Invariant: an expression that is not understood gives the unknown variable; its parts are read all
+the same, for the calls in them.
+Calls are in `calls`, patterns and narrowing in `narrowing`, bodies of functions in `functions`.
+"""
+
+# ruff: noqa: N802  a visitor's method names are ast's
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from deltafix.analyses.value_flow.annotations import POSITIONS
+from deltafix.analyses.value_flow.blocks import UNKNOWN, instance
+from deltafix.analyses.value_flow.narrowing import Narrowing
+
+__all__ = ["BINARY", "Expressions"]
+
+BINARY = {
+    ast.Add: "__add__", ast.Sub: "__sub__", ast.Mult: "__mul__", ast.Div: "__truediv__",
+    ast.FloorDiv: "__floordiv__", ast.Mod: "__mod__", ast.Pow: "__pow__",
+    ast.MatMult: "__matmul__", ast.LShift: "__lshift__", ast.RShift: "__rshift__",
+    ast.BitAnd: "__and__", ast.BitOr: "__or__", ast.BitXor: "__xor__",
+}  # fmt: skip
+"""The method behind each binary operator."""
+_COMPARE = {
+    ast.Eq: "__eq__", ast.NotEq: "__eq__", ast.Lt: "__lt__", ast.LtE: "__le__", ast.Gt: "__gt__",
+    ast.GtE: "__ge__",
+}  # fmt: skip
+_UNARY = {ast.USub: "__neg__", ast.UAdd: "__pos__", ast.Invert: "__invert__"}
+
+
+class Expressions(Narrowing):
+    """Adds every expression but calls and lambdas."""
+
+    # -- atoms ---------------------------------------------------------------------------------
+
+    def visit_Constant(self, node: ast.Constant) -> str:
+        """A constant is told by its type only."""
+        return instance(type(node.value).__name__)
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> str:
+        """An f-string is text, and formats what is in it."""
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                self.value(part.value)
+        return instance("str")
+
+    def visit_Name(self, node: ast.Name) -> str:
+        """A variable."""
+        return self.read(node.id)
+
+    def visit_Attribute(self, node: ast.Attribute) -> str:
+        """`x.name`."""
+        if isinstance(node.value, ast.Call) and self.is_super(node.value):
+            return UNKNOWN
+        return self.load(self.value(node.value), node.attr)
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> str:
+        """`x := value`."""
+        variable = self.value(node.value)
+        self.move(variable, self.written(node.target.id))
+        return variable
+
+    def visit_Starred(self, node: ast.Starred) -> str:
+        """`*x`: its elements."""
+        return self.element(self.value(node.value))
+
+    def visit_Await(self, node: ast.Await) -> str:
+        """`await x`."""
+        made = self.temporary()
+        self.emit("awaits", made, self.value(node.value))
+        return made
+
+    def generic_visit(self, node: ast.AST) -> str:
+        """Anything else: read its parts."""
+        for child in ast.iter_child_nodes(node):
+            self.visit(child)
+        return UNKNOWN
+
+    # -- displays ------------------------------------------------------------------------------
+
+    def display(self, kind: str, elements: Sequence[ast.expr]) -> str:
+        """A list, set or tuple with these elements."""
+        made = self.temporary()
+        self.emit("holds", made, made)
+        self.emit("site", made, kind)
+        placed = kind == "tuple" and 0 < len(elements) <= len(POSITIONS)
+        placed = placed and not any(isinstance(e, ast.Starred) for e in elements)
+        if placed:
+            self.emit("positional", made)
+        for position, element in enumerate(elements):
+            self.emit("fills", made, POSITIONS[position] if placed else "[]", self.value(element))
+        return made
+
+    def visit_List(self, node: ast.List) -> str:
+        """`[a, b]`."""
+        return self.display("list", node.elts)
+
+    def visit_Set(self, node: ast.Set) -> str:
+        """`{a, b}`."""
+        return self.display("set", node.elts)
+
+    def visit_Tuple(self, node: ast.Tuple) -> str:
+        """`(a, b)`."""
+        return self.display("tuple", node.elts)
+
+    def visit_Dict(self, node: ast.Dict) -> str:
+        """`{k: v, **others}`."""
+        made = self.temporary()
+        self.emit("holds", made, made)
+        self.emit("site", made, "dict")
+        for key, value in zip(node.keys, node.values, strict=True):
+            if key is None:
+                self.send(made, "update", self.value(value))
+            else:
+                self.emit("fills", made, "[k]", self.value(key))
+                self.emit("fills", made, "[]", self.value(value))
+        return made
+
+    # -- comprehensions ------------------------------------------------------------------------
+
+    def comprehension(
+        self, kind: str, node: ast.AST, generators: list[ast.comprehension], *parts: ast.expr
+    ) -> str:
+        """A comprehension: targets of its own, then an object filled with its parts."""
+        made = self.temporary()
+        self.emit("holds", made, made)
+        self.emit("site", made, kind)
+        first = self.value(generators[0].iter)
+        with self.block(self.inner(made, [g.target for g in generators])):
+            for number, generator in enumerate(generators):
+                given = first if number == 0 else self.value(generator.iter)
+                self.assign(generator.target, self.element(given, later=bool(generator.is_async)))
+                for test in generator.ifs:
+                    self.value(test)
+                    self.narrowed.update(self.narrow(test))
+            for field, part in zip(
+                ("[]",) if len(parts) == 1 else ("[k]", "[]"), parts, strict=True
+            ):
+                self.emit("fills", made, field, self.value(part))
+        return made
+
+    def visit_ListComp(self, node: ast.ListComp) -> str:
+        """`[x for x in xs]`."""
+        return self.comprehension("list", node, node.generators, node.elt)
+
+    def visit_SetComp(self, node: ast.SetComp) -> str:
+        """`{x for x in xs}`."""
+        return self.comprehension("set", node, node.generators, node.elt)
+
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> str:
+        """`(x for x in xs)`."""
+        return self.comprehension("generator", node, node.generators, node.elt)
+
+    def visit_DictComp(self, node: ast.DictComp) -> str:
+        """`{k: v for k, v in xs}`."""
+        return self.comprehension("dict", node, node.generators, node.key, node.value)
+
+    # -- operators -----------------------------------------------------------------------------
+
+    def binary(self, name: str, left: str, right: str) -> str:
+        """`left <operator> right`; nothing to say of two constants that are not added."""
+        made = self.site()
+        self.emit("binary", made, name, left, right)
+        self.emit("argument", made, "0", right)
+        return made
+
+    def visit_BinOp(self, node: ast.BinOp) -> str:
+        """`a + b`."""
+        return self.binary(BINARY[type(node.op)], self.value(node.left), self.value(node.right))
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> str:
+        """`-a`, `not a`."""
+        variable = self.value(node.operand)
+        if isinstance(node.op, ast.Not):
+            return instance("bool")
+        return self.send(variable, _UNARY[type(node.op)])
+
+    def visit_Compare(self, node: ast.Compare) -> str:
+        """`a < b`: a bool, or what the method of a class says."""
+        results = {instance("bool")}
+        left = self.value(node.left)
+        for operator, comparator in zip(node.ops, node.comparators, strict=True):
+            right = self.value(comparator)
+            if isinstance(operator, ast.In | ast.NotIn):
+                self.send(right, "__contains__", left)
+            elif type(operator) in _COMPARE and not {left, right} <= _CONSTANTS:
+                results.add(self.binary(_COMPARE[type(operator)], left, right))
+            left = right
+        return self.join(results)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> str:
+        """`a and b`: either; after `isinstance(x, C) and`, x is a C."""
+        with self.block(self.scope):
+            parts = []
+            for part in node.values:
+                parts.append(self.value(part))
+                if isinstance(node.op, ast.And):
+                    self.narrowed.update(self.narrow(part))
+        return self.join(parts)
+
+    def visit_IfExp(self, node: ast.IfExp) -> str:
+        """`a if test else b`."""
+        self.value(node.test)
+        with self.narrowing(self.narrow(node.test)):
+            body = self.value(node.body)
+        with self.narrowing(self.narrow_not(node.test)):
+            return self.join([body, self.value(node.orelse)])
+
+    # -- subscripts ----------------------------------------------------------------------------
+
+    def visit_Subscript(self, node: ast.Subscript) -> str:
+        """`x[k]`, `x[1]` of a tuple whose length is known, `x[a:b]`."""
+        base = self.value(node.value)
+        index = node.slice
+        if isinstance(index, ast.Slice):
+            self.generic_visit(index)
+            return self.send(base, "[:]", instance("slice"))
+        place = index.value if isinstance(index, ast.Constant) else None
+        if isinstance(place, int) and place in range(len(POSITIONS)):
+            made = self.site()
+            self.emit("indexes", made, base, POSITIONS[place])
+            self.emit("argument", made, "0", instance("int"))
+            return made
+        return self.send(base, "__getitem__", self.value(index))
+
+    def element(self, variable: str, *, later: bool = False) -> str:
+        """What iterating over a variable gives; `later` for `async for`."""
+        made = self.site()
+        if later:
+            iterator = self.send(variable, "__aiter__")
+            taken = self.send(iterator, "__anext__")
+            self.emit("awaits", made, taken)
+            return made
+        self.emit("iterates", made, f"{made}~", variable)
+        self.emit("within", f"{made}~", self.function)
+        return made
+
+
+_CONSTANTS = frozenset(map(instance, ("int", "str", "float", "bool", "NoneType", "bytes")))

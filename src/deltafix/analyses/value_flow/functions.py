@@ -1,0 +1,336 @@
+"""Functions and classes: parameters, results, decorators, members, fields of data classes.
+
+A function is an object called as its symbol. Invariant: an annotated parameter or result holds what
+its annotation says and, of what flows in (`guards`), everything but the unknown; without annotation
+it holds what flows in.
+"""
+
+# ruff: noqa: N802, N815  a visitor's method names are ast's
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from deltafix.analyses.dead_code.scopes import Scope, collect
+from deltafix.analyses.facts import Fact
+from deltafix.analyses.value_flow.blocks import instance
+from deltafix.analyses.value_flow.statements import Statements
+
+__all__ = ["Functions"]
+
+_SAME = frozenset(
+    {"wraps", "lru_cache", "cache", "abstractmethod", "override", "final", "runtime_checkable",
+     "total_ordering", "unique", "no_type_check", "dataclass_transform", "deprecated",
+     "contextmanager", "asynccontextmanager", "dataclass", "njit", "jit"}
+)  # fmt: skip
+"""Decorators that hand on what they decorate, by their last name."""
+_KINDS = {"staticmethod": "static", "classmethod": "class", "property": "property",
+          "cached_property": "property", "abstractproperty": "property"}  # fmt: skip
+
+
+class Functions(Statements):
+    """Adds definitions; `run` reads a whole module."""
+
+    def run(self, tree: ast.Module) -> list[Fact]:
+        """The facts of a module; call once."""
+        collect(self.scope, tree.body, self.module)
+        self.emit("holds", self.module.canonical, self.module.canonical)
+        self.run_block(tree.body)
+        return self.facts
+
+    # -- functions -----------------------------------------------------------------------------
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        """A function, and the variable that holds what its decorators make of it."""
+        names = [self.dotted(_called(d)) for d in node.decorator_list]
+        if any(name.rpartition(".")[2] == "overload" for name in names):
+            return
+        kind = next((_KINDS[k] for n in names if (k := n.rpartition(".")[2]) in _KINDS), "plain")
+        if node.name in {"__new__", "__init_subclass__", "__class_getitem__"}:
+            kind = "class"
+        scope = self.scope.home(node.name)
+        identity = scope.child(node.name)
+        setter = any(name.endswith((".setter", ".deleter")) for name in names)
+        if setter:
+            identity, kind = f"{identity}<setter>", "plain"
+            self.emit("setter", scope.owner, node.name, identity)
+        self.emit("function", identity, kind)
+        if setter or node.name in {"__init__", "__post_init__"}:
+            self.emit("silent", identity)
+        self._body(node, identity, kind, names)
+        if not setter:
+            self._decorate(node.decorator_list, identity, scope.child(node.name))
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def _body(
+        self,
+        node: ast.FunctionDef | ast.AsyncFunctionDef,
+        identity: str,
+        kind: str,
+        decorators: Sequence[str],
+    ) -> None:
+        within = self.scope
+        outside = self.methods
+        arguments = node.args
+        first = [*arguments.posonlyargs, *arguments.args][:1]
+        if within.kind == "class" and first and kind != "static":
+            self.methods = (within.owner, f"{identity}.<locals>.{first[0].arg}")
+            self.emit("receives", identity, self.methods[1])
+            self.emit("method_of", identity, within.owner, node.name)
+        scope = self.parameters(arguments, identity, [*node.body], node)
+        with self.block(scope, identity):
+            self.narrowed = {}
+            self.run_block(node.body)
+        body = f"{identity}$return"
+        yields = any(isinstance(n, ast.Yield | ast.YieldFrom) for n in _own_nodes(node.body))
+        if not yields and _may_end(node.body) and not _is_stub(node.body):
+            self.move(instance("NoneType"), body)
+        later = isinstance(node, ast.AsyncFunctionDef)
+        context = any(n.endswith("contextmanager") for n in decorators)
+        self._result(node, identity, body, yields=yields, later=later, context=context)
+        self.methods = outside
+
+    def _result(
+        self,
+        node: ast.FunctionDef | ast.AsyncFunctionDef,
+        identity: str,
+        body: str,
+        *,
+        yields: bool,
+        later: bool,
+        context: bool,
+    ) -> None:
+        """What a call gives: the returned, or a generator, coroutine or manager around it."""
+        wrapper = ("async_generator" if later else "generator") if yields else "coroutine"
+        result = body
+        if yields or later:
+            made, result = f"{identity}${wrapper}", f"{identity}$made"
+            self.emit("holds", result, made)
+            self.emit("site", made, "_GeneratorContextManager" if context else wrapper)
+            field, inside = ("[]", f"{identity}$yields") if yields else ("await", body)
+            self.emit("fills", made, field, inside)
+        if node.returns is None:
+            self.emit("result", identity, result)
+            return
+        declared = f"{identity}$declared"
+        self.emit("result", identity, declared)
+        self.emit("guards", declared, result)
+        if later and not yields:
+            made = f"{identity}$promised"
+            self.emit("holds", declared, made)
+            self.emit("site", made, "coroutine")
+            self.emit("fills", made, "await", f"{made}.await")
+            self.annotate(f"{made}.await", node.returns)
+        elif context:
+            made = f"{identity}$promised"
+            self.emit("holds", declared, made)
+            self.emit("site", made, "_GeneratorContextManager")
+            inner = node.returns.slice if isinstance(node.returns, ast.Subscript) else node.returns
+            self.emit("fills", made, "[]", f"{made}[]")
+            self.annotate(f"{made}[]", inner.elts[0] if isinstance(inner, ast.Tuple) else inner)
+        else:
+            self.annotate(declared, node.returns)
+            self._says(identity, "return", declared, result, node.returns)
+
+    def _says(
+        self, identity: str, where: str, declared: str, inferred: str, annotation: ast.expr
+    ) -> None:
+        """An annotation that names classes and nothing else can be compared with what flows."""
+        if all(isinstance(n, ast.Name | ast.Attribute) for n in _alternatives(annotation)):
+            self.emit("comparable", identity, where, declared, inferred)
+
+    # -- parameters ----------------------------------------------------------------------------
+
+    def parameters(
+        self,
+        arguments: ast.arguments,
+        identity: str,
+        body: list[ast.AST],
+        node: ast.FunctionDef | ast.AsyncFunctionDef | None = None,
+    ) -> Scope:
+        """State a function's parameters and defaults; returns the scope of its body."""
+        every = [*arguments.posonlyargs, *arguments.args]
+        outside = self.scope
+        outer = Scope("function", outside.owner, outside)
+        for parameter in getattr(node, "type_params", []):
+            outer.bind(parameter.name).assigned = True
+            self.move("?", outer.child(parameter.name))
+        scope = Scope("function", identity, outer)
+        stars = [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
+        collect(scope, [*every, *arguments.kwonlyargs, *stars, *body], self.module)
+        with self.block(outer):
+            missing = len(every) - len(arguments.defaults)
+            defaults = dict(zip(every[missing:], arguments.defaults, strict=True))
+            defaults |= {
+                one: default
+                for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+                if default is not None
+            }
+            for position, one in enumerate(every):
+                taken = self._parameter(identity, one, defaults.get(one))
+                self.emit("takes", identity, "plain", str(position), taken)
+                if position:
+                    self.emit("takes", identity, "bound", str(position - 1), taken)
+                if one not in arguments.posonlyargs:
+                    self.emit("takes_named", identity, one.arg, taken)
+            for one in arguments.kwonlyargs:
+                taken = self._parameter(identity, one, defaults.get(one))
+                self.emit("takes_named", identity, one.arg, taken)
+            if arguments.vararg is not None:
+                self._star(identity, arguments.vararg, "tuple", "takes_rest")
+            if arguments.kwarg is not None:
+                self._star(identity, arguments.kwarg, "dict", "takes_extra")
+        return scope
+
+    def _parameter(self, identity: str, one: ast.arg, default: ast.expr | None) -> str:
+        """A parameter's variable for what is passed, which its own variable holds or guards."""
+        variable = taken = f"{identity}.<locals>.{one.arg}"
+        self.emit("parameter_of", identity, one.arg, variable)
+        if one.annotation is not None:
+            taken = f"{variable}$given"
+            self.annotate(variable, one.annotation)
+            self.emit("guards", variable, taken)
+            self._says(identity, one.arg, variable, taken, one.annotation)
+        if default is not None:
+            self.move(self.value(default), taken)
+        return taken
+
+    def _star(self, identity: str, one: ast.arg, kind: str, relation: str) -> None:
+        variable = f"{identity}.<locals>.{one.arg}"
+        made = f"{variable}$star"
+        self.emit("parameter_of", identity, one.arg, variable)
+        self.emit("holds", variable, made)
+        self.emit("site", made, kind)
+        self.emit(relation, identity, made)
+        if one.annotation is not None:
+            self.emit("fills", made, "[]", f"{made}[]")
+            self.annotate(f"{made}[]", one.annotation)
+        if kind == "dict":
+            self.emit("fills", made, "[k]", instance("str"))
+
+    # -- decorators ----------------------------------------------------------------------------
+
+    def _decorate(self, decorators: Sequence[ast.expr], identity: str, variable: str) -> None:
+        """Hand what is defined through its decorators, the last one first."""
+        current: str | None = None
+        for node in reversed(decorators):
+            name = self.dotted(_called(node)).rpartition(".")[2]
+            decorator = self.value(node)
+            if name in _SAME or name in _KINDS:
+                continue
+            if current is None:
+                current = self.temporary()
+                self.emit("holds", current, identity)
+            made = self.site()
+            self.emit("applies", made, decorator)
+            self.emit("argument", made, "0", current)
+            self.emit("decorates", made, decorator, current)
+            current = made
+        if current is None:
+            self.emit("holds", variable, identity)
+        else:
+            self.move(current, variable)
+
+    # -- classes -------------------------------------------------------------------------------
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        """A class: its members are variables, its instances one object besides the sites."""
+        names = [self.dotted(_called(d)) for d in node.decorator_list]
+        identity = self.scope.home(node.name).child(node.name)
+        self.emit("some", identity, instance(identity))
+        for base in node.bases:
+            self.value(base)
+        for keyword in node.keywords:
+            self.value(keyword.value)
+        outside, methods = self.scope, self.methods
+        outer = Scope("function", outside.owner, outside)
+        for parameter in getattr(node, "type_params", []):
+            outer.bind(parameter.name).assigned = True
+            self.move("?", outer.child(parameter.name))
+        scope = Scope("class", identity, outer)
+        collect(scope, node.body, self.module)
+        with self.block(scope, identity):
+            self.narrowed = {}
+            self.run_block(node.body)
+        self.methods = methods
+        made = next((d for d in node.decorator_list if _is_data(self.dotted(_called(d)))), None)
+        tuple_ = any(self.dotted(b).endswith("NamedTuple") for b in node.bases)
+        if made is not None or tuple_:
+            self._fields(node, identity, made)
+        self._decorate(
+            [d for d, n in zip(node.decorator_list, names, strict=True) if not _is_data(n)],
+            identity,
+            self.scope.home(node.name).child(node.name),
+        )
+
+    def _fields(self, node: ast.ClassDef, identity: str, made: ast.expr | None) -> None:
+        """The fields of a data class, in the order its constructor takes them."""
+        self.emit("data_class", identity)
+        named = isinstance(made, ast.Call) and any(k.arg == "kw_only" for k in made.keywords)
+        position = 0
+        for one in node.body:
+            if not isinstance(one, ast.AnnAssign) or not isinstance(one.target, ast.Name):
+                continue
+            text = ast.unparse(one.annotation)
+            if "ClassVar" in text:
+                continue
+            self.emit("data_field", identity, one.target.id)
+            if "KW_ONLY" in text:
+                named = True
+            elif not named:
+                self.emit("data_position", identity, str(position), one.target.id)
+                position += 1
+
+
+def _called(node: ast.expr) -> ast.expr:
+    return node.func if isinstance(node, ast.Call) else node
+
+
+def _is_data(name: str) -> bool:
+    return name in {"dataclasses.dataclass", "dataclass"}
+
+
+def _alternatives(node: ast.expr) -> list[ast.expr]:
+    if isinstance(node, ast.BinOp):
+        return [*_alternatives(node.left), *_alternatives(node.right)]
+    return [node]
+
+
+def _own_nodes(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
+    """The nodes of a function without those of the functions and classes inside it."""
+    stack: list[ast.AST] = list(body)
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            stack.extend(ast.iter_child_nodes(node))
+
+
+def _is_stub(body: Sequence[ast.stmt]) -> bool:
+    """Whether a body is only a docstring or `...`, as a protocol's or an abstract method's is."""
+    return all(isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant) for one in body)
+
+
+def _may_end(body: Sequence[ast.stmt]) -> bool:
+    """Whether control may run off the end of a block, as far as its last statement tells."""
+    last = body[-1]
+    if isinstance(last, ast.Return | ast.Raise):
+        return False
+    if isinstance(last, ast.If):
+        return not last.orelse or _may_end(last.body) or _may_end(last.orelse)
+    if isinstance(last, ast.While):
+        return not (isinstance(last.test, ast.Constant) and last.test.value is True)
+    if isinstance(last, ast.With | ast.AsyncWith):
+        return _may_end(last.body)
+    if isinstance(last, ast.Try):
+        ends = _may_end(last.orelse or last.body) or any(_may_end(h.body) for h in last.handlers)
+        return ends and (not last.finalbody or _may_end(last.finalbody))
+    if isinstance(last, ast.Match):
+        total = any(_takes_all(case.pattern) and case.guard is None for case in last.cases)
+        return not total or any(_may_end(case.body) for case in last.cases)
+    return True
+
+
+def _takes_all(pattern: ast.pattern) -> bool:
+    return isinstance(pattern, ast.MatchAs) and pattern.pattern is None

@@ -1,0 +1,171 @@
+"""Statements: what they move, and in which branches a name is narrowed.
+
+Invariant: the analyses ignore flow, so a statement's order says nothing; only a test of a class
+changes what is read in its branch, and in the rest of a block that the other branch leaves.
+"""
+
+# ruff: noqa: N802, N815  a visitor's method names are ast's
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from deltafix.analyses.dead_code.scopes import annotate_imports
+from deltafix.analyses.value_flow.blocks import instance
+from deltafix.analyses.value_flow.calls import Calls
+from deltafix.analyses.value_flow.expressions import BINARY
+
+__all__ = ["Statements"]
+
+_LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+
+
+class Statements(Calls):
+    """Adds every statement but definitions."""
+
+    def run_block(self, body: Sequence[ast.stmt]) -> None:
+        """Read a block's statements, narrowing what follows a branch that leaves."""
+        before = self.narrowed
+        self.narrowed = dict(before)
+        for number, statement in enumerate(body):
+            self.visit(statement)
+            rest = body[number + 1 :]
+            if isinstance(statement, ast.Assert):
+                self.narrowed |= self.unassigned(self.narrow(statement.test), rest)
+            elif isinstance(statement, ast.If) and isinstance(statement.body[-1], _LEAVES):
+                self.narrowed |= self.unassigned(self.narrow_not(statement.test), rest)
+        self.narrowed = before
+
+    # -- assignments ---------------------------------------------------------------------------
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        """`a = b = value`."""
+        variable = self.value(node.value)
+        for target in node.targets:
+            self.assign(target, variable)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        """`x: T = value`: seeded by T; of the value, what is known."""
+        target = node.target
+        last = self.dotted(node.annotation).rpartition(".")[2]
+        if last == "TypeAlias" and node.value is not None:
+            self.assign(target, self.value(node.value))
+            return
+        declared = self.temporary()
+        self.annotate(declared, node.annotation)
+        if node.value is not None:
+            self.emit("guards", declared, self.value(node.value))
+        self.assign(target, declared)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        """`x += y`: the method in place if there is one, and the operator."""
+        if isinstance(node.target, ast.Name):
+            left = self.read(node.target.id)
+        else:
+            left = self.value(node.target)
+        right = self.value(node.value)
+        name = BINARY[type(node.op)]
+        done = self.binary(name, left, right)
+        inplace = self.send(left, f"__i{name[2:]}", right)
+        self.assign(node.target, self.join([done, inplace]))
+
+    def visit_TypeAlias(self, node: ast.AST) -> None:
+        """`type X = …` (Python 3.12)."""
+        self.move(self.value(node.value), self.written(node.name.id))  # type: ignore[attr-defined]
+
+    def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
+        """The names that an import binds; what they are is decided by the rules."""
+        for name, imported in annotate_imports(node, self.module):
+            if imported.name is None:
+                self.emit("imports_module", self.written(name), imported.path)
+            else:
+                self.emit("imports_name", self.written(name), imported.path, imported.name)
+
+    visit_ImportFrom = visit_Import
+
+    # -- control -------------------------------------------------------------------------------
+
+    def visit_If(self, node: ast.If) -> None:
+        """Both branches, each with what the test says."""
+        self.value(node.test)
+        with self.narrowing(self.unassigned(self.narrow(node.test), node.body)):
+            self.run_block(node.body)
+        with self.narrowing(self.unassigned(self.narrow_not(node.test), node.orelse)):
+            self.run_block(node.orelse)
+
+    def visit_While(self, node: ast.While) -> None:
+        """As an if; the names that its body assigns are not narrowed."""
+        self.value(node.test)
+        with self.narrowing(self.unassigned(self.narrow(node.test), node.body)):
+            self.run_block(node.body)
+        self.run_block(node.orelse)
+
+    def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
+        """`for x in xs`."""
+        later = isinstance(node, ast.AsyncFor)
+        self.assign(node.target, self.element(self.value(node.iter), later=later))
+        self.run_block(node.body)
+        self.run_block(node.orelse)
+
+    visit_AsyncFor = visit_For
+
+    def visit_With(self, node: ast.With | ast.AsyncWith) -> None:
+        """`with manager as x`."""
+        later = isinstance(node, ast.AsyncWith)
+        for item in node.items:
+            manager = self.value(item.context_expr)
+            entered = self.send(manager, "__aenter__" if later else "__enter__")
+            self.send(manager, "__aexit__" if later else "__exit__", *_EXIT)
+            if later:
+                started, entered = entered, self.temporary()
+                self.emit("awaits", entered, started)
+            if item.optional_vars is not None:
+                self.assign(item.optional_vars, entered)
+        self.run_block(node.body)
+
+    visit_AsyncWith = visit_With
+
+    def visit_Try(self, node: ast.Try) -> None:
+        """A handler's name holds what is raised anywhere and fits its class."""
+        self.run_block(node.body)
+        for handler in node.handlers:
+            if handler.name is not None and handler.type is not None:
+                classes = (
+                    handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+                )
+                for one in classes:
+                    class_ = self.value(one)
+                    self.emit("catches", self.written(handler.name), class_)
+            self.run_block(handler.body)
+        self.run_block(node.orelse)
+        self.run_block(node.finalbody)
+
+    visit_TryStar = visit_Try  # type: ignore[assignment]
+
+    def visit_Raise(self, node: ast.Raise) -> None:
+        """`raise error from cause`."""
+        if node.exc is not None:
+            self.emit("raises", self.value(node.exc))
+        if node.cause is not None:
+            self.value(node.cause)
+
+    def visit_Return(self, node: ast.Return) -> None:
+        """What a function returns."""
+        given = self.value(node.value) if node.value is not None else instance("NoneType")
+        self.move(given, f"{self.function}$return")
+
+    def visit_Match(self, node: ast.Match) -> None:
+        """In a case, a subject that is a name is what its pattern matched."""
+        subject = self.value(node.subject)
+        for case in node.cases:
+            matched = self.pattern(case.pattern, subject)
+            narrowed: dict[str, str] = {}
+            if isinstance(node.subject, ast.Name):
+                narrowed = {self.written(node.subject.id): matched}
+            with self.narrowing(self.unassigned(narrowed, case.body)):
+                if case.guard is not None:
+                    self.value(case.guard)
+                self.run_block(case.body)
+
+
+_EXIT = ("?", "?", "?")
