@@ -3,10 +3,13 @@
 Invariant: standard output carries messages only. Diagnostics come from the files as they are on
 disk; unsaved text is not looked at. A message that cannot be understood gets an error response (or,
 being a notification, none) and the server goes on.
+Python's cyclic collector runs between messages and leaves the loaded tree out: in the middle of a
+save, a collection over the facts of 1,000 files took longer than the rest of the save.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
@@ -21,6 +24,7 @@ import typer
 from deltafix.cli.console import announce_kernel
 from deltafix.cli.json_rpc import BadMessageError, Message, Wire
 from deltafix.cli.tree_options import Exclude, Profile, Roots, Tests
+from deltafix.collector import held_back
 from deltafix.errors import DeltafixError
 
 if TYPE_CHECKING:
@@ -97,7 +101,9 @@ class Server:
                 continue
             if message is None or message.get("method") == "exit":
                 return 0 if self._shut else 1
-            self._serve(message)
+            with held_back():
+                self._serve(message)
+            gc.collect()  # now that the marks are out, and not during the next save
 
     def _serve(self, message: Message) -> None:
         identity, method = message.get("id"), message.get("method")
@@ -162,6 +168,7 @@ class Server:
         begun = time.perf_counter()
         view = self._here()
         self._publish(view.load())
+        gc.freeze()  # the tree stays as long as the server
         work = view.job.last_work
         self._log(f"{work.files} files, {view.job.fact_count} facts", begun)
 
@@ -226,6 +233,7 @@ class Server:
     def __exit__(self, *_: object) -> None:
         if self._view is not None:
             self._view.job.close()
+            gc.unfreeze()
 
 
 def _diagnostic(finding: Finding) -> Message:

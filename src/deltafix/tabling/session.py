@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
+from deltafix.collector import held_back
 from deltafix.errors import TransactionError
 from deltafix.tabling.agenda import Agenda, Budget
 from deltafix.tabling.callgraph import CallGraph
 from deltafix.tabling.changes import TablesDelta, compared, contents, net_changes
 from deltafix.tabling.clauses import Clause, Kind
-from deltafix.tabling.collector import held_back
 from deltafix.tabling.drop import dependents, discard, unreachable
 from deltafix.tabling.given import ClauseLike, changes_of
 from deltafix.tabling.goals import Goal, Solution, read_goal, visible

@@ -4,9 +4,9 @@ import gc
 
 import pytest
 
+from deltafix.collector import held_back
 from deltafix.errors import BudgetError
 from deltafix.tabling import Tables
-from deltafix.tabling.collector import held_back
 from deltafix.tabling.invariants import check_invariants
 
 CHAIN = ":- table r/2.\nr(X, Y) :- e(X, Y).\nr(X, Y) :- e(X, Z), r(Z, Y).\n"

@@ -1,8 +1,8 @@
-"""Python's cyclic garbage collector, held back while a forest grows.
+"""Python's cyclic garbage collector, held back while what stays alive grows.
 
-A run allocates what stays alive: nodes, answers, supports that point at each other. Full
-collections would walk all of them again each time they grew by a quarter and find nothing; that
-was 30 to 50 % of an evaluation (bench/notes/zz-tabling.md). What a run drops is mostly freed by
+Large runs allocate what stays: facts, supports that point at each other, fragments of files. Full
+collections would walk all of it again each time it grew by a quarter and find nothing; that was 30
+to 50 % of a tabled evaluation (bench/notes/zz-tabling.md). What a run drops is mostly freed by
 reference counts at once; the rest waits for the first collection after it.
 """
 
