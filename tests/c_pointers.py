@@ -64,6 +64,19 @@ class Andersen:
             self._hold((name, ""), (name, ""))
         for p, f, q, g in self.facts["copy"]:
             self._assign((p, f), (q, g))
+        layout = {(t, n): {f} for t, n, f in self.facts["field_at"]}
+        for t, n, f in self.facts["field_at"]:
+            layout[t, n].add(f)
+        for _ in self.facts["same_type"]:
+            for t, u in self.facts["same_type"]:
+                for (kind, n), fields in list(layout.items()):
+                    if kind == u:
+                        layout.setdefault((t, n), set()).update(fields)
+        uneven = {t for (t, _), fields in layout.items() if fields & (self.nested | self.arrays)}
+        for p, t, n, q, g in self.facts["entry"]:
+            there = layout.get((t, n), set()) if t not in uneven else set()
+            for f in there or {"?"}:
+                self._assign((p, f), (q, g))
         for e, v in self.facts["extern"]:
             self._assign((e, ""), (v, ""))
             self._fill(e, v)
@@ -188,7 +201,7 @@ int *id(int *v) { return v; }
 int *keep(int *v) { p0 = v; return &x2; }
 void swap(int **v, int **w) { int *u = *v; *v = *w; *w = u; }
 void give(struct S *v, int *w) { v->a = w; }
-struct S s0 = { .a = &x0, .next = &s0, .f = id }, s1 = { .next = &s0, .a = &x1, .f = keep };
+struct S s0 = { .a = &x0, .next = &s0, .f = id }, s1 = { &x1, &s0, keep };
 struct S *n0 = &s0, *n1 = &s1;
 int *(*f0)(int *) = id, *(*f1)(int *) = keep;
 union U { int *left; int *right; } w = { .left = &x0 };

@@ -163,11 +163,23 @@ def test_what_is_static_in_a_header_is_shared_by_name(job: Job) -> None:
     assert job.rows("calls") == [("f", "first")]
 
 
-def test_an_initialiser_by_position_may_be_any_field(job: Job) -> None:
-    text = "int x; void g(void) { } struct s { int *a; void (*f)(void); } t[] = { { &x, g } };"
-    found = told(job, text + " void f(void) { int *p = t[0].a; t[0].f(); }")
-    assert {"t.? x", "t.? g", "p x", "p g"} <= found
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ("int *a; void (*f)(void);", {"t.a x", "t.f g", "p x"}),
+        ("int *a; void (*f)(void); int n[2];", {"t.? x", "t.? g", "p x", "p g"}),  # no braces
+        ("HEAD(x) int *a; void (*f)(void);", {"t.? x", "t.? g", "p x", "p g"}),
+    ],
+)
+def test_an_initialiser_by_position_is_a_field_if_the_tree_says_which(
+    job: Job, fields: str, expected: set[str]
+) -> None:
+    text = "int x; void g(void) { } struct s t[] = { { &x, g } };"
+    text += " void f(void) { int *p = t[0].a; t[0].f(); }"
+    assert told(job, text, f"struct s {{ {fields} }};") == expected
     assert job.rows("calls") == [("f", "g")]
+    told(job, text, "struct s;")
+    assert ("t.?", "x") in job.rows("points_to")
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ class Declared:
         shape: what stands between the name and its base type, from the name outwards:
             "pointer", "array" or "function".
         base: "scalar" (arithmetic or void), "record" (struct, union) or "named" (a typedef).
-        base_name: the text of a scalar or named base, else "".
+        base_name: the text of the base; "struct tag" or "union tag" for records with a tag.
         words: storage classes and qualifiers written anywhere in the declaration.
         value: the initialiser's node, or None.
         inner: the nearest function declarator, which holds the parameters, or None.
@@ -139,7 +139,9 @@ def _base(kind: Node | None) -> tuple[str, str]:
     if kind is None:
         return "scalar", "int"
     if kind.type in _RECORDS:
-        return "record", ""
+        tag = kind.child_by_field_name("name")
+        word = kind.type.removesuffix("_specifier")
+        return "record", "" if tag is None else f"{word} {text(tag)}"
     return ("scalar" if kind.type in _SCALARS else "named"), text(kind)
 
 

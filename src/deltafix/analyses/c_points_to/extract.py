@@ -34,6 +34,7 @@ POINTER_INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "load": ("p", "pf", "q", "f"),
         "store": ("p", "f", "q", "qf"),
         "member": ("p", "q", "f"),
+        "entry": ("p", "type", "position", "q", "qf"),
         "site": ("site", "function"),
         "call": ("site", "q"),
         "arg": ("site", "position", "a", "af"),
@@ -48,6 +49,7 @@ POINTER_INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "typed": ("v", "type"),
         "record_type": ("type",),
         "same_type": ("type", "other"),
+        "field_at": ("type", "position", "f"),
         "embedded": ("f",),
         "field_typed": ("f", "type"),
         "array_field": ("f",),
@@ -139,29 +141,43 @@ class _Constraints(Values):
 
     def _begin_with(self, base: str, one: Declared, node: Node) -> None:
         if node.type == "initializer_list":
-            self._initialise(base, "?" if one.may_be_record else "", node)
+            ranks = sum(part == "array" for part in one.shape)
+            self._initialise(base, "?" if one.may_be_record else "", node, one.base_name, ranks)
         elif one.shape[:1] != ("array",):  # else a string, which is copied into it
             value = self.value(node)
             if not is_narrow(self.scopes.look(one.name)):
                 self.put(Content(base), value)
 
-    def _initialise(self, base: str, field: str, listed: Node) -> None:
-        for item in parts(listed):
+    def _initialise(
+        self, base: str, field: str, listed: Node, kind: str = "", ranks: int = 0
+    ) -> None:
+        """Items of a list; `kind` is the struct type `ranks` lists further in, if it is known."""
+        by_position = field == "?" and kind != "" and ranks == 0
+        for position, item in enumerate(parts(listed)):
             name, value = field, item
             if item.type == "initializer_pair":
                 given = item.child_by_field_name("value")
                 designators = [d for d in parts(item) if d.type == "field_designator"]
                 if designators:
                     name = text(designators[-1]).lstrip(". ")
+                    by_position = False
                 if given is None:
                     continue
                 value = given
             if value.type == "initializer_list":
-                self._initialise(base, name, value)
+                self._initialise(base, name, value, "" if ranks == 0 else kind, ranks - 1)
                 if name not in {"", "?"}:
                     self._initialise(base, "?", value)  # the field may be a struct
+            elif by_position:
+                self._enter(base, kind, str(position), self.value(value))
             else:
                 self.put(Content(base, name), self.value(value))
+
+    def _enter(self, base: str, kind: str, position: str, value: Value | None) -> None:
+        """The field at a position of a struct gets a value; which one that is, is a rule's."""
+        if value is not None:
+            held = value if isinstance(value, Content) else Content(self.node(value))
+            self.emit("entry", base, kind, position, held.base, held.field)
 
     def _compound_literal_expression(self, node: Node) -> Value | None:
         made = self.made("literal")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from deltafix.analyses.c.declare import Declared, declared, fields
-from deltafix.analyses.c.parse import parts
+from deltafix.analyses.c.parse import parts, text
 from deltafix.analyses.facts import Fact
 
 if TYPE_CHECKING:
@@ -30,9 +30,14 @@ def type_facts(root: Node) -> Iterator[Fact]:
         if node.type == "type_definition":
             for one in declared(node):
                 yield from _named(one)
+                if not one.shape and one.base == "record":
+                    yield from _layout(one.name, node.child_by_field_name("type"))
         elif node.type in _RECORDS:
             for one in fields(node):
                 yield from _field(one)
+            tag = node.child_by_field_name("name")
+            if tag is not None:
+                yield from _layout(f"struct {text(tag)}", node)
             if node.type == "union_specifier":
                 names = sorted(set(_names(node)))
                 for name in names[1:]:
@@ -55,8 +60,22 @@ def _named(one: Declared) -> Iterator[Fact]:
         return
     if one.base == "record":
         yield "record_type", (one.name,)
+        if one.base_name:
+            yield "same_type", (one.name, one.base_name)
     elif one.base == "named":
         yield "same_type", (one.name, one.base_name)
+
+
+def _layout(name: str, record: Node | None) -> Iterator[Fact]:
+    """Which field stands where in a struct, if all of its text is plain declarations of fields."""
+    body = None if record is None else record.child_by_field_name("body")
+    if record is None or body is None or record.type != "struct_specifier" or body.has_error:
+        return
+    items = list(parts(body))
+    if any(item.type != "field_declaration" or not list(declared(item)) for item in items):
+        return
+    for position, one in enumerate(one for item in items for one in declared(item)):
+        yield "field_at", (name, str(position), one.name)
 
 
 def _field(one: Declared) -> Iterator[Fact]:
