@@ -38,7 +38,7 @@ def analyse(
     match: Annotated[
         list[str] | None,
         typer.Option(
-            help="COLUMN=PATTERN: only rows whose column is like it, as in fnmatch. Repeatable."
+            help="COLUMN=PATTERN: only rows with such a column, like it as in fnmatch. Repeatable."
         ),
     ] = None,
     exclude: Exclude = None,
@@ -105,13 +105,12 @@ class _Shown:
         return column, pattern
 
     def _kept(self, view: str, rows: Iterable[Row]) -> Iterator[Row]:
-        places = [
-            (place, self._patterns[name])
-            for place, name in enumerate(self._columns[view])
-            if name in self._patterns
-        ]
+        names = self._columns[view]
+        if not self._patterns.keys() <= set(names):
+            return  # no column that could be like it
+        places = [(names.index(name), like) for name, like in self._patterns.items()]
         for row in rows:
-            if all(fnmatchcase(str(row[place]), pattern) for place, pattern in places):
+            if all(fnmatchcase(str(row[place]), like) for place, like in places):
                 yield row
 
     def _all(self) -> dict[str, list[Row]]:

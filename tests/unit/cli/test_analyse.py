@@ -49,6 +49,9 @@ def test_any_relation_can_be_shown_and_rows_matched(run: Run, tree: Path) -> Non
     assert (code, out.count("calls(")) == (0, 2)
     _, out, _ = run("call-graph", tree, "--match", "callee=*:f", "-q")
     assert out == 'calls("main", "lib:f").\n'
+    views = ("--view", "method", "--view", "calls")
+    _, out, _ = run("call-graph", tree, *views, "--match", "callee=*:f", "-q")
+    assert out == 'calls("main", "lib:f").\n'  # a method has no callee
     code, _, err = run("call-graph", tree, "--match", "colour=*")
     assert (code, "with one of callee, caller" in err) == (2, True)
     code, _, err = run("call-graph", tree, "--view", "cals")
