@@ -50,7 +50,7 @@ def test_spark_supersteps_equal_one_engine(spark: SparkSession, tmp_path: Path) 
 
 
 def test_spark_frames_in_and_out_in_one_superstep(spark: SparkSession, tmp_path: Path) -> None:
-    with ShardedDatabase(CLOSURE, spark, shards=4, state=tmp_path) as db:
+    with ShardedDatabase(CLOSURE, spark, shards=4, state=tmp_path, executor="shards") as db:
         rows = [(n, n + 1, 1) for n in range(8)] + [(3, 9, 1), (3, 9, -1)]
         found = db.apply({"edge": spark.createDataFrame(rows, "x long, y long, sign int")})
         assert db.choice is not None
@@ -91,3 +91,24 @@ def test_spark_load_by_columns_is_one_job_and_engines_go_on_from_it(
         back = Delta.of({"edge": ([edges[3]], [(7, 7)])}, one.schemas.values())
         assert db.apply(back) == one.apply(back)
         assert str(db.choice) == "recompute: asked for"
+
+
+def test_spark_frames_whose_state_fits_are_read_by_the_driver(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "edge.parquet")
+    spark.createDataFrame(
+        [(0, 1, 1), (1, 2, 1), (5, 6, 1)], "x long, y long, sign int"
+    ).write.parquet(path)
+    with ShardedDatabase(REACH, spark, shards=2, state=tmp_path / "state") as db:
+        found = db.apply({"edge": spark.read.parquet(path), "root": spark.range(1)})
+        assert str(db.choice).startswith("driver: a first load of 4 rows")
+        assert sorted(map(tuple, found["reach"].collect())) == [(0, 1), (1, 1), (2, 1)]
+        assert db._manifest.given == 4
+        unknown = spark.createDataFrame(
+            spark.sparkContext.parallelize([(1, 2, -1)]), "x long, y long, sign int"
+        )
+        found = db.apply({"edge": unknown})
+        assert str(db.choice).startswith("shards: the changes are in frames")
+        assert list(map(tuple, found["reach"].collect())) == [(2, -1)]
+        assert db._manifest.given == 3

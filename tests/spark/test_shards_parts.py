@@ -121,6 +121,13 @@ def test_choice_names_its_reason() -> None:
     many = Sizes(given=100 * SMALL, changed=SMALL + 1, state_bytes=1 << 20)
     assert choose(many, spark=True, memory=gib).executor == "shards"
     assert choose(small._replace(changed=None), spark=True).executor == "shards"
+    frames = small._replace(given=0, changed=None, frames=40 << 20)
+    assert choose(frames, spark=True, memory=8 * gib).executor == "driver"
+    assert choose(frames, spark=True, memory=4 * gib).executor == "shards"
+    assert choose(frames._replace(given=5), spark=True, memory=8 * gib).executor == "shards"
+    load = small._replace(given=0, changed=2 * SMALL)
+    assert choose(load, spark=True, memory=8 * gib).why.startswith("a first load of 2,000,000")
+    assert choose(load, spark=True, memory=gib).executor == "shards"
     huge = choose(small._replace(changed=500_000), spark=True)
     assert str(huge) == "recompute: 500,000 changes are 50% of the given rows"
     assert choose(small._replace(changed=500_000), spark=False).executor == "driver"
@@ -216,7 +223,7 @@ def test_files_a_write_that_fails_leaves_the_epoch_before(
             countdown[0] = number
             try:
                 found = db.apply(cut)
-            except OSError:
+            except StateError:
                 failures += 1
                 countdown[0] = 0
                 assert (db.epoch, db.rows("reach")) == (epoch, [(0,), (1,), (2,), (3,)])

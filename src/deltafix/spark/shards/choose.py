@@ -1,7 +1,8 @@
 """Where an epoch runs: in the driver, on Spark's workers, or as a recomputation there.
 
 A superstep costs Spark 0.3 to 1 s whatever it does, the driver a few milliseconds. So small
-changes of a state that fits run in the driver, over the same files. Invariant: the choice changes
+changes of a state that fits run in the driver, over the same files, and so do first loads that
+fit: rows come to the driver faster than they are shuffled. Invariant: the choice changes
 where the work is done and never the answer; it is logged with its reason.
 """
 
@@ -28,12 +29,24 @@ _IN_MEMORY = 4
 """Bytes in an engine's memory per byte of its compacted file: tables, indexes, derived rows."""
 
 
+_ROW = 256
+"""Bytes in an engine's memory per row of a first load: the row, its votes and what holds."""
+
+_FRAME = 32
+"""The same per byte of a frame, as Spark estimates it: a row of a compressed file is 8 at least."""
+
+
 class Sizes(NamedTuple):
-    """What is known before an epoch: given rows, rows that change, bytes of the state's files."""
+    """What is known before an epoch: given rows, rows that change, bytes of the state's files.
+
+    `changed` is None for frames nobody has counted; then `frames` is Spark's estimate of their
+    bytes, if it has one.
+    """
 
     given: int
     changed: int | None
     state_bytes: int
+    frames: int | None = None
 
 
 class Choice(NamedTuple):
@@ -50,7 +63,7 @@ def choose(sizes: Sizes, *, spark: bool, memory: int | None = None) -> Choice:
     """The executor of an epoch.
 
     Args:
-        sizes: `changed` is None for frames nobody has counted.
+        sizes: what is known; frames that are to run in the driver are read by it.
         spark: whether there is a session at all.
         memory: bytes of the driver's machine; asked of the system when None.
     """
@@ -59,15 +72,31 @@ def choose(sizes: Sizes, *, spark: bool, memory: int | None = None) -> Choice:
     if not spark:
         return Choice("driver", "there is no Spark session")
     if sizes.changed is None:
-        return Choice("shards", "the changes are in frames and were not counted")
+        return _choose_for_frames(sizes, needs, room)
     if sizes.given and sizes.changed >= sizes.given * RECOMPUTE_SHARE:
         share = sizes.changed / sizes.given
         return Choice("recompute", f"{sizes.changed:,} changes are {share:.0%} of the given rows")
+    if not sizes.given:
+        needs += sizes.changed * _ROW
     if needs > room:
         return Choice("shards", f"the state needs about {needs:,} bytes, the driver has {room:,}")
+    if not sizes.given:
+        why = f"a first load of {sizes.changed:,} rows needs about {needs:,} bytes and no job here"
+        return Choice("driver", why)
     if sizes.changed > SMALL:
         return Choice("shards", f"{sizes.changed:,} changes are more than {SMALL:,}")
     return Choice("driver", f"{sizes.changed:,} changes, and a state of about {needs:,} bytes fits")
+
+
+def _choose_for_frames(sizes: Sizes, needs: int, room: int) -> Choice:
+    if sizes.frames is None:
+        return Choice("shards", "the changes are in frames and were not counted")
+    if sizes.given and sizes.frames > SMALL:
+        return Choice("shards", f"the changes are in frames of about {sizes.frames:,} bytes")
+    needs += sizes.frames * _FRAME
+    if needs > room:
+        return Choice("shards", f"the state needs about {needs:,} bytes, the driver has {room:,}")
+    return Choice("driver", f"frames of about {sizes.frames:,} bytes and their state fit")
 
 
 def _physical_memory() -> int:

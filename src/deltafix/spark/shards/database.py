@@ -21,9 +21,9 @@ from pyarrow import parquet
 
 from deltafix.diagnostics import suggest
 from deltafix.engine.state.lock import Lock
-from deltafix.errors import TransactionError, UnknownRelationError
+from deltafix.errors import StateError, TransactionError, UnknownRelationError
 from deltafix.facts.arrow import table_from_rows
-from deltafix.facts.delta import Delta, RelationDelta
+from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Row, Schema
 from deltafix.rules.ast import Program
 from deltafix.spark.shards.bulkrules import bulk_rules
@@ -32,9 +32,11 @@ from deltafix.spark.shards.epoch import Attempt, Executor
 from deltafix.spark.shards.files import open_manifest
 from deltafix.spark.shards.frames import (
     for_spark,
+    frame_bytes,
     local_table,
     messages_frame,
     messages_of,
+    read_delta,
     sign_column,
 )
 from deltafix.spark.shards.here import Here
@@ -104,6 +106,7 @@ class ShardedDatabase:
             }
         )
         self.choice: Choice | None = None
+        self._derived = {head.relation for rule in program.rules for head in rule.heads}
         self._loadable = bulk_rules(self.layout) is not None
         self.work = Work()
         self._spark = spark
@@ -147,8 +150,9 @@ class ShardedDatabase:
         the epoch's files: use them before the next `apply`. A row that occurs more than once in
         a frame counts with the sum of its signs.
 
-        Raises UnknownRelationError, FactError, TypeMismatchError; whatever Spark raises when a
-        task failed four times. The state is then as before.
+        Raises UnknownRelationError, FactError, TypeMismatchError; StateError where files could
+        not be written (a full disk); whatever Spark raises when a task failed four times. The
+        state is then as before.
         """
         if self._lock is None:
             raise TransactionError("the database is closed")
@@ -165,34 +169,33 @@ class ShardedDatabase:
         changed = sum(len(part) for part in changes.values())
         grown = sum(len(part.added) - len(part.removed) for part in changes.values())
         found = self._run(list(messages_of(self._spec, edits)), changed, grown)
-        parts = [self._read_changes(name, pieces) for name, pieces in found.items()]
+        parts = [
+            read_delta(self.schemas[name], [self._folder / path for path, _ in pieces])
+            for name, pieces in found.items()
+        ]
         return Delta(parts, self.schemas.values(), epoch=self.epoch)
 
     def _apply_frames(self, changes: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
         if self._spark is None:
             raise ValueError("frames need a Spark session: ShardedDatabase(program, spark, ...)")
-        first = self._frame([])
-        for name, frame in changes.items():
-            first = first.unionAll(messages_frame(self._spec, self.schemas[name], frame))
-        found = self._run(first, None, 0)
+        sizes = self._sizes(None, frame_bytes(changes.values()))
+        if self._choose(sizes).executor == "driver":
+            tables = {
+                name: local_table(self.schemas[name], frame.toArrow())
+                for name, frame in changes.items()
+            }
+            changed = sum(table.num_rows for table in tables.values())
+            grown = sum(pa.compute.sum(t.column("sign")).as_py() or 0 for t in tables.values())
+            found = self._run(list(messages_of(self._spec, tables)), changed, grown)
+        else:
+            first = self._frame([])
+            for name, frame in changes.items():
+                first = first.unionAll(messages_frame(self._spec, self.schemas[name], frame))
+            found = self._run(first, None, None)
         return {
             name: self._spark.read.parquet(*(str(self._folder / path) for path, _ in pieces))
             for name, pieces in found.items()
         }
-
-    def _read_changes(self, name: str, pieces: list[tuple[str, int]]) -> RelationDelta:
-        schema = self.schemas[name]
-        paths = [self._folder / path for path, _ in pieces]
-        table = pa.concat_tables([parquet.read_table(path) for path in paths])
-        sign = table.column(sign_column(schema))
-        sides = [
-            table.filter(pa.compute.equal(sign, wanted)).select(list(schema.names))
-            for wanted in (1, -1)
-        ]
-        if not schema.arity:
-            counts = [int(pa.compute.sum(pa.compute.equal(sign, w)).as_py()) for w in (1, -1)]
-            return RelationDelta(schema, [()] * counts[0], [()] * counts[1])
-        return RelationDelta(schema, *sides, counts=(sides[0].num_rows, sides[1].num_rows))
 
     def _seed(self) -> None:
         """Epoch 0: the facts of the program's text."""
@@ -255,13 +258,11 @@ class ShardedDatabase:
     # --- an epoch ----------------------------------------------------------------------------
 
     def _run(
-        self, first: list[Message] | DataFrame, changed: int | None, grown: int
+        self, first: list[Message] | DataFrame, changed: int | None, grown: int | None
     ) -> dict[str, list[tuple[str, int]]]:
+        """An epoch; `changed` and `grown` (more rows by) are None for frames nobody counted."""
         began = time.perf_counter()
-        sizes = Sizes(self._manifest.given, changed, self._manifest.base + self._manifest.log)
-        choice = choose(sizes, spark=self._spark is not None)
-        if self._executor != "auto":
-            choice = Choice(self._executor, "asked for")
+        choice = self._choose(self._sizes(changed, None))
         here = choice.executor == "driver" or self._spark is None
         if here and isinstance(first, list):
             executor: Executor = Here(self._spec, first)
@@ -274,7 +275,16 @@ class ShardedDatabase:
                 choice = choice._replace(why=f"{choice.why}; all derived anew, by columns")
             else:
                 attempt.run(recompute=recompute)
+            if grown is None:
+                grown = self._grown(attempt.changes)
             self._manifest = attempt.commit(grown)
+        except OSError as error:
+            attempt.discard()
+            message = f"{self._folder}: the epoch could not be written: {error}; nothing changed"
+            raise StateError(message, path=str(self._folder)) from error
+        except BaseException:
+            attempt.discard()
+            raise
         finally:
             executor.close()
         self.choice, self.work = choice, attempt.work
@@ -284,6 +294,26 @@ class ShardedDatabase:
             time.perf_counter() - began,
         )  # fmt: skip
         return attempt.changes
+
+    def _grown(self, changes: Mapping[str, list[tuple[str, int]]]) -> int:
+        """By how many rows the relations without rules have grown, as the epoch's files say."""
+        total = 0
+        for name, pieces in changes.items():
+            if name not in self._derived:
+                column = sign_column(self.schemas[name])
+                for path, _ in pieces:
+                    signs = parquet.read_table(self._folder / path, columns=[column])
+                    total += int(pa.compute.sum(signs.column(0)).as_py() or 0)
+        return total
+
+    def _sizes(self, changed: int | None, frames: int | None) -> Sizes:
+        before = self._manifest
+        return Sizes(before.given, changed, before.base + before.log, frames)
+
+    def _choose(self, sizes: Sizes) -> Choice:
+        if self._executor != "auto":
+            return Choice(self._executor, "asked for")
+        return choose(sizes, spark=self._spark is not None)
 
     def _loads(self, changed: int | None, recompute: bool) -> bool:
         """Whether an epoch is to be a load: all is derived, and enough that columns pay."""

@@ -6,12 +6,15 @@ is forgotten, and the next one begins from the committed files.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
 
+from deltafix.errors import StateError
 from deltafix.spark.shards.files import Manifest
 from deltafix.spark.shards.load import Loaded, LoadTask, RefusedError
 from deltafix.spark.shards.resident import Spec, Task
@@ -84,6 +87,16 @@ class Attempt:
         after.commit(folder)
         after.sweep(folder, keep=[self._name])
         return after
+
+    def discard(self) -> None:
+        """Give back the room of an attempt that failed, unless its manifest is in place already."""
+        folder = Path(self._spec.folder)
+        with suppress(StateError):
+            there = Manifest.load(folder)
+            if there is None or not any(
+                name.startswith(self._name) for names in there.files.values() for name in names
+            ):
+                shutil.rmtree(folder / self._name, ignore_errors=True)
 
     def step(self, command: Command) -> Report:
         """One superstep: run it, and take down what it wrote."""

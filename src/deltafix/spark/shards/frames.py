@@ -7,16 +7,19 @@ that sees it, before any shard does. Spark has no unsigned 64-bit integers; such
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import parquet
 
 from deltafix.errors import FactError
 from deltafix.facts.arrow import arrow_schema, check_table
+from deltafix.facts.delta import RelationDelta
 from deltafix.facts.schema import Schema
 from deltafix.spark.shards.onspark import MESSAGES, from_messages
 from deltafix.spark.shards.resident import Message, Spec
@@ -25,7 +28,17 @@ from deltafix.spark.shards.wire import Batch, fold, pack, route, table_schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["for_spark", "local_table", "messages_frame", "messages_of", "sign_column"]
+__all__ = [
+    "for_spark",
+    "frame_bytes",
+    "local_table",
+    "messages_frame",
+    "messages_of",
+    "sign_column",
+]
+
+_UNKNOWN = 1 << 60
+"""Spark's estimate for a frame of which it knows nothing is 2^63 - 1."""
 
 _UNSIGNED = pa.decimal128(20, 0)
 
@@ -71,6 +84,13 @@ def messages_of(spec: Spec, edits: Mapping[str, pa.Table]) -> Iterator[Message]:
                     yield shard, data
 
 
+def frame_bytes(frames: Iterable[DataFrame]) -> int | None:
+    """What Spark takes the frames' bytes to be; None where it does not know of all of them."""
+    plans = (frame._jdf.queryExecution().optimizedPlan() for frame in frames)
+    total = sum(int(plan.stats().sizeInBytes()) for plan in plans)
+    return total if total < _UNKNOWN else None
+
+
 def messages_frame(spec: Spec, schema: Schema, frame: DataFrame) -> DataFrame:
     """The same of a frame, on Spark's workers."""
     return frame.mapInArrow(partial(_messages, spec, schema), MESSAGES)
@@ -94,3 +114,14 @@ def for_spark(schema: Schema) -> pa.Schema:
             for field in arrow_schema(schema)
         ]
     )
+
+
+def read_delta(schema: Schema, paths: Sequence[Path]) -> RelationDelta:
+    """The changes of a relation that shards wrote to these files."""
+    table = pa.concat_tables([parquet.read_table(path) for path in paths])
+    sign = table.column(sign_column(schema))
+    if not schema.arity:
+        counts = [int(pc.sum(pc.equal(sign, wanted)).as_py()) for wanted in (1, -1)]
+        return RelationDelta(schema, [()] * counts[0], [()] * counts[1])
+    sides = [table.filter(pc.equal(sign, wanted)).select(list(schema.names)) for wanted in (1, -1)]
+    return RelationDelta(schema, *sides, counts=(sides[0].num_rows, sides[1].num_rows))
