@@ -149,3 +149,25 @@ def test_a_job_tells_what_an_update_did(tree: Path) -> None:
         job.update([], ["lib.py"])
         assert job.fact_count == 0
         job.check_invariants()
+
+
+def test_lines_of_the_symbols_as_they_were_and_as_they_are(
+    run: Run, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def follow(watcher, tell) -> None:
+        (tree / "lib.py").write_text("\n\ndef g(): f()\ndef f(): ...\n")
+        tell(watcher.poll())
+
+    monkeypatch.setattr(command, "follow", follow)
+    _, out, _ = run("call-graph", tree, "--lines", "--watch", "-q")
+    assert out.splitlines()[:5] == [
+        'calls("lib:f", "lib:g").  // lib.py:1, lib.py:2',
+        'calls("main", "lib:f").  // main.py:1, lib.py:1',
+        "changed: lib.py",
+        '  - calls("lib:f", "lib:g").  // lib.py:1, lib.py:2',
+        '  + calls("lib:g", "lib:f").  // lib.py:3, lib.py:4',
+    ]
+    _, out, _ = run("call-graph", tree, "--lines", "--watch", "--format", "json")
+    first, second = map(json.loads, out.splitlines())
+    assert first["lines"] == {"lib:f": "lib.py:4", "lib:g": "lib.py:3", "main": "main.py:1"}
+    assert (second["came"], second["lines"]) == ({"calls": []}, {})

@@ -1,0 +1,150 @@
+"""The rows of a job as text and as JSON: the whole answer, and what an update did to it.
+
+Invariant: output is a function of the job's rows, places and last work, in a fixed order; JSON
+carries `"version": 1` and only gains keys within it. Where symbols stand is looked up only for
+what is shown; rows that went are told with the lines they had.
+This module prints nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from deltafix.analyses.job import Job, RowChange
+from deltafix.errors import SourceError
+from deltafix.facts.schema import Row, show_row
+
+__all__ = ["Shown"]
+
+
+class Shown:
+    """The views of a job, and of them the rows that match.
+
+    Args:
+        job: what is shown.
+        matches: COLUMN=PATTERN each; a row is shown if it has these columns, each like its pattern.
+        lines: whether to say where the symbols of a row stand.
+
+    Raises SourceError for a match that is none.
+    """
+
+    def __init__(self, job: Job, matches: Sequence[str] = (), *, lines: bool = False) -> None:
+        self._job = job
+        self._lines = lines
+        self._stands: dict[str, str] = {}  # symbol -> path:line
+        self._symbols: dict[str, list[str]] = {}  # path -> its symbols
+        self._columns = {one: job.database.schemas[one].names for one in job.views}
+        self._patterns = dict(map(self._pattern, matches))
+
+    # -- the whole answer ----------------------------------------------------------------------
+
+    def text(self) -> Iterator[str]:
+        """A line for each row."""
+        self._locate(self._job.fragments)
+        for view, rows in self._answer().items():
+            yield from (self._line(view, row) for row in rows)
+
+    def json(self, files: int) -> str:
+        """The answer as one JSON document; `files` is how many the tree has."""
+        self._locate(self._job.fragments)
+        rows = self._answer()
+        return self._document(
+            "report",
+            columns=self._columns,
+            rows=rows,
+            files=files,
+            facts=self._job.fact_count,
+            unreadable=self._job.errors,
+            **self._where(rows),
+        )
+
+    def closing(self, files: int) -> str:
+        """How much there is, and what it took."""
+        sizes = ", ".join(f"{len(rows):,} {view}" for view, rows in self._answer().items())
+        seconds = self._job.last_work.seconds
+        return f"{sizes} in {files:,} files ({self._job.fact_count:,} facts, {seconds:.2f} s)"
+
+    # -- an update -----------------------------------------------------------------------------
+
+    def change(self, one: RowChange) -> Iterator[str]:
+        """The rows that went and those that came, and the work."""
+        files = [*one.changed, *(f"{path} (deleted)" for path in one.deleted)]
+        yield f"changed: {', '.join(files)}"
+        for path, reason in one.unreadable.items():
+            yield f"  {path}: not read, its old facts are kept: {reason}"
+        for view, rows in self._side(one.went).items():
+            yield from (f"  - {self._line(view, row)}" for row in rows)
+        self._locate([*one.changed, *one.deleted])
+        for view, rows in self._side(one.came).items():
+            yield from (f"  + {self._line(view, row)}" for row in rows)
+        work = one.work
+        yield (
+            f"  {work.facts_removed} facts out, {work.facts_added} in, {work.touched} touched, "
+            f"{work.seconds:.3f} s (from scratch: {self._job.load_seconds or 0.0:.2f} s)"
+        )
+
+    def change_json(self, one: RowChange) -> str:
+        """The change as one JSON document on one line."""
+        came, went = self._side(one.came), self._side(one.went)
+        stood = self._where(went)
+        self._locate([*one.changed, *one.deleted])
+        stands = {key: stood[key] | where for key, where in self._where(came).items()}
+        return self._document("change", **one.as_data() | {"came": came, "went": went} | stands)
+
+    # -- rows ----------------------------------------------------------------------------------
+
+    def _answer(self) -> dict[str, list[Row]]:
+        return self._side(self._job.answer())
+
+    def _side(self, rows: Mapping[str, Iterable[Row]]) -> dict[str, list[Row]]:
+        return {view: list(self._kept(view, some)) for view, some in rows.items()}
+
+    def _kept(self, view: str, rows: Iterable[Row]) -> Iterator[Row]:
+        names = self._columns[view]
+        if not self._patterns.keys() <= set(names):
+            return  # no column that could be like it
+        places = [(names.index(name), like) for name, like in self._patterns.items()]
+        for row in rows:
+            if all(fnmatchcase(str(row[place]), like) for place, like in places):
+                yield row
+
+    def _pattern(self, text: str) -> tuple[str, str]:
+        column, equals, pattern = text.partition("=")
+        valid = sorted({name for names in self._columns.values() for name in names})
+        if not equals or column not in valid:
+            raise SourceError(
+                f"--match {text}: write COLUMN=PATTERN with one of {', '.join(valid)}", match=text
+            )
+        return column, pattern
+
+    def _line(self, view: str, row: Row) -> str:
+        stands = dict.fromkeys(self._stands[one] for one in row if one in self._stands)
+        return f"{show_row(view, row)}." + (f"  // {', '.join(stands)}" if stands else "")
+
+    # -- places --------------------------------------------------------------------------------
+
+    def _locate(self, paths: Iterable[str]) -> None:
+        """Learn where the symbols of these files stand now."""
+        if not self._lines:
+            return
+        for path in paths:
+            for symbol in self._symbols.pop(path, ()):
+                self._stands.pop(symbol, None)
+            fragment = self._job.fragments.get(path)
+            if fragment is not None:
+                self._stands.update((one.symbol, f"{path}:{one.line}") for one in fragment.places)
+                self._symbols[path] = [one.symbol for one in fragment.places]
+
+    def _where(self, sides: Mapping[str, Iterable[Row]]) -> dict[str, dict[str, str]]:
+        """Where the symbols of some rows stand, if that is asked for."""
+        if not self._lines:
+            return {}
+        values = {str(value) for rows in sides.values() for row in rows for value in row}
+        return {"lines": {one: self._stands[one] for one in sorted(values & {*self._stands})}}
+
+    def _document(self, event: str, **content: Any) -> str:
+        data = {"version": 1, "event": event, "analysis": self._job.analysis.name, **content}
+        return json.dumps(data, ensure_ascii=False)
