@@ -84,7 +84,7 @@ def jars(name: str) -> list[Path]:
 
 
 def _resolve(name: str, folder: Path) -> str:
-    """Run Ivy; what it said last."""
+    """Run Ivy; why it did not find what it did not find."""
     folder.mkdir(parents=True, exist_ok=True)
     module = folder / f"{name}.xml"
     module.write_text(_HEAD + "".join(map(_entry, SETS[name])) + "</dependencies></ivy-module>")
@@ -97,7 +97,8 @@ def _resolve(name: str, folder: Path) -> str:
     except subprocess.TimeoutExpired:
         return "no answer within 300 s"
     lines = [line.strip() for line in (ran.stdout + ran.stderr).splitlines() if line.strip()]
-    return lines[-1] if lines else "nothing was said"
+    why = [line for line in lines if "not found" in line or "unresolved" in line]
+    return (why or lines or ["nothing was said"])[0]
 
 
 def _entry(pin: tuple[str, ...]) -> str:

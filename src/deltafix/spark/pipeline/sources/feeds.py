@@ -58,9 +58,11 @@ class SparkFeed:
     def changes(self, after: int | None, until: int | None) -> DataFrame:
         """By `spark.read.changes`, rows that were only moved left out by Spark."""
         reader = self._spark.read
-        if after is not None:
-            reader = reader.option("startingVersion", str(after))
-            reader = reader.option("startingBoundInclusive", "false")
+        if after is None:  # Spark takes no end without a beginning
+            every = reader.changes(self._table)
+            return every if until is None else every.where(f"{COMMIT} <= {until}")
+        reader = reader.option("startingVersion", str(after))
+        reader = reader.option("startingBoundInclusive", "false")
         if until is not None:
             reader = reader.option("endingVersion", str(until))
         return reader.changes(self._table)

@@ -40,7 +40,8 @@ class KafkaTopic(Single):
         values = self.values
         options = values["options"] or ()
         self._topic = Topic(values["servers"], values["topic"], values["timeout"], options)
-        self._origin = f"topic {values['topic']}"
+        self._origin = f"input {self.name}: topic {values['topic']}"
+        self._where = f"{self._origin} at {values['servers']}"
         self._live = LiveSpark(self.spark)
 
     def poll(self, state: State, limit: int) -> Portion | None:
@@ -60,7 +61,7 @@ class KafkaTopic(Single):
         records = self._read({name: one for name, one in ranges.items() if one[0] < one[1]})
         if records is not None and records.num_rows:
             values = records.column("value").to_pylist()
-            portion.signed.append(decode_records(self.schema, values, self.values, self._origin))
+            portion.signed.append(decode_records(self.schema, values, self.values, self._where))
             portion.stamp = min(records.column("stamp").to_pylist())
         return portion
 
@@ -76,14 +77,14 @@ class KafkaTopic(Single):
             start = done.get(name, first)
             if start > end:
                 message = (
-                    f"input {self.name}: {self._origin}, partition {name}: it ends before offset "
+                    f"{self._origin}, partition {name}: it ends before offset "
                     f"{start}, up to which it was read, so it was made anew; give the new topic a "
                     "pipeline with a state of its own"
                 )
                 raise PipelineError(message, input=self.name, partition=name)
             if start < first and self.values["lost"] == "fail":
                 message = (
-                    f"input {self.name}: {self._origin}, partition {name}: offsets {start} to "
+                    f"{self._origin}, partition {name}: offsets {start} to "
                     f"{first - 1} are gone before they were read (retention); what they said is "
                     "lost to this state. Make the state anew from a source that has all, or go "
                     'on without them with lost = "skip"'
@@ -95,9 +96,8 @@ class KafkaTopic(Single):
     def _there(self) -> dict[str, tuple[int, int]]:
         """The offsets that the broker has."""
         spark = self._live.session()
-        start = f"input {self.name}: {self._origin} at {self._topic.servers}"
-        with spark_errors(start, input=self.name, topic=self._topic.name):
-            return self._topic.offsets(spark)
+        with spark_errors(self._where, input=self.name, topic=self._topic.name):
+            return self._topic.offsets(spark, self._where)
 
     def _read(self, ranges: Ranges) -> pa.Table | None:
         if not ranges:
@@ -107,9 +107,8 @@ class KafkaTopic(Single):
         for place, name in enumerate(("startingOffsets", "endingOffsets")):
             options[name] = json.dumps({topic: {one: ranges[one][place] for one in ranges}})
         options["assign"] = json.dumps({topic: [int(one) for one in ranges]})
-        start = f"input {self.name}: {self._origin} at {self._topic.servers}"
         hint = "; is the connector of Spark's version, and all it needs, among Spark's jars?"
-        with spark_errors(start, hint, input=self.name, topic=topic):
+        with spark_errors(self._where, hint, input=self.name, topic=topic):
             reader = self._live.session().read.format("kafka").options(**options)
             return (
                 reader.load()

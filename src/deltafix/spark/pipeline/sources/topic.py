@@ -49,10 +49,11 @@ class Topic:
             **dict(option.split("=", 1) for option in self.options),
         }
 
-    def offsets(self, spark: SparkSession) -> dict[str, tuple[int, int]]:
+    def offsets(self, spark: SparkSession, origin: str) -> dict[str, tuple[int, int]]:
         """Partition to (first offset, offset behind the last).
 
-        Raises PipelineError without the connector or the topic, what the JVM raises otherwise.
+        Raises PipelineError, beginning with `origin`, without the connector or the topic; what the
+        JVM raises otherwise.
         """
         from py4j.java_gateway import JavaClass  # noqa: PLC0415  comes with Spark
 
@@ -60,8 +61,8 @@ class Topic:
         kafka = jvm.org.apache.kafka
         if not isinstance(kafka.clients.consumer.KafkaConsumer, JavaClass):
             message = (
-                f"topic {self.name} at {self.servers}: Spark's Kafka connector is not among its "
-                "jars; name its package in spark.jars.packages"
+                f"{origin}: Spark's Kafka connector is not among its jars; name its package in "
+                "spark.jars.packages"
             )
             raise PipelineError(message, topic=self.name)
         settings = jvm.java.util.Properties()
@@ -74,7 +75,7 @@ class Topic:
         try:
             found = consumer.partitionsFor(self.name)
             if not found:
-                message = f"topic {self.name} at {self.servers}: there is no such topic"
+                message = f"{origin}: there is no such topic"
                 raise PipelineError(message, topic=self.name)
             parts = jvm.java.util.ArrayList()
             for one in found:
