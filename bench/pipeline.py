@@ -40,6 +40,8 @@ reach(y) :- reach(x), edge(x, y).
 PLAIN = ".decl edge(x: number, y: number)\n.input edge\n"
 INPUT = '[input.{0}]\nsource = "files"\nformat = "parquet"\npath = "in/{0}"\n'
 EPOCHS = 20
+CHANGES = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
+"""Sizes of further epochs, to hold against the rebuild and the loop."""
 
 
 def write(
@@ -148,6 +150,22 @@ def epochs(nodes: int, edges: int, spark: bool) -> Iterator[str]:
                 f"| epoch of 10 changes, median of {EPOCHS} | {statistics.median(taken):.3f} s | "
                 f"edit and engine {statistics.median(own):.3f} s; {stages(middle)} |"
             )
+            left = rng.permutation(np.setdiff1d(np.arange(len(graph)), picks))
+            by_size: list[tuple[int, float, float]] = []
+            for number, size in enumerate(one for one in CHANGES if one <= len(left)):
+                gone, left = left[: -(-size // 2)], left[-(-size // 2) :]
+                picks = np.concatenate([picks, gone])
+                count = size // 2
+                leaves = nodes + 1000 + size + np.arange(count)  # no edge of another epoch
+                added.append(np.column_stack([rng.integers(0, nodes, count), leaves]))
+                changed = np.vstack([graph[gone], added[-1]])
+                signs = np.repeat([-1, 1], [len(gone), count])
+                write(folder, "edge", EPOCHS + 1 + number, changed, signs)
+                began = time.perf_counter()
+                last = list(opened.drain())
+                took = time.perf_counter() - began
+                mine = sum(one.seconds[name] for one in last for name in ("edit", "engine"))
+                by_size.append((size, took, mine))
             answer = opened.maintainer.db.count("reach")
         now = np.vstack([np.delete(graph, picks, axis=0), *added])
         now = np.unique(now, axis=0)
@@ -156,14 +174,24 @@ def epochs(nodes: int, edges: int, spark: bool) -> Iterator[str]:
             with db.transaction() as tx:
                 tx.insert("root", roots.reshape(-1, 1))
                 tx.insert("edge", now)
-            yield f"| rebuild from arrays, in memory | {time.perf_counter() - began:.3f} s | |"
+            rebuilt = time.perf_counter() - began
+            yield f"| rebuild from arrays, in memory | {rebuilt:.3f} s | |"
             assert db.count("reach") == answer, "the rebuild differs"
+        looped = 0.0
         if spark:
-            yield from loop(now, roots, answer)
+            looped, steps = loop(now, roots, answer)
+            yield f"| loop of Spark joins, local[2] | {looped:.1f} s | {steps} steps |"
+        for size, took, mine in by_size:
+            ratios = f"edit and engine {mine:.4f} s; rebuild {rebuilt / took:,.1f} times as long"
+            ratios += f", loop {looped / took:,.1f} times" if looped else ""
+            yield f"| epoch of {size:,} changes | {took:.3f} s | {ratios} |"
 
 
-def loop(edges: Ints, roots: Ints, answer: int) -> Iterator[str]:
-    """Recomputation by Spark: joins until nothing new comes, lineage cut at each step."""
+def loop(edges: Ints, roots: Ints, answer: int) -> tuple[float, int]:
+    """Recomputation by Spark: joins until nothing new comes, lineage cut at each step.
+
+    Returns seconds and steps.
+    """
     from pyspark.sql import functions as f
 
     from deltafix.spark.session import spark_session
@@ -185,7 +213,7 @@ def loop(edges: Ints, roots: Ints, answer: int) -> Iterator[str]:
         count = known.count()
         seconds = time.perf_counter() - began
         assert count == answer, f"the loop has {count}, the pipeline {answer}"
-        yield f"| loop of Spark joins, local[2] | {seconds:.1f} s | {steps} steps |"
+        return seconds, steps
 
 
 def main(arguments: list[str]) -> int:

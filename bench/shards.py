@@ -1,35 +1,38 @@
-"""Sharded execution on Spark against a DataFrame loop: `python -m bench.shards closure 1200 2 4 8`.
+"""Sharded execution on Spark against a DataFrame loop, as Markdown: `python -m bench.shards`.
 
 Lives here: workloads (closure of a random graph and reach from ten roots, which decompose, and
-reach from one root, which does not), their DataFrame loop, and one line a measurement:
-supersteps, messages and bytes between shards, seconds for the load and the median of five deletes
-of one edge. Every route's answer is counted and must agree. Not here: how the engine does on one
-machine (`bench.run`).
+reach from one root, which does not), their DataFrame loop, and a line a route: seconds of the load,
+supersteps, messages and bytes between shards, the first change after the load (which makes the
+engines) and the median of the next ones. Every route's answer is counted and must agree: else the
+exit code is 1. `--only reach 1000000 2 4` runs one workload. Not here: change sizes
+(`bench.change_sizes`), the engine on one machine (`bench.run`).
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import statistics
+import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
 import deltafix
+from bench import change_sizes
 from deltafix.facts.delta import Delta
 from deltafix.spark.session import spark_session
 from deltafix.spark.shards import ShardedDatabase
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 CLOSURE = """
 .decl edge(x: number, y: number)
@@ -57,45 +60,93 @@ DELETES = 5
 ROOTS = 10
 
 
-def main() -> None:
-    """Run one workload with the numbers of shards that are given, then the loop."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("workload", choices=[*PROGRAMS])
-    parser.add_argument("nodes", type=int)
-    parser.add_argument("shards", type=int, nargs="+")
+SIZES = (("closure", 4_000, 2.0), ("reach", 1_000_000, 5.0))
+QUICK = (("closure", 300, 2.0), ("reach", 10_000, 5.0))
+SHARDS = (2, 4, 8)
+PATIENCE = 25
+"""The loop is stopped after this many times what the fastest load in shards took."""
+
+
+class WrongAnswerError(Exception):
+    """Two routes disagree."""
+
+
+def main(arguments: list[str]) -> int:
+    """All workloads, or one; then a table by change size. The exit code."""
+    parser = argparse.ArgumentParser(prog="python -m bench.shards", description=main.__doc__)
+    parser.add_argument("--only", nargs="+", metavar="WORKLOAD NODES SHARDS")
     parser.add_argument("--degree", type=float, default=2.0)
     parser.add_argument("--no-loop", action="store_true", help="leave the DataFrame loop out")
-    asked = parser.parse_args()
-    program = PROGRAMS[asked.workload]
-    roots = ROOTS if asked.workload == "rooted" else 1
+    parser.add_argument("--quick", action="store_true", help="small sizes")
+    asked = parser.parse_args(arguments)
+    print(f"Load when it began: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores.")
+    with spark_session(master="local[2]") as session:
+        session.range(1).count()
+        try:
+            if asked.only:
+                name, nodes, *shards = asked.only
+                numbers = [int(number) for number in shards]
+                workload(session, (name, int(nodes), asked.degree), numbers, not asked.no_loop)
+                return 0
+            for graph in QUICK if asked.quick else SIZES:
+                workload(session, graph, SHARDS, not asked.no_loop)
+            change_sizes.table(session, quick=asked.quick)
+        except WrongAnswerError as error:
+            sys.stderr.write(f"{error}\n")
+            return 1
+    return 0
+
+
+def workload(
+    session: SparkSession, graph: tuple[str, int, float], shards: Sequence[int], looped: bool
+) -> None:
+    """One workload: one engine, auto, each number of shards, the loop."""
+    name, nodes, degree = graph
+    program = PROGRAMS[name]
+    roots = ROOTS if name == "rooted" else 1
     rng = np.random.default_rng(1)
-    edges = np.unique(rng.integers(0, asked.nodes, (int(asked.nodes * asked.degree), 2)), axis=0)
+    edges = np.unique(rng.integers(0, nodes, (int(nodes * degree), 2)), axis=0)
     gone = edges[rng.choice(len(edges), DELETES, replace=False)]
-    print(f"{asked.workload}: {asked.nodes:,} nodes, {len(edges):,} edges")
-    with tempfile.TemporaryDirectory() as folder, spark_session(master="local[2]") as session:
+    with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "edge.parquet")
         parquet.write_table(pa.table({"x": edges[:, 0], "y": edges[:, 1]}), path)
+        what = f"{name}, {len(edges):,} edges"
+        print(f"\n| {what} | load | of which | first delete | next | system load |")
+        print("| --- | --- | --- | --- | --- | --- |", flush=True)
         answer = one_engine(program, edges, gone, roots)
-        session.range(1).count()
-        for shards in asked.shards:
-            state = Path(folder) / f"state-{shards}"
+        quickest = 1e9
+        routes: list[tuple[int, Literal["auto", "shards"]]] = [(4, "auto")]
+        routes += [(number, "shards") for number in shards]
+        for number, executor in routes:
+            state = Path(folder) / f"state-{executor}-{number}"
             with ShardedDatabase(
-                program, session, shards=shards, state=state, executor="shards"
+                program, session, shards=number, state=state, executor=executor
             ) as db:
-                in_shards(db, session.read.parquet(path), roots, gone, answer)
-        if not asked.no_loop:
-            with timed("DataFrame loop") as note:
-                found = loop(session.read.parquet(path), asked.workload)
-                note.append(f"{found[1]} iterations")
-            require(found[0], answer[0])
+                taken = in_shards(db, session.read.parquet(path), roots, gone, answer)
+                quickest = min(quickest, taken) if executor == "shards" else quickest
+            shutil.rmtree(state)
+        if looped:
+            began = time.perf_counter()
+            limit = PATIENCE * quickest + 10
+            count, rounds = loop(session.read.parquet(path), name, limit)
+            seconds = time.perf_counter() - began
+            note = f"{rounds} iterations"
+            if count is None:
+                note = f"stopped, unfinished, after {rounds} iterations"
+            else:
+                require("the loop", count, answer[0])
+            ratio = f"{seconds / quickest:.1f} times the quickest in shards"
+            line("DataFrame loop", seconds, f"{note}; {ratio}", None, None)
 
 
 def one_engine(program: str, edges: Any, gone: Any, roots: int) -> tuple[int, int]:
     """The counts after the load and after the deletes, from one engine in this process."""
     db = deltafix.connect(program)
-    with timed("one engine, load"), db.transaction() as tx:
+    began = time.perf_counter()
+    with db.transaction() as tx:
         tx.insert("root", [(n,) for n in range(roots)])
         tx.insert("edge", edges)
+    load = time.perf_counter() - began
     loaded = db.count("out")
     seconds = []
     for edge in gone.tolist():
@@ -103,41 +154,49 @@ def one_engine(program: str, edges: Any, gone: Any, roots: int) -> tuple[int, in
         with db.transaction() as tx:
             tx.delete("edge", [tuple(edge)])
         seconds.append(time.perf_counter() - began)
-    print(f"  one engine, delete: {statistics.median(seconds):.4f} s; {loaded:,} rows")
+    line("one engine, no Spark", load, f"{loaded:,} rows", seconds[0], seconds[1:])
     return loaded, db.count("out")
 
 
 def in_shards(
     db: ShardedDatabase, edges: DataFrame, roots: int, gone: Any, answer: tuple[int, int]
-) -> None:
+) -> float:
     """Load and delete in shards; every delta's count is held against the engine's."""
-    label = f"{(db.layout.shuffles and 'general') or 'no shuffle'}, {db.shards} shards"
-    with timed(f"{label}, load") as note:
-        changes = db.apply({"edge": edges, "root": edges.sparkSession.range(roots)})
-        note.append(show(db))
+    began = time.perf_counter()
+    changes = db.apply({"edge": edges, "root": edges.sparkSession.range(roots)})
+    load = time.perf_counter() - began
+    assert db.choice is not None
+    label = f"{db.shards} shards, {db.choice.executor}"
+    label += " (auto)" if not db.choice.why.startswith("asked") else ""
+    work = db.work
+    note = f"{work.supersteps} supersteps, {work.messages:,} messages, {work.bytes / 1e6:,.1f} MB"
+    note += ", by columns" if "by columns" in db.choice.why else ""
     count = changes["out"].count()
-    require(count, answer[0])
+    require(label, count, answer[0])
     seconds = []
     for edge in gone.tolist():
         began = time.perf_counter()
         delta = db.apply(Delta.of({"edge": ([], [tuple(edge)])}, db.schemas.values()))
         seconds.append(time.perf_counter() - began)
         count -= len(delta["out"].removed)
-    require(count, answer[1])
-    print(f"  {label}, delete: {statistics.median(seconds):.2f} s; last: {show(db)}")
+    require(label, count, answer[1])
+    line(label, load, note, seconds[0], seconds[1:])
+    return load
 
 
-def show(db: ShardedDatabase) -> str:
-    """What the last epoch cost."""
-    work = db.work
-    return (
-        f"{work.supersteps} supersteps, {work.messages:,} messages, {work.bytes:,} bytes, "
-        f"{work.loads} shards read from files"
-    )
+def line(what: str, load: float, note: str, first: float | None, more: list[float] | None) -> None:
+    """A line of the table."""
+    delete = "" if first is None else f"{first:.4f} s"
+    median = "" if more is None else f"{statistics.median(more):.4f} s"
+    now = f"{os.getloadavg()[0]:.1f}"
+    print(f"| {what} | {load:.2f} s | {note} | {delete} | {median} | {now} |", flush=True)
 
 
-def loop(edges: DataFrame, workload: str) -> tuple[int, int]:
-    """The semi-naive DataFrame loop: join, leave out what is known, cut the lineage, count."""
+def loop(edges: DataFrame, workload: str, limit: float = 1e9) -> tuple[int | None, int]:
+    """The semi-naive DataFrame loop: join, leave out what is known, cut the lineage, count.
+
+    Returns rows (None: it was stopped after `limit` seconds) and iterations.
+    """
     from pyspark.sql import functions as f
 
     step = edges.select(f.col("x").alias("y"), f.col("y").alias("z")).localCheckpoint()
@@ -152,7 +211,8 @@ def loop(edges: DataFrame, workload: str) -> tuple[int, int]:
         keys = ["y"]
         new = edges.sparkSession.createDataFrame([(0,)], "y long").localCheckpoint()
     known, total, rounds = new, new.count(), 0
-    while True:
+    began = time.perf_counter()
+    while time.perf_counter() - began < limit:
         rounds += 1
         columns = [c for c in keys if c != "y"]
         found = new.join(step, "y").select(*columns, f.col("z").alias("y")).distinct()
@@ -162,25 +222,14 @@ def loop(edges: DataFrame, workload: str) -> tuple[int, int]:
             return total, rounds
         total += count
         known = known.unionByName(new).localCheckpoint()
+    return None, rounds
 
 
-def require(found: int, wanted: int) -> None:
-    """Stop when a route gives another answer."""
+def require(what: str, found: int, wanted: int) -> None:
+    """Raise WrongAnswerError when a route gives another answer."""
     if found != wanted:
-        raise SystemExit(f"wrong answer: {found:,} rows, not {wanted:,}")
-
-
-@contextmanager
-def timed(what: str) -> Iterator[list[str]]:
-    """Print how long a block took, with the machine's load, and what it noted."""
-    notes: list[str] = []
-    began = time.perf_counter()
-    yield notes
-    seconds = time.perf_counter() - began
-    print(
-        f"  {what}: {seconds:.2f} s (load {os.getloadavg()[0]:.1f}); {'; '.join(notes)}", flush=True
-    )
+        raise WrongAnswerError(f"{what}: {found:,} rows, not {wanted:,}")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))
