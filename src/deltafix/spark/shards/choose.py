@@ -2,8 +2,9 @@
 
 A superstep costs Spark 0.3 to 1 s whatever it does, the driver a few milliseconds. So small
 changes of a state that fits run in the driver, over the same files, and so do first loads that
-fit: rows come to the driver faster than they are shuffled. Invariant: the choice changes
-where the work is done and never the answer; it is logged with its reason.
+fit: they take about as long there, and the small changes that follow will run there too.
+Invariant: the choice changes where the work is done and never the answer; it is logged with its
+reason.
 """
 
 from __future__ import annotations

@@ -89,10 +89,11 @@ class OnSpark:
     def load(self, task: LoadTask) -> Loaded:
         """A whole epoch by columns, as one job whose tasks run together.
 
-        Raises RefusedError, also where Spark cannot start as many tasks at once as it should.
+        Raises RefusedError, also where Spark cannot start tasks together now, and on a cluster so
+        large that most of it would stand idle.
         """
-        tasks = min(self._spec.shards, MOST, _slots(self._frame.sparkSession))
-        if tasks < 1:
+        tasks = min(self._spec.shards, _slots(self._frame.sparkSession))
+        if not 1 <= tasks <= MOST:
             raise RefusedError
         target = self._frame.target
         sent = self._frame.where(target != CONTROL)
