@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -135,19 +134,15 @@ def _load_partition(
     """The shards of one task of a load; its notes, and what the load cost. None: refused."""
     from pyspark import BarrierTaskContext  # noqa: PLC0415  an extra
 
-    context = BarrierTaskContext.get()
-    me = context.partitionId()
-    with ThreadPoolExecutor(1) as pool:
-        # Takes a second, whatever is said; the messages come in the meantime.
-        run = pool.submit(lambda: context.allGather(str(context.taskAttemptId()))[0])
-        link = Rendezvous(Path(spec.folder) / task.attempt / PARCELS, run, me, tasks)
-        first: dict[int, list[bytes]] = {n: [] for n in range(me, spec.shards, tasks)}
-        for target, data in to_messages(batches):
-            first[target].append(data)
-        try:
-            loaded = run_load(spec, task, first, link)
-        except RefusedError:
-            return
+    me = BarrierTaskContext.get().partitionId()
+    link = Rendezvous(Path(spec.folder) / task.attempt / PARCELS, me, tasks)
+    first: dict[int, list[bytes]] = {n: [] for n in range(me, spec.shards, tasks)}
+    for target, data in to_messages(batches):
+        first[target].append(data)
+    try:
+        loaded = run_load(spec, task, first, link)
+    except RefusedError:
+        return
     notes = [*loaded.notes, asdict(loaded.work)] if me == 0 else loaded.notes
     yield from from_messages((CONTROL, json.dumps(note).encode()) for note in notes)
 

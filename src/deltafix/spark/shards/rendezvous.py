@@ -1,18 +1,18 @@
 """Tasks of one Spark stage that exchange parcels through the state's folder.
 
 In barrier mode Spark starts all tasks of a stage together and runs all of them again when one is
-lost, so a task may wait for another. Its own `allGather` sleeps a second each time, so that is
-asked once, for a name that only this run of the stage has; after that a task writes a file for
-each other one, and waits for theirs. Invariant: a file appears whole, under a name that no other
-run uses, and is removed by who reads it. Many tasks would write many files, n x n a step: `MOST`
-bounds n.
+lost, so a task may wait for another. Its own `allGather` sleeps a second each time; here a task
+writes a file for each other one after every step, and waits for theirs. Invariant: a file appears
+whole, and what it holds depends only on the rows that the load was given, so it makes no difference
+if it is one that an earlier run of the stage has left. The driver removes the folder at the end.
+Many tasks would write many files, n x n a step: `MOST` bounds n.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future
 from dataclasses import asdict
 from pathlib import Path
 
@@ -34,9 +34,8 @@ _PATIENCE = 3600.0
 class Rendezvous:
     """Task `me` of `tasks`, which holds the shards whose number leaves `me` when divided."""
 
-    def __init__(self, folder: Path, run: Future[str], me: int, tasks: int) -> None:
+    def __init__(self, folder: Path, me: int, tasks: int) -> None:
         self._folder = folder
-        self._run = run
         self._me = me
         self._tasks = tasks
         self._step = 0
@@ -56,12 +55,12 @@ class Rendezvous:
         return reports, mine
 
     def _path(self, sender: int, receiver: int) -> Path:
-        return self._folder / self._run.result() / f"{self._step}-{sender}-{receiver}"
+        return self._folder / f"{self._step}-{sender}-{receiver}"
 
     def _write(self, task: int, report: Report, parcels: Sequence[Parcel]) -> None:
         path = self._path(self._me, task)
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_suffix(".new")
+        beside = path.with_suffix(f".{os.getpid()}")  # an earlier run may still be at work
         with beside.open("wb") as stream:
             stream.write(preamble(_KIND))
             stream.writelines(pack(1, asdict(report)))
@@ -80,7 +79,6 @@ class Rendezvous:
                 raise TimeoutError(f"task {task} has not written {path} for {waited:.0f} s")
             time.sleep(min(0.001 + waited / 10, 0.02))
         data = path.read_bytes()
-        path.unlink()
         frame = read(data, check_preamble(data, _KIND))
         saved = frame.meta
         saved["pending"] = {int(stratum): n for stratum, n in saved["pending"].items()}
