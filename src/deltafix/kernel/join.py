@@ -27,6 +27,7 @@ from deltafix.kernel.layout import (
     BY_KEY,
     C_DERIVATIONS,
     C_PROBED,
+    C_TRIED,
     CANCEL,
     EMIT,
     EMIT_BLOCK,
@@ -92,6 +93,7 @@ def _choose(A, L, P, node, level):
     s = L[STACK] + level * _LEVEL
     best = np.int64(-1)
     n = P[node + 2]
+    L[C_TRIED] += n
     for k in range(n):
         c = P[P[node + 3] + k]
         r = np.int64(P[c + K_REL])
@@ -233,6 +235,7 @@ def run_variant(A, L, P, v, row, mode):
     Cost: O(rows of the literals chosen); asserted through C_PROBED and C_DERIVATIONS.
     """
     m = np.int64(-1)
+    L[C_TRIED] += 1
     r = np.int64(P[v + V_TRIGGER])
     L[TRIGGER_REL] = r
     L[TRIGGER_ROW] = row

@@ -81,7 +81,7 @@ C_STRATA = 106
 C_TAKEN = 107  # facts taken up by the queue
 C_ABANDONED = 108  # strata whose wave cost more than recomputing them
 PATIENCE = 109  # rows and derivations that a wave may always cost
-S_WORK = 110  # C_PROBED + C_DERIVATIONS when the stratum began
+S_WORK = 110  # `work_done` when the stratum began
 RULE_COUNTS = 111  # cell of per-rule counters (derivations), one a rule
 DELTA = 112  # vector of net changes of the last epoch: rel << 33 | row << 1 | added
 N_RELS = 115
@@ -106,6 +106,8 @@ BY_STRATUM = 133  # 1: a run goes back to its caller after each stratum, who loo
 SCHEDULE = 134  # the schedule that was asked for
 T_HELD = 135  # the row that the task's row displaces, or -1
 OPEN = 136  # vector of rows that fell and whose keys may have another
+C_TRIED = 139  # variants run and literals chosen: what a join costs that finds no row
+S_FULL = 140  # 1: the stratum is being evaluated from nothing
 HEADER_CELLS = 512
 
 # scratch words right behind the header
@@ -142,7 +144,9 @@ R_BEST = 21  # one row per key: 1 the least, 2 the greatest value; 0: all rows
 R_BEST_COL = 22  # the column of the value, its type, and the index on the key
 R_BEST_TYPE = 23
 R_BEST_INDEX = 24
-RSZ = 25
+R_WORK = 25  # in the first relation of a stratum: `work_done` by its last evaluation from nothing
+R_FOUND = 26  # and the derivations that one found
+RSZ = 27
 
 # --- index descriptor -----------------------------------------------------------------------
 X_REL = 0
@@ -282,4 +286,4 @@ ERR_NONE, ERR_MEMORY, ERR_ROWS, ERR_ROUNDS, ERR_CANCEL, ERR_SUPPORT = range(6)
 DONE, YIELD, STOPPED, GO, ASK, OUTSIDE = range(6)
 # what follows a task
 (THEN_NEXT, THEN_FALL, THEN_WAIT, THEN_TRY, THEN_MOVE, THEN_MOVED, THEN_RECOUNT, THEN_DISPLACE,
- THEN_GONE) = range(9)  # fmt: skip
+ THEN_GONE, THEN_SINK) = range(10)  # fmt: skip

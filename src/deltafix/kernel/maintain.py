@@ -52,6 +52,7 @@ from deltafix.kernel.layout import (
     RELS,
     RSZ,
     RULE_COUNTS,
+    S_FULL,
     S_HEAD,
     S_J0,
     S_MODE,
@@ -94,8 +95,10 @@ from deltafix.kernel.script import (
     WAVE,
     WIPE,
     is_hopeless,
+    note_work,
     script_of,
     set_states,
+    work_done,
 )
 from deltafix.kernel.settle import finish_stratum
 from deltafix.kernel.wave import follow, next_suspect
@@ -143,6 +146,8 @@ def _next_task(A, L, P, t):
         if L[RECURSIVE]:
             return next_created(A, L, P, t)
     elif phase == WIPE:
+        L[S_FULL] = 1
+        L[S_WORK] = work_done(L)
         wipe(A, L, P, t)
     elif phase == FULL:
         return next_full(L, P, t)
@@ -193,7 +198,8 @@ def _advance(A, L, P):
             L[S_Q0] = L[Q + 1]
             L[S_J0] = L[J + 1]
             L[S_HEAD] = L[Q + 1]
-            L[S_WORK] = L[C_PROBED] + L[C_DERIVATIONS]
+            L[S_FULL] = 0
+            L[S_WORK] = work_done(L)
             set_states(L)
         while L[S_PHASE] > 0:
             if L[T_THEN] != THEN_NEXT:
@@ -209,6 +215,8 @@ def _advance(A, L, P):
             again = P[t + T_BEST] and L[S_PHASE] == TAKE and L[HEAP + 1] > 0
             L[S_PHASE] = AGAIN if again else L[S_PHASE] // 16
             set_states(L)
+        if L[S_FULL]:
+            note_work(L, P, t)
         finish_stratum(A, L, P, t)
         L[S_PHASE] = -1
         L[S_STRATUM] += 1

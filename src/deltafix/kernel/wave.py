@@ -61,6 +61,7 @@ from deltafix.kernel.layout import (
     THEN_MOVED,
     THEN_NEXT,
     THEN_RECOUNT,
+    THEN_SINK,
     THEN_TRY,
     THEN_WAIT,
     WAVEFRONT,
@@ -71,9 +72,9 @@ from deltafix.kernel.task import set_task
 __all__ = ["follow", "next_suspect"]
 
 
-@kernel("v:ALPi")
-def _fall(A, L, P, t):
-    """The suspect's derivations are uncounted: it goes to limbo, and its best one is looked up."""
+@kernel("v:AL")
+def _sink(A, L):
+    """The suspect's derivations are uncounted: it goes to limbo."""
     r = L[T_REL]
     row = L[T_ROW]
     rb = L[RELS] + r * RSZ
@@ -82,7 +83,13 @@ def _fall(A, L, P, t):
     L[rb + R_NOW] -= 1
     if L[rb + R_BEST]:
         push(L, OPEN, (r << 32) | row)
-    set_task(L, P, t, T_REDERIVE, r, row, MODE_QUERY, THEN_WAIT)
+
+
+@kernel("v:ALPi")
+def _fall(A, L, P, t):
+    """The suspect goes to limbo, and its best derivation is looked up."""
+    _sink(A, L)
+    set_task(L, P, t, T_REDERIVE, L[T_REL], L[T_ROW], MODE_QUERY, THEN_WAIT)
 
 
 @kernel("v:ALi")
@@ -120,7 +127,8 @@ def _move(A, L, P, t):
 
     Waiting in limbo would take every fact that it supports through two changes; moving touches
     only those that rank below its new place. If the body turns out to rest on the fact itself,
-    the fact becomes a suspect once more, and then it waits (MOVED), so this ends.
+    the fact becomes a suspect once more, and then it waits (MOVED), so this ends. A fact without
+    any derivation falls, and is not looked up again: until then rows only leave.
     """
     r = L[T_REL]
     row = L[T_ROW]
@@ -133,7 +141,7 @@ def _move(A, L, P, t):
         set_task(L, P, t, T_SAME, r, row, MODE_MOVE, THEN_MOVED)
     else:
         L[C_RETRACTED] += 1
-        set_task(L, P, t, T_SAME, r, row, MODE_RETRACT, THEN_FALL)
+        set_task(L, P, t, T_SAME, r, row, MODE_RETRACT, THEN_SINK)
 
 
 @kernel("v:AL")
@@ -153,6 +161,8 @@ def follow(A, L, P, t):
     L[T_THEN] = THEN_NEXT
     if then == THEN_FALL:
         _fall(A, L, P, t)
+    elif then == THEN_SINK:
+        _sink(A, L)
     elif then == THEN_WAIT:
         if L[BEST] < NEVER:
             _wait(A, L, L[BEST])
