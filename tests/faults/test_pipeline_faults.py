@@ -7,14 +7,11 @@ is recomputation from what the files say, and the outputs' deltas, applied in or
 
 from __future__ import annotations
 
-import errno
 import os
 import resource
 import shutil
 import signal
 import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -22,6 +19,7 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.faults.killing import Full, Killer, forking, killed
 from tests.pipelines import Job
 
 import deltafix
@@ -56,92 +54,24 @@ def prepare(folder: Path) -> Job:
     return job
 
 
-def run(job: Job) -> None:
+@pytest.fixture
+def runner() -> Iterator[subprocess.Popen[str]]:
+    """A process that runs the job to be killed."""
+    with forking("tests.faults.test_pipeline_faults") as process:
+        yield process
+
+
+def run(folder: Path) -> None:
     """Everything there is to do, with a compaction on the way."""
+    go(Job(folder, pipeline=PIPELINE))
+
+
+def go(job: Job) -> None:
+    """The same, of a job that knows what it was told."""
     with job.open() as pipeline:
         for epoch in pipeline.drain():
             if epoch.epoch == 3:
                 pipeline.compact()
-
-
-class Killer:
-    """Stands for `os` in `disk`: the process is killed at the step of number `at`.
-
-    `die`: before it. `tear`: in the middle of a write. `late`: behind it.
-    """
-
-    STEPS = ("pwrite", "fsync", "replace", "ftruncate")
-
-    def __init__(self, at: int, mode: str) -> None:
-        self.at = at
-        self.mode = mode
-        self.seen: list[str] = []
-
-    def __getattr__(self, name: str):
-        real = getattr(os, name)
-        return self.step(name, real) if name in self.STEPS else real
-
-    def step(self, name: str, real):
-        def stepped(*args):
-            number = len(self.seen)
-            self.seen.append(name)
-            if number != self.at:
-                return real(*args)
-            if self.mode == "tear" and name == "pwrite":
-                real(args[0], bytes(args[1])[: len(args[1]) // 2], args[2])
-            if self.mode == "late":
-                real(*args)
-            os.kill(os.getpid(), signal.SIGKILL)
-            raise AssertionError("unreachable")
-
-        return stepped
-
-
-RUNNER = """
-import os, sys
-from pathlib import Path
-from tests.faults import test_pipeline_faults as script
-from deltafix.engine.state import disk
-from tests.pipelines import Job
-for line in sys.stdin:
-    folder, at, mode = line.split()
-    child = os.fork()
-    if child == 0:
-        disk.os = script.Killer(int(at), mode)
-        script.run(Job(Path(folder), pipeline=script.PIPELINE))
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    print(os.WTERMSIG(status) if os.WIFSIGNALED(status) else -os.WEXITSTATUS(status), flush=True)
-"""
-
-
-@pytest.fixture
-def runner() -> Iterator[subprocess.Popen[str]]:
-    """A process that has the engine loaded and forks a run to be killed for every line."""
-    root = Path(__file__).resolve().parent.parent.parent
-    with subprocess.Popen(
-        [sys.executable, "-c", RUNNER],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=root,
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(root / "src"), str(root), str(root / "tests")]),
-        },
-    ) as process:
-        yield process
-        process.stdin.close()
-        process.wait()
-
-
-def killed(runner: subprocess.Popen[str], folder: Path, at: int, mode: str) -> bool:
-    """Run with a kill at a step; whether it came to that."""
-    runner.stdin.write(f"{folder} {at} {mode}\n")
-    runner.stdin.flush()
-    ended = int(runner.stdout.readline())
-    assert ended in (signal.SIGKILL, 0), ended
-    return ended == signal.SIGKILL
 
 
 def steps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -149,28 +79,17 @@ def steps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     with monkeypatch.context() as patch:
         counter = Killer(-1, "die")
         patch.setattr(disk, "os", counter)
-        run(job)
+        go(job)
     return counter.seen
 
 
 def finish(job: Job) -> None:
     """Run to the end, then check everything, the quarantine too."""
-    run(job)
+    go(job)
     with job.open() as pipeline:
         assert list(pipeline.drain()) == []
         job.check(pipeline)
         assert pipeline.maintainer.quarantine.counts() == {"grant": 3}
-
-
-@pytest.fixture
-def memory(tmp_path) -> Iterator[Path]:
-    """A folder in memory where there is one: what a kill leaves does not wait for the disk."""
-    shared = Path("/dev/shm")  # noqa: S108
-    if not os.access(shared, os.W_OK):
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(dir=shared) as folder:
-        yield Path(folder)
 
 
 def test_agree_after_a_kill_at_any_step_of_an_epoch(memory, runner, monkeypatch) -> None:
@@ -191,28 +110,6 @@ def test_agree_after_a_kill_at_any_step_of_an_epoch(memory, runner, monkeypatch)
         job = prepare(folder)
         finish(job)
         shutil.rmtree(folder)
-
-
-class Full:
-    """Stands for `os` in `disk`: from step `at` on nothing can be written until there is room."""
-
-    def __init__(self, at: int) -> None:
-        self.at = at
-        self.seen = 0
-        self.room = False
-
-    def __getattr__(self, name: str):
-        real = getattr(os, name)
-        if name not in ("pwrite", "fsync"):
-            return real
-
-        def stepped(*args):
-            self.seen += 1
-            if self.seen > self.at and not self.room:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            return real(*args)
-
-        return stepped
 
 
 def test_a_full_disk_fails_the_epoch_cleanly_and_it_succeeds_when_there_is_room(
@@ -269,19 +166,6 @@ def test_a_real_limit_on_file_sizes_is_a_full_disk(tmp_path) -> None:
         assert pipeline.maintainer.db.count("member") == 0
         pipeline.step()
         job.check(pipeline)
-
-
-@pytest.fixture
-def small_disk(tmp_path) -> Iterator[Path]:
-    """A file system of one megabyte."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
-    mountable = shutil.which("mount") is not None
-    if not mountable or subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("this process may not mount a tmpfs")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
 
 
 def test_a_small_disk_that_is_full(small_disk, tmp_path) -> None:

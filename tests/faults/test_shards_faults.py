@@ -11,14 +11,13 @@ import errno
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from unittest import mock
 
 import pytest
-from tests.faults.test_pipeline_faults import Full, Killer, killed, memory, small_disk
+from tests.faults.killing import Full, Killer, forking, killed
 
 import deltafix
 from deltafix.engine.state import disk
@@ -26,8 +25,6 @@ from deltafix.errors import StateError
 from deltafix.facts.delta import Delta
 from deltafix.kernel.jit import JIT_DISABLED
 from deltafix.spark.shards import ShardedDatabase, database, epoch, resident
-
-__all__ = ["memory", "small_disk"]
 
 KILLS = 3 if JIT_DISABLED else 210 if "DELTAFIX_EXAMPLES" in os.environ else 30
 PROGRAM = deltafix.Program.parse("""
@@ -90,35 +87,11 @@ def check(folder: Path, at: int | None = None) -> int:
     return found
 
 
-RUNNER = """
-import os, sys
-from pathlib import Path
-from tests.faults import test_shards_faults as script
-from deltafix.engine.state import disk
-for line in sys.stdin:
-    folder, at, mode = line.split()
-    child = os.fork()
-    if child == 0:
-        disk.os = script.Killer(int(at), mode)
-        script.run(Path(folder))
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    print(os.WTERMSIG(status) if os.WIFSIGNALED(status) else -os.WEXITSTATUS(status), flush=True)
-"""
-
-
 @pytest.fixture
 def runner() -> Iterator[subprocess.Popen[str]]:
-    """A process that has the engine loaded and forks a run to be killed for every line."""
-    root = Path(__file__).resolve().parent.parent.parent
-    places = os.pathsep.join([str(root / "src"), str(root), str(root / "tests")])
-    with subprocess.Popen(
-        [sys.executable, "-c", RUNNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        cwd=root, env={**os.environ, "PYTHONPATH": places},
-    ) as process:  # fmt: skip
+    """A process that runs the epochs to be killed."""
+    with forking("tests.faults.test_shards_faults") as process:
         yield process
-        process.stdin.close()
-        process.wait()
 
 
 def steps(folder: Path) -> list[str]:

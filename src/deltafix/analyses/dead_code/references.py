@@ -18,7 +18,7 @@ from deltafix.analyses.dead_code.modules import ModuleName
 from deltafix.analyses.dead_code.scopes import Imported, Scope, collect
 from deltafix.analyses.facts import Fact
 
-__all__ = ["References", "dotted_name"]
+__all__ = ["References", "dotted_name", "name_chain"]
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _ENTRY = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)")
@@ -256,12 +256,15 @@ def _is_patch(node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and dotted_name(node.value).endswith("patch")
 
 
-def dotted_name(node: ast.expr) -> str:
-    """`a.b.c` as text; "" for anything that is not a chain of names."""
+def name_chain(node: ast.expr) -> list[str]:
+    """The names of `a.b.c`; none for anything that is not a chain of names."""
     names: list[str] = []
     while isinstance(node, ast.Attribute):
         names.append(node.attr)
         node = node.value
-    if not isinstance(node, ast.Name):
-        return ""
-    return ".".join([node.id, *reversed(names)])
+    return [node.id, *reversed(names)] if isinstance(node, ast.Name) else []
+
+
+def dotted_name(node: ast.expr) -> str:
+    """`a.b.c` as text; "" for anything that is not a chain of names."""
+    return ".".join(name_chain(node))

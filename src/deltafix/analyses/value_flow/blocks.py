@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from deltafix.analyses.dead_code.modules import ModuleName
+from deltafix.analyses.dead_code.references import name_chain
 from deltafix.analyses.dead_code.scopes import Scope, collect
 from deltafix.analyses.facts import Fact
 
@@ -103,15 +104,10 @@ class Blocks(ast.NodeVisitor):
 
     def dotted(self, node: ast.expr) -> str:
         """A chain of names with imports resolved, `functools.wraps`; "" for anything else."""
-        names: list[str] = []
-        while isinstance(node, ast.Attribute):
-            names.append(node.attr)
-            node = node.value
-        if not isinstance(node, ast.Name):
-            return ""
-        found = self.scope.lookup(node.id)
+        chain = name_chain(node)
+        found = self.scope.lookup(chain[0]) if chain else None
         imports = found[1].imports if found else []
-        return ".".join([imports[0].dotted if imports else node.id, *reversed(names)])
+        return ".".join([imports[0].dotted, *chain[1:]] if imports else chain)
 
     def load(self, base: str, name: str) -> str:
         """The variable that holds `base.name`."""

@@ -1,0 +1,112 @@
+"""What goes wrong beside a commit: a process killed at a step of it, a disk that is full.
+
+Lives here: stand-ins for `os` in `engine.state.disk`, which every file of a state goes through, and
+a process that forks the runs to be killed. Not here: what must hold afterwards.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+RUNNER = """
+import os, sys
+from importlib import import_module
+from pathlib import Path
+from deltafix.engine.state import disk
+from tests.faults.killing import Killer
+script = import_module(sys.argv[1])
+for line in sys.stdin:
+    folder, at, mode = line.split()
+    child = os.fork()
+    if child == 0:
+        disk.os = Killer(int(at), mode)
+        script.run(Path(folder))
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    print(os.WTERMSIG(status) if os.WIFSIGNALED(status) else -os.WEXITSTATUS(status), flush=True)
+"""
+
+
+class Killer:
+    """Stands for `os` in `disk`: the process is killed at the step of number `at`.
+
+    `die`: before it. `tear`: in the middle of a write. `late`: behind it.
+    """
+
+    STEPS = ("pwrite", "fsync", "replace", "ftruncate")
+
+    def __init__(self, at: int, mode: str) -> None:
+        self.at = at
+        self.mode = mode
+        self.seen: list[str] = []
+
+    def __getattr__(self, name: str):
+        real = getattr(os, name)
+        return self.step(name, real) if name in self.STEPS else real
+
+    def step(self, name: str, real):
+        def stepped(*args):
+            number = len(self.seen)
+            self.seen.append(name)
+            if number != self.at:
+                return real(*args)
+            if self.mode == "tear" and name == "pwrite":
+                real(args[0], bytes(args[1])[: len(args[1]) // 2], args[2])
+            if self.mode == "late":
+                real(*args)
+            os.kill(os.getpid(), signal.SIGKILL)
+            raise AssertionError("unreachable")
+
+        return stepped
+
+
+@contextmanager
+def forking(script: str) -> Iterator[subprocess.Popen[str]]:
+    """A process with the engine loaded that forks `run(folder)` of a module to be killed."""
+    root = Path(__file__).resolve().parent.parent.parent
+    places = os.pathsep.join([str(root / "src"), str(root), str(root / "tests")])
+    with subprocess.Popen(
+        [sys.executable, "-c", RUNNER, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        text=True, cwd=root, env={**os.environ, "PYTHONPATH": places},
+    ) as process:  # fmt: skip
+        yield process
+        process.stdin.close()
+        process.wait()
+
+
+def killed(runner: subprocess.Popen[str], folder: Path, at: int, mode: str) -> bool:
+    """Run with a kill at a step; whether it came to that."""
+    runner.stdin.write(f"{folder} {at} {mode}\n")
+    runner.stdin.flush()
+    ended = int(runner.stdout.readline())
+    assert ended in (signal.SIGKILL, 0), ended
+    return ended == signal.SIGKILL
+
+
+class Full:
+    """Stands for `os` in `disk`: from step `at` on nothing can be written until there is room."""
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+        self.seen = 0
+        self.room = False
+
+    def __getattr__(self, name: str):
+        real = getattr(os, name)
+        if name not in ("pwrite", "fsync"):
+            return real
+
+        def stepped(*args):
+            self.seen += 1
+            if self.seen > self.at and not self.room:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return real(*args)
+
+        return stepped
