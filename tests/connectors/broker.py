@@ -150,9 +150,10 @@ class Client:
             producer.initTransactions()
             producer.beginTransaction()
         record = self._jvm.org.apache.kafka.clients.producer.ProducerRecord
-        for partition, value in records:
-            producer.send(record(topic, partition, None, value))
+        sent = [producer.send(record(topic, place, None, value)) for place, value in records]
         producer.flush()
+        for one in sent:
+            one.get()  # raises if the broker did not take it
         if abort is not None:
             (producer.abortTransaction if abort else producer.commitTransaction)()
             producer.close()
