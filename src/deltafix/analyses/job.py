@@ -67,6 +67,10 @@ class RowChange:
         """What came and went, as JSON data."""
         return {"came": dict(self.came), "went": dict(self.went)}
 
+    def sizes(self) -> tuple[int, int]:
+        """How many rows came and how many went."""
+        return sum(map(len, self.came.values())), sum(map(len, self.went.values()))
+
     def sides(self) -> tuple[list[str], list[str]]:
         """What came and what went, a line each."""
         return _lines(self.came), _lines(self.went)

@@ -38,6 +38,9 @@ class Told(Protocol):
     def told(self) -> dict[str, Any]:
         """What came and went, as JSON data."""
 
+    def sizes(self) -> tuple[int, int]:
+        """How much came and how much went."""
+
     def sides(self) -> tuple[list[str], list[str]]:
         """What came and what went, a line each."""
 

@@ -11,13 +11,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, TypeAlias
 
 from deltafix.analyses.job import Job, RowChange
 from deltafix.errors import SourceError
 from deltafix.facts.schema import Row, show_row
 
-__all__ = ["Shown"]
+__all__ = ["Answer", "Shown"]
+
+Answer: TypeAlias = dict[str, list[Row]]
+"""View to the rows of it that are shown."""
 
 
 class Shown:
@@ -41,29 +44,32 @@ class Shown:
 
     # -- the whole answer ----------------------------------------------------------------------
 
-    def text(self) -> Iterator[str]:
+    def answer(self) -> Answer:
+        """The rows to show, read and decoded once. O(rows)."""
+        return self._side(self._job.answer())
+
+    def text(self, answer: Answer) -> Iterator[str]:
         """A line for each row."""
         self._locate(self._job.fragments)
-        for view, rows in self._answer().items():
+        for view, rows in answer.items():
             yield from (self._line(view, row) for row in rows)
 
-    def json(self, files: int) -> str:
+    def json(self, answer: Answer, files: int) -> str:
         """The answer as one JSON document; `files` is how many the tree has."""
         self._locate(self._job.fragments)
-        rows = self._answer()
         return self._document(
             "report",
             columns=self._columns,
-            rows=rows,
+            rows=answer,
             files=files,
             facts=self._job.fact_count,
             unreadable=self._job.errors,
-            **self._where(rows),
+            **self._where(answer),
         )
 
-    def closing(self, files: int) -> str:
+    def closing(self, answer: Answer, files: int) -> str:
         """How much there is, and what it took."""
-        sizes = ", ".join(f"{len(rows):,} {view}" for view, rows in self._answer().items())
+        sizes = ", ".join(f"{len(rows):,} {view}" for view, rows in answer.items())
         seconds = self._job.last_work.seconds
         return f"{sizes} in {files:,} files ({self._job.fact_count:,} facts, {seconds:.2f} s)"
 
@@ -96,10 +102,7 @@ class Shown:
 
     # -- rows ----------------------------------------------------------------------------------
 
-    def _answer(self) -> dict[str, list[Row]]:
-        return self._side(self._job.answer())
-
-    def _side(self, rows: Mapping[str, Iterable[Row]]) -> dict[str, list[Row]]:
+    def _side(self, rows: Mapping[str, Iterable[Row]]) -> Answer:
         return {view: list(self._kept(view, some)) for view, some in rows.items()}
 
     def _kept(self, view: str, rows: Iterable[Row]) -> Iterator[Row]:

@@ -76,8 +76,9 @@ def analyse(
         for skipped, reason in {**watcher.seen.skipped, **job.errors}.items():
             note(f"note: {skipped} skipped: {reason}", quiet=quiet)
         files = len(watcher.seen.files)
-        _say_all([shown.json(files)] if form == "json" else shown.text())
-        note(shown.closing(files), quiet=quiet)
+        answer = shown.answer()
+        _say_all([shown.json(answer, files)] if form == "json" else shown.text(answer))
+        note(shown.closing(answer, files), quiet=quiet)
         if watch:
             note(f"watching {path}, Ctrl-C ends", quiet=quiet)
             if form == "json":

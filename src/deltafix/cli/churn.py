@@ -79,7 +79,7 @@ def churn(
         if form == "text":
             _say(
                 f"{start.commit.short}: {start.files:,} files, {start.held:,} facts, "
-                f"{len(start.change.sides()[0]):,} {came}, {start.work.seconds:.2f} s"
+                f"{start.change.sizes()[0]:,} {came}, {start.work.seconds:.2f} s"
             )
             _say(_head(came, went))
         scratch = start.work
@@ -122,7 +122,7 @@ def _row(one: CommitReport[Any], scratch: Work) -> str:
     sampled = f"{one.scratch.seconds:8.3f}" if one.scratch is not None else f"{'':8}"
     subject = one.commit.subject
     short = subject if len(subject) <= _WIDTH else subject[: _WIDTH - 1] + "…"
-    came, went = map(len, one.change.sides())
+    came, went = one.change.sizes()
     return (
         f"{one.commit.short:<10} {one.files:>5} {came:>5} "
         f"{went:>5} {one.facts_changed:>7} {one.work.touched:>8} "

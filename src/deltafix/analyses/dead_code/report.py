@@ -106,6 +106,10 @@ class Change:
             "gone": list(self.gone),
         }
 
+    def sizes(self) -> tuple[int, int]:
+        """How many symbols became dead and how many alive."""
+        return len(self.became_dead), len(self.became_alive)
+
     def sides(self) -> tuple[list[str], list[str]]:
         """What became dead and what became alive, a line each."""
         return _placed(self.became_dead), _placed(self.became_alive)
