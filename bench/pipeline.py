@@ -25,9 +25,9 @@ import pyarrow.parquet as pq
 
 import deltafix
 from bench.graphs import Ints, pick_roots, rmat
-from deltafix.spark.pipeline.config import read_config
-from deltafix.spark.pipeline.epoch import Epoch
-from deltafix.spark.pipeline.runner import Pipeline
+from deltafix.pipeline.config import read_config
+from deltafix.pipeline.epoch import Epoch
+from deltafix.pipeline.runner import Pipeline
 
 REACH = """
 .decl edge(x: number, y: number)

@@ -14,9 +14,9 @@ import pyarrow as pa
 from tests.oracle import evaluate
 
 import deltafix
-from deltafix.spark.pipeline.config import read_config
-from deltafix.spark.pipeline.manifest import read_deltas, read_manifest, read_view
-from deltafix.spark.pipeline.runner import Pipeline
+from deltafix.pipeline.config import read_config
+from deltafix.pipeline.manifest import read_deltas, read_manifest, read_view
+from deltafix.pipeline.runner import Pipeline
 
 TEXT = """
 .decl member(who: symbol, team: symbol)

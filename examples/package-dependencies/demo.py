@@ -15,9 +15,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from deltafix.spark.pipeline.config import read_config
-from deltafix.spark.pipeline.manifest import read_deltas
-from deltafix.spark.pipeline.runner import Pipeline
+from deltafix.pipeline.config import read_config
+from deltafix.pipeline.manifest import read_deltas
+from deltafix.pipeline.runner import Pipeline
 
 HERE = Path(__file__).resolve().parent
 SHOWN = 12

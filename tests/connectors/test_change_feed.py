@@ -15,9 +15,10 @@ import pytest
 from tests.connectors.jars import DELTA
 
 from deltafix.errors import PipelineError
-from deltafix.spark.pipeline.config import read_config
-from deltafix.spark.pipeline.runner import Pipeline
-from deltafix.spark.pipeline.sources.feeds import SparkFeed
+from deltafix.pipeline.config import read_config
+from deltafix.pipeline.runner import Pipeline
+from deltafix.spark.sources import make_source
+from deltafix.spark.sources.feeds import SparkFeed
 
 pytestmark = [
     pytest.mark.spark,
@@ -38,7 +39,7 @@ def open_on(folder: Path, table: str, more: str = "") -> Pipeline:
         '[pipeline]\nprogram = "p.dl"\nstate = "state"\nrows_per_epoch = 4\n'
         f"[input.edge]\nsource = 'table'\ntable = '{table}'\n{more}\n[output.twice]\npath = 'out'\n"
     )
-    return Pipeline(read_config(folder / "p.toml"))
+    return Pipeline(read_config(folder / "p.toml"), make_source=make_source)
 
 
 def taken(pipeline: Pipeline) -> tuple[int, set]:

@@ -19,8 +19,9 @@ from tests.connectors.jars import jars
 from tests.pipelines import Job
 
 from deltafix.errors import PipelineError
-from deltafix.spark.pipeline.config import read_config
-from deltafix.spark.pipeline.runner import Pipeline
+from deltafix.pipeline.config import read_config
+from deltafix.pipeline.runner import Pipeline
+from deltafix.spark.sources import make_source
 
 pytestmark = [
     pytest.mark.spark,
@@ -147,8 +148,9 @@ def test_what_a_transaction_took_back_is_not_read(spark, client, broker, tmp_pat
 CHILD = """
 import os, signal, sys
 from deltafix.engine.state import disk
-from deltafix.spark.pipeline.config import read_config
-from deltafix.spark.pipeline.runner import Pipeline
+from deltafix.pipeline.config import read_config
+from deltafix.pipeline.runner import Pipeline
+from deltafix.spark.sources import make_source
 
 class Killer:
     def __getattr__(self, name):
@@ -156,7 +158,7 @@ class Killer:
             os.kill(os.getpid(), signal.SIGKILL)
         return getattr(os, name)
 
-with Pipeline(read_config(sys.argv[1])) as pipeline:
+with Pipeline(read_config(sys.argv[1]), make_source=make_source) as pipeline:
     pipeline.step()
     disk.os = Killer()
     pipeline.step()
@@ -240,7 +242,7 @@ def test_an_unreachable_broker_is_one_message(spark, client, broker, tmp_path) -
     job = Topics(tmp_path, client, broker, "far")
     text = job.toml.read_text().replace(broker.servers, "127.0.0.1:1")
     job.toml.write_text(text.replace('"debezium"', '"debezium"\ntimeout = 2'))
-    with Pipeline(read_config(job.toml)) as pipeline:
+    with Pipeline(read_config(job.toml), make_source=make_source) as pipeline:
         before = pipeline.maintainer.epoch
         with pytest.raises(PipelineError, match=r"topic far.member at 127.0.0.1:1: .*Timeout"):
             pipeline.step()

@@ -26,12 +26,12 @@ import deltafix
 from deltafix.engine.state import disk
 from deltafix.errors import DeltafixError, SinkError, StateError
 from deltafix.kernel.jit import JIT_DISABLED
-from deltafix.spark.pipeline.batches import Batches, Rows
-from deltafix.spark.pipeline.config import OutputConfig
-from deltafix.spark.pipeline.epoch import Epoch
-from deltafix.spark.pipeline.maintainer import Maintainer
-from deltafix.spark.pipeline.manifest import read_deltas, read_view
-from deltafix.spark.pipeline.policy import Policy
+from deltafix.pipeline.batches import Batches, Rows
+from deltafix.pipeline.config import OutputConfig
+from deltafix.pipeline.epoch import Epoch
+from deltafix.pipeline.maintainer import Maintainer
+from deltafix.pipeline.manifest import read_deltas, read_view
+from deltafix.pipeline.policy import Policy
 
 KILLS = 3 if JIT_DISABLED else 240 if "DELTAFIX_EXAMPLES" in os.environ else 30
 PIPELINE = 'rows_per_epoch = 6\nbad_rows = "quarantine"'

@@ -83,7 +83,7 @@ def test_a_large_batch_is_several_epochs_and_goes_on_where_it_stopped(
         commits.append(1)
         return real(self, *args, **named)
 
-    from deltafix.spark.pipeline.maintainer import Maintainer
+    from deltafix.pipeline.maintainer import Maintainer
 
     real = Maintainer.commit
     with monkeypatch.context() as patch:

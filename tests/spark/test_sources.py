@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from deltafix.errors import PipelineError
-from deltafix.spark.pipeline.config import read_config
-from deltafix.spark.pipeline.runner import Pipeline
+from deltafix.pipeline.config import read_config
+from deltafix.pipeline.runner import Pipeline
+from deltafix.spark.sources import make_source
 
 pytestmark = [
     pytest.mark.spark,
@@ -31,7 +32,7 @@ def test_a_table_without_a_change_feed_is_diffed_at_each_look(spark, tmp_path) -
 
     def take(*rows) -> tuple[int, set]:
         spark.createDataFrame(rows, "x string, n long").createOrReplaceTempView("edges")
-        with Pipeline(read_config(file)) as pipeline:
+        with Pipeline(read_config(file), make_source=make_source) as pipeline:
             moved = sum(sum(epoch.given) for epoch in pipeline.drain())
             return moved, set(pipeline.maintainer.db.rows("edge"))
 
@@ -39,7 +40,7 @@ def test_a_table_without_a_change_feed_is_diffed_at_each_look(spark, tmp_path) -
     assert take(("b", 2), ("c", 3), ("c", 3)) == (2, {("b", 2), ("c", 3)})
     assert take(("c", 3), ("b", 2)) == (0, {("b", 2), ("c", 3)})
     file.write_text(file.read_text().replace("snapshot", "changes"))
-    with Pipeline(read_config(file)) as pipeline:
+    with Pipeline(read_config(file), make_source=make_source) as pipeline:
         with pytest.raises(
             PipelineError, match=r'table edges: .*mode = "snapshot" diffs the whole'
         ):
@@ -55,7 +56,7 @@ def test_kafka_without_its_connector_is_one_clear_message(spark, tmp_path) -> No
         assert "ClassNotFoundException" in str(missing)
     else:
         pytest.skip("Spark's Kafka connector is among its jars")
-    with Pipeline(read_config(write(tmp_path, section))) as pipeline:
+    with Pipeline(read_config(write(tmp_path, section)), make_source=make_source) as pipeline:
         with pytest.raises(
             PipelineError, match=r"topic edges at 127.0.0.1:1: .*spark.jars.packages"
         ):

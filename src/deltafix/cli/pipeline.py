@@ -18,7 +18,9 @@ import typer
 from deltafix.cli.console import announce_kernel, note
 
 if TYPE_CHECKING:
-    from deltafix.spark.pipeline.change import ProgramChange
+    from deltafix.pipeline.change import ProgramChange
+    from deltafix.pipeline.config import Config
+    from deltafix.pipeline.runner import MakeSource
 
 __all__ = ["pipeline"]
 
@@ -54,13 +56,14 @@ def run(
     if once and every is not None:
         raise typer.BadParameter("--once and --every exclude each other")
     seconds = None if every is None else _seconds(every)
-    from deltafix.spark.pipeline.config import read_config  # noqa: PLC0415  quick --help
-    from deltafix.spark.pipeline.runner import Pipeline  # noqa: PLC0415
+    from deltafix.pipeline.config import read_config  # noqa: PLC0415  quick --help
+    from deltafix.pipeline.runner import Pipeline  # noqa: PLC0415
 
     config = read_config(file)
     announce_kernel(quiet=quiet)
     answer = {"rebuild": lambda _: True, "refuse": lambda _: False, "ask": _ask}
-    with Pipeline(config, on_change=answer[on_change] if on_change else None) as opened:
+    asked = answer[on_change] if on_change else None
+    with Pipeline(config, make_source=_make_source(config), on_change=asked) as opened:
         for line in opened.maintainer.db.recovered:
             note(f"note: {line}", quiet=quiet)
         count = 0
@@ -80,8 +83,8 @@ def run(
 @pipeline.command()
 def check(file: _File) -> None:
     """Check a pipeline file, its program, and that its inputs are there; change nothing."""
-    from deltafix.spark.pipeline.check import check as look  # noqa: PLC0415  quick --help
-    from deltafix.spark.pipeline.config import read_config  # noqa: PLC0415
+    from deltafix.pipeline.check import check as look  # noqa: PLC0415  quick --help
+    from deltafix.pipeline.config import read_config  # noqa: PLC0415
 
     _say(look(read_config(file)))
 
@@ -89,8 +92,8 @@ def check(file: _File) -> None:
 @pipeline.command()
 def status(file: _File) -> None:
     """Say where a pipeline stands, running or not."""
-    from deltafix.spark.pipeline.config import read_config  # noqa: PLC0415  quick --help
-    from deltafix.spark.pipeline.status import status as lines  # noqa: PLC0415
+    from deltafix.pipeline.config import read_config  # noqa: PLC0415  quick --help
+    from deltafix.pipeline.status import status as lines  # noqa: PLC0415
 
     _say(lines(read_config(file)))
 
@@ -100,8 +103,8 @@ def replay(
     file: _File, epoch: Annotated[int, typer.Argument(help="The number of the epoch.")]
 ) -> None:
     """Show what an epoch changed, and compute it again from the state to compare."""
-    from deltafix.spark.pipeline.config import read_config  # noqa: PLC0415  quick --help
-    from deltafix.spark.pipeline.replay import replay as again  # noqa: PLC0415
+    from deltafix.pipeline.config import read_config  # noqa: PLC0415  quick --help
+    from deltafix.pipeline.replay import replay as again  # noqa: PLC0415
 
     found = again(read_config(file), epoch)
     _say(found.show())
@@ -118,12 +121,24 @@ def compact(
     ] = None,
 ) -> None:
     """Fold logs into snapshots and small files into large ones."""
-    from deltafix.spark.pipeline.config import read_config  # noqa: PLC0415  quick --help
-    from deltafix.spark.pipeline.runner import Pipeline  # noqa: PLC0415
+    from deltafix.pipeline.config import read_config  # noqa: PLC0415  quick --help
+    from deltafix.pipeline.runner import Pipeline  # noqa: PLC0415
 
-    with Pipeline(read_config(file)) as opened:
+    config = read_config(file)
+    with Pipeline(config, make_source=_make_source(config)) as opened:
         opened.compact(keep)
         _say([f"compacted at epoch {opened.maintainer.epoch}"])
+
+
+def _make_source(config: Config) -> MakeSource:
+    """What makes the sources: Spark's where an input may need them."""
+    if all(one.source in ("files", "snapshot", "delta") for one in config.inputs):
+        from deltafix.pipeline.sources.registry import make_source  # noqa: PLC0415  without Spark
+
+        return make_source
+    from deltafix.spark.sources import make_source as on_spark  # noqa: PLC0415  imports pyspark
+
+    return on_spark
 
 
 def _seconds(text: str) -> float:

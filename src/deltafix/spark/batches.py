@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deltafix.errors import FactError, StateError
-from deltafix.spark.fold import net_sums
+from deltafix.pipeline.fold import net_sums
 
 __all__ = ["KEY", "SIGN", "VALUE", "BatchFolder", "net_rows"]
 

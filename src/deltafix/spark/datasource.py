@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from deltafix.errors import SourceError
-from deltafix.spark.pipeline.manifest import read_deltas, read_manifest, read_view
+from deltafix.pipeline.manifest import read_deltas, read_manifest, read_view
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

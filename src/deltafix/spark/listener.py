@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.sql.streaming import StreamingQueryListener
 
-from deltafix.spark.pipeline.epoch import Epoch
+from deltafix.pipeline.epoch import Epoch
 from deltafix.spark.views import Maintained
 
 __all__ = ["EpochListener"]

@@ -21,14 +21,14 @@ import pyarrow.compute as pc
 from deltafix.datalog.program import Program as Text
 from deltafix.diagnostics import suggest
 from deltafix.errors import PipelineError, UnknownRelationError
+from deltafix.pipeline.batches import Batches, Rows
+from deltafix.pipeline.config import OutputConfig, schemas_of
+from deltafix.pipeline.epoch import Epoch
+from deltafix.pipeline.journal import Journal
+from deltafix.pipeline.maintainer import Maintainer
+from deltafix.pipeline.policy import Policy
 from deltafix.rules.ast import Program
 from deltafix.spark.datasource import register
-from deltafix.spark.pipeline.batches import Batches, Rows
-from deltafix.spark.pipeline.config import OutputConfig, schemas_of
-from deltafix.spark.pipeline.epoch import Epoch
-from deltafix.spark.pipeline.journal import Journal
-from deltafix.spark.pipeline.maintainer import Maintainer
-from deltafix.spark.pipeline.policy import Policy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

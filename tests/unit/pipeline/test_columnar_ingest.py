@@ -18,9 +18,9 @@ from deltafix.errors import FactError
 from deltafix.facts import groups
 from deltafix.facts.groups import RowCodes, code_rows, dictionary_of, group_rows
 from deltafix.facts.schema import Row, Schema
-from deltafix.spark.pipeline.columns import fit
-from deltafix.spark.pipeline.policy import Policy, RecheckError, apply
-from deltafix.spark.pipeline.signed import Signed
+from deltafix.pipeline.columns import fit
+from deltafix.pipeline.policy import Policy, RecheckError, apply
+from deltafix.pipeline.signed import Signed
 
 DRAW = {
     "symbol": lambda rng: rng.choice(["", "a", "b", "ä", "aa", "b c"]),

@@ -6,8 +6,8 @@ import pytest
 from tests.pipelines import Job
 
 from deltafix.errors import ConfigError, ProgramError, SourceError
-from deltafix.spark.pipeline.config import read_config
-from deltafix.spark.pipeline.settings import INPUT, OUTPUT, PIPELINE
+from deltafix.pipeline.config import read_config
+from deltafix.pipeline.settings import INPUT, OUTPUT, PIPELINE
 
 GOOD = """
 [pipeline]

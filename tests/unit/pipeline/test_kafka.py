@@ -11,9 +11,9 @@ import pytest
 
 from deltafix.errors import DriftError, PipelineError
 from deltafix.facts.schema import Schema
-from deltafix.spark.pipeline.policy import Policy
-from deltafix.spark.pipeline.sources.kafka import KafkaTopic, decode_records
-from deltafix.spark.pipeline.sources.topic import share
+from deltafix.pipeline.policy import Policy
+from deltafix.spark.sources.kafka import KafkaTopic, decode_records
+from deltafix.spark.sources.topic import share
 
 EDGE = Schema.of("edge", ["x", "n"], ["symbol", "number"])
 OPTIONS: dict[str, Any] = {

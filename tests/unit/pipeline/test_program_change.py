@@ -7,8 +7,8 @@ from tests.pipelines import Job, rows_of, signed
 
 import deltafix
 from deltafix.errors import ProgramChangedError, SinkError, StateError
-from deltafix.spark.pipeline.change import cones, what_changed
-from deltafix.spark.pipeline.manifest import read_deltas, read_view
+from deltafix.pipeline.change import cones, what_changed
+from deltafix.pipeline.manifest import read_deltas, read_view
 
 
 def test_cones_tell_which_relations_a_rule_reaches() -> None:

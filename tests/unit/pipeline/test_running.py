@@ -10,7 +10,7 @@ import pytest
 from tests.pipelines import Job, signed
 
 from deltafix.errors import PipelineError, StateInUseError
-from deltafix.spark.pipeline.manifest import read_deltas
+from deltafix.pipeline.manifest import read_deltas
 
 
 def lines_of(folder: Path) -> list[dict]:
@@ -127,7 +127,7 @@ def test_a_change_file_that_changes_after_it_was_read_is_refused(tmp_path) -> No
 
 
 def test_many_epochs_leave_few_files(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("deltafix.spark.pipeline.sink.MERGE", 5)
+    monkeypatch.setattr("deltafix.pipeline.sink.MERGE", 5)
     job = Job(tmp_path)
     with job.open() as pipeline:
         for turn in range(17):

@@ -13,8 +13,8 @@ import pytest
 
 import deltafix
 from deltafix.errors import BadRowError, ConfigError, DriftError, PipelineError
-from deltafix.spark.pipeline.config import read_config
-from deltafix.spark.pipeline.runner import Pipeline
+from deltafix.pipeline.config import read_config
+from deltafix.pipeline.runner import Pipeline
 
 TEXT = """
 .decl edge(x: symbol, n: number)

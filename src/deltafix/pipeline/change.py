@@ -1,0 +1,107 @@
+"""What a changed program changes: relation by relation, by the rules that lead to it.
+
+The cone of a relation is every rule and declaration that its rows can follow from. Invariant: two
+programs with the same cone for a relation derive the same rows for it from the same given rows;
+so an output whose cone is unchanged is kept as it is, and only the others are rebuilt.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from deltafix.engine.state.log import read_log
+from deltafix.engine.state.marks import Marks, set_marks
+from deltafix.engine.state.snapshot import read_snapshot
+from deltafix.errors import ProgramChangedError
+from deltafix.pipeline.config import schemas_of
+from deltafix.rules.ast import Program
+from deltafix.rules.show import show_rule
+from deltafix.rules.strata import dependencies
+
+__all__ = ["ProgramChange", "cones", "peek_marks", "require_same", "what_changed"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramChange:
+    """Derived relations of the new program: kept as they are, rebuilt, and those that are gone."""
+
+    kept: tuple[str, ...]
+    rebuilt: tuple[str, ...]
+    gone: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.rebuilt or self.gone)
+
+    def show(self) -> str:
+        """In words, for people who are asked."""
+        parts = []
+        for what, names in (("rebuilt", self.rebuilt), ("gone", self.gone), ("kept", self.kept)):
+            if names:
+                parts.append(f"{what}: {', '.join(names)}")
+        return "; ".join(parts)
+
+
+def cones(program: Program) -> dict[str, str]:
+    """Per derived relation, a digest of all that its rows can follow from."""
+    below: dict[str, set[str]] = {}
+    for edge in dependencies(program):
+        below.setdefault(edge.head, set()).add(edge.body)
+    own: dict[str, list[str]] = {}
+    for rule in program.rules:
+        text = show_rule(rule)
+        for head in rule.heads:
+            own.setdefault(head.relation, []).append(text)
+    shown = {name: schema.show() for name, schema in schemas_of(program).items()}
+    found = {}
+    for name in own:
+        reached = _reached(name, below)
+        texts = [shown[one] for one in reached]
+        texts += [text for one in reached for text in own.get(one, ())]
+        found[name] = hashlib.sha256("\n".join(sorted(set(texts))).encode()).hexdigest()
+    return found
+
+
+def _reached(start: str, below: Mapping[str, set[str]]) -> set[str]:
+    reached, waiting = {start}, [start]
+    while waiting:
+        for name in below.get(waiting.pop(), ()):
+            if name not in reached:
+                reached.add(name)
+                waiting.append(name)
+    return reached
+
+
+def what_changed(before: Mapping[str, str], after: Mapping[str, str]) -> ProgramChange:
+    """Compare the cones of two programs."""
+    return ProgramChange(
+        tuple(name for name in after if before.get(name) == after[name]),
+        tuple(name for name in after if before.get(name) != after[name]),
+        tuple(name for name in before if name not in after),
+    )
+
+
+def peek_marks(state: Path) -> Marks:
+    """The marks of a state folder, read without opening it; empty if there is none yet.
+
+    Raises StateError for damage, as opening it would.
+    """
+    if not (state / "snapshot").is_file() or not (state / "log").is_file():
+        return {}
+    snapshot = read_snapshot(state / "snapshot")
+    marks = snapshot.marks
+    for changed in read_log(state / "log").marks(snapshot.epoch):
+        set_marks(marks, changed)
+    return marks
+
+
+def require_same(change: ProgramChange, state: Path) -> None:
+    """Raise ProgramChangedError if anything changed."""
+    if change:
+        message = (
+            f"{state}: the rules are not those the outputs were made with ({change.show()}); "
+            "--on-change rebuild brings the outputs up to the new rules in one epoch"
+        )
+        raise ProgramChangedError(message, rebuilt=change.rebuilt, gone=change.gone)

@@ -1,0 +1,174 @@
+"""From the columns a source gives to those a relation declares, row by row where that is needed.
+
+A whole column is cast at once; only where that fails are its values looked at, and those that do
+not fit become `Bad` rows with a reason while the others stay. Invariant: a source whose columns
+are not the relation's is refused by name (`DriftError`) before any row is taken, because rows read
+under another meaning are worse than none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltafix.errors import DriftError, TypeMismatchError
+from deltafix.facts.arrow import ARROW_TYPES, to_numpy
+from deltafix.facts.groups import dictionary_of
+from deltafix.facts.schema import Column, Schema
+from deltafix.pipeline.signed import Bad, Signed, signed_table
+
+__all__ = ["choose", "fit"]
+
+_PLUS = ("+", "+1", "1", "insert", "update_postimage", "true")
+_MINUS = ("-", "-1", "delete", "update_preimage", "false")
+_TEXTS = (pa.string(), pa.large_string(), pa.string_view(), pa.null())
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+
+
+def choose(
+    schema: Schema,
+    found: Sequence[str],
+    wanted: Sequence[str] | None,
+    beside: Sequence[str],
+    origin: str,
+) -> list[str]:
+    """The source's columns for the relation's, in the relation's order.
+
+    Args:
+        schema: the relation.
+        found: the columns the source has.
+        wanted: the source's names for the relation's columns, if they are not the same.
+        beside: columns that must be there too: the sign, the version.
+        origin: what errors call the source.
+
+    Raises DriftError. With `wanted`, other columns of the source are left alone; without, they
+    are drift as much as missing ones.
+    """
+    names = list(wanted or schema.names)
+    missing = [name for name in [*names, *beside] if name not in found]
+    extra = [] if wanted else [name for name in found if name not in {*names, *beside}]
+    if not missing and not extra:
+        return names
+    parts = []
+    if missing:
+        parts.append(f"lacks {', '.join(map(repr, missing))}")
+    if extra:
+        parts.append(f"has {', '.join(map(repr, extra))} beside them")
+    message = (
+        f"{origin} {' and '.join(parts)}: its columns are {', '.join(map(repr, found))}, wanted "
+        f"are {', '.join(map(repr, [*names, *beside]))} for {schema.show()}; correct the source, "
+        "or name its columns with columns = [...]"
+    )
+    raise DriftError(message, origin=origin, missing=missing, extra=extra)
+
+
+def fit(
+    schema: Schema,
+    table: pa.Table,
+    names: Sequence[str],
+    origin: str,
+    *,
+    sign: str | int,
+    version: str = "",
+) -> Signed:
+    """Rows of a source as signed rows of a relation; those that do not fit are set aside.
+
+    `sign` is a column, or the sign of all rows. Raises DriftError for a column of a type that no
+    value of the relation's fits.
+    """
+    good: Any = None
+    reasons: dict[int, str] = {}
+    arrays = []
+    for name, column in zip(names, schema.columns, strict=True):
+        array, wrong = _cast(table.column(name), column, origin, name)
+        arrays.append(array)
+        reasons = {**wrong, **reasons}
+    signs: Any = sign
+    if isinstance(sign, str):
+        signs, wrong = _signs(table.column(sign), sign)
+        reasons = {**wrong, **reasons}
+    versions = None
+    if version:
+        versions, wrong = _cast(table.column(version), Column(version, "number"), origin, version)
+        reasons = {**wrong, **reasons}
+    rows = pa.table(dict(zip(schema.names, arrays, strict=True)))
+    bad = []
+    if reasons:
+        places = pa.array(sorted(reasons), pa.int64())
+        for place, row in zip(sorted(reasons), table.take(places).to_pylist(), strict=True):
+            bad.append(Bad(reasons[place], f"{origin}, row {place + 1}", row))
+        good = pa.array(np.setdiff1d(np.arange(table.num_rows), to_numpy(places)))
+        rows = rows.take(good)
+        signs = signs if isinstance(signs, int) else signs.take(good)
+        versions = None if versions is None else versions.take(good)
+    return Signed(schema, signed_table(schema, rows, signs, versions), bad)
+
+
+def _cast(
+    array: pa.ChunkedArray, column: Column, origin: str, name: str
+) -> tuple[pa.ChunkedArray | pa.Array, dict[int, str]]:
+    """A column with the relation's type, nulls where a value does not fit, and why."""
+    wanted = ARROW_TYPES[column.type]
+    kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
+    text = kind in _TEXTS
+    number = pa.types.is_integer(kind) or (column.type == "float" and pa.types.is_floating(kind))
+    if not text and (column.type == "symbol" or not number):
+        message = (
+            f"{origin}: column {name!r} is of type {array.type}, but {column.name!r} is a "
+            f"{column.type}"
+        )
+        raise DriftError(message, origin=origin, column=name, value=str(array.type))
+    try:
+        done = array.cast(wanted)
+    except pa.ArrowInvalid:
+        values = [_value(value, column) for value in array.to_pylist()]
+        done = pa.chunked_array([pa.array(values, wanted)])
+    if not done.null_count:
+        return (dictionary_of(done), {}) if column.type == "symbol" else (done, {})
+    places = pc.indices_nonzero(done.is_null()).to_pylist()
+    given = array.take(pa.array(places, pa.int64())).to_pylist()
+    return done, {
+        place: f"{name} is missing" if value is None else f"{name} = {value!r} is no {column.type}"
+        for place, value in zip(places, given, strict=True)
+    }
+
+
+def _value(value: Any, column: Column) -> Any:
+    """The value as its column takes it, or None."""
+    try:
+        if isinstance(value, str) and column.type == "float":
+            return float(value)
+        if isinstance(value, str) and column.type != "symbol":
+            value = int(value) if _WHOLE.fullmatch(value) else None
+        return None if value is None else Schema("", (column,)).check_value(column, 0, value)
+    except (ValueError, TypeMismatchError):
+        return None
+
+
+def _signs(array: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, dict[int, str]]:
+    if pa.types.is_integer(array.type) and not array.null_count:
+        limits = pc.min_max(array)
+        if limits["min"].as_py() in (1, -1, None) and limits["max"].as_py() in (1, -1, None):
+            odd = pc.equal(array, 0)
+            if not pc.any(odd).as_py():
+                return array.cast(pa.int8()), {}
+    if pa.types.is_boolean(array.type) or not pa.types.is_string(array.type):
+        array = array.cast(pa.string())
+    plus = pc.is_in(array, pa.array(_PLUS))
+    minus = pc.is_in(array, pa.array(_MINUS))
+    signs = pc.if_else(plus, pa.scalar(1, pa.int8()), pa.scalar(-1, pa.int8()))
+    odd = pc.invert(pc.or_(plus, minus))
+    if not pc.any(odd).as_py():
+        return signs, {}
+    places = pc.indices_nonzero(odd).to_pylist()
+    given = array.take(pa.array(places, pa.int64())).to_pylist()
+    valid = "+ or -, 1 or -1, insert or delete"
+    return signs, {
+        place: f"{name} = {value!r} is no sign; it takes {valid}"
+        for place, value in zip(places, given, strict=True)
+    }

@@ -1,0 +1,221 @@
+"""`pipeline.toml`, read and checked: sections to plain values, paths made absolute.
+
+    text -> TOML -> sections checked key by key (`settings`) -> checked against the program
+
+Invariant: what `read_config` returns can be opened without asking the file again; every error
+names the file, the section, the key, the value, and what would be valid. Paths in the file are
+relative to the file's own folder. Nothing here opens a source.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deltafix.datalog.program import Program as Text
+from deltafix.diagnostics import suggest
+from deltafix.errors import ConfigError, SourceError
+from deltafix.facts.schema import Schema
+from deltafix.pipeline.settings import INPUT, OUTPUT, PIPELINE, read_section
+from deltafix.rules.ast import Program
+
+__all__ = ["Config", "InputConfig", "OutputConfig", "read_config", "schemas_of"]
+
+_SECTIONS = ("pipeline", "input", "output", "spark")
+
+
+@dataclass(frozen=True, slots=True)
+class InputConfig:
+    """One `[input.NAME]`: its name, kind of source, relations it feeds, and its values."""
+
+    name: str
+    source: str
+    relations: tuple[str, ...]
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputConfig:
+    """One `[output.RELATION]`."""
+
+    relation: str
+    path: Path
+    mode: str
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A whole pipeline file.
+
+    `values` are those of `[pipeline]`, `spark` the settings of `[spark]` by their full names.
+    """
+
+    path: Path
+    program: Program
+    state: Path
+    inputs: tuple[InputConfig, ...]
+    outputs: tuple[OutputConfig, ...]
+    values: Mapping[str, Any]
+    spark: Mapping[str, str]
+
+
+def read_config(path: str | Path) -> Config:
+    """Read and check a pipeline file and its program.
+
+    Raises:
+        SourceError: a file that cannot be read.
+        ConfigError: TOML that cannot be read, or a section, key or value that is not valid.
+        ProgramError: the program is not valid.
+    """
+    path = Path(path)
+    try:
+        given = tomllib.loads(path.read_bytes().decode("utf-8"))
+    except OSError as error:
+        message = f"{path}: cannot be read: {error.strerror or error}"
+        raise SourceError(message, path=str(path)) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not TOML: {error}", path=str(path)) from None
+    for name in given:
+        if name not in _SECTIONS:
+            close = suggest(name, list(_SECTIONS))
+            valid = "valid: [pipeline], [input.NAME], [output.RELATION], [spark]"
+            hint = f"did you mean [{close}]?" if close else valid
+            raise ConfigError(f"{path}: unknown section [{name}]; {hint}", section=name)
+    head = _table(path, "pipeline", given.get("pipeline"))
+    values = read_section(f"{path}: [pipeline]", head, PIPELINE)
+    folder = path.resolve().parent
+    program = Text.from_file(folder / values["program"])
+    schemas = schemas_of(program)
+    inputs = tuple(
+        _input(path, name, _table(path, f"input.{name}", section), schemas)
+        for name, section in _table(path, "input", given.get("input", {})).items()
+    )
+    outputs = tuple(
+        _output(path, name, _table(path, f"output.{name}", section), schemas)
+        for name, section in _table(path, "output", given.get("output", {})).items()
+    )
+    _apart(path, inputs, outputs)
+    spark = _settings(path, "spark", _table(path, "spark", given.get("spark", {})))
+    return Config(path, program, folder / values["state"], inputs, outputs, values, spark)
+
+
+def schemas_of(program: Program) -> dict[str, Schema]:
+    """The schema of every declared relation, by name."""
+    return {
+        declared.name: Schema.of(
+            declared.name,
+            [attribute.name for attribute in declared.attributes],
+            program.column_types(declared.name),
+        )
+        for declared in program.relations
+    }
+
+
+def _table(path: Path, section: str, given: Any) -> dict[str, Any]:
+    if given is None:
+        raise ConfigError(f"{path}: there is no [{section}] section", section=section)
+    if not isinstance(given, dict):
+        message = f"{path}: {section} = {given!r} is not a section; write [{section}.NAME]"
+        raise ConfigError(message, section=section, value=given)
+    return given
+
+
+def _settings(path: Path, name: str, given: Mapping[str, Any]) -> dict[str, str]:
+    """Settings by their full names: `jars.packages` below `[spark]` is `spark.jars.packages`."""
+    found = {}
+    for key, value in given.items():
+        full = f"{name}.{key}"
+        if isinstance(value, dict):
+            found.update(_settings(path, full, value))
+        elif isinstance(value, str | int):
+            found[full] = str(value).lower() if isinstance(value, bool) else str(value)
+        else:
+            message = (
+                f"{path}: [spark] {full} = {value!r} is not valid; it takes text in quotes, a "
+                "whole number, true or false"
+            )
+            raise ConfigError(message, key=full, value=value)
+    return found
+
+
+def _input(
+    path: Path, name: str, given: dict[str, Any], schemas: Mapping[str, Schema]
+) -> InputConfig:
+    where = f"{path}: [input.{name}]"
+    source = given.get("source")
+    if not isinstance(source, str) or source not in INPUT:
+        valid = " or ".join(f'"{one}"' for one in INPUT)
+        shown = "there is no source" if source is None else f"source = {source!r} is not valid"
+        raise ConfigError(f"{where} {shown}; it takes {valid}", key="source", value=source)
+    rest = {key: value for key, value in given.items() if key != "source"}
+    values = read_section(where, rest, INPUT[source])
+    relations = tuple(values.get("relations") or (name,))
+    for relation in relations:
+        schema = _declared(where, relation, schemas)
+        columns = values.get("columns")
+        if columns is not None and len(columns) != schema.arity:
+            message = (
+                f"{where} columns = {columns} names {len(columns)} column(s), but "
+                f"{schema.show()} has {schema.arity}"
+            )
+            raise ConfigError(message, key="columns", value=columns)
+    if "path" in values:
+        values["path"] = str(path.resolve().parent / values["path"])
+    for option in values.get("options") or ():
+        if "=" not in option:
+            message = f'{where} options: {option!r} is not valid; it takes "NAME=VALUE"'
+            raise ConfigError(message, key="options", value=option)
+    if values.get("late", "apply") != "apply" and not values["version"]:
+        message = (
+            f'{where} late = "{values["late"]}" needs version = "COLUMN", the whole number that '
+            "tells older rows from newer ones"
+        )
+        raise ConfigError(message, key="late", value=values["late"])
+    return InputConfig(name, source, relations, values)
+
+
+def _output(
+    path: Path, name: str, given: dict[str, Any], schemas: Mapping[str, Schema]
+) -> OutputConfig:
+    where = f"{path}: [output.{name}]"
+    _declared(where, name, schemas)
+    values = read_section(where, given, OUTPUT)
+    return OutputConfig(name, path.resolve().parent / values["path"], values["mode"])
+
+
+def _declared(where: str, name: str, schemas: Mapping[str, Schema]) -> Schema:
+    schema = schemas.get(name)
+    if schema is None:
+        close = suggest(name, list(schemas))
+        hint = f"did you mean {close!r}?" if close else f"it declares {', '.join(schemas)}"
+        raise ConfigError(f"{where} the program has no relation {name!r}; {hint}", value=name)
+    if not schema.arity:
+        message = f"{where} {schema.show()} has no columns; a pipeline moves rows of columns"
+        raise ConfigError(message, value=name)
+    return schema
+
+
+def _apart(path: Path, inputs: tuple[InputConfig, ...], outputs: tuple[OutputConfig, ...]) -> None:
+    """No relation is fed twice, no folder is written twice."""
+    fed: dict[str, str] = {}
+    for one in inputs:
+        for relation in one.relations:
+            if relation in fed:
+                message = (
+                    f"{path}: [input.{one.name}] feeds {relation!r}, which [input."
+                    f"{fed[relation]}] feeds already; give it a relation of its own and a rule"
+                )
+                raise ConfigError(message, section=f"input.{one.name}", value=relation)
+            fed[relation] = one.name
+    written: dict[Path, str] = {}
+    for output in outputs:
+        if output.path in written:
+            message = (
+                f"{path}: [output.{output.relation}] path = {output.path} is that of "
+                f"[output.{written[output.path]}]; each output has a folder of its own"
+            )
+            raise ConfigError(message, section=f"output.{output.relation}", key="path")
+        written[output.path] = output.relation

@@ -1,0 +1,158 @@
+"""Change files to tables: CSV, JSON lines, Parquet.
+
+A decoder gives a table of the columns as they stand in the file (text for CSV) and the lines that
+are not even rows. Invariant: every line is in one of the two; what a value means is not decided
+here (`columns`), nor which change it is (`debezium`). Files are read whole: the caller bounds what
+is taken of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import csv as arrow_csv
+from pyarrow import json as arrow_json
+
+from deltafix.errors import PipelineError
+from deltafix.pipeline.signed import Bad
+
+__all__ = ["SUFFIXES", "Decoded", "FileForm", "decode_file", "json_values", "records_table"]
+
+SUFFIXES: Final = {
+    "csv": (".csv", ".csv.gz"),
+    "json": (".json", ".jsonl", ".ndjson"),
+    "parquet": (".parquet",),
+}
+"""The endings of files that a folder of this format holds, unless `pattern` says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileForm:
+    """How files are spelled. Without a header, CSV columns are `names`, in order."""
+
+    format: str
+    delimiter: str = ","
+    header: bool = True
+    names: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Decoded:
+    """The rows of a file, and the lines that are none."""
+
+    table: pa.Table
+    bad: list[Bad] = field(default_factory=list)
+
+
+def decode_file(path: Path, form: FileForm) -> Decoded:
+    """Read one file. Raises PipelineError if it cannot be read at all."""
+    try:
+        return _DECODERS[form.format](path, form)
+    except (OSError, pa.ArrowException) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        message = f"{path}: cannot be read as {form.format}: {reason}"
+        raise PipelineError(message, path=str(path)) from None
+
+
+def _csv(path: Path, form: FileForm) -> Decoded:
+    if path.stat().st_size == 0:
+        return Decoded(pa.table({name: pa.array([], pa.string()) for name in form.names}))
+    bad: list[Bad] = []
+
+    def torn(row: Any) -> str:
+        reason = f"it has {row.actual_columns} value(s), not {row.expected_columns}"
+        bad.append(Bad(reason, f"{path}", row.text))
+        return "skip"
+
+    names = None if form.header else list(form.names)
+    known = names or _header(path, form)
+    table = arrow_csv.read_csv(
+        path,
+        read_options=arrow_csv.ReadOptions(column_names=names),
+        parse_options=arrow_csv.ParseOptions(
+            delimiter=form.delimiter, invalid_row_handler=torn, newlines_in_values=True
+        ),
+        convert_options=arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(known, pa.string()),
+            strings_can_be_null=False,
+        ),
+    )
+    return Decoded(table, bad)
+
+
+def _header(path: Path, form: FileForm) -> list[str]:
+    with arrow_csv.open_csv(
+        path,
+        parse_options=arrow_csv.ParseOptions(
+            delimiter=form.delimiter, invalid_row_handler=lambda _: "skip", newlines_in_values=True
+        ),
+    ) as reader:
+        return [str(name) for name in reader.schema.names]
+
+
+def _parquet(path: Path, form: FileForm) -> Decoded:
+    return Decoded(pq.read_table(path, partitioning=None))
+
+
+def _json(path: Path, form: FileForm) -> Decoded:
+    data = path.read_bytes()
+    if not data.strip():
+        return Decoded(pa.table({name: pa.array([], pa.string()) for name in form.names}))
+    try:
+        return Decoded(arrow_json.read_json(pa.BufferReader(data)))
+    except pa.ArrowInvalid:
+        values, bad = json_values(data.splitlines(), str(path))
+    decoded = records_table(values, str(path))
+    decoded.bad.extend(bad)
+    return decoded
+
+
+def records_table(values: Iterable[tuple[int, Any]], origin: str) -> Decoded:
+    """JSON objects, each with its place from 0, as a table; what is no object is bad."""
+    rows, bad = [], []
+    for place, value in values:
+        if isinstance(value, dict):
+            rows.append(value)
+        else:
+            bad.append(Bad("it is no JSON object", f"{origin}, line {place + 1}", value))
+    names = dict.fromkeys(name for row in rows for name in row)
+    return Decoded(pa.table({name: _array([row.get(name) for row in rows]) for name in names}), bad)
+
+
+def _array(values: list[Any]) -> pa.Array:
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        # Values of several types: as text, so that each is judged by itself.
+        shown = [v if isinstance(v, str | None) else json.dumps(v) for v in values]
+        return pa.array(shown, pa.string())
+
+
+def json_values(
+    lines: Iterable[bytes | str], origin: str
+) -> tuple[list[tuple[int, Any]], list[Bad]]:
+    """(place, value) of every line that is JSON, and the others as bad rows; no empty lines."""
+    values: list[tuple[int, Any]] = []
+    bad = []
+    for place, line in enumerate(lines):
+        if not line.strip():
+            continue
+        try:
+            values.append((place, json.loads(line)))
+        except ValueError as error:
+            text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
+            bad.append(Bad(f"it is no JSON: {error}", f"{origin}, line {place + 1}", text))
+    return values, bad
+
+
+_DECODERS: Final[dict[str, Callable[[Path, FileForm], Decoded]]] = {
+    "csv": _csv,
+    "json": _json,
+    "parquet": _parquet,
+}

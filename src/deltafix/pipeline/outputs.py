@@ -1,0 +1,132 @@
+"""The outputs of a pipeline together: ahead of a commit, after it, and when they lag.
+
+Invariant: between epochs every output is at the engine's epoch. What breaks it is mended before
+the next epoch: a prepared epoch that was committed is published; an output that is new, that fell
+behind, or whose rules changed is brought up by one epoch that holds the difference (`lagging`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltafix.engine.state.durable import DurableDatabase
+from deltafix.errors import SinkError
+from deltafix.facts.arrow import arrow_schema
+from deltafix.facts.delta import Delta, RelationDelta
+from deltafix.facts.schema import Schema
+from deltafix.pipeline.config import OutputConfig
+from deltafix.pipeline.manifest import read_view
+from deltafix.pipeline.sink import ParquetSink
+
+__all__ = ["PREPARED", "Outputs"]
+
+PREPARED = "pipeline/prepared"
+"""The mark that says which outputs an epoch was prepared for, and of how many rows."""
+
+Sides = tuple[pa.Table, pa.Table]
+
+
+class Outputs:
+    """The sinks of a pipeline. Raises SinkError for a folder that cannot be used."""
+
+    def __init__(self, db: DurableDatabase, configs: Sequence[OutputConfig]) -> None:
+        self._db = db
+        self.sinks = {
+            one.relation: ParquetSink(
+                db.schemas[one.relation],
+                one.path,
+                db.name,
+                keeps_snapshot=one.mode == "delta+snapshot",
+            )
+            for one in configs
+        }
+        for name, sink in self.sinks.items():
+            if sink.manifest.epoch > db.epoch:
+                message = (
+                    f"output {name}: {sink.folder} is at epoch {sink.manifest.epoch}, but the "
+                    f"state is at {db.epoch}: it was put back from an older copy; put the "
+                    "output back too, or name a new folder"
+                )
+                raise SinkError(message, relation=name, path=str(sink.folder))
+
+    def prepare(self, delta: Delta, instead: dict[str, Sides] | None = None) -> dict[str, Sides]:
+        """Write every output's part of an epoch ahead of its commit; `instead` replaces parts."""
+        done: dict[str, Sides] = {}
+        for name, sink in self.sinks.items():
+            sides = (instead or {}).get(name)
+            if sides is None:
+                sides = _sides(delta[name])
+            sink.prepare(int(delta.epoch or 0), *sides)
+            done[name] = sides
+        return done
+
+    def publish(self) -> None:
+        """Publish the engine's epoch, where it was prepared and is not published yet."""
+        prepared = self._db.marks.get(PREPARED, {})
+        if prepared.get("epoch") != self._db.epoch:
+            return
+        for name, sink in self.sinks.items():
+            rows = prepared["outputs"].get(name)
+            behind = sink.manifest.epoch == self._db.epoch - 1
+            # A machine without power may lose the name of a file that was synced.
+            if rows is not None and behind and sink.has(self._db.epoch, rows):
+                sink.publish(self._db.epoch)
+
+    def tidy(self) -> None:
+        """Remove what belongs to epochs that were not committed."""
+        for sink in self.sinks.values():
+            sink.tidy()
+
+    def lagging(self, rebuilt: Iterable[str]) -> dict[str, Sides]:
+        """What brings up the outputs that are new, behind, or rebuilt: (added, removed) each."""
+        found = {}
+        for name, sink in self.sinks.items():
+            if sink.is_new or sink.manifest.epoch != self._db.epoch or name in set(rebuilt):
+                shown = None if sink.is_new else read_view(sink.folder)[1]
+                found[name] = _difference(sink.schema, shown, self._db.to_arrow(name))
+        return found
+
+    def catch_up(self, names: Iterable[str]) -> None:
+        """Publish an epoch that was prepared with what `lagging` gave."""
+        for name in names:
+            self.sinks[name].publish(self._db.epoch)
+            self.sinks[name].is_new = False
+
+    def fold(self, *, force: bool = False, keep: int | None = None) -> None:
+        """Join files and write snapshots where it is due; keep the deltas of `keep` epochs."""
+        for name, sink in self.sinks.items():
+            sink.fold(partial(self._db.to_arrow, name), force=force)
+            snapshot = sink.manifest.snapshot
+            if keep is not None and snapshot is not None:
+                sink.drop_before(min(self._db.epoch - keep, snapshot.last) + 1)
+
+
+def _sides(part: RelationDelta) -> Sides:
+    table = part.to_arrow()
+    sign = table.column(table.num_columns - 1)
+    rows = table.remove_column(table.num_columns - 1)
+    return rows.filter(pc.greater(sign, 0)), rows.filter(pc.less(sign, 0))
+
+
+def _difference(schema: Schema, shown: pa.Table | None, rows: pa.Table) -> Sides:
+    """(rows to add, rows to remove) that turn what is shown into the rows."""
+    sides = [(rows, 1)]
+    if shown is not None:
+        sides.append((shown.cast(arrow_schema(schema)), -1))
+    whole = pa.concat_tables(
+        [side.append_column("+", pa.repeat(pa.scalar(sign, pa.int8()), side.num_rows))
+         for side, sign in sides]
+    )  # fmt: skip
+    names = list(schema.names)
+    sums = whole.group_by(names, use_threads=False).aggregate([("+", "sum")])
+    sign = sums.column("+_sum")
+    fields = arrow_schema(schema)
+    added, removed = (
+        sums.filter(test).select(names).cast(fields)
+        for test in (pc.greater(sign, 0), pc.less(sign, 0))
+    )
+    return added, removed

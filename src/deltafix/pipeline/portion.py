@@ -1,0 +1,84 @@
+"""What a source hands to an epoch, and what a source is.
+
+Life of a portion: polled (with the marks as of the last epoch), applied in the epoch's
+transaction, committed with the marks that say how far the source is now. Invariant: a portion is
+wholly in an epoch or not at all, and its marks with it; so a source that is polled again after a
+crash gives what is not in, and nothing that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from deltafix.engine.state.marks import Marks
+from deltafix.pipeline.policy import Policy
+from deltafix.pipeline.signed import Bad, Signed
+
+__all__ = ["Portion", "Source", "State"]
+
+
+@dataclass(slots=True)
+class Portion:
+    """A part of what a source has to say.
+
+    Attributes:
+        source: the name of the input.
+        signed: signed rows, per relation.
+        marks: how far the source is when they are in.
+        bad: what could not be read as rows of any relation.
+        more: whether the source has more to say right now.
+        policy: what to do with its rows.
+        stamp: when the oldest of it was written, in seconds since 1970, if that is known.
+    """
+
+    source: str
+    signed: list[Signed] = field(default_factory=list)
+    marks: Marks = field(default_factory=dict)
+    bad: list[Bad] = field(default_factory=list)
+    more: bool = False
+    stamp: float | None = None
+    policy: Policy = field(default_factory=Policy)
+
+    @property
+    def rows(self) -> int:
+        """Rows read, bad ones included."""
+        return sum(one.rows for one in self.signed) + len(self.bad)
+
+
+class State(Protocol):
+    """What a source may see of the engine: marks and the rows that are given."""
+
+    @property
+    def marks(self) -> Mapping[str, Any]:
+        """The marks as of the last epoch."""
+
+    def to_arrow(self, relation: str) -> pa.Table:
+        """The rows of a relation."""
+
+    def select(self, relation: str, pattern: Any) -> list[Any]:
+        """Rows that fit a pattern."""
+
+
+class Source(Protocol):
+    """One input of a pipeline, by the name of its section."""
+
+    @property
+    def name(self) -> str:
+        """As in the file."""
+
+    @property
+    def relations(self) -> tuple[str, ...]:
+        """Those it feeds."""
+
+    def poll(self, state: State, limit: int) -> Portion | None:
+        """Up to `limit` signed rows that are not in yet; None if there are none.
+
+        May give a few rows more where a unit cannot be divided. Raises PipelineError.
+        """
+
+    def close(self) -> None:
+        """Release what it holds. Idempotent."""

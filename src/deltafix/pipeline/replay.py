@@ -1,0 +1,121 @@
+"""One epoch again: what it changed in the outputs, recorded and recomputed.
+
+The engine's files are read without their lock, loaded into a database in memory up to the epoch
+before, and the epoch's edits applied. Invariant: nothing is written anywhere; a pipeline may run
+meanwhile. An epoch that the state has folded into its snapshot can be shown and not recomputed;
+so can one that brought outputs up to a program, since it has no edits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+import deltafix
+from deltafix.engine.database import Database
+from deltafix.engine.state.frame import Frame
+from deltafix.engine.state.log import read_log
+from deltafix.engine.state.rows import GivenRows, decode
+from deltafix.engine.state.snapshot import read_snapshot
+from deltafix.errors import PipelineError
+from deltafix.facts.schema import Row, show_row
+from deltafix.pipeline.augment import augment
+from deltafix.pipeline.config import Config
+from deltafix.pipeline.maintainer import CONES
+from deltafix.pipeline.manifest import read_deltas
+from deltafix.pipeline.sources.registry import by_file, counted
+
+__all__ = ["Replay", "replay"]
+
+Changes = frozenset[tuple[int, Row]]
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What an epoch changed, by output: as recorded, and as recomputed (None: see `why`)."""
+
+    epoch: int
+    recorded: Mapping[str, Changes]
+    recomputed: Mapping[str, Changes] | None
+    why: str
+
+    @property
+    def agrees(self) -> bool:
+        """Whether record and recomputation are the same, as far as there is one."""
+        return self.recomputed is None or self.recorded == self.recomputed
+
+    def show(self) -> Iterator[str]:
+        """The recorded changes, a line each, then what the recomputation says."""
+        for name, changes in self.recorded.items():
+            for sign, row in sorted(changes):
+                yield f"{'+' if sign > 0 else '-'}{show_row(name, row)}"
+        if self.recomputed is None:
+            yield f"epoch {self.epoch}: as recorded; not recomputed: {self.why}"
+        elif self.agrees:
+            yield f"epoch {self.epoch}: recomputed, the same"
+        else:
+            yield f"epoch {self.epoch}: recomputed, DIFFERENT:"
+            for name, again in self.recomputed.items():
+                for what, some in (
+                    ("only recorded", self.recorded[name] - again),
+                    ("only recomputed", again - self.recorded[name]),
+                ):
+                    for sign, row in sorted(some):
+                        yield f"{what}: {'+' if sign > 0 else '-'}{show_row(name, row)}"
+
+
+def replay(config: Config, epoch: int) -> Replay:
+    """Look at an epoch again. O(state) if it is recomputed.
+
+    Raises PipelineError for an epoch that is not there, SourceError for deltas that were dropped,
+    StateError for a damaged state.
+    """
+    if not (config.state / "snapshot").is_file():
+        raise PipelineError(f"{config.state} is no state yet: run the pipeline first")
+    snapshot, records = read_snapshot(config.state / "snapshot"), read_log(config.state / "log")
+    last = max(records.epoch, snapshot.epoch)
+    if not 1 <= epoch <= last:
+        message = f"there is no epoch {epoch}; {config.state} has 1 to {last}"
+        raise PipelineError(message, epoch=epoch, last=last)
+    recorded = {
+        one.relation: _changes(read_deltas(one.path, epoch, epoch)) for one in config.outputs
+    }
+    frames = [frame for frame in records.frames if snapshot.epoch < frame.epoch <= epoch]
+    if not frames or frames[-1].epoch != epoch:
+        return Replay(epoch, recorded, None, "the state has folded it into its snapshot")
+    if CONES in frames[-1].meta.get("marks", {}):
+        return Replay(epoch, recorded, None, "it brought the outputs up to the program")
+    program = augment(config.program, by_file(config), counted(config))
+    with deltafix.connect(program) as db:
+        with db.transaction(missing="ignore") as tx:
+            for given in snapshot.given(db.schemas):
+                _apply(tx, given)
+            for frame in frames[:-1]:
+                for given in _given(frame, db):
+                    _apply(tx, given)
+        with db.transaction(missing="ignore") as tx:
+            for given in _given(frames[-1], db):
+                _apply(tx, given)
+        again = {
+            name: frozenset((sign, row) for sign, row in tx.delta[name].signed())
+            for name in recorded
+        }
+    return Replay(epoch, recorded, again, "")
+
+
+def _given(frame: Frame, db: Database) -> Iterator[GivenRows]:
+    return decode(frame.meta["edits"], frame.body, db.schemas)
+
+
+def _apply(tx: deltafix.Transaction, given: GivenRows) -> None:
+    rows = given.table if given.schema.arity else [()] * given.count
+    (tx.insert if given.added else tx.delete)(given.schema.relation, rows)
+
+
+def _changes(table: pa.Table | None) -> Changes:
+    if table is None:
+        return frozenset()
+    columns = [one.to_pylist() for one in table.columns]
+    return frozenset((row[-2], row[:-2]) for row in zip(*columns, strict=True))

@@ -1,0 +1,114 @@
+"""A pipeline as a whole: sources polled, epochs committed, until there is nothing left or forever.
+
+An epoch takes what the inputs have to say, in the order of the file, up to `rows_per_epoch` rows;
+what is over stays for the next epoch. Invariant: nothing is dropped and nothing is taken twice,
+because what is in is known from the state alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Self
+
+from deltafix.facts.schema import Schema
+from deltafix.pipeline.config import Config, InputConfig, schemas_of
+from deltafix.pipeline.epoch import Epoch
+from deltafix.pipeline.journal import Journal
+from deltafix.pipeline.maintainer import Maintainer, OnChange
+from deltafix.pipeline.portion import Portion, Source
+from deltafix.pipeline.sources.registry import by_file, counted, make_source
+
+__all__ = ["MakeSource", "Pipeline"]
+
+MakeSource = Callable[[Config, InputConfig, Mapping[str, Schema]], Source]
+"""From an input's section, and the schemas of relations, to its source."""
+
+
+class Pipeline:
+    """A pipeline that is open; use in a with-statement, or `close` it.
+
+    Args:
+        config: as read from its file.
+        make_source: makes the sources of inputs; `deltafix.spark.sources.make_source` knows
+            those that Spark reads as well.
+        on_change: asked when the rules are not those the outputs were made with; by default
+            what the file says (`on_change`).
+
+    Raises what `Maintainer` raises.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        make_source: MakeSource = make_source,
+        on_change: OnChange | None = None,
+    ) -> None:
+        self.config = config
+        schemas = schemas_of(config.program)
+        self.sources: tuple[Source, ...] = tuple(
+            make_source(config, one, schemas) for one in config.inputs
+        )
+        rebuild = config.values["on_change"] == "rebuild"
+        self.maintainer = Maintainer(
+            config.program,
+            config.state,
+            config.outputs,
+            by_file=by_file(config),
+            counted=counted(config),
+            fsync=config.values["fsync"],
+            on_change=on_change or (lambda change: rebuild),
+        )
+        self.journal = Journal(config.state)
+
+    def step(self) -> Epoch | None:
+        """One epoch of what the inputs have to say; None if they have nothing to say."""
+        began = time.perf_counter()
+        left = int(self.config.values["rows_per_epoch"])
+        portions: list[Portion] = []
+        for source in self.sources:
+            portion = source.poll(self.maintainer.db, left)
+            if portion is None:
+                continue
+            portions.append(portion)
+            left -= portion.rows
+            if left <= 0:
+                portion.more = True
+                break
+        if not portions:
+            return None
+        epoch = self.maintainer.commit(portions, seconds={"read": time.perf_counter() - began})
+        self.journal.write(epoch)
+        return epoch
+
+    def drain(self) -> Iterator[Epoch]:
+        """Epochs until the inputs have nothing to say; first the one that opening made, if any."""
+        opening, self.maintainer.opening = self.maintainer.opening, None
+        if opening is not None:
+            self.journal.write(opening)
+            yield opening
+        while (epoch := self.step()) is not None:
+            yield epoch
+
+    def follow(self, every: float, wait: Callable[[float], None] | None = None) -> Iterator[Epoch]:
+        """Epochs forever: drains the inputs, and looks again `every` so many seconds."""
+        while True:
+            yield from self.drain()
+            (wait or time.sleep)(every)
+
+    def compact(self, keep: int | None = None) -> None:
+        """Write new snapshots, join the outputs' files; keep the deltas of `keep` epochs."""
+        self.maintainer.compact(keep)
+
+    def close(self) -> None:
+        """Give everything back. Idempotent."""
+        for source in self.sources:
+            source.close()
+        self.maintainer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

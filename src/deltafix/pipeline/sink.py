@@ -1,0 +1,221 @@
+"""A view's delta log in a folder of Parquet files, made visible by one manifest.
+
+    prepare(epoch)   delta-<epoch>.parquet is written and synced; nobody sees it
+    ...              the engine commits the epoch
+    publish(epoch)   manifest.json names it, by one atomic rename
+
+Invariant: what the manifest names is on the disk and never changes; `snapshot` is the view at its
+epoch, and the deltas from `floor` on, applied in order to the view before it, give the view at
+`epoch`. A file of an epoch that was not committed is written over or removed. Publishing twice is
+publishing once. The epoch of the engine decides; a sink that lags is brought up by `Outputs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from deltafix.engine.state import disk
+from deltafix.errors import SinkError
+from deltafix.facts.schema import Schema
+from deltafix.pipeline.manifest import DeltaFile, Manifest, read_manifest
+
+__all__ = ["MERGE", "ParquetSink", "delta_table"]
+
+MERGE = 50
+"""So many files of single epochs are joined into one."""
+
+_LEAST = 10_000
+"""Rows of deltas below which no new snapshot is written by itself."""
+
+
+def delta_table(schema: Schema, added: pa.Table, removed: pa.Table, epoch: int) -> pa.Table:
+    """The relation's columns, `sign` (int8; removed rows first) and `epoch` (int64).
+
+    A column of the relation with one of these names keeps it; ours then end in `_`.
+    """
+    rows = pa.concat_tables([removed, added])
+    signs = pa.concat_arrays(
+        [pa.repeat(pa.scalar(sign, pa.int8()), side.num_rows) for sign, side in
+         ((-1, removed), (1, added))]
+    )  # fmt: skip
+    sign, tag = beside(schema)
+    epochs = pa.repeat(pa.scalar(epoch, pa.int64()), rows.num_rows)
+    return rows.append_column(sign, signs).append_column(tag, epochs)
+
+
+def beside(schema: Schema) -> tuple[str, str]:
+    """The names of the columns of signs and epochs."""
+    names = []
+    for name in ("sign", "epoch"):
+        while name in schema.names:
+            name += "_"  # noqa: PLW2901
+        names.append(name)
+    return names[0], names[1]
+
+
+class ParquetSink:
+    """The delta log of one view. `manifest` is what is published.
+
+    Args:
+        schema: the view.
+        folder: made if it is not there; nobody else may write in it.
+        state: the name of the engine's state: a log belongs to one state.
+        keeps_snapshot: whether a snapshot is kept beside the deltas.
+
+    Raises SinkError for a folder that is of another state or view, or cannot be used.
+    """
+
+    def __init__(self, schema: Schema, folder: Path, state: str, *, keeps_snapshot: bool) -> None:
+        self.schema = schema
+        self.folder = folder
+        self._keeps_snapshot = keeps_snapshot
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            found = read_manifest(folder)
+            if found is None and any(not _is_ours(name) for name in folder.iterdir()):
+                raise self._refused("it holds other files; name a new folder")
+        except OSError as error:
+            if isinstance(error, SinkError):
+                raise
+            raise self._refused(f"it cannot be used: {error.strerror or error}") from error
+        self.is_new = found is None
+        self.manifest = found or Manifest(state, schema.show(), 0, None, (), 1)
+        if self.manifest.view != schema.show():
+            raise self._refused(f"it holds {self.manifest.view}, not {schema.show()}")
+        if self.manifest.state != state:
+            raise self._refused("it belongs to another state; name a new folder, or that state")
+
+    # --- one epoch -----------------------------------------------------------------------------
+
+    def prepare(self, epoch: int, added: pa.Table, removed: pa.Table) -> int:
+        """Write what the epoch changes, ahead of its commit; returns the rows. Raises SinkError."""
+        rows = int(added.num_rows + removed.num_rows)
+        path = self._file(epoch)
+        if not rows:
+            self._try(lambda: disk.remove(path))
+            return 0
+        self._write(path, delta_table(self.schema, added, removed, epoch))
+        return rows
+
+    def has(self, epoch: int, rows: int) -> bool:
+        """Whether the epoch stands prepared with so many rows."""
+        return not rows or self._file(epoch).exists()
+
+    def publish(self, epoch: int) -> None:
+        """Name a prepared epoch in the manifest. Idempotent. Raises SinkError."""
+        if epoch <= self.manifest.epoch:
+            return
+        path = self._file(epoch)
+        deltas = self.manifest.deltas
+        if path.exists():
+            rows = pq.read_metadata(path).num_rows
+            deltas = (*deltas, DeltaFile(path.name, epoch, epoch, rows))
+        self._replace(self.manifest.with_(epoch=epoch, deltas=deltas))
+
+    # --- upkeep --------------------------------------------------------------------------------
+
+    def tidy(self) -> None:
+        """Remove what no manifest names: the files of epochs that were not committed."""
+        named = {one.file for one in self.manifest.deltas}
+        if self.manifest.snapshot is not None:
+            named.add(self.manifest.snapshot.file)
+        for path in self.folder.iterdir():
+            if path.name not in named and _is_ours(path) and path.name != "manifest.json":
+                self._try(partial(disk.remove, path))
+
+    def fold(self, rows: Callable[[], pa.Table], *, force: bool = False) -> bool:
+        """Join small files, and write a new snapshot if the deltas since the last outweigh it.
+
+        `rows` gives the view at the published epoch. Returns whether a snapshot was written.
+        """
+        single = [one for one in self.manifest.deltas if one.first == one.last]
+        manifest = self.manifest
+        if len(single) >= MERGE or (force and len(single) > 1):
+            manifest = manifest.with_(deltas=self._merged(single))
+        due = force
+        if self._keeps_snapshot and not due:
+            snapshot = manifest.snapshot
+            done = snapshot.last if snapshot else 0
+            since = sum(one.rows for one in manifest.deltas if one.last > done)
+            due = since > max(_LEAST, snapshot.rows if snapshot else 0)
+        if self._keeps_snapshot and due:
+            epoch = manifest.epoch
+            path = self.folder / f"snapshot-{epoch:012d}.parquet"
+            table = rows()
+            self._write(path, table)
+            one = DeltaFile(path.name, epoch, epoch, table.num_rows)
+            manifest = manifest.with_(snapshot=one)
+        if manifest != self.manifest:
+            self._replace(manifest)
+            self.tidy()
+        return self._keeps_snapshot and due
+
+    def drop_before(self, epoch: int) -> None:
+        """Forget the deltas of epochs before `epoch`; readers begin there then."""
+        if epoch <= self.manifest.floor:
+            return
+        kept = []
+        for one in self.manifest.deltas:
+            if one.first < epoch <= one.last:
+                table = pq.read_table(self.folder / one.file)
+                later = pc.greater_equal(table.column(table.num_columns - 1), epoch)
+                kept.append(self._joined(table.filter(later), epoch, one.last))
+            elif one.last >= epoch:
+                kept.append(one)
+        self._replace(self.manifest.with_(deltas=tuple(kept), floor=epoch))
+        self.tidy()
+
+    def _merged(self, single: list[DeltaFile]) -> tuple[DeltaFile, ...]:
+        first, last = single[0].first, single[-1].last
+        table = pa.concat_tables([pq.read_table(self.folder / one.file) for one in single])
+        kept = [one for one in self.manifest.deltas if one not in single]
+        return (*kept, self._joined(table, first, last))
+
+    def _joined(self, table: pa.Table, first: int, last: int) -> DeltaFile:
+        path = self.folder / f"deltas-{first:012d}-{last:012d}.parquet"
+        self._write(path, table)
+        return DeltaFile(path.name, first, last, table.num_rows)
+
+    # --- files ---------------------------------------------------------------------------------
+
+    def _file(self, epoch: int) -> Path:
+        return self.folder / f"delta-{epoch:012d}.parquet"
+
+    def _write(self, path: Path, table: pa.Table) -> None:
+        buffer = pa.BufferOutputStream()
+        pq.write_table(table, buffer)
+        self._try(lambda: disk.create(path, [memoryview(buffer.getvalue())]))
+
+    def _replace(self, manifest: Manifest) -> None:
+        def write() -> None:
+            part = self.folder / "manifest.new"
+            disk.create(part, [manifest.to_bytes()])
+            disk.publish(part, self.folder / "manifest.json")
+
+        self._try(write)
+        self.manifest = manifest
+
+    def _try(self, step: Callable[[], Any]) -> None:
+        try:
+            step()
+        except OSError as error:
+            raise self._refused(f"it cannot be written: {error.strerror or error}") from error
+
+    def _refused(self, reason: str) -> SinkError:
+        message = f"output {self.schema.relation}: {self.folder}: {reason}"
+        return SinkError(message, relation=self.schema.relation, path=str(self.folder))
+
+
+def _is_ours(path: Path) -> bool:
+    name = path.name
+    ends = (".parquet",)
+    return name in ("manifest.json", "manifest.new") or (
+        name.startswith(("delta-", "deltas-", "snapshot-")) and name.endswith(ends)
+    )

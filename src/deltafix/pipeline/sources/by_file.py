@@ -1,0 +1,187 @@
+"""Rows by file: a new file's rows come in, a deleted file's go out, a changed file's are replaced.
+
+What a file says is kept as rows of `R__file(file, columns)` (see `augment`), so a row of R is there
+while some file says it. Marks: `by_file/<input>/<file>` = stamp. Invariant: a file's mark is set in
+the epoch that brings its last row in; a file taken in part is compared again, and the rest found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltafix.facts.arrow import table_from_rows
+from deltafix.facts.schema import Row, Schema
+from deltafix.pipeline.augment import FILE
+from deltafix.pipeline.policy import Policy
+from deltafix.pipeline.portion import Portion, State
+from deltafix.pipeline.signed import Bad, Signed, signed_table
+from deltafix.pipeline.sources.folder import Folder, Stamp
+from deltafix.pipeline.sources.reading import FileReader
+
+__all__ = ["ByFile", "Content", "Contents", "FolderContents"]
+
+_FEW = 16
+"""Up to so many files, what they said is looked up file by file; else in one pass."""
+
+
+class Content:
+    """What one file says: rows per relation, and what is wrong with it."""
+
+    __slots__ = ("bad", "error", "rows")
+
+    def __init__(
+        self, rows: Mapping[str, Iterable[Row]], bad: Sequence[Bad] = (), error: str | None = None
+    ) -> None:
+        self.rows = {name: set(some) for name, some in rows.items()}
+        self.bad = list(bad)
+        self.error = error
+
+
+class Contents(Protocol):
+    """Where files are and how one is read."""
+
+    def files(self) -> Mapping[str, Stamp]:
+        """Path to stamp."""
+
+    def read(self, files: Sequence[str]) -> Mapping[str, Content]:
+        """What files say."""
+
+
+class FolderContents:
+    """Data files, of one relation."""
+
+    def __init__(self, folder: Folder, reader: FileReader) -> None:
+        self._folder = folder
+        self._reader = reader
+
+    def files(self) -> Mapping[str, Stamp]:
+        """Path to stamp."""
+        return self._folder.files()
+
+    def read(self, files: Sequence[str]) -> Mapping[str, Content]:
+        """What files say. Raises DriftError, PipelineError."""
+        found = {}
+        for file in files:
+            signed = self._reader.read(self._folder.at(file))
+            names = list(signed.schema.names)
+            columns = (signed.table.column(name).to_pylist() for name in names)
+            rows = zip(*columns, strict=True)
+            found[file] = Content({signed.schema.relation: rows}, signed.bad)
+        return found
+
+
+class ByFile:
+    """A source whose files say rows (`mode = "rows"`, or a tree with an extractor).
+
+    Args:
+        name: the input.
+        schemas: the relations it feeds.
+        contents: its files.
+        quarantine: whether bad rows are set aside.
+    """
+
+    def __init__(
+        self, name: str, schemas: Sequence[Schema], contents: Contents, *, quarantine: bool
+    ) -> None:
+        self.name = name
+        self.relations = tuple(schema.relation for schema in schemas)
+        self._schemas = {schema.relation: schema for schema in schemas}
+        self._contents = contents
+        self._policy = Policy(missing="ignore", quarantine=quarantine)
+
+    def poll(self, state: State, limit: int) -> Portion | None:
+        """What changed in as many files as fit."""
+        prefix = f"by_file/{self.name}/"
+        now = self._contents.files()
+        before = {
+            mark.removeprefix(prefix): stamp
+            for mark, stamp in state.marks.items()
+            if mark.startswith(prefix)
+        }
+        gone = [file for file in before if file not in now]
+        changed = [file for file, stamp in now.items() if before.get(file) != stamp]
+        if not gone and not changed:
+            return None
+        portion = Portion(self.name, policy=self._policy)
+        # A file counts for one row at least, so that an epoch reads a bounded number of them.
+        taken = [*gone, *changed][:limit]
+        portion.more = len(taken) < len(gone) + len(changed)
+        contents = dict(self._contents.read([file for file in taken if file in now]))
+        held = self._held(state, taken)
+        edits: dict[str, tuple[list[Row], list[Row]]] = {name: ([], []) for name in self.relations}
+        left = limit
+        for file in taken:
+            content = contents.get(file, Content({}))
+            if content.error is not None:
+                portion.bad.append(Bad(f"the file cannot be read: {content.error}", file, None))
+                portion.marks[prefix + file] = now[file]
+                continue
+            left = self._compare(file, content, held, edits, left)
+            if left < 0:
+                portion.more = True
+                break
+            portion.bad.extend(content.bad)
+            portion.marks[prefix + file] = now.get(file)
+            if file in now:
+                written = now[file][0] / 1e9
+                portion.stamp = min(portion.stamp or written, written)
+        for name, (added, removed) in edits.items():
+            if added or removed:
+                portion.signed.append(_signed(self._schemas[name], added, removed))
+        return portion
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _compare(
+        self,
+        file: str,
+        content: Content,
+        held: Mapping[tuple[str, str], set[Row]],
+        edits: dict[str, tuple[list[Row], list[Row]]],
+        left: int,
+    ) -> int:
+        """Add what a file changes, at most `left` rows; returns what is left, -1 if it was cut."""
+        for name in self.relations:
+            wanted = content.rows.get(name, set())
+            before = held.get((name, file), set())
+            for side, rows in ((1, before - wanted), (0, wanted - before)):
+                ordered = sorted(rows)
+                edits[name][side].extend((file, *row) for row in ordered[:left])
+                if len(ordered) > left:
+                    return -1
+                left -= len(ordered)
+        return left
+
+    def _held(self, state: State, files: Sequence[str]) -> dict[tuple[str, str], set[Row]]:
+        """(relation, file) to the rows that are in."""
+        found: dict[tuple[str, str], set[Row]] = {}
+        for name in self.relations:
+            beside = name + FILE
+            if len(files) <= _FEW:
+                free = [None] * self._schemas[name].arity
+                rows = [row for file in files for row in state.select(beside, [file, *free])]
+            else:
+                table = state.to_arrow(beside)
+                table = table.filter(pc.is_in(table.column(0), pa.array(files, pa.string())))
+                rows = list(zip(*(one.to_pylist() for one in table.columns), strict=True))
+            for file, *row in rows:
+                found.setdefault((name, file), set()).add(tuple(row))
+        return found
+
+
+def _signed(schema: Schema, added: list[Row], removed: list[Row]) -> Signed:
+    whole = Schema.of(
+        schema.relation + FILE,
+        [f"file{FILE}", *schema.names],
+        ["symbol", *schema.types],
+    )
+    parts = [
+        signed_table(whole, table_from_rows(whole, rows), sign)
+        for rows, sign in ((removed, -1), (added, 1))
+    ]
+    return Signed(whole, pa.concat_tables(parts))

@@ -1,0 +1,78 @@
+"""One file of an input as signed rows: format, envelope, columns and sign put together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deltafix.errors import PipelineError
+from deltafix.facts.schema import Schema
+from deltafix.pipeline.columns import choose, fit
+from deltafix.pipeline.debezium import decode_envelopes
+from deltafix.pipeline.decode import FileForm, decode_file, json_values
+from deltafix.pipeline.signed import Signed
+
+__all__ = ["FileReader"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileReader:
+    """How files of an input are read.
+
+    Attributes:
+        schema: the relation.
+        form: how files are spelled.
+        columns: the files' names for the relation's columns, if they differ.
+        sign: the column of signs; empty if every row is a row that holds.
+        envelope: `sign` or `debezium`.
+        version: the column, or field of the envelope, that tells versions.
+    """
+
+    schema: Schema
+    form: FileForm
+    columns: tuple[str, ...] | None = None
+    sign: str = ""
+    envelope: str = "sign"
+    version: str = ""
+
+    @classmethod
+    def of(cls, schema: Schema, values: Mapping[str, Any], *, changes: bool) -> FileReader:
+        """From the values of a section; `changes` tells whether rows have signs."""
+        sign = values.get("sign", "") if changes else ""
+        version = values.get("version", "")
+        columns = values.get("columns")
+        beside = [name for name in (sign, version) if name]
+        names = (*beside, *(columns or schema.names))
+        form = FileForm(values["format"], values["delimiter"], values["header"], names)
+        columns = None if columns is None else tuple(columns)
+        envelope = values.get("envelope", "sign") if changes else "sign"
+        return cls(schema, form, columns, sign, envelope, version)
+
+    def read(self, path: Path) -> Signed:
+        """The rows of a file; bad ones set aside.
+
+        Raises DriftError for other columns than the relation's, PipelineError for a file that
+        cannot be read.
+        """
+        origin = str(path)
+        if self.envelope == "debezium":
+            try:
+                lines = path.read_bytes().splitlines()
+            except OSError as error:
+                message = f"{path}: cannot be read: {error.strerror or error}"
+                raise PipelineError(message, path=str(path)) from None
+            values, bad = json_values(lines, origin)
+            signed = decode_envelopes(
+                self.schema, values, origin, columns=self.columns, version=self.version
+            )
+            signed.bad.extend(bad)
+            return signed
+        decoded = decode_file(path, self.form)
+        beside = [name for name in (self.sign, self.version) if name]
+        table = decoded.table
+        names = choose(self.schema, table.column_names, self.columns, beside, origin)
+        signed = fit(self.schema, table, names, origin, sign=self.sign or 1, version=self.version)
+        signed.bad.extend(decoded.bad)
+        return signed

@@ -1,0 +1,114 @@
+"""From the sections of a pipeline file to sources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from deltafix.errors import ConfigError
+from deltafix.facts.schema import Schema
+from deltafix.pipeline.config import Config, InputConfig
+from deltafix.pipeline.decode import SUFFIXES
+from deltafix.pipeline.policy import Policy
+from deltafix.pipeline.portion import Source
+from deltafix.pipeline.sources.by_file import ByFile, FolderContents
+from deltafix.pipeline.sources.changes import ChangeFiles
+from deltafix.pipeline.sources.folder import Folder
+from deltafix.pipeline.sources.reading import FileReader
+from deltafix.pipeline.sources.snapshot import Snapshots
+from deltafix.pipeline.sources.tree import Mapper, TreeContents, find_extractor
+
+__all__ = ["ON_SPARK", "by_file", "counted", "make_source"]
+
+ON_SPARK: Final = ("table", "kafka")
+"""Kinds of inputs that only Spark reads (`deltafix.spark.sources`)."""
+
+
+def by_file(config: Config) -> tuple[str, ...]:
+    """The relations whose rows come by file."""
+    return tuple(
+        relation
+        for one in config.inputs
+        if one.source == "tree" or (one.source == "files" and one.values["mode"] == "rows")
+        for relation in one.relations
+    )
+
+
+def counted(config: Config) -> tuple[str, ...]:
+    """The relations whose rows are counted."""
+    return tuple(
+        relation
+        for one in config.inputs
+        if one.values.get("duplicates") == "count" and one.values.get("mode") != "rows"
+        for relation in one.relations
+    )
+
+
+def make_source(
+    config: Config,
+    one: InputConfig,
+    schemas: Mapping[str, Schema],
+    mapper: Mapper | None = None,
+) -> Source:
+    """The source of an input that this process reads by itself.
+
+    Args:
+        config: the pipeline.
+        one: the input.
+        schemas: those of the program's relations.
+        mapper: extracts large trees on many workers.
+
+    Opens nothing but an extractor's module. Raises ConfigError, also for inputs that Spark reads.
+    """
+    values = one.values
+    if one.source in ON_SPARK:
+        message = (
+            f'{config.path}: [input.{one.name}] source = "{one.source}" is read by Spark; '
+            "run it with deltafix.spark"
+        )
+        raise ConfigError(message, key="source", value=one.source)
+    policy = Policy.of(values, config.values["bad_rows"])
+    schema = schemas[one.relations[0]]
+    if one.source == "tree":
+        return _tree(config, one, schemas, policy, mapper)
+    if one.source == "delta":
+        from deltafix.pipeline.sources.delta_lake import DeltaTable  # noqa: PLC0415  an extra
+
+        return DeltaTable(one.name, schema, values, policy)
+    folder = Folder(one.name, Path(values["path"]), values["pattern"], SUFFIXES[values["format"]])
+    changes = one.source == "files" and values["mode"] == "changes"
+    reader = FileReader.of(schema, values, changes=changes)
+    if changes:
+        return ChangeFiles(one.name, folder, reader, policy)
+    if one.source == "snapshot":
+        return Snapshots(one.name, folder, reader, quarantine=policy.quarantine)
+    contents = FolderContents(folder, reader)
+    return ByFile(one.name, [schema], contents, quarantine=policy.quarantine)
+
+
+def _tree(
+    config: Config,
+    one: InputConfig,
+    schemas: Mapping[str, Schema],
+    policy: Policy,
+    mapper: Mapper | None,
+) -> Source:
+    where = f"{config.path}: [input.{one.name}]"
+    extractor = find_extractor(where, one.values["extractor"])
+    for relation in one.relations:
+        columns = extractor.relations.get(relation)
+        schema = schemas[relation]
+        wanted = None if columns is None else ("symbol",) * len(columns)
+        if wanted != schema.types:
+            said = "no such relation" if columns is None else f"{relation}{columns}, all symbols"
+            message = (
+                f"{where} {schema.show()} is not what the extractor gives: {said}; it gives "
+                f"{', '.join(sorted(extractor.relations))}"
+            )
+            raise ConfigError(message, key="relations", value=relation)
+    root = Path(one.values["path"])
+    many = config.values["spark_tree_files"]
+    contents = TreeContents(root, extractor, one.relations, mapper, many)
+    chosen = [schemas[relation] for relation in one.relations]
+    return ByFile(one.name, chosen, contents, quarantine=policy.quarantine)

@@ -1,0 +1,89 @@
+"""What sources of one relation have in common: the section they were made from, and two moves.
+
+`fit` brings a table's columns to the relation's; `whole` makes a portion of what differs between
+all rows of a table and what is given. Invariant: what an input's section says is read here once;
+how far the source is (its marks) is its own business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltafix.facts.schema import Schema
+from deltafix.pipeline.columns import choose, fit
+from deltafix.pipeline.policy import Policy
+from deltafix.pipeline.portion import Portion, State
+from deltafix.pipeline.signed import SIGN, Signed
+from deltafix.pipeline.sources.snapshot import difference
+
+__all__ = ["CHANGE", "COMMIT", "FEED", "Single", "out_before_in"]
+
+CHANGE, COMMIT = "_change_type", "_commit_version"
+"""Columns of a change feed, of Delta tables and of Spark alike: what happened, and when."""
+
+FEED = (CHANGE, COMMIT, "_commit_timestamp")
+"""All columns that a change feed adds to the table's."""
+
+
+class Single:
+    """A source of one relation; subclasses add `poll` and `close`.
+
+    Args:
+        name: the input.
+        schema: the relation.
+        values: the input's section.
+        policy: its policies.
+        spark: settings of the session it starts, if it needs Spark and there is none.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        schema: Schema,
+        values: Mapping[str, Any],
+        policy: Policy,
+        spark: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        self.relations = (schema.relation,)
+        self.schema = schema
+        self.values = values
+        self.policy = policy
+        self.spark = spark or {}
+
+    @property
+    def lenient(self) -> Policy:
+        """For rows that may be in already: neither there twice nor missing is an error."""
+        return Policy(missing="ignore", quarantine=self.policy.quarantine)
+
+    def fit(self, table: pa.Table, origin: str, sign: str | int) -> Signed:
+        """A table's rows as signed rows, columns of a feed left aside. Raises DriftError."""
+        version = str(self.values["version"])
+        found = [name for name in table.column_names if name not in FEED]
+        beside = [version] if version else []
+        names = choose(self.schema, found, self.values["columns"], beside, origin)
+        return fit(self.schema, table, names, origin, sign=sign, version=version)
+
+    def whole(self, state: State, table: pa.Table, origin: str, limit: int) -> Portion:
+        """At most `limit` of the changes that make the rows given those of the table.
+
+        `more` tells whether some are left; bad rows come with the last.
+        """
+        signed = self.fit(table, origin, 1)
+        held = state.to_arrow(self.schema.relation)
+        wanted = signed.table.select(list(self.schema.names))
+        changes = difference(self.schema, held, wanted)
+        more = changes.num_rows > limit
+        part = Signed(self.schema, changes.slice(0, limit), [] if more else signed.bad)
+        return Portion(self.name, [part], more=more, policy=self.lenient)
+
+
+def out_before_in(signed: Signed) -> Signed:
+    """Rows of one version, those to take out first: a version is a set of changes, not a list."""
+    out = pc.less(signed.table.column(SIGN), 0)
+    signed.table = pa.concat_tables([signed.table.filter(out), signed.table.filter(pc.invert(out))])
+    return signed

@@ -1,0 +1,63 @@
+"""Where a pipeline stands, read from its files without opening it: it may be running.
+
+Invariant: nothing is locked and nothing is written. Figures of a running pipeline may be an epoch
+apart from each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from deltafix.pipeline.change import peek_marks
+from deltafix.pipeline.config import Config, InputConfig
+from deltafix.pipeline.journal import Journal
+from deltafix.pipeline.manifest import read_manifest
+from deltafix.pipeline.quarantine import Quarantine
+
+__all__ = ["status"]
+
+
+def status(config: Config) -> Iterator[str]:
+    """Lines for people: the last epoch, each input, each output, the quarantine.
+
+    Raises StateError, SinkError for files that are damaged.
+    """
+    last = Journal(config.state).last()
+    if last is None:
+        yield f"{config.state}: no epoch yet"
+    else:
+        when = datetime.fromtimestamp(last["time"], UTC).isoformat(timespec="seconds")
+        yield f"{config.state}: epoch {last['epoch']}, at {when}, touched {last['touched']:,}"
+    marks = peek_marks(config.state)
+    for one in config.inputs:
+        yield f"input {one.name}: {_position(one, marks)}"
+    for output in config.outputs:
+        manifest = read_manifest(output.path)
+        if manifest is None:
+            yield f"output {output.relation}: nothing yet"
+            continue
+        rows = sum(one.rows for one in manifest.deltas)
+        shown = f"epoch {manifest.epoch}, {rows:,} signed rows from epoch {manifest.floor}"
+        if manifest.snapshot is not None:
+            kept = manifest.snapshot
+            shown += f", snapshot of epoch {kept.last} with {kept.rows:,} rows"
+        yield f"output {output.relation}: {shown}"
+    for name, count in Quarantine(config.state / "quarantine").counts().items():
+        yield f"quarantine {name}: {count:,} rows in {config.state / 'quarantine'}"
+
+
+def _position(one: InputConfig, marks: dict[str, Any]) -> str:
+    for kind in ("files", "by_file"):
+        found = {mark: value for mark, value in marks.items()
+                 if mark.startswith(f"{kind}/{one.name}/")}  # fmt: skip
+        if found:
+            part = [mark for mark, value in found.items() if len(value) > 2 and value[2] > 0]
+            rest = f", {part[0].split('/', 2)[2]} up to row {found[part[0]][2]:,}" if part else ""
+            return f"{len(found):,} files read{rest}"
+    for kind in ("snapshot", "delta", "table", "kafka"):
+        value = marks.get(f"{kind}/{one.name}")
+        if value is not None:
+            return f"{kind} {value[0] if isinstance(value, list) else value}"
+    return "nothing read yet"

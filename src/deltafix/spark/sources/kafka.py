@@ -1,0 +1,145 @@
+"""A Kafka topic through Spark's connector: Debezium envelopes, or JSON objects with a sign.
+
+Mark: `kafka/<input>` = {partition: next offset}. Each poll asks the broker which offsets there are
+(`topic`) and reads a range of each partition, at most `limit` records in all; nothing is kept in a
+consumer group or a checkpoint of Spark's: the offsets are committed with the rows. Invariant: a
+partition's records are taken in offset order, each once, and none is passed over in silence.
+The connector is no part of PySpark: name its package in `[spark]`, `jars.packages`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from deltafix.errors import PipelineError
+from deltafix.facts.schema import Schema
+from deltafix.pipeline.columns import choose, fit
+from deltafix.pipeline.debezium import decode_envelopes
+from deltafix.pipeline.decode import json_values, records_table
+from deltafix.pipeline.portion import Portion, State
+from deltafix.pipeline.signed import Signed
+from deltafix.pipeline.sources.single import Single
+from deltafix.spark.sources.live import LiveSpark, spark_errors
+from deltafix.spark.sources.topic import Topic, share
+
+__all__ = ["KafkaTopic", "decode_records"]
+
+Ranges = Mapping[str, tuple[int, int]]
+"""Partition to (first offset, offset behind the last)."""
+
+
+class KafkaTopic(Single):
+    """A source of a Kafka topic (`source = "kafka"`)."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        values = self.values
+        options = values["options"] or ()
+        self._topic = Topic(values["servers"], values["topic"], values["timeout"], options)
+        self._origin = f"input {self.name}: topic {values['topic']}"
+        self._where = f"{self._origin} at {values['servers']}"
+        self._live = LiveSpark(self.spark)
+
+    def poll(self, state: State, limit: int) -> Portion | None:
+        """The records behind the offsets that are in."""
+        mark = f"kafka/{self.name}"
+        done: dict[str, int] = state.marks.get(mark, {})
+        there = self._there()
+        starts = self._starts(done, there)
+        waiting = {name: there[name][1] - start for name, start in starts.items()}
+        shares = share(waiting, limit)
+        ranges = {name: (starts[name], starts[name] + many) for name, many in shares.items()}
+        ends = {name: end for name, (_, end) in ranges.items()}
+        if ends == {name: done.get(name) for name in ends}:
+            return None
+        portion = Portion(self.name, policy=self.policy, more=shares != waiting)
+        portion.marks[mark] = {**done, **ends}
+        records = self._read({name: one for name, one in ranges.items() if one[0] < one[1]})
+        if records is not None and records.num_rows:
+            values = records.column("value").to_pylist()
+            portion.signed.append(decode_records(self.schema, values, self.values, self._where))
+            portion.stamp = min(records.column("stamp").to_pylist())
+        return portion
+
+    def close(self) -> None:
+        """Stop the session, if it was started here."""
+        self._live.close()
+
+    def _starts(self, done: Mapping[str, int], there: Ranges) -> dict[str, int]:
+        """Where each partition goes on. Raises PipelineError where it cannot."""
+        starts = {}
+        for name in there.keys() | done.keys():
+            first, end = there.get(name, (0, -1))
+            start = done.get(name, first)
+            if start > end:
+                message = (
+                    f"{self._origin}, partition {name}: it ends before offset "
+                    f"{start}, up to which it was read, so it was made anew; give the new topic a "
+                    "pipeline with a state of its own"
+                )
+                raise PipelineError(message, input=self.name, partition=name)
+            if start < first and self.values["lost"] == "fail":
+                message = (
+                    f"{self._origin}, partition {name}: offsets {start} to "
+                    f"{first - 1} are gone before they were read (retention); what they said is "
+                    "lost to this state. Make the state anew from a source that has all, or go "
+                    'on without them with lost = "skip"'
+                )
+                raise PipelineError(message, input=self.name, partition=name)
+            starts[name] = max(start, first)
+        return starts
+
+    def _there(self) -> dict[str, tuple[int, int]]:
+        """The offsets that the broker has."""
+        spark = self._live.session()
+        with spark_errors(self._where, input=self.name, topic=self._topic.name):
+            return self._topic.offsets(spark, self._where)
+
+    def _read(self, ranges: Ranges) -> pa.Table | None:
+        if not ranges:
+            return None
+        topic = self._topic.name
+        options = {f"kafka.{name}": value for name, value in self._topic.properties().items()}
+        for place, name in enumerate(("startingOffsets", "endingOffsets")):
+            options[name] = json.dumps({topic: {one: ranges[one][place] for one in ranges}})
+        options["assign"] = json.dumps({topic: [int(one) for one in ranges]})
+        hint = "; is the connector of Spark's version, and all it needs, among Spark's jars?"
+        with spark_errors(self._where, hint, input=self.name, topic=topic):
+            reader = self._live.session().read.format("kafka").options(**options)
+            return (
+                reader.load()
+                .selectExpr(
+                    "partition", "offset", "cast(value as string) value",
+                    "cast(timestamp as double) stamp",
+                )
+                .orderBy("offset", "partition")
+                .toArrow()
+            )  # fmt: skip
+
+
+def decode_records(
+    schema: Schema, values: list[str | None], options: Mapping[str, Any], origin: str
+) -> Signed:
+    """Records' values (JSON text; None for tombstones) as signed rows."""
+    parsed, bad = json_values(["null" if text is None else text for text in values], origin)
+    version = options["version"]
+    if options["envelope"] == "debezium":
+        signed = decode_envelopes(
+            schema, parsed, origin, columns=options["columns"], version=version
+        )
+    else:
+        decoded = records_table([pair for pair in parsed if pair[1] is not None], origin)
+        bad.extend(decoded.bad)
+        beside = [name for name in (options["sign"], version) if name]
+        table = decoded.table
+        if not table.num_columns:
+            names = [*(options["columns"] or schema.names), *beside]
+            table = pa.table({name: pa.array([], pa.string()) for name in names})
+        names = choose(schema, table.column_names, options["columns"], beside, origin)
+        signed = fit(schema, table, names, origin, sign=options["sign"], version=version)
+    signed.bad.extend(bad)
+    return signed
