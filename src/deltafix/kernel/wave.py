@@ -8,7 +8,8 @@ their support back before their own turn comes. A revived fact offers itself to 
 
 Invariant: behind the wave every fact that holds has a support of lower rank (contract, point 3).
 Ranks may tie: a support's rank is strictly lower, so ties cost precision, never correctness.
-Source: `002_…` section 3 (ordinals), Ramalingam and Reps' repair order carried to derivations.
+Sources: A local algorithm, section 3 (ordinals); Ramalingam and Reps' repair order, carried to
+derivations (docs/sources.md). The same in plain Python: docs/concepts/maintenance.py.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Delta rules: a clause's derivatives, one per literal that can change.
 
-For `h :- l1, ..., ln` the change made by literal i is the product rule of `004_…` section 5,
-`l1 ... l(i-1)` in the state without the change, `l(i+1) ... ln` in the state with it, so that a
-derivation that uses several changed rows is found exactly once. A negative literal's change is
-the change of its relation with the sign turned (`¬` swaps up and down).
+For `h :- l1, ..., ln` the change made by literal i is the product rule ("Fixing incremental
+computation", section 5), `l1 ... l(i-1)` in the state without the change, `l(i+1) ... ln` in the
+state with it, so that a derivation that uses several changed rows is found exactly once. A
+negative literal's change is the change of its relation with the sign turned (`¬` swaps up and
+down).
 
 In a stratum's epoch the states below go old -> mid -> new (mid: old less what was deleted):
 

@@ -30,7 +30,10 @@ def live(db: deltafix.Database) -> set[str]:
 
 
 def test_ranks_are_not_reused_so_an_unreachable_cycle_dies(db: deltafix.Database) -> None:
-    """`001_…` restarts ranks at 0 for what it re-derives; then B and C keep each other alive."""
+    """Ranks restarted for what is rederived would let B and C keep each other alive.
+
+    Incremental fixpoint computation, section 3.2.2, restarts them (docs/sources.md).
+    """
     with db.transaction() as tx:
         tx.insert("base", [("R",)])
         tx.insert("edge", [("R", "B"), ("R", "C"), ("C", "B"), ("B", "C")])
@@ -44,7 +47,7 @@ def test_ranks_are_not_reused_so_an_unreachable_cycle_dies(db: deltafix.Database
 
 
 def test_an_edge_between_known_elements_is_seen(db: deltafix.Database) -> None:
-    """`001_…`'s expand looks only at new elements; here the new edge is what saves B."""
+    """The expand of section 3.2.1 looks only at new elements; here the new edge is what saves B."""
     with db.transaction() as tx:
         tx.insert("base", [("R",)])
         tx.insert("edge", [("R", "A"), ("R", "B")])
@@ -56,7 +59,7 @@ def test_an_edge_between_known_elements_is_seen(db: deltafix.Database) -> None:
 
 
 def test_counting_alone_would_keep_a_cycle(db: deltafix.Database) -> None:
-    """`000_…` and `003_…` section 6.6 count references: A and B would hold each other."""
+    """The reduce combinator, section 6.6, counts references: A and B would hold each other."""
     with db.transaction() as tx:
         tx.insert("base", [("R",)])
         tx.insert("edge", [("R", "A"), ("A", "B"), ("B", "A")])

@@ -8,8 +8,8 @@ itself: every instance needs a refuting row of lower rank than the absence.
 `total` counts open instances, `visible` says that the row is in, `rank` is the absence's while it
 is not (0: no instance was ever refuted), and `support` is 1 while the absence is in doubt.
 
-The counts of missing witnesses are those of `004_…`, section 6: `treeP(x)` derives when no child
-is left that is not in `treeP`.
+The counts of missing witnesses are those of "Fixing incremental computation", section 6:
+`treeP(x)` derives when no child is left that is not in `treeP`.
 """
 
 from __future__ import annotations
