@@ -54,6 +54,10 @@ fuzz: $(READY)  ## EXAMPLES=2000 of each property, EPOCHS=20000 of programs, TAB
 	DELTAFIX_EXAMPLES=$(or $(KILLS),240) $(PYTEST) tests/faults
 	DELTAFIX_CRASHES=$(or $(CRASHES),10) $(PYTEST) tests/spark/test_reduce_crashes.py
 
+.PHONY: mutants
+mutants: $(READY)  ## what tests do not see: SAMPLE=60 small changes of each PART, one after another
+	$(BIN)/python scripts/mutants --sample $(or $(SAMPLE),60) $(addprefix --part ,$(PART))
+
 .PHONY: bench
 bench: $(READY)  ## workloads and peers; writes bench/RESULTS.md
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group bench
