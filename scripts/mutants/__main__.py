@@ -86,7 +86,10 @@ PARTS = {
     ),
     "pipeline": Part(
         "src/deltafix/pipeline",
-        ("tests/unit/pipeline", "tests/faults/test_pipeline_faults.py", "tests/unit/cli"),
+        (
+            *("tests/unit/pipeline", "tests/faults/test_pipeline_faults.py"),
+            *("tests/unit/cli/test_pipeline.py", "tests/unit/examples"),
+        ),
         (*LOW, "plan", "engine"),
     ),
 }
