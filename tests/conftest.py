@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -48,3 +51,14 @@ def _plain_output(monkeypatch: pytest.MonkeyPatch) -> None:
 def warm_kernel() -> None:
     """Compile the kernel before commands run, so that none of them says that it does."""
     import_module("deltafix.engine.database")
+
+
+@pytest.fixture
+def memory(tmp_path) -> Iterator[Path]:
+    """A folder in memory where there is one: what a kill leaves does not wait for the disk."""
+    shared = Path("/dev/shm")  # noqa: S108
+    if not os.access(shared, os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir=shared) as folder:
+        yield Path(folder)

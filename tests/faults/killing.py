@@ -15,6 +15,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pytest import MonkeyPatch  # noqa: PT013
+
+from deltafix.engine.state import disk
+
 RUNNER = """
 import os, sys
 from importlib import import_module
@@ -88,6 +92,47 @@ def killed(runner: subprocess.Popen[str], folder: Path, at: int, mode: str) -> b
     ended = int(runner.stdout.readline())
     assert ended in (signal.SIGKILL, 0), ended
     return ended == signal.SIGKILL
+
+
+class Halted(BaseException):
+    """The process has ended, as far as the disk is concerned."""
+
+
+class Halter(Killer):
+    """As `Killer`, in this process: from the step on, nothing reaches the disk any more."""
+
+    def step(self, name: str, real):
+        def stepped(*args):
+            number = len(self.seen)
+            self.seen.append(name)
+            if number > self.at:
+                raise Halted
+            if number < self.at:
+                return real(*args)
+            if self.mode == "tear" and name == "pwrite":
+                real(args[0], bytes(args[1])[: len(args[1]) // 2], args[2])
+            if self.mode == "late":
+                real(*args)
+            raise Halted
+
+        return stepped
+
+
+@contextmanager
+def halting(at: int, mode: str) -> Iterator[Halter]:
+    """In the block, this process is as if killed at a step of what it writes."""
+    halter = Halter(at, mode)
+    remove = disk.remove
+
+    def removed(path: Path) -> None:
+        if len(halter.seen) > at:
+            raise Halted
+        remove(path)
+
+    with MonkeyPatch.context() as patch:
+        patch.setattr(disk, "os", halter)
+        patch.setattr(disk, "remove", removed)
+        yield halter
 
 
 class Full:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 from deltafix.engine.rule_edits import changed_program, read_rules
 from deltafix.errors import ConfigError
-from deltafix.pipeline.policy import COUNTS
+from deltafix.pipeline.times import COUNTS
 from deltafix.rules.ast import Program
 
 __all__ = ["FILE", "augment"]

@@ -19,10 +19,11 @@ from deltafix.errors import PipelineError
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.columns import choose, fit
 from deltafix.pipeline.epoch import Epoch
+from deltafix.pipeline.fold import net_sums
 from deltafix.pipeline.maintainer import Maintainer
 from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.portion import Portion
-from deltafix.pipeline.signed import SIGN, Signed, net, plain
+from deltafix.pipeline.signed import SIGN, Signed, plain
 from deltafix.pipeline.sources.snapshot import difference
 
 __all__ = ["KEPT", "Batches", "Rows"]
@@ -128,7 +129,7 @@ class Batches:
             name = signed.schema.relation
             taken = signed.table.slice(0, left)
             left -= taken.num_rows
-            part = Signed(signed.schema, taken, signed.bad, ordered=False)
+            part = Signed(signed.schema, taken, signed.bad)
             portions.append(Portion(name, [part], policy=self._policy))
             done[name] = done.get(name, 0) + taken.num_rows
             if taken.num_rows < signed.table.num_rows:
@@ -164,7 +165,7 @@ class Batches:
 
 def _sorted(schema: Schema, table: pa.Table, duplicates: str) -> pa.Table:
     """Net changes in an order that depends on nothing but them, rows to take out first."""
-    changes = plain(schema, net(schema, table, counted=True))
+    changes = plain(schema, net_sums(table, schema.names, SIGN))
     order = [(SIGN, "ascending"), *((name, "ascending") for name in schema.names)]
     changes = changes.sort_by(order)
     if duplicates == "ignore":

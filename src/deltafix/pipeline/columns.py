@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltafix.errors import DriftError, TypeMismatchError
-from deltafix.facts.arrow import ARROW_TYPES, to_numpy
+from deltafix.facts.arrow import ARROW_TYPES
 from deltafix.facts.groups import dictionary_of
 from deltafix.facts.schema import Column, Schema
 from deltafix.pipeline.signed import Bad, Signed, signed_table
@@ -75,34 +75,39 @@ def fit(
     *,
     sign: str | int,
     version: str = "",
+    messages: Sequence[int] = (),
 ) -> Signed:
     """Rows of a source as signed rows of a relation; those that do not fit are set aside.
 
-    `sign` is a column, or the sign of all rows. Raises DriftError for a column of a type that no
-    value of the relation's fits.
+    `sign` is a column, or the sign of all rows. `messages` tells for each row which message it came
+    with, ascending from 0: the rows of a message are taken or set aside together. Raises DriftError
+    for a column of a type that no value of the relation's fits.
     """
-    good: Any = None
     reasons: dict[int, str] = {}
     arrays = []
     for name, column in zip(names, schema.columns, strict=True):
-        array, wrong = _cast(table.column(name), column, origin, name)
+        array, odd = _cast(table.column(name), column, origin, name)
         arrays.append(array)
-        reasons = {**wrong, **reasons}
+        reasons = {**odd, **reasons}
     signs: Any = sign
     if isinstance(sign, str):
-        signs, wrong = _signs(table.column(sign), sign)
-        reasons = {**wrong, **reasons}
+        signs, odd = _signs(table.column(sign), sign)
+        reasons = {**odd, **reasons}
     versions = None
     if version:
-        versions, wrong = _cast(table.column(version), Column(version, "number"), origin, version)
-        reasons = {**wrong, **reasons}
+        versions, odd = _cast(table.column(version), Column(version, "number"), origin, version)
+        reasons = {**odd, **reasons}
     rows = pa.table(dict(zip(schema.names, arrays, strict=True)))
     bad = []
     if reasons:
-        places = pa.array(sorted(reasons), pa.int64())
-        for place, row in zip(sorted(reasons), table.take(places).to_pylist(), strict=True):
-            bad.append(Bad(reasons[place], f"{origin}, row {place + 1}", row))
-        good = pa.array(np.setdiff1d(np.arange(table.num_rows), to_numpy(places)))
+        wrong = np.array(sorted(reasons))
+        unit, named = np.arange(table.num_rows), "row"
+        if len(messages):
+            unit, named = np.array(messages), "message"
+            wrong = wrong[np.unique(unit[wrong], return_index=True)[1]]  # one of each message
+        for place, row in zip(wrong, table.take(pa.array(wrong)).to_pylist(), strict=True):
+            bad.append(Bad(reasons[place], f"{origin}, {named} {unit[place] + 1}", row))
+        good = pa.array(np.flatnonzero(~np.isin(unit, unit[wrong])))
         rows = rows.take(good)
         signs = signs if isinstance(signs, int) else signs.take(good)
         versions = None if versions is None else versions.take(good)

@@ -47,6 +47,7 @@ def decode_envelopes(
     """
     rows: list[dict[str, Any]] = []
     signs: list[int] = []
+    places: list[int] = []
     bad: list[Bad] = []
     for place, value in values:
         images, reason = _images(value, version)
@@ -55,6 +56,7 @@ def decode_envelopes(
         for sign, image in images:
             signs.append(sign)
             rows.append(image)
+            places.append(place)
     found = list(dict.fromkeys(name for row in rows for name in row if name != _VERSION))
     beside = [_VERSION] if version else []
     if rows:
@@ -63,7 +65,8 @@ def decode_envelopes(
         names = list(columns or schema.names)
     table = pa.table({name: _column([row.get(name) for row in rows]) for name in [*names, *beside]})
     table = table.append_column("", pa.array(signs, pa.int8()))
-    done = fit(schema, table, names, origin, sign="", version=_VERSION if version else "")
+    given = _VERSION if version else ""
+    done = fit(schema, table, names, origin, sign="", version=given, messages=places)
     done.bad.extend(bad)
     return done
 

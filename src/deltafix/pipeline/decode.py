@@ -9,7 +9,8 @@ is taken of them.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -102,26 +103,27 @@ def _parquet(path: Path, form: FileForm) -> Decoded:
 
 def _json(path: Path, form: FileForm) -> Decoded:
     data = path.read_bytes()
-    if not data.strip():
-        return Decoded(pa.table({name: pa.array([], pa.string()) for name in form.names}))
-    try:
-        return Decoded(arrow_json.read_json(pa.BufferReader(data)))
-    except pa.ArrowInvalid:
-        values, bad = json_values(data.splitlines(), str(path))
-    decoded = records_table(values, str(path))
+    if data.strip():
+        with suppress(pa.ArrowInvalid):
+            return Decoded(arrow_json.read_json(pa.BufferReader(data)))
+    values, bad = json_values(data.splitlines(), str(path))
+    decoded = records_table(values, str(path), form.names)
     decoded.bad.extend(bad)
     return decoded
 
 
-def records_table(values: Iterable[tuple[int, Any]], origin: str) -> Decoded:
-    """JSON objects, each with its place from 0, as a table; what is no object is bad."""
+def records_table(values: Iterable[tuple[int, Any]], origin: str, names: Sequence[str]) -> Decoded:
+    """JSON objects, each with its place from 0, as a table; what is no object is bad.
+
+    Where nothing is an object, the table has the columns `names`.
+    """
     rows, bad = [], []
     for place, value in values:
         if isinstance(value, dict):
             rows.append(value)
         else:
             bad.append(Bad("it is no JSON object", f"{origin}, line {place + 1}", value))
-    names = dict.fromkeys(name for row in rows for name in row)
+    names = list(dict.fromkeys(name for row in rows for name in row)) or names
     return Decoded(pa.table({name: _array([row.get(name) for row in rows]) for name in names}), bad)
 
 

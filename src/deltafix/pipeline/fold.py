@@ -1,7 +1,7 @@
 """Net sums of signed rows, by sorting one integer a row.
 
 Invariant: `net_sums` gives each distinct row once, in the order of first appearance, with the sum
-of its signs; rows that have no code (`facts.groups`) are grouped by Arrow, with the same result.
+of its signs.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from deltafix.facts.arrow import to_numpy
-from deltafix.facts.groups import code_rows, group_rows
+from deltafix.facts.groups import group_columns
 
 __all__ = ["net_sums"]
 
@@ -23,15 +22,10 @@ def net_sums(table: pa.Table, names: Sequence[str], sign: str) -> pa.Table:
 
     The columns hold no nulls. O(n log n).
     """
-    coded = code_rows([table.column(name) for name in names])
-    if coded is None:
-        # Arrow's groups come in no order that it promises.
-        placed = table.append_column("", pa.array(np.arange(table.num_rows)))
-        sums = placed.group_by(list(names)).aggregate([(sign, "sum"), ("", "min")])
-        sums = sums.filter(pc.not_equal(sums.column(f"{sign}_sum"), 0)).sort_by("_min")
-        return sums.select([*names, f"{sign}_sum"]).rename_columns([*names, sign])
+    if not table.num_rows:
+        return table.select(list(names)).append_column(sign, pa.array([], pa.int64()))
     signs = to_numpy(table.column(sign)).astype(np.int64)
-    places, starts = group_rows(coded)
+    places, starts = group_columns([table.column(name) for name in names])
     totals = np.add.reduceat(signs[places], starts)
     firsts = np.minimum.reduceat(places, starts)
     kept = totals != 0

@@ -15,16 +15,17 @@ a batch that is in it is not applied again. Who calls bounds the rows of a porti
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import deltafix
 from deltafix.engine.state.durable import DurableDatabase, DurableTransaction
+from deltafix.engine.state.log import read_log
 from deltafix.errors import BadRowError, SinkError
 from deltafix.facts.delta import Delta
-from deltafix.facts.schema import Row
 from deltafix.pipeline.augment import augment
 from deltafix.pipeline.change import (
     ProgramChange,
@@ -35,11 +36,13 @@ from deltafix.pipeline.change import (
 )
 from deltafix.pipeline.config import OutputConfig
 from deltafix.pipeline.epoch import Epoch
+from deltafix.pipeline.journal import LINE, Journal
 from deltafix.pipeline.outputs import PREPARED, Outputs, Sides
-from deltafix.pipeline.policy import COUNTS, RecheckError, apply, late_rows
+from deltafix.pipeline.policy import RecheckError, apply, late_rows
 from deltafix.pipeline.portion import Portion
 from deltafix.pipeline.quarantine import Quarantine
-from deltafix.pipeline.signed import Bad
+from deltafix.pipeline.signed import Bad, Signed, join
+from deltafix.pipeline.times import COUNTS, Times
 from deltafix.rules.ast import Program
 
 __all__ = ["CONES", "Maintainer", "OnChange"]
@@ -80,6 +83,7 @@ class Maintainer:
         on_change: OnChange = lambda change: False,
     ) -> None:
         self._counted = tuple(counted)
+        self._state = state
         whole = augment(program, tuple(by_file), self._counted)
         self._cones = cones(whole)
         noted = peek_marks(state).get(CONES)
@@ -89,9 +93,11 @@ class Maintainer:
         db = deltafix.connect(whole, state, fsync=fsync)
         assert isinstance(db, DurableDatabase)  # noqa: S101  a path is given
         self.db = db
-        self._times: dict[str, dict[Row, int]] = {}
+        self._times: dict[str, Times] = {}
         self.quarantine = Quarantine(state / "quarantine")
+        self.journal = Journal(state)
         try:
+            self.journal.mend(db.epoch, self._journaled())
             self.outputs = Outputs(db, outputs)
             self.opening = self._mend(noted)
         except BaseException:
@@ -135,13 +141,22 @@ class Maintainer:
         careful: bool,
     ) -> Epoch:
         clock = _Clock(seconds)
-        sides: dict[str, Sides] = {}
+        before = self.db.epoch
         given = [0, 0]
         bad: dict[str, list[Bad]] = {}
+        epoch = Epoch(
+            before + 1,
+            read={one.source: one.rows for one in portions},
+            more=any(one.more for one in portions),
+            batch=batch,
+        )
 
         def prepared(delta: Delta) -> None:
+            nonlocal epoch
             clock.lap("engine")
-            sides.update(self._prepare(tx, delta, bad))
+            aside = {name: len(rows) for name, rows in bad.items()}
+            epoch = replace(epoch, given=(given[0], given[1]), bad=aside, time=time.time())
+            epoch = self._prepare(tx, delta, epoch, bad)
             clock.lap("write")
 
         try:
@@ -153,33 +168,26 @@ class Maintainer:
                     for counts in self._apply(tx, portion, bad, careful=careful):
                         given = [total + one for total, one in zip(given, counts, strict=True)]
                 clock.lap("edit")
-        except BaseException:
-            self._times.clear()  # read again from what is committed
-            raise
+        finally:
+            for times in self._times.values():  # an interrupt may come when the epoch stands
+                times.settle(committed=self.db.epoch > before)
         clock.lap("write")
+        now = time.time()
+        stamps = [one.stamp for one in portions if one.stamp is not None]
+        lag = max(0.0, now - min(stamps)) if stamps else None
+        touched = self.db.last_epoch.touched
+        epoch = replace(epoch, touched=touched, seconds=clock.seconds, lag=lag, time=now)
         try:
             self.outputs.publish()
         except SinkError as error:
+            self.journal.write(epoch)
             message = f"{error}; epoch {self.db.epoch} is committed, and published with the next"
             raise SinkError(message, **error.values) from error
         with suppress(SinkError):  # joining files can wait for room
             self.outputs.fold()
         clock.lap("publish")
-        now = time.time()
-        stamps = [one.stamp for one in portions if one.stamp is not None]
-        return Epoch(
-            self.db.epoch,
-            {one.source: one.rows for one in portions},
-            (given[0], given[1]),
-            {name: len(rows) for name, rows in bad.items()},
-            {name: (new.num_rows, old.num_rows) for name, (new, old) in sides.items()},
-            self.db.last_epoch.touched,
-            clock.seconds,
-            max(0.0, now - min(stamps)) if stamps else None,
-            any(one.more for one in portions),
-            now,
-            batch,
-        )
+        self.journal.write(epoch)
+        return epoch
 
     def compact(self, keep: int | None = None) -> None:
         """Write new snapshots of the state and of the outputs, and join the outputs' files.
@@ -205,10 +213,12 @@ class Maintainer:
         lagging = self.outputs.lagging(self.change.rebuilt)
         if not lagging and noted == self._cones:
             return None
-        began = time.perf_counter()
+        clock = _Clock({})
+        epoch = Epoch(self.db.epoch + 1)
 
         def prepared(delta: Delta) -> None:
-            self._prepare(tx, delta, {}, lagging)
+            nonlocal epoch
+            epoch = self._prepare(tx, delta, replace(epoch, time=time.time()), {}, lagging)
 
         with self.db.transaction() as tx:
             tx.mark(CONES, self._cones)
@@ -216,23 +226,37 @@ class Maintainer:
         self.outputs.publish()
         self.outputs.catch_up(lagging)
         self.outputs.fold()
-        out = {name: (new.num_rows, old.num_rows) for name, (new, old) in lagging.items()}
-        seconds = {"publish": time.perf_counter() - began}
-        return Epoch(self.db.epoch, out=out, seconds=seconds, time=time.time())
+        clock.lap("publish")
+        epoch = replace(epoch, seconds=clock.seconds)
+        self.journal.write(epoch)
+        return epoch
+
+    def _journaled(self) -> Iterator[Epoch]:
+        """What the state knows of its last epochs, ascending."""
+        records = read_log(self._state / "log")
+        lines = {}
+        for marks in (*records.marks(0), self.db.marks):
+            if LINE in marks:
+                lines[marks[LINE]["epoch"]] = Epoch(**marks[LINE])
+        yield from (lines[number] for number in sorted(lines))
 
     def _prepare(
         self,
         tx: DurableTransaction,
         delta: Delta,
+        epoch: Epoch,
         bad: Mapping[str, Sequence[Bad]],
         instead: dict[str, Sides] | None = None,
-    ) -> dict[str, Sides]:
-        epoch = self.db.epoch + 1
-        self.quarantine.write(epoch, bad)
+    ) -> Epoch:
+        """Write outputs and quarantine; the epoch with what they hold, as it is marked."""
+        self.quarantine.write(epoch.epoch, bad)
         sides = self.outputs.prepare(delta, instead)
-        rows = {name: new.num_rows + old.num_rows for name, (new, old) in sides.items()}
-        tx.mark(PREPARED, {"epoch": epoch, "outputs": rows})
-        return sides
+        out = {name: (new.num_rows, old.num_rows) for name, (new, old) in sides.items()}
+        rows = {name: new + old for name, (new, old) in out.items()}
+        epoch = replace(epoch, out={name: out[name] for name in instead or out})
+        tx.mark(PREPARED, {"epoch": epoch.epoch, "outputs": rows})
+        tx.mark(LINE, asdict(epoch))
+        return epoch
 
     def _apply(
         self,
@@ -244,8 +268,11 @@ class Maintainer:
     ) -> Iterable[tuple[int, int]]:
         """Apply a portion; gives (given, taken away) per relation, and notes its bad rows."""
         found = list(portion.bad)
-        for signed in portion.signed:
-            relation = signed.schema.relation
+        parts: dict[str, list[Signed]] = {}
+        for one in portion.signed:
+            parts.setdefault(one.schema.relation, []).append(one)
+        for relation, some in parts.items():
+            signed = join(some)
             name = f"high/{relation}"
             before = self.db.marks.get(name)
             high = late_rows(portion.policy, signed, before)
@@ -268,12 +295,11 @@ class Maintainer:
             raise BadRowError(message, input=portion.source, reason=first.reason, row=first.row)
         bad.setdefault(portion.source, []).extend(found)
 
-    def _times_of(self, relation: str) -> dict[Row, int] | None:
+    def _times_of(self, relation: str) -> Times | None:
         if relation not in self._counted:
             return None
         if relation not in self._times:
-            rows = self.db.rows(relation + COUNTS)
-            self._times[relation] = {row[:-1]: cast(int, row[-1]) for row in rows}
+            self._times[relation] = Times(self.db.rows(relation + COUNTS))
         return self._times[relation]
 
 

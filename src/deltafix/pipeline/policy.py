@@ -1,13 +1,15 @@
 """What to do with rows that are late, twice there, or not there: the named options.
 
-    late        apply | ignore | bad    a version below the highest one committed, less `lateness`
-    duplicates  ignore | count | bad    a row put in that is there
-    missing     ignore | bad            a row taken out that is not there
+    late        apply | ignore | bad    its version is below the highest of the rows before it,
+                                        less `lateness`
+    duplicates  ignore | count | bad    put in, while it is there
+    missing     ignore | bad            taken out, while it is not there
 
-`bad` rows fail the epoch or go to the quarantine (`bad_rows`). Invariant: duplicates and missing
-rows are judged on the net change of an epoch, so a row taken out and put in again is neither.
-`count` keeps how often a row was put in beside it, in a relation of its own (`COUNTS`). The highest
-version is kept per relation, which is per input: a pipeline refuses a second input of a relation.
+Invariant: a row is judged by the rows that its input said before it and by nothing else, so it does
+not matter how they are cut into files, looks and epochs (tests/oracle_inputs.py says the same in
+plain Python). `bad` rows fail the epoch or go to the quarantine (`bad_rows`); what happens to a row
+that is not applied changes nothing for those behind it. The highest version is kept per relation,
+which is per input: a pipeline refuses a second input of a relation.
 """
 
 from __future__ import annotations
@@ -18,17 +20,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from deltafix.engine.transaction import Transaction
 from deltafix.facts.arrow import rows_from_table, to_numpy
-from deltafix.facts.schema import Row
-from deltafix.pipeline.signed import CAME, SIGN, VERSION, Bad, Signed, net, plain
+from deltafix.facts.groups import group_columns
+from deltafix.pipeline.signed import SIGN, VERSION, Bad, Signed, plain
+from deltafix.pipeline.times import COUNTS, Times
 
-__all__ = ["COUNTS", "Policy", "RecheckError", "apply", "late_rows"]
-
-COUNTS = "__times"
-"""Appended to a relation's name: its rows that were put in more than once, and how often."""
+__all__ = ["Policy", "RecheckError", "apply", "late_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +50,24 @@ class Policy:
 
 def late_rows(policy: Policy, signed: Signed, high: int | None) -> int | None:
     """Take late rows out of `signed`, as the policy says; returns the highest version by now."""
-    if VERSION not in signed.table.column_names:
+    if VERSION not in signed.table.column_names or not signed.table.num_rows:
         return high
-    versions = signed.table.column(VERSION)
-    top = pc.max(versions).as_py()
-    if high is not None and policy.late != "apply":
-        late = pc.less(versions, high - policy.lateness)
-        if policy.late == "bad" and pc.any(late).as_py():
-            reason = f"late: its version is below {high - policy.lateness}"
-            for row in signed.table.filter(late).to_pylist():
+    versions = to_numpy(signed.table.column(VERSION)).astype(np.int64)
+    highs = np.maximum.accumulate(versions)
+    if high is not None:
+        highs = np.maximum(highs, high)
+    if policy.late != "apply":
+        # The difference of two int64, one not below the other, always fits a uint64.
+        behind = highs.astype(np.uint64) - versions.astype(np.uint64)
+        late = behind > policy.lateness
+        if policy.late == "bad" and late.any():
+            limits = (int(one) - policy.lateness for one in highs[late])
+            rows = signed.table.filter(pa.array(late)).to_pylist()
+            for limit, row in zip(limits, rows, strict=True):
+                reason = f"late: its version is below {limit}"
                 signed.bad.append(Bad(reason, signed.schema.relation, row))
-        signed.table = signed.table.filter(pc.invert(late))
-    return high if top is None or (high is not None and top < high) else top
+        signed.table = signed.table.filter(pa.array(~late))
+    return int(highs[-1])
 
 
 class RecheckError(Exception):
@@ -72,105 +77,126 @@ class RecheckError(Exception):
     """
 
 
-def apply(
-    tx: Transaction,
-    signed: Signed,
-    policy: Policy,
-    times: dict[Row, int] | None,
-    *,
-    careful: bool = True,
-) -> tuple[int, int]:
-    """Apply signed rows to the open transaction; returns (rows given, rows taken away).
-
-    What the policy calls bad is moved to `signed.bad` and not applied. `times` holds, for
-    `duplicates = "count"`, how often rows were put in that were put in more than once; it is
-    brought up to date. Without `careful`, missing rows are noticed by their count and raise
-    RecheckError: looking at every row costs more than taking it away.
-    """
-    schema = signed.schema
-    if times is not None:
-        return _counted(tx, signed, policy, times)
-    counted = policy.duplicates == "bad" or not signed.ordered
-    changes = net(schema, signed.table, counted=counted)
-    if policy.duplicates == "bad":
-        changes = _strict(tx, signed, changes, policy)
-    rows = tx.coded(schema.relation, changes.select(list(schema.names)))
-    given = to_numpy(changes.column(SIGN)) > 0
-    # A row that came and went within the epoch was there to be taken out.
-    came = np.zeros(len(rows), dtype=np.bool_)
-    if not counted:
-        came = ~given & (to_numpy(changes.column(CAME).cast(pa.int8())) > 0)
-    gone = ~given & ~came
-    strict = policy.duplicates != "bad" and policy.missing == "bad"
-    if strict and careful:
-        absent = np.zeros(len(rows), dtype=np.bool_)
-        absent[gone] = ~tx.given(schema.relation, rows.where(gone))
-        _set_aside(signed, changes, absent, _ABSENT)
-    new = tx.insert(schema.relation, rows.where(given))
-    old = tx.delete(schema.relation, rows.where(gone))
-    if strict and not careful and old < np.count_nonzero(gone):
-        raise RecheckError
-    return new, old + tx.delete(schema.relation, rows.where(came))
-
-
 _ABSENT = "delete of a row that is not there"
 _THERE = "insert of a row that is there"
 
 
-def _strict(tx: Transaction, signed: Signed, changes: pa.Table, policy: Policy) -> pa.Table:
-    """The net changes that leave every row there once or not at all."""
-    rows = changes.select(list(signed.schema.names))
-    held = tx.given(signed.schema.relation, rows).astype(np.int64)
-    after = held + to_numpy(changes.column(SIGN))
-    _set_aside(signed, changes, after > 1, _THERE)
-    keep = (after <= 1) | (held == 0)
-    if policy.missing == "bad":
-        _set_aside(signed, changes, after < 0, _ABSENT)
-        keep &= after >= 0
-    return changes.filter(pa.array(keep))
-
-
-def _set_aside(
-    signed: Signed, changes: pa.Table, odd: np.ndarray[Any, np.dtype[np.bool_]], reason: str
-) -> None:
-    """Add the rows under the mask to the bad ones, a row told twice once."""
-    if odd.any():
-        names = list(signed.schema.names)
-        rows = plain(signed.schema, changes.select(names).filter(pa.array(odd)))
-        once = rows.group_by(names, use_threads=False).aggregate([])
-        signed.bad.extend(Bad(reason, signed.schema.relation, row) for row in once.to_pylist())
-
-
-def _counted(
-    tx: Transaction, signed: Signed, policy: Policy, times: dict[Row, int]
+def apply(
+    tx: Transaction, signed: Signed, policy: Policy, times: Times | None, *, careful: bool = True
 ) -> tuple[int, int]:
+    """Apply signed rows, one after another, to the open transaction.
+
+    Returns (rows that hold now and did not before, rows that do not hold any more). What the policy
+    calls bad is moved to `signed.bad`. `times` tells, for `duplicates = "count"`, how often rows
+    are there. Without `careful`, missing rows are noticed by their count where that is possible,
+    and raise RecheckError: looking at every row costs more than taking it away. O(n log n).
+    """
+    if not signed.table.num_rows:
+        return 0, 0
+    said = _Said(signed)
+    if times is not None:
+        return _count(tx, said, policy, times)
+    rows = tx.coded(said.relation, said.rows)
+    last = said.plus[said.ends]
+    first = said.plus[said.starts]
+    strict = policy.missing == "bad"
+    ask = np.full(len(rows), policy.duplicates == "bad")
+    out = ~first & ~last  # what `delete` counts, if nothing of it is put in on the way
+    if strict:
+        ask |= ~first & (last | careful)
+    held = np.zeros(len(rows), dtype=np.bool_)
+    if ask.any():
+        held[ask] = tx.given(said.relation, rows.where(ask))
+    counted = out & ~ask
+    if policy.duplicates == "bad":
+        said.set_aside(said.again(held, plus=True), _THERE)
+    if strict:
+        # Rows that are not asked for are taken to be there, and their count tells.
+        said.set_aside(said.again(held | counted, plus=False), _ABSENT)
+    new = tx.insert(said.relation, rows.where(last))
+    old = tx.delete(said.relation, rows.where(counted))
+    if strict and old < np.count_nonzero(counted):
+        raise RecheckError
+    return new, old + tx.delete(said.relation, rows.where(~last & ~counted))
+
+
+def _count(tx: Transaction, said: _Said, policy: Policy, times: Times) -> tuple[int, int]:
     """Rows as a bag: a row holds while it was put in more often than taken out."""
-    schema = signed.schema
-    changes = net(schema, signed.table, counted=True)
-    rows = changes.select(list(schema.names))
-    counts = to_numpy(changes.column(SIGN)).tolist()
-    held = tx.given(schema.relation, rows).tolist()
-    beside = schema.relation + COUNTS
-    given, gone, old, new = [], [], [], []
-    for row, count, there in zip(rows_from_table(rows), counts, held, strict=True):
-        before = times.get(row, 1) if there else 0
-        after = before + count
-        if after < 0:
-            if policy.missing == "bad":
-                named = dict(zip(schema.names, row, strict=True))
-                signed.bad.append(Bad(_ABSENT, schema.relation, named))
-                continue
-            after = 0
-        if before > 1:
-            old.append((*row, before))
-            del times[row]
-        if after > 1:
-            new.append((*row, after))
-            times[row] = after
-        if after and not before:
-            given.append(row)
-        elif before and not after:
-            gone.append(row)
-    tx.delete(beside, old)
-    tx.insert(beside, new)
-    return tx.insert(schema.relation, given), tx.delete(schema.relation, gone)
+    held = tx.given(said.relation, said.rows)
+    rows = rows_from_table(said.rows)
+    before = np.array(
+        [times.of(row) if there else 0 for row, there in zip(rows, held, strict=True)], np.int64
+    )
+    # As much as the sum was below zero on the way was not there to be taken out.
+    sums = np.cumsum(said.signs)
+    start = np.concatenate([[0], sums[said.ends[:-1]]])
+    low = before - start + np.minimum.reduceat(sums, said.starts)
+    after = before - start + sums[said.ends] + np.maximum(0, -low)
+    if policy.missing == "bad" and (low < 0).any():
+        level = np.repeat(before - start, said.ends - said.starts + 1) + sums
+        said.set_aside(_below(level, said.starts), _ABSENT)
+    edits = times.change(rows, before.tolist(), after.tolist())
+    beside = said.relation + COUNTS
+    tx.delete(beside, edits.old)
+    tx.insert(beside, edits.new)
+    new = tx.insert(said.relation, [rows[at] for at in np.flatnonzero((after > 0) & (before == 0))])
+    old = tx.delete(said.relation, [rows[at] for at in np.flatnonzero((after == 0) & (before > 0))])
+    return new, old
+
+
+def _below(level: Ints, starts: Ints) -> Ints:
+    """By how much each of the sums, group by group, is below zero and below all before it."""
+    short = np.maximum(0, -level)
+    for start, end in zip(starts, [*starts[1:], len(level)], strict=True):
+        short[start:end] = np.maximum.accumulate(short[start:end])
+    before = np.zeros_like(short)
+    before[1:] = short[:-1]
+    before[starts] = 0
+    more: Ints = short - before
+    return more
+
+
+Ints = np.ndarray[Any, np.dtype[np.int64]]
+Bools = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+class _Said:
+    """Signed rows with what is said of each row brought together, in order.
+
+    Attributes:
+        relation: its name.
+        rows: each distinct row once.
+        signs: what is said, row by row, in the order of `rows`.
+        plus: whether those put rows in.
+        starts: where among them a row's begin.
+        ends: the place of a row's last.
+    """
+
+    def __init__(self, signed: Signed) -> None:
+        names = list(signed.schema.names)
+        table = signed.table
+        self._signed = signed
+        self.relation = signed.schema.relation
+        self._places, self.starts = group_columns([table.column(name) for name in names])
+        self.ends = np.concatenate([self.starts[1:], [table.num_rows]]) - 1
+        self.signs = to_numpy(table.column(SIGN)).astype(np.int64)[self._places]
+        self.plus = self.signs > 0
+        self._columns = table.select(names)
+        self.rows = self._columns.take(pa.array(self._places[self.starts]))
+
+    def again(self, held: Bools, *, plus: bool) -> Ints:
+        """How often each of `signs` says what is so already; `held` tells it of distinct rows."""
+        before = np.concatenate([[False], self.plus[:-1]])
+        before[self.starts] = held
+        times = np.abs(self.signs) - (self.plus != before)
+        return np.where(self.plus == plus, times, 0)
+
+    def set_aside(self, times: Ints, reason: str) -> None:
+        """Add rows to the bad ones, each as often as it says."""
+        odd = np.flatnonzero(times)
+        if not len(odd):
+            return
+        again = np.repeat(self._places[odd], times[odd])
+        again.sort()  # as they were said
+        rows = plain(self._signed.schema, self._columns.take(pa.array(again)))
+        self._signed.bad.extend(Bad(reason, self.relation, row) for row in rows.to_pylist())

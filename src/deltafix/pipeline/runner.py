@@ -14,7 +14,6 @@ from typing import Self
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.config import Config, InputConfig, schemas_of
 from deltafix.pipeline.epoch import Epoch
-from deltafix.pipeline.journal import Journal
 from deltafix.pipeline.maintainer import Maintainer, OnChange
 from deltafix.pipeline.portion import Portion, Source
 from deltafix.pipeline.sources.registry import by_file, counted, make_source
@@ -60,7 +59,6 @@ class Pipeline:
             fsync=config.values["fsync"],
             on_change=on_change or (lambda change: rebuild),
         )
-        self.journal = Journal(config.state)
 
     def step(self) -> Epoch | None:
         """One epoch of what the inputs have to say; None if they have nothing to say."""
@@ -78,15 +76,12 @@ class Pipeline:
                 break
         if not portions:
             return None
-        epoch = self.maintainer.commit(portions, seconds={"read": time.perf_counter() - began})
-        self.journal.write(epoch)
-        return epoch
+        return self.maintainer.commit(portions, seconds={"read": time.perf_counter() - began})
 
     def drain(self) -> Iterator[Epoch]:
         """Epochs until the inputs have nothing to say; first the one that opening made, if any."""
         opening, self.maintainer.opening = self.maintainer.opening, None
         if opening is not None:
-            self.journal.write(opening)
             yield opening
         while (epoch := self.step()) is not None:
             yield epoch

@@ -24,7 +24,6 @@ from deltafix.errors import PipelineError, UnknownRelationError
 from deltafix.pipeline.batches import Batches, Rows
 from deltafix.pipeline.config import OutputConfig, schemas_of
 from deltafix.pipeline.epoch import Epoch
-from deltafix.pipeline.journal import Journal
 from deltafix.pipeline.maintainer import Maintainer
 from deltafix.pipeline.policy import Policy
 from deltafix.rules.ast import Program
@@ -143,7 +142,6 @@ class Maintained(Mapping[str, "DataFrame"]):
         self._folder = folder
         self._whole = whole
         self._hearers = [] if on_epoch is None else [on_epoch]
-        self._journal = Journal(folder)
         self._start = maintainer.epoch + 1
         register(session)
 
@@ -185,7 +183,6 @@ class Maintained(Mapping[str, "DataFrame"]):
         self.epochs = self._batches.apply(batch, rows)
         for epoch in self.epochs:
             if not epoch.replayed:
-                self._journal.write(epoch)
                 for hear in self._hearers:
                     hear(epoch)
         return self.epochs

@@ -1,17 +1,18 @@
 """Signed batches through columns and codes agree with taking their rows one by one.
 
-The judge applies rows in order to a set: the last word on a row counts, and a delete of a row that
-was neither there nor put in on the way is bad. Columns are chosen so that rows fit one integer in
-one machine word, only with a second sort, or not at all.
+The judge (`tests/oracle_inputs.py`) takes rows one by one, in order. Columns are chosen so that
+rows fit one integer in one machine word, only with a second sort, or not at all.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.oracle_inputs import ABSENT, Judged, Message, Options
 
 import deltafix
 from deltafix.errors import FactError
@@ -20,7 +21,8 @@ from deltafix.facts.groups import RowCodes, code_rows, dictionary_of, group_rows
 from deltafix.facts.schema import Row, Schema
 from deltafix.pipeline.columns import fit
 from deltafix.pipeline.policy import Policy, RecheckError, apply
-from deltafix.pipeline.signed import Signed
+from deltafix.pipeline.signed import Bad, Signed, join
+from deltafix.pipeline.times import COUNTS, Times
 
 DRAW = {
     "symbol": lambda rng: rng.choice(["", "a", "b", "ä", "aa", "b c"]),
@@ -70,65 +72,63 @@ def _arrow(kind: str) -> pa.DataType:
     }[kind]
 
 
-def judge(held: set[Row], changes: list[tuple[int, Row]], missing: str) -> list[Row]:
-    """Apply in place; the bad rows."""
-    last: dict[Row, int] = {}
-    came = set()
-    for sign, row in changes:
-        last[row] = sign
-        if sign > 0:
-            came.add(row)
-    bad = []
-    for row, sign in last.items():
-        if sign > 0:
-            held.add(row)
-        elif row in held:
-            held.remove(row)
-        elif row not in came and missing == "bad":
-            bad.append(row)
-    return bad
-
-
-def take(db: deltafix.Database, signed: Signed, policy: Policy) -> tuple[tuple[int, int], int]:
+def take(
+    db: deltafix.Database, signed: Signed, policy: Policy, times: Times | None = None
+) -> tuple[tuple[int, int], list[Bad], int]:
     """Apply as an epoch does: quickly first, carefully if a row is missing; how often it was."""
     for careful in (False, True):
+        part = join([signed])
         try:
             with db.transaction(missing="ignore") as tx:
-                return apply(tx, signed, policy, None, careful=careful), int(careful)
+                moved = apply(tx, part, policy, times, careful=careful)
         except RecheckError:
             assert not careful
-            assert signed.bad == []
+            continue
+        if times is not None:
+            times.settle(committed=True)
+        return moved, part.bad, int(careful)
     raise AssertionError("unreachable")
 
 
 @pytest.mark.parametrize("kinds", KINDS, ids="-".join)
+@pytest.mark.parametrize("duplicates", ["ignore", "bad", "count"])
 @pytest.mark.parametrize("missing", ["bad", "ignore"])
-def test_random_batches_agree_with_rows_taken_one_by_one(kinds, missing) -> None:
+def test_oracle_random_batches_are_rows_taken_one_by_one(kinds, duplicates, missing) -> None:
     rng = Random(f"{kinds} {missing}")
     schema = schema_of(kinds)
-    db = deltafix.connect(program_of(schema))
-    held: set[Row] = set()
+    columns = ", ".join(f"{one.name}: {one.type}" for one in schema.columns)
+    db = deltafix.connect(f"{program_of(schema)}.decl r{COUNTS}({columns}, n: number)\n")
+    options = Options(missing, duplicates)
+    judged = Judged()
+    times = Times([]) if duplicates == "count" else None
     rechecked = 0
     for _ in range(30):
         pool = [tuple(DRAW[kind](rng) for kind in kinds) for _ in range(rng.randrange(1, 12))]
-        drawn = [*pool, *held]
+        drawn = [*pool, *judged.rows]
         mood = rng.choice([(1,), (-1,), (1, -1), (1, -1)])
         changes = [(rng.choice(mood), rng.choice(drawn)) for _ in range(rng.randrange(0, 40))]
-        if mood == (-1,) and missing == "bad" and rng.random() < 0.5:
-            changes = [(-1, row) for _, row in changes if row in held]
+        if mood == (-1,) and rng.random() < 0.5:
+            changes = [(-1, row) for row in {row for _, row in changes} if row in judged.rows]
         if not changes:
             continue
+        before = judged.rows
+        judged.aside.clear()
+        for change in changes:
+            judged.take(Message((change,)), options)
         signed = signed_of(schema, changes, rng.randrange(1, 4))
-        before = set(held)
-        bad = judge(held, changes, missing)
-        (given, taken), again = take(db, signed, Policy(missing=missing))
+        policy = Policy(duplicates=duplicates, missing=missing)
+        (given, taken), bad, again = take(db, signed, policy, times)
         rechecked += again
-        assert set(db.rows("r")) == held
-        assert (given, taken) == (len(held - before), len(before - held))
-        assert sorted(tuple(one.row.values()) for one in signed.bad) == sorted(bad)
-        assert bool(again) == bool(bad)
+        assert set(db.rows("r")) == judged.rows
+        assert (given, taken) == (len(judged.rows - before), len(before - judged.rows))
+        assert Counter((one.reason, tuple(one.row.values())) for one in bad) == judged.aside
+        assert signed.bad == []
+        # Only where nothing else makes it look at every row is the count of deleted rows asked.
+        assert not again or any(reason == ABSENT for reason, _ in judged.aside)
+        more = {row: n for row, n in judged.times.items() if n > 1 and duplicates == "count"}
+        assert {row[:-1]: row[-1] for row in db.rows(f"r{COUNTS}")} == more
         db.check_invariants()
-    assert (rechecked > 0) == (missing == "bad")
+    assert (rechecked > 0) == (missing == "bad" and duplicates == "ignore")
 
 
 def test_an_error_behind_a_batch_leaves_the_state_as_it_was() -> None:
@@ -140,7 +140,7 @@ def test_an_error_behind_a_batch_leaves_the_state_as_it_was() -> None:
         assert apply(tx, batch, Policy(), None, careful=False) == (1, 1)
         raise ZeroDivisionError
     assert set(db.rows("r")) == {("a", 1), ("b", 2)}
-    assert take(db, batch, Policy()) == ((1, 1), 0)
+    assert take(db, batch, Policy()) == ((1, 1), [], 0)
     assert set(db.rows("r")) == {("b", 2), ("new", 3)}
 
 

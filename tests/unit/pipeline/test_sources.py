@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -15,6 +16,12 @@ import deltafix
 from deltafix.errors import BadRowError, ConfigError, DriftError, PipelineError
 from deltafix.pipeline.config import read_config
 from deltafix.pipeline.runner import Pipeline
+
+deltalake = None
+with suppress(ImportError):
+    import deltalake
+
+needs_delta = pytest.mark.skipif(deltalake is None, reason="the package deltalake is not installed")
 
 TEXT = """
 .decl edge(x: symbol, n: number)
@@ -122,7 +129,8 @@ def test_change_files_of_each_format(format_, tmp_path) -> None:
         else:
             text = "".join(f'{op},"{x}",{n}\n' for op, x, n in rows)
             path.write_text("op,x,n\n" + text)
-    assert one.take() == (4, {("b", -5), ("ü,\n", 2**40)})
+    # One row came and went in the same look: it is no change.
+    assert one.take() == (2, {("b", -5), ("ü,\n", 2**40)})
 
 
 def test_a_json_line_that_is_none_is_bad_and_the_others_are_taken(tmp_path) -> None:
@@ -159,7 +167,7 @@ def test_debezium_envelopes(tmp_path) -> None:
         "op u without 'before'; the table must publish whole rows (REPLICA IDENTITY FULL)",
         "op = 't' is not one of c, u, d, r",
         "op = 'z' is not one of c, u, d, r",
-        "late: its version is below 3",
+        "late: its version is below 6",
     ]
     (tmp_path / "in" / "3.json").write_text(json.dumps(envelope("c", None, {"x": "a"}, 9)))
     with pytest.raises(DriftError, match="lacks 'n'"):
@@ -226,9 +234,6 @@ def test_a_relation_the_extractor_does_not_give_is_refused(tmp_path) -> None:
         one.take()
 
 
-deltalake = pytest.importorskip("deltalake", reason="the package deltalake is not installed")
-
-
 def write_delta(path: Path, rows: list, **options) -> None:
     columns = list(zip(*rows, strict=True)) or [[], []]
     table = pa.table(
@@ -237,6 +242,7 @@ def write_delta(path: Path, rows: list, **options) -> None:
     deltalake.write_deltalake(path, table, **options)
 
 
+@needs_delta
 def test_oracle_a_delta_table_with_a_change_feed(tmp_path) -> None:
     one = One(tmp_path, 'source = "delta"\npath = "lake"', "rows_per_epoch = 3")
     with pytest.raises(PipelineError, match="is no Delta table"):

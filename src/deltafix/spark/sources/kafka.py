@@ -132,13 +132,12 @@ def decode_records(
             schema, parsed, origin, columns=options["columns"], version=version
         )
     else:
-        decoded = records_table([pair for pair in parsed if pair[1] is not None], origin)
-        bad.extend(decoded.bad)
         beside = [name for name in (options["sign"], version) if name]
+        wanted = [*(options["columns"] or schema.names), *beside]
+        said = [pair for pair in parsed if pair[1] is not None]
+        decoded = records_table(said, origin, wanted)
+        bad.extend(decoded.bad)
         table = decoded.table
-        if not table.num_columns:
-            names = [*(options["columns"] or schema.names), *beside]
-            table = pa.table({name: pa.array([], pa.string()) for name in names})
         names = choose(schema, table.column_names, options["columns"], beside, origin)
         signed = fit(schema, table, names, origin, sign=options["sign"], version=version)
     signed.bad.extend(bad)
