@@ -88,6 +88,7 @@ PARTS = {
         "src/deltafix/pipeline",
         (
             *("tests/unit/pipeline", "tests/faults/test_pipeline_faults.py"),
+            "tests/agree/test_pipeline_splits.py",
             *("tests/unit/cli/test_pipeline.py", "tests/unit/examples"),
         ),
         (*LOW, "plan", "engine"),

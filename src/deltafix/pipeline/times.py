@@ -1,8 +1,8 @@
 """How often rows are there that were put in more than once (`duplicates = "count"`).
 
 The engine keeps it as rows of `R__times(columns, n)`; `Times` is the same as a dictionary, so that
-a row need not be looked up there. Invariant: what an epoch changes becomes part of it when the epoch
-is committed, and is forgotten when it is not.
+a row need not be looked up there. Invariant: what an epoch changes becomes part of it when the
+epoch is committed, and is forgotten when it is not.
 """
 
 from __future__ import annotations

@@ -109,8 +109,8 @@ class ChangeFiles:
             if stamp[1] != done[1] or _digest(path) != done[3]:
                 message = (
                     f"input {self.name}: {path} changed after it was read; a change file is "
-                    "written once, whole (write it beside and rename it): put it back as it was, and say "
-                    "what is new in a file of its own"
+                    "written once, whole (write it beside and rename it): put it back as it was, "
+                    "and say what is new in a file of its own"
                 )
                 raise PipelineError(message, input=self.name, path=file)
             self._same[file] = stamp  # touched, or copied
