@@ -11,7 +11,8 @@ from random import Random
 from typing import Literal
 
 import pytest
-from tests.strategies import CORE, random_program, random_script
+from tests.agree.test_beyond import FUNCTORS, PROGRAMS
+from tests.strategies import FEATURES, REDUCERS, random_program, random_script
 
 import deltafix
 from deltafix.errors import ProgramError
@@ -69,8 +70,10 @@ def edits(program: deltafix.Program, epoch: list[tuple[str, str, tuple]]) -> dic
 def agree(
     program: deltafix.Program, script: list, shards: ShardedDatabase, one: deltafix.Database
 ) -> None:
-    """Run a script on both; every epoch's delta is the same."""
-    for epoch in script:
+    """Run a script on both; every epoch's delta is the same, also of shards made from files."""
+    for number, epoch in enumerate(script):
+        if number % 2:
+            resident.forget(str(shards._folder))
         delta = Delta.of(edits(program, epoch), one.schemas.values())
         expected = one.apply(delta)
         found = shards.apply(delta)
@@ -124,16 +127,59 @@ def test_agree_random_programs_in_shards(
     rng = Random(f"shards {shards} {general} {executor}")
     run = 0
     while run < 3:
-        program = random_program(rng, rng.choice([2, 3, 4]), CORE)
+        program = random_program(rng, rng.choice([2, 3, 4]), FEATURES)
+        used = {name: how for name, how in REDUCERS.items() if f"@@{name}" in program.show()}
         try:
-            one = deltafix.connect(program)
+            one = deltafix.connect(program, reducers=used)
         except ProgramError:
             continue
         script = random_script(rng, program, epochs=5, edits=rng.choice([2, 5]))
         state = tmp_path / str(run)
-        with ShardedDatabase(program, shards=shards, state=state, executor=executor) as db:
+        with ShardedDatabase(
+            program, shards=shards, state=state, executor=executor, reducers=used
+        ) as db:
             agree(program, script, db, one)
         run += 1
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_agree_strata_in_one_place(name: str, tmp_path: Path) -> None:
+    program = deltafix.Program.parse(PROGRAMS[name])
+    functors = FUNCTORS if "@either" in PROGRAMS[name] else {}
+    rng = Random(name)
+    with (
+        deltafix.connect(program, functors=functors) as one,
+        ShardedDatabase(program, shards=3, state=tmp_path, functors=functors) as db,
+    ):
+        agree(program, random_script(rng, program, epochs=6, edits=4), db, one)
+
+
+MAGIC = """
+.pragma "magic-transform" "reach"
+.type Pair = [a: number, b: symbol]
+.decl edge(x: number, y: number) .decl ask(x: number) .decl name(x: number, s: symbol)
+.decl reach(x: number, y: number) .decl told(p: Pair) .decl twice(x: number) inline
+.decl same(x: number, y: number) eqrel
+reach(x, y) :- edge(x, y).
+reach(x, z) :- reach(x, y), edge(y, z).
+twice(x) :- edge(x, y), edge(y, x).
+same(x, y) :- ask(x), reach(x, y), !twice(x).
+told([y, s]) :- same(x, y), name(x, s).
+.input edge, ask, name
+.output told, same
+"""
+
+
+def test_agree_magic_inline_equivalence_and_records_together(tmp_path: Path) -> None:
+    program = deltafix.Program.parse(MAGIC)
+    rng = Random(8)
+    with (
+        deltafix.connect(program) as one,
+        ShardedDatabase(program, shards=3, state=tmp_path) as db,
+    ):
+        assert db.layout.shuffles
+        agree(program, random_script(rng, program, epochs=4, edits=20), db, one)
+        assert db.rows("told")
 
 
 @pytest.mark.parametrize(

@@ -155,13 +155,16 @@ def test_bad_input_is_refused_by_name_and_changes_nothing(tmp_path: Path) -> Non
     ("rules", "what"),
     [
         (".decl s(x: symbol)\n.decl r(n: number)\nr(ord(x)) :- s(x).", "ord"),
-        (".functor f(number): number\n.decl r(n: number)\nr(@f(x)) :- edge(x, _).", "@f"),
-        (".decl r(x: number, y: number) eqrel\nr(x, y) :- edge(x, y).", "eqrel"),
-        (".decl r(x: number) inline\nr(x) :- edge(x, _).", "inline"),
-        (".type P = [x: number]\n.decl r(p: P)\nr([x]) :- edge(x, _).", "record"),
+        (
+            ".decl r(x: number, y: number) choice-domain y\n"
+            "r(0, 0). r(x, y) :- r(_, x), edge(x, y).",
+            "choice-domain of `r`, which is recursive",
+        ),
     ],
 )
-def test_programs_that_need_one_place_are_refused(rules: str, what: str, tmp_path: Path) -> None:
+def test_programs_that_one_engine_alone_can_run_are_refused(
+    rules: str, what: str, tmp_path: Path
+) -> None:
     with pytest.raises(ProgramError, match=what):
         ShardedDatabase(EDGES + rules, state=tmp_path)
 

@@ -36,8 +36,9 @@ from deltafix.facts.schema import Schema
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
 from deltafix.kernel.end import commit, rollback
-from deltafix.plan.build import plan
+from deltafix.plan.build import plan, plan_core
 from deltafix.plan.ir import Plan
+from deltafix.plan.normalize import Core
 from deltafix.rules.ast import Program
 from deltafix.rules.check import typed
 from deltafix.rules.schemas import row_schemas
@@ -52,10 +53,20 @@ _AUTO_SHARE = 0.3
 
 
 class Database(Reading):
-    """Made by `connect`. A context manager; closing twice is fine."""
+    """Made by `connect`. A context manager; closing twice is fine.
+
+    With `core`, its clauses are run and the program only declares: relations, types, functors.
+    """
 
     def __init__(
-        self, program: Program, *, strategy: str, budget: Budget, users: Users, profile: bool
+        self,
+        program: Program,
+        *,
+        strategy: str,
+        budget: Budget,
+        users: Users,
+        profile: bool = False,
+        core: Core | None = None,
     ) -> None:
         if strategy not in STRATEGIES and strategy != "auto":
             hint = suggest(strategy, [*STRATEGIES, "auto"])
@@ -64,7 +75,7 @@ class Database(Reading):
             raise ValueError(message + (f" (did you mean {hint!r}?)" if hint else ""))
         self.program = program
         self.strategy = strategy
-        self.plan: Plan = plan(typed(program))
+        self.plan: Plan = plan(typed(program)) if core is None else plan_core(core)
         self._arena = Arena()
         self._codes = Codes(self._arena, ordered=is_ordered(self.plan))
         self._linked: Linked = link(self.plan, self._arena, self._codes)

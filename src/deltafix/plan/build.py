@@ -1,7 +1,7 @@
 """From a checked program to its plan: the pipeline in one place.
 
-    CheckedProgram -> executable (inlining, demand)
-                   -> normalize -> layers -> variants (derive, order) -> Plan
+    CheckedProgram -> executable (inlining, demand) -> normalize -> Core       (lower)
+    Core           -> layers -> variants (derive, order)         -> Plan       (plan_core)
 
 Invariant: deterministic; the same program gives the same plan, text and all.
 """
@@ -18,17 +18,27 @@ from deltafix.plan.depend import Layer
 from deltafix.plan.derive import triggers_below, triggers_within
 from deltafix.plan.given import set_apart
 from deltafix.plan.ir import HEAD, KEY, Outside, Plan, Stage, Variant
-from deltafix.plan.normalize import normalize
+from deltafix.plan.normalize import Core, normalize
 from deltafix.plan.order import Indexes, variant
 from deltafix.rules.check import CheckedProgram
 from deltafix.rules.passes.executable import executable
 
-__all__ = ["plan"]
+__all__ = ["lower", "plan", "plan_core"]
+
+
+def lower(checked: CheckedProgram) -> Core:
+    """The core of the program that is run for a checked one."""
+    return normalize(executable(checked))
 
 
 def plan(checked: CheckedProgram) -> Plan:
     """The plan of a checked program. Raises ProgramError for constructs no executor runs."""
-    core, ordered, given = set_apart(normalize(executable(checked)))
+    return plan_core(lower(checked))
+
+
+def plan_core(core: Core) -> Plan:
+    """The plan of a core. Raises as `plan`."""
+    core, ordered, given = set_apart(core)
     indexes = Indexes({relation.name: [] for relation in core.relations})
     # Delta rules first: re-derivation makes do with the indexes they need.
     forward = [_forward(layer, indexes) for layer in ordered]

@@ -18,8 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from deltafix.plan.clause import Absent, Apply, Argument, Clause, Code, Compare, Match, Slot
-from deltafix.plan.normalize import normalize
-from deltafix.rules.check import typed
+from deltafix.plan.depend import layers
 from deltafix.spark.shards.columns import Columns, Ints, Run, distinct
 from deltafix.spark.shards.layout import Layout
 
@@ -102,10 +101,11 @@ def bulk_rules(layout: Layout) -> Rules | None:
     """The rules of a layout whose first load can work on columns, else None."""
     if not layout.shuffles or any(set(kinds) != {"number"} for kinds in layout.types.values()):
         return None
-    core = normalize(typed(layout.program))
+    core = layout.core
     literals = [literal for clause in core.clauses for literal in clause.body]
     functors = {literal.functor for literal in literals if isinstance(literal, Apply)}
-    if core.folds or functors - {"max"}:
+    pinned = not all(layer.plain for layer in layers(core))
+    if pinned or core.folds or functors - {"max"}:
         return None
     return Rules(layout, core.clauses)
 

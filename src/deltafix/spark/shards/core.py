@@ -1,47 +1,74 @@
-"""A program as clauses that shards can share out: seeds for facts, a guard for bodiless clauses.
+"""A program as clauses that shards can share out: seeds, guards, strata in one place, types.
 
-A fact of the text and a clause without positive literal hold once, not once a shard. So a fact
-becomes a row of a hidden seed relation, given at epoch 0 and placed like any given row, and every
-other clause without positive literal gets the literal `~here(_)`, a seed relation of one row.
-Invariant: the prepared core derives what the program's own core does. Programs that need one place
-for a whole stratum (lattices, choice, subsumption, eqrel, user functors and reducers), or values
-that are numbers in one engine's own tables (records, `ord`), are refused by name.
+Two things are changed in a program's core:
+
+- A fact of the text and a clause without positive literal hold once, not once a shard. So a fact
+  becomes a row of a hidden seed relation, given at epoch 0 and placed like any given row, and every
+  other clause without positive literal gets the literal `~here(_)`, a seed relation of one row.
+- A stratum that is no least fixpoint of rows (lattices of user functors; subsumption, best rows
+  and even negation in recursion) is *pinned*: its relations `R` become `~one R`, derived
+  where all that they read is together, and `R(x) :- ~one R(x)` is a relation like any other. One
+  without recursion is together by its key, any other in one shard. Rows given to `R` go there too.
+
+A record needs its type to be read, so `column_kinds` finds that of hidden relations' columns.
+Invariant: the prepared core derives what the program's own core does. Refused by name: `ord`,
+since a symbol's number is one engine's own, and choice in recursion, where what stays depends on
+the history of an engine, and a shard may be made anew from its files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from deltafix.diagnostics import Diagnostic
 from deltafix.errors import ProgramError
-from deltafix.facts.arrow import ARROW_TYPES
 from deltafix.facts.schema import Row
-from deltafix.plan.clause import Absent, Apply, Clause, Code, Literal, Match, Relation, Slot
+from deltafix.plan.build import lower
+from deltafix.plan.clause import (
+    Absent,
+    Apply,
+    Choice,
+    Clause,
+    Code,
+    Compare,
+    Lattice,
+    Literal,
+    Match,
+    Relation,
+    Slot,
+    Subsumption,
+)
 from deltafix.plan.depend import Layer, layers
-from deltafix.plan.normalize import Core, normalize
+from deltafix.plan.normalize import Core
 from deltafix.rules.ast import Program
 from deltafix.rules.check import typed
-from deltafix.rules.functors import CONSTRAINTS, SIGNATURES
-from deltafix.rules.passes.hints import inline_names, magic_names
+from deltafix.rules.schemas import Schemas, schemas_of
 
-__all__ = ["Prepared", "prepare"]
+__all__ = ["HERE", "Prepared", "column_kinds", "prepare"]
 
-_HERE = "~here"
-# `ord` is a symbol's number in one engine's table: each shard has its own.
-_FUNCTORS = frozenset((*SIGNATURES, *CONSTRAINTS, "as")) - {"ord"}
-_FOLDS = frozenset(("count", "sum", "min", "max", "mean"))
+HERE = "~here"
+"""A relation of one row, which is in one shard."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A core whose every clause has a positive literal, and the rows its seed relations begin with.
 
-    Nullary relations have one column here, always 0, so that every row has a value to hash.
+    Attributes:
+        program: the user's.
+        core: the clauses. Nullary relations have one column, always 0, so that every row has a
+            value to hash.
+        seeds: rows that are given at epoch 0.
+        entries: where rows given to a declared relation go, if not to itself.
+        pinned: relations derived where all that they read is together, and by which columns.
     """
 
+    program: Program
     core: Core
     seeds: dict[str, list[Row]]
+    entries: dict[str, str]
+    pinned: dict[str, tuple[int, ...]]
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -54,9 +81,12 @@ def prepare(program: Program) -> Prepared:
 
     Raises ProgramError: the program is not valid, or (DF190) not for shards.
     """
-    core = normalize(typed(program))
-    _refuse(program, core)
-    core = _renamed(core)
+    core = lower(typed(program))
+    _refuse(core)
+    core = _renamed(core, {r.name: f"~hidden {r.name[1:]}" for r in core.relations if r.hidden})
+    declared = {relation.name for relation in program.relations}  # not what magic sets add
+    shown = tuple(replace(r, hidden=r.name not in declared) for r in core.relations)
+    core, pinned = _pinned(replace(core, relations=shown))
     relations = {r.name: replace(r, types=r.types or ("number",)) for r in core.relations}
     seeds: dict[str, list[Row]] = {}
     clauses: list[Clause] = []
@@ -64,9 +94,8 @@ def prepare(program: Program) -> Prepared:
         if any(isinstance(literal, Match) for literal in clause.body):
             clauses.append(clause)
         elif clause.body:
-            relations.setdefault(_HERE, Relation(_HERE, ("number",), hidden=True))
-            seeds[_HERE] = [(0,)]
-            clauses.append(replace(clause, body=(Match(_HERE, (None,)), *clause.body)))
+            seeds[HERE] = [(0,)]
+            clauses.append(replace(clause, body=(Match(HERE, (None,)), *clause.body)))
         else:
             name = f"~seed {clause.head}"
             types = relations[clause.head].types
@@ -77,34 +106,104 @@ def prepare(program: Program) -> Prepared:
             row = tuple(arg.value for arg in clause.args if isinstance(arg, Code))
             if row not in seeds.setdefault(name, []):
                 seeds[name].append(row)
-    if any(not fold.group for fold in core.folds):
-        relations.setdefault(_HERE, Relation(_HERE, ("number",), hidden=True))
-        seeds[_HERE] = [(0,)]
-    return Prepared(Core(tuple(relations.values()), tuple(clauses), core.folds), seeds)
+    if HERE in seeds or any(not fold.group for fold in core.folds):
+        relations[HERE] = Relation(HERE, ("number",), hidden=True)
+        seeds[HERE] = [(0,)]
+    entries = {r.name: r.entry for r in core.relations if r.entry}
+    whole = Core(tuple(relations.values()), tuple(clauses), core.folds)
+    return Prepared(program, whole, seeds, entries, pinned)
 
 
-def _renamed(core: Core) -> Core:
-    """The core with other names for hidden relations: a shard's own program makes `~1` again."""
-    names = {r.name: f"~hidden {r.name[1:]}" if r.hidden else r.name for r in core.relations}
+def _one_place(relation: str) -> str:
+    """The name of a pinned relation."""
+    return f"~one {relation}"
 
-    def literal(one: Literal) -> Literal:
-        if isinstance(one, Match | Absent):
-            return replace(one, relation=names[one.relation])
-        return one
+
+def _renamed(core: Core, names: Mapping[str, str]) -> Core:
+    """The core with other names for some relations: a shard's own program makes `~1` again."""
+
+    def of(name: str) -> str:
+        return names.get(name, name)
+
+    def body(literals: Iterable[Literal]) -> tuple[Literal, ...]:
+        return tuple(
+            replace(one, relation=of(one.relation)) if isinstance(one, Match | Absent) else one
+            for one in literals
+        )
+
+    def relation(one: Relation) -> Relation:
+        merge = one.merge
+        if isinstance(merge, Subsumption):
+            merge = Subsumption(tuple(replace(o, body=body(o.body)) for o in merge.orders))
+        return replace(one, name=of(one.name), entry=of(one.entry), merge=merge)
 
     return Core(
-        tuple(replace(r, name=names[r.name]) for r in core.relations),
-        tuple(
-            replace(c, head=names[c.head], body=tuple(map(literal, c.body))) for c in core.clauses
-        ),
+        tuple(map(relation, core.relations)),
+        tuple(replace(c, head=of(c.head), body=body(c.body)) for c in core.clauses),
         tuple(
             replace(
-                f, relation=names[f.relation], source=names[f.source],
-                present=f.present and names[f.present],
+                f, relation=of(f.relation), source=of(f.source),
+                present=f.present and of(f.present),
             )
             for f in core.folds
         ),
     )  # fmt: skip
+
+
+def _pinned(core: Core) -> tuple[Core, dict[str, tuple[int, ...]]]:
+    """The core with strata that are no least fixpoint of rows set apart, and by which columns."""
+    pinned: dict[str, tuple[int, ...]] = {}
+    for layer in layers(core):
+        if layer.plain or layer.fold is not None:
+            continue
+        core, columns = _set_apart(core, layer)
+        pinned.update(columns)
+    return core, pinned
+
+
+def _set_apart(core: Core, layer: Layer) -> tuple[Core, dict[str, tuple[int, ...]]]:
+    """One stratum: `~one R` in its place, `R` its copy, rows given to `R` before it."""
+    names = frozenset(layer.relations)
+    inside = _renamed(
+        Core(
+            tuple(r for r in core.relations if r.name in names),
+            tuple(c for c in core.clauses if c.head in names),
+        ),
+        {name: _one_place(name) for name in names},
+    )
+    read = {
+        literal.relation
+        for clause in core.clauses
+        if clause.head not in names
+        for literal in clause.body
+        if isinstance(literal, Match | Absent)
+    } | {fold.source for fold in core.folds}
+    relations: list[Relation] = []
+    clauses: list[Clause] = []
+    own = list(inside.clauses)
+    pinned: dict[str, tuple[int, ...]] = {}
+    for found in inside.relations:
+        name = found.name.removeprefix(_one_place(""))
+        slots = tuple(Slot(f"c{n}") for n in range(len(found.types)))
+        relations.append(replace(found, entry=""))
+        pinned[found.name] = ()
+        if not found.hidden or name in read:
+            clauses.append(Clause(name, slots, (Match(found.name, slots),), -1))
+            relations.append(Relation(name, found.types, found.hidden))
+        if found.hidden:
+            continue
+        # Proposals: given rows and, outside recursion, all that the clauses derive.
+        proposed = f"~in {name}"
+        relations.append(Relation(proposed, found.types, hidden=True))
+        relations[-2] = replace(relations[-2], entry=proposed)
+        if not layer.recursive and isinstance(found.merge, Lattice):
+            pinned[found.name] = found.merge.key(len(found.types))
+            clauses += [replace(c, head=proposed) for c in own if c.head == found.name]
+            own = [c for c in own if c.head != found.name]
+        own.append(Clause(found.name, slots, (Match(proposed, slots),), -1))
+    rest = [r for r in core.relations if r.name not in names]
+    kept = [c for c in core.clauses if c.head not in names]
+    return Core((*rest, *relations), (*kept, *own, *clauses), core.folds), pinned
 
 
 def _padded(clause: Clause) -> Clause:
@@ -119,30 +218,101 @@ def _padded(clause: Clause) -> Clause:
     return replace(clause, args=clause.args or zero, body=body)
 
 
-def _unfit(program: Program, core: Core) -> Iterator[str]:
-    """What of a program cannot be shared out, in words."""
-    if inline_names(program) or magic_names(program):
-        yield "inline relations and magic sets"
-    for relation in core.relations:
-        if not relation.hidden and (way := program.keeps(relation.name)):
-            yield f"`{relation.name}` ({way})"
-        other = [kind for kind in relation.types if kind not in ARROW_TYPES or kind == "record"]
-        if other:
-            yield f"columns of type {other[0]}"
-    for layer in layers(core):
-        shown = ", ".join(f"`{name}`" for name in layer.relations if not name.startswith("~"))
-        if not layer.plain and layer.fold is None:
-            yield f"the recursion of {shown}"
-        if layer.fold is not None and layer.fold.op not in _FOLDS:
-            yield f"the user aggregate {layer.fold.op}"
-        for clause in layer.clauses:
-            for literal in clause.body:
-                if isinstance(literal, Apply) and literal.functor not in _FUNCTORS:
-                    yield f"the functor {literal.functor} in the rules of {shown}"
-
-
-def _refuse(program: Program, core: Core) -> None:
+def _refuse(core: Core) -> None:
     """Raise ProgramError for a program that cannot be shared out."""
-    for what in _unfit(program, core):
+    for what in _unfit(core):
         message = f"{what}: not supported on shards; use deltafix.connect"
         raise ProgramError(f"error[DF190]: {message}", [Diagnostic("DF190", message, None)])
+
+
+def _unfit(core: Core) -> Iterator[str]:
+    """What cannot be shared out, in words."""
+    for relation in core.relations:
+        if isinstance(relation.merge, Choice):
+            yield f"the choice-domain of `{relation.name}`, which is recursive"
+    for clause in core.clauses:
+        functors = [literal.functor for literal in clause.body if isinstance(literal, Apply)]
+        if "ord" in functors:
+            yield f"the functor ord in the rules of `{clause.head}`"
+
+
+# --- the types of hidden columns -----------------------------------------------------------------
+
+
+def column_kinds(core: Core, program: Program) -> dict[str, tuple[str, ...]]:
+    """The declared type of every column: what relations declare, carried along the clauses.
+
+    O(cells of the core) a round; a round tells at least one column, or is the last.
+    """
+    schemas = schemas_of(program)
+    kinds: dict[str, list[str]] = {}
+    for relation in core.relations:
+        declared = schemas.columns.get(relation.name)
+        known = [kind for _, kind in declared] if declared else [*relation.types]
+        kinds[relation.name] = ["" if kind == "record" else kind for kind in known]
+
+    def learn(name: str, place: int, kind: str) -> bool:
+        if kind and not kinds[name][place]:
+            kinds[name][place] = kind
+            return True
+        return False
+
+    told = True
+    while told:
+        told = False
+        for clause in core.clauses:
+            variables = _variables(clause, kinds, schemas)
+            for name, args in _uses(clause):
+                for place, arg in enumerate(args):
+                    if isinstance(arg, Slot):
+                        told |= learn(name, place, variables.get(arg.name, ""))
+        for fold in core.folds:
+            source = kinds[fold.source]
+            for place, column in enumerate(fold.group):
+                told |= learn(fold.relation, place, source[column])
+                if fold.present is not None:
+                    told |= learn(fold.present, place, source[column])
+            if fold.value is not None:
+                told |= learn(fold.relation, len(fold.group), source[fold.value])
+    # What is never but nil reads as any record does.
+    some = next(iter(schemas.constructed), "number")
+    return {name: tuple(kind or some for kind in found) for name, found in kinds.items()}
+
+
+def _uses(clause: Clause) -> Iterator[tuple[str, tuple[object, ...]]]:
+    yield clause.head, clause.args
+    for literal in clause.body:
+        if isinstance(literal, Match | Absent):
+            yield literal.relation, literal.args
+
+
+def _variables(clause: Clause, kinds: Mapping[str, list[str]], schemas: Schemas) -> dict[str, str]:
+    """The types of a clause's variables, as far as one look at each literal tells."""
+    found: dict[str, str] = {}
+    for name, args in _uses(clause):
+        for arg, kind in zip(args, kinds[name], strict=True):
+            if isinstance(arg, Slot) and kind:
+                found[arg.name] = kind
+    for literal in clause.body:
+        if isinstance(literal, Apply) and (kind := _result(literal.functor, schemas)):
+            found[literal.target.name] = kind
+    for literal in clause.body:
+        if isinstance(literal, Compare) and literal.op == "=":
+            for one, other in ((literal.left, literal.right), (literal.right, literal.left)):
+                if isinstance(one, Slot) and isinstance(other, Slot) and other.name in found:
+                    found.setdefault(one.name, found[other.name])
+    return found
+
+
+def _result(functor: str, schemas: Schemas) -> str:
+    """The declared type of what a constructor, a field or a user functor gives, if it has one."""
+    if functor[:1] == "@":
+        return schemas.functors[functor[1:]][1]
+    if functor[:1] not in ("[", "$"):
+        return ""
+    made, _, place = functor.rpartition(".")
+    if not place.isdigit():
+        made, place = functor, ""
+    branch = "" if made[0] == "[" else made[1:]
+    kind = schemas.branches[branch] if branch else made[1:-1]
+    return schemas.constructed[kind][branch][int(place)][1] if place else kind

@@ -12,7 +12,7 @@ relation lives where is `localize`'s business.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from deltafix.plan.clause import (
@@ -27,7 +27,6 @@ from deltafix.plan.clause import (
     Slot,
 )
 from deltafix.rules.terms import BaseType
-from deltafix.spark.shards.syntax import variables
 
 __all__ = ["Cutter", "Piece", "Use"]
 
@@ -112,6 +111,11 @@ class _Group:
         key = sorted(self.key)
         placed = [Use(lit, tuple(lit.args.index(Slot(name)) for name in key)) for lit in self.keyed]
         return (*placed, *(Use(literal, None) for literal in self.everywhere))
+
+
+def variables(args: Iterable[object]) -> set[str]:
+    """The names of the variables among arguments."""
+    return {arg.name for arg in args if isinstance(arg, Slot)}
 
 
 class Cutter:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -20,12 +20,17 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from deltafix.diagnostics import suggest
+from deltafix.engine.bind import bound
+from deltafix.engine.folds.users import UserReducer
+from deltafix.engine.outside import Users
 from deltafix.engine.state.lock import Lock
 from deltafix.errors import StateError, TransactionError, UnknownRelationError
-from deltafix.facts.arrow import table_from_rows
+from deltafix.facts.arrow import rows_from_table, table_from_rows
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Row, Schema
+from deltafix.facts.values import sorted_rows
 from deltafix.rules.ast import Program
+from deltafix.rules.schemas import row_schemas
 from deltafix.spark.shards.bulkrules import bulk_rules
 from deltafix.spark.shards.choose import LOAD, Choice, Sizes, choose
 from deltafix.spark.shards.epoch import Attempt, Executor
@@ -63,6 +68,8 @@ class ShardedDatabase:
         shards: how many; a folder keeps the number it was made with.
         state: a folder that this process and all workers see.
         executor: `auto` chooses per epoch (`choose`), the others force it.
+        functors: as in `deltafix.connect`; workers must be able to import the functions.
+        reducers: likewise.
 
     Attributes:
         epoch: the last committed one.
@@ -83,6 +90,8 @@ class ShardedDatabase:
         shards: int = 4,
         state: str | Path,
         executor: Literal["auto", "driver", "shards", "recompute"] = "auto",
+        functors: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
+        reducers: Mapping[str, UserReducer] = MappingProxyType({}),
     ) -> None:
         if isinstance(program, str):
             from deltafix.datalog.program import Program as Text  # noqa: PLC0415  the parser
@@ -97,12 +106,12 @@ class ShardedDatabase:
             raise ValueError("executor='shards' needs a Spark session")
         self.program = program
         self.layout = plan_layout(program)
+        bound(program, functors)
         self.schemas: Mapping[str, Schema] = MappingProxyType(
             {
-                r.name: Schema.of(
-                    r.name, [a.name for a in r.attributes], program.column_types(r.name)
-                )
-                for r in program.relations
+                name: schema
+                for name, schema in row_schemas(program).items()
+                if name in self.layout.given
             }
         )
         self.choice: Choice | None = None
@@ -118,7 +127,8 @@ class ShardedDatabase:
         try:
             self._manifest = open_manifest(self._folder, self.layout, shards)
             columns = {name: schema.names for name, schema in self.schemas.items()}
-            self._spec = Spec(str(self._folder), self.layout, shards, columns)
+            users = Users(dict(functors), dict(reducers))
+            self._spec = Spec(str(self._folder), self.layout, shards, columns, users)
             if self._manifest.epoch < 0:
                 self._seed()
         except BaseException:
@@ -235,10 +245,10 @@ class ShardedDatabase:
 
     def rows(self, relation: str) -> list[Row]:
         """The rows of a relation in the last committed epoch, sorted, gathered in this process."""
-        table = self.to_arrow(relation)
-        if not self.schemas[relation].arity:
+        table, schema = self.to_arrow(relation), self.schemas[relation]
+        if not schema.arity:
             return [()] * table.num_rows
-        return sorted(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        return sorted_rows(schema.types, rows_from_table(table, schema))
 
     # --- life --------------------------------------------------------------------------------
 

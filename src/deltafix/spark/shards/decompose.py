@@ -31,6 +31,8 @@ Placement: TypeAlias = Mapping[str, int]
 
 def decompose(prepared: Prepared) -> Placement | None:
     """A placement without messages, or None if there is none (or none was found)."""
+    if prepared.pinned:
+        return None
     core = prepared.core
     names = {clause.head for clause in core.clauses} | {n for f in core.folds for n in made_by(f)}
     place = {name: n for n, layer in enumerate(prepared.layers) for name in layer.relations}

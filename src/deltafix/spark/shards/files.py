@@ -143,7 +143,9 @@ class Manifest:
 
 def open_manifest(folder: Path, layout: Layout, shards: int) -> Manifest:
     """The folder's manifest, or a new one. Raises StateError for another program or number."""
-    digest = hashlib.sha256(show(layout.program).encode()).hexdigest()
+    merges = [f"{r.name}: {r.merge}" for r in layout.core.relations if r.merge is not None]
+    text = "\n".join((show(layout.program), str(layout.core), *merges))
+    digest = hashlib.sha256(text.encode()).hexdigest()
     found = Manifest.load(folder)
     if found is None:
         return Manifest(digest, shards)

@@ -8,15 +8,16 @@ equal on every machine; it knows no shard count and no Spark.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from deltafix.facts.schema import Row
-from deltafix.rules.ast import Program
+from deltafix.plan.normalize import Core
+from deltafix.rules.ast import Attribute, Program, RelationDecl
 from deltafix.rules.terms import BaseType
 
-__all__ = ["Copy", "Derived", "Layout", "Report"]
+__all__ = ["Copy", "Derived", "Layout", "Report", "declarations"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +33,15 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The changes of a local relation are those of `relation`; `everywhere`: in every shard."""
+    """The changes of a local relation are those of `relation`; `columns` place it (see `Copy`)."""
 
     relation: str
-    everywhere: bool = False
+    columns: tuple[int, ...] | None
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether every shard has every row."""
+        return self.columns is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +78,8 @@ class Layout:
     """A program cut up for shards.
 
     Attributes:
-        program: what each shard runs.
+        core: what each shard runs.
+        program: the declarations of the local relations, and of the types and functors they use.
         types: columns of the local relations.
         given: per relation, the copies that its given rows go to.
         reports: local relations whose changes are the changes of a relation.
@@ -81,6 +88,7 @@ class Layout:
         seeds: rows given at epoch 0, for the facts of the program's text.
     """
 
+    core: Core
     program: Program
     types: Mapping[str, tuple[BaseType, ...]]
     given: Mapping[str, tuple[Copy, ...]]
@@ -98,8 +106,16 @@ class Layout:
         """The copy whose shard reports a relation's rows."""
         for name, report in self.reports.items():
             if report.relation == relation:
-                derived = self.derived.get(relation)
-                if derived is not None:
-                    return Copy(name, derived.home)
-                return next(c for c in self.given[relation] if c.name == name)
+                return Copy(name, report.columns)
         raise KeyError(relation)
+
+
+def declarations(program: Program, kinds: Mapping[str, Sequence[str]]) -> Program:
+    """The local relations with the columns `c0`, `c1` and so on; types and functors of the user."""
+    relations = (
+        RelationDecl(name, tuple(Attribute(f"c{n}", kind) for n, kind in enumerate(columns)))
+        for name, columns in kinds.items()
+    )
+    return Program(
+        tuple(relations), types=program.types, functors=program.functors, pragmas=program.pragmas
+    )

@@ -10,8 +10,10 @@ For a derived relation R the local program has (columns `x`, rank `k`, sender `s
 
 `any` are rows with a vote or given, `has` the rows of `now`; `shard` moves rows into and out of
 `now`, by `lost` and `new`. Each piece of a rule derives `R out(x)` or `R out(x, k)`, k the highest
-rank of the rows of R's own stratum that it used; the changes of `out` are votes. Invariant: the
-local program is not recursive, so its relations are exact counts, and votes are exact.
+rank of the rows of R's own stratum that it used; the changes of `out` are votes. A pinned relation
+(`core`) has none of these: its clauses read copies that are together where it is. Invariant: but
+for pinned strata the local program is not recursive, so its relations are exact counts, and votes
+are exact.
 """
 
 from __future__ import annotations
@@ -20,24 +22,26 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from deltafix.plan.clause import Clause, Fold, Relation
-from deltafix.plan.depend import Layer, layers, made_by
-from deltafix.plan.normalize import Core
-from deltafix.rules.ast import (
-    Atom,
-    Comparison,
-    Formula,
-    Not,
-    Program,
-    RelationDecl,
-    Rule,
-    conjunction,
+from deltafix.plan.clause import (
+    Absent,
+    Apply,
+    Argument,
+    Clause,
+    Code,
+    Compare,
+    Fold,
+    Literal,
+    Match,
+    Relation,
+    Slot,
+    Subsumption,
 )
-from deltafix.rules.terms import BaseType, Call, Const, Term, Var, Wildcard
-from deltafix.spark.shards.core import Prepared
+from deltafix.plan.depend import layers, made_by
+from deltafix.plan.normalize import Core
+from deltafix.rules.terms import BaseType
+from deltafix.spark.shards.core import HERE, Prepared, column_kinds
 from deltafix.spark.shards.cut import Cutter, Piece
-from deltafix.spark.shards.layout import Copy, Derived, Layout, Report
-from deltafix.spark.shards.syntax import Spelling, declare, fold_rules
+from deltafix.spark.shards.layout import Copy, Derived, Layout, Report, declarations
 
 __all__ = ["localize"]
 
@@ -53,28 +57,31 @@ class _Localizing:
     def __init__(self, prepared: Prepared) -> None:
         core = prepared.core
         self.prepared = prepared
+        self.pinned = prepared.pinned
         cutter = Cutter({r.name: r.types for r in core.relations})
         for clause in core.clauses:
-            cutter.cut(clause)
+            if clause.head not in self.pinned:
+                cutter.cut(clause)
         self.pieces: Sequence[Piece] = cutter.pieces
         self.folds = core.folds
         self.relations = {r.name: r for r in (*core.relations, *cutter.made)}
-        self.layer = self._layers()
+        clauses = [
+            Clause(p.head, p.args, (*(use.literal for use in p.uses), *p.tests), 0)
+            for p in self.pieces
+        ]
+        clauses += [c for c in core.clauses if c.head in self.pinned]
+        cut = Core(tuple(self.relations.values()), tuple(clauses), self.folds)
+        self.kinds = column_kinds(cut, prepared.program)
+        self.layer = {name: (n, x) for n, x in enumerate(layers(cut)) for name in x.relations}
         self.derived = {p.head for p in self.pieces} | {n for f in self.folds for n in made_by(f)}
         self.home = {name: self._home(r) for name, r in self.relations.items()}
-        self.types: dict[str, tuple[BaseType, ...]] = {}
-        self.rules: list[Rule] = []
+        self.locals: dict[str, Relation] = {}
+        self.columns: dict[str, tuple[str, ...]] = {}
+        self.clauses: list[Clause] = []
+        self.local_folds: list[Fold] = []
         self.readers: dict[str, int] = {}
         self.within: dict[str, dict[str, Copy]] = {name: {} for name in self.relations}
         self.above: dict[str, dict[str, Copy]] = {name: {} for name in self.relations}
-
-    def _layers(self) -> dict[str, tuple[int, Layer]]:
-        clauses = tuple(
-            Clause(p.head, p.args, (*(use.literal for use in p.uses), *p.tests), 0)
-            for p in self.pieces
-        )
-        found = layers(Core(tuple(self.relations.values()), clauses, self.folds))
-        return {name: (n, layer) for n, layer in enumerate(found) for name in layer.relations}
 
     def _home(self, relation: Relation) -> tuple[int, ...]:
         """The columns that place a relation's rows: where most rules want them."""
@@ -98,6 +105,8 @@ class _Localizing:
     def layout(self) -> Layout:
         for piece in self.pieces:
             self.piece(piece)
+        for name in self.pinned:
+            self.pin(self.relations[name])
         for fold in self.folds:
             self.fold(fold)
         given: dict[str, tuple[Copy, ...]] = {}
@@ -106,15 +115,32 @@ class _Localizing:
         for name, relation in self.relations.items():
             if name in self.derived:
                 derived[name] = self.relation(relation)
+                given[name] = (Copy(f"{name} given", self.home[name]),)
                 if not relation.hidden:
-                    given[name] = (Copy(f"{name} given", self.home[name]),)
-                    reports[f"{name} now" if self.ranked(name) else name] = Report(name)
-            else:
+                    shown = f"{name} now" if self.ranked(name) else name
+                    reports[shown] = Report(name, self.home[name])
+            elif name not in self.pinned:
                 given[name] = self.input(relation, reports)
-        declared: list[RelationDecl] = [declare(name, kinds) for name, kinds in self.types.items()]
-        program = Program(tuple(declared), tuple(self.rules))
+        entries = self.prepared.entries
+        hidden = {name for name, relation in self.relations.items() if relation.hidden}
         seeds = self.prepared.seeds
-        return Layout(program, self.types, given, reports, derived, self.readers, seeds)
+        return Layout(
+            Core(tuple(self.locals.values()), tuple(self.clauses), tuple(self.local_folds)),
+            declarations(self.prepared.program, self.columns),
+            {name: relation.types for name, relation in self.locals.items()},
+            {n: given[entries.get(n, n)] for n in given if n not in hidden or n in seeds},
+            reports,
+            derived,
+            self.readers,
+            seeds,
+        )
+
+    def local(self, name: str, like: str, *ranks: str, merged: bool = False) -> None:
+        """A local relation with the columns of one of the program's, and numbers behind."""
+        relation = self.relations[like]
+        plain = Relation(name, (*relation.types, *((_RANK,) * len(ranks))))
+        self.locals[name] = replace(relation, name=name) if merged else plain
+        self.columns[name] = (*self.kinds[like], *ranks)
 
     def input(self, relation: Relation, reports: dict[str, Report]) -> tuple[Copy, ...]:
         """A given relation's copies; the first that places rows reports them."""
@@ -123,85 +149,80 @@ class _Localizing:
             name = f"{relation.name} by {list(self.home[relation.name])}"
             copies = [Copy(name, self.home[relation.name])]
         for copy in copies:
-            self.types[copy.name] = relation.types
+            self.local(copy.name, relation.name)
         placed = next((c for c in copies if c.columns is not None), copies[0])
         if not relation.hidden:
-            reports[placed.name] = Report(relation.name, placed.columns is None)
+            reports[placed.name] = Report(relation.name, placed.columns)
         return tuple(copies)
 
     def relation(self, relation: Relation) -> Derived:
         """A derived relation: its local relations, and the rules that decide what holds."""
-        name, types = relation.name, relation.types
+        name = relation.name
         ranked = self.ranked(name)
         made = Derived(
-            name, len(types), self.home[name], self.layer[name][0], ranked,
+            name, len(relation.types), self.home[name], self.layer[name][0], ranked,
             tuple(self.within[name].values()), tuple(self.above[name].values()),
         )  # fmt: skip
         rank = (_RANK,) if ranked else ()
-        self.types[f"{name} out"] = (*types, *rank)
-        self.types[f"{name} vote"] = (*types, *rank, "number")
-        self.types[f"{name} given"] = types
+        self.local(f"{name} out", name, *rank)
+        self.local(f"{name} vote", name, *rank, "number")
+        self.local(f"{name} given", name)
         for copy in made.within:
-            self.types[copy.name] = (*types, _RANK)
+            self.local(copy.name, name, _RANK)
         for copy in made.above:
-            self.types[copy.name] = types
-        row: list[Term] = [Var(f"x{n}") for n in range(len(types))]
-        any_row: list[Term] = [Wildcard()] * (2 if ranked else 1)
-        vote = Atom(f"{name} vote", (*row, *any_row))
-        given = Atom(f"{name} given", tuple(row))
+            self.local(copy.name, name)
+        row = tuple(Slot(f"x{n}") for n in range(len(relation.types)))
+        vote = Match(f"{name} vote", (*row, *(None,) * (2 if ranked else 1)))
+        given = Match(f"{name} given", row)
         if not ranked:
-            self.types[name] = types
-            self.rule(Atom(name, tuple(row)), vote)
-            self.rule(Atom(name, tuple(row)), given)
+            self.local(name, name)
+            self.rule(name, row, vote)
+            self.rule(name, row, given)
             return made
-        k, r = Var("k"), Var("r")
+        k, r = Slot("k"), Slot("r")
         for part in ("sup", "has", "any", "new"):
-            self.types[f"{name} {part}"] = types
+            self.local(f"{name} {part}", name)
         for part in ("now", "lost"):
-            self.types[f"{name} {part}"] = (*types, _RANK)
-        now = Atom(f"{name} now", (*row, k))
-        sup, has, found, new = (
-            Atom(f"{name} {part}", tuple(row)) for part in ("sup", "has", "any", "new")
-        )
-        lower = Atom(f"{name} vote", (*row, r, Wildcard()))
-        self.rule(sup, now, lower, Comparison("<", r, k))
-        self.rule(sup, given)
-        self.rule(Atom(f"{name} lost", (*row, k)), now, Not(sup))
-        self.rule(has, Atom(f"{name} now", (*row, Wildcard())))
-        self.rule(found, vote)
-        self.rule(found, given)
-        self.rule(new, found, Not(has))
+            self.local(f"{name} {part}", name, _RANK)
+        now = Match(f"{name} now", (*row, k))
+        lower = Match(f"{name} vote", (*row, r, None))
+        self.rule(f"{name} sup", row, now, lower, Compare("<", "number", r, k))
+        self.rule(f"{name} sup", row, given)
+        self.rule(f"{name} lost", (*row, k), now, Absent(f"{name} sup", row))
+        self.rule(f"{name} has", row, Match(f"{name} now", (*row, None)))
+        self.rule(f"{name} any", row, vote)
+        self.rule(f"{name} any", row, given)
+        self.rule(f"{name} new", row, Match(f"{name} any", row), Absent(f"{name} has", row))
         return made
 
-    def rule(self, head: Atom, *body: Formula) -> None:
-        self.rules.append(Rule((head,), conjunction(body)))
+    def rule(self, head: str, args: tuple[Argument, ...], *body: Literal) -> None:
+        self.clauses.append(Clause(head, args, body, len(self.clauses)))
 
     # --- the pieces ------------------------------------------------------------------------
 
     def piece(self, piece: Piece) -> None:
         """A piece as a rule for `out`, over the copies it reads."""
-        spelling = Spelling()
         ranked = self.ranked(piece.head)
-        body: list[Formula] = []
-        ranks: list[Term] = []
+        body: list[Literal] = []
+        ranks: list[Argument] = []
         for use in piece.uses:
             name = use.literal.relation
             columns = self.home[name] if piece.lone and use.columns is not None else use.columns
             if ranked and self._same(piece.head, name):
-                ranks.append(Var(f"k{len(ranks)}"))
-                local = self.near(name, columns)
-                body.append(spelling.literal(use.literal, local, ranks[-1]))
+                ranks.append(Slot(f"~k{len(ranks)}"))
+                body.append(Match(self.near(name, columns), (*use.literal.args, ranks[-1])))
             else:
-                body.append(spelling.literal(use.literal, self.far(name, columns, piece.head)))
-        body += spelling.tests(piece.tests)
-        head = spelling.atom(f"{piece.head} out", piece.args)
+                body.append(replace(use.literal, relation=self.far(name, columns, piece.head)))
+        body += piece.tests
+        args: tuple[Argument, ...] = piece.args
         if ranked:
-            rank: Term = Const(0, "number") if not ranks else ranks[0]
-            for other in ranks[1:]:
-                rank = Call("max", (rank, other))
-            head = replace(head, args=(*head.args, Var("k")))
-            body.append(Comparison("=", Var("k"), rank))
-        self.rule(head, *body)
+            rank: Argument = Code(0, "number") if not ranks else ranks[0]
+            for n, other in enumerate(ranks[1:]):
+                highest = Slot(f"~m{n}")
+                body.append(Apply(highest, "max", (rank, other), (_RANK, _RANK), _RANK))
+                rank = highest
+            args = (*args, rank)
+        self.rule(f"{piece.head} out", args, *body)
 
     def near(self, relation: str, columns: tuple[int, ...] | None) -> str:
         """The copy, with ranks, that a rule of the same stratum reads."""
@@ -213,6 +234,8 @@ class _Localizing:
 
     def far(self, relation: str, columns: tuple[int, ...] | None, head: str) -> str:
         """The copy that a rule of another stratum reads."""
+        if relation in self.pinned:
+            return relation
         if (
             relation in self.derived
             and not self.ranked(relation)
@@ -225,18 +248,53 @@ class _Localizing:
         self.readers[name] = min(stratum, self.readers.get(name, stratum))
         return name
 
+    def pin(self, relation: Relation) -> None:
+        """A pinned relation: its clauses over copies that are together where it is."""
+        name, columns = relation.name, self.pinned[relation.name]
+        self.local(name, name, merged=True)
+        # Its copies have been read when the relations above have what it derives.
+        above = min(
+            (self.layer[piece.head][0], piece.head)
+            for piece in self.pieces
+            if any(self._pins(use.literal.relation, name) for use in piece.uses)
+        )[1]
+
+        def body(literals: Sequence[Literal]) -> tuple[Literal, ...]:
+            return tuple(
+                replace(one, relation=self.far(one.relation, columns, above))
+                if isinstance(one, Match | Absent)
+                else one
+                for one in literals
+            )
+
+        for clause in self.prepared.core.clauses:
+            if clause.head == name:
+                self.rule(name, clause.args, *body(clause.body))
+        merge = relation.merge
+        if isinstance(merge, Subsumption):
+            orders = tuple(replace(order, body=body(order.body)) for order in merge.orders)
+            self.locals[name] = replace(self.locals[name], merge=Subsumption(orders))
+
+    def _pins(self, relation: str, name: str) -> bool:
+        return relation in self.pinned and self._same(relation, name)
+
     def fold(self, fold: Fold) -> None:
         """An aggregate: each group in the shard of its values, all of it there."""
         source = self.far(fold.source, fold.group, fold.relation)
-        arity = len(self.relations[fold.source].types)
-        guard = None if fold.group else self.far("~here", (), fold.relation)
-        local = replace(
-            fold,
-            relation=f"{fold.relation} out",
-            source=source,
-            present=None if fold.present is None else f"{fold.present} out",
-        )
-        self.rules += fold_rules(local, arity, guard)
+        made = f"{fold.relation} out"
+        if not fold.group:
+            # Without groups there is a value where there is no row: in one shard only.
+            guard = self.far(HERE, (), fold.relation)
+            made = f"{fold.relation} fold"
+            self.local(made, fold.relation)
+            self.rule(
+                f"{fold.relation} out",
+                (Slot("v"),),
+                Match(made, (Slot("v"),)),
+                Match(guard, (None,)),
+            )
+        present = None if fold.present is None else f"{fold.present} out"
+        self.local_folds.append(replace(fold, relation=made, source=source, present=present))
 
 
 def _place(columns: tuple[int, ...] | None) -> str:

@@ -19,6 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import parquet
 
+from deltafix.engine.outside import Users
 from deltafix.spark.shards.files import read_journal, write_journal
 from deltafix.spark.shards.layout import Layout
 from deltafix.spark.shards.schedule import Report
@@ -40,12 +41,16 @@ Message = tuple[int, bytes]
 
 @dataclass(frozen=True)
 class Spec:
-    """What all tasks of a database share. `columns`: the names of the columns users see."""
+    """What all tasks of a database share.
+
+    `columns`: the names of the columns users see; `users`: their functors and reducers.
+    """
 
     folder: str
     layout: Layout
     shards: int
     columns: Mapping[str, tuple[str, ...]]
+    users: Users
 
 
 @dataclass(frozen=True)
@@ -158,7 +163,7 @@ def _stand_on(spec: Spec, number: int, wanted: list[str]) -> tuple[_Resident, in
     resident = _RESIDENTS.get(key)
     if resident is None or wanted[: len(resident.files)] != resident.files:
         _RESIDENTS.pop(key, None)
-        resident = _Resident(Shard(spec.layout, number, spec.shards))
+        resident = _Resident(Shard(spec.layout, number, spec.shards, spec.users))
     missing = wanted[len(resident.files) :]
     if missing:
         journals = [read_journal(Path(spec.folder) / name) for name in missing]
@@ -166,7 +171,7 @@ def _stand_on(spec: Spec, number: int, wanted: list[str]) -> tuple[_Resident, in
         starts = [n for n, journal in enumerate(journals) if journal.fresh]
         if starts and starts[-1] + len(resident.files) > 0:
             journals = journals[starts[-1] :]
-            resident = _Resident(Shard(spec.layout, number, spec.shards))
+            resident = _Resident(Shard(spec.layout, number, spec.shards, spec.users))
         resident.shard.replay(journals)
         resident.files = wanted
     resident.used = now

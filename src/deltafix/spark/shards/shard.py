@@ -21,8 +21,11 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from deltafix.engine.connect import connect
+from deltafix.engine.database import Database
+from deltafix.engine.outside import Users
+from deltafix.engine.run import Budget
 from deltafix.facts.arrow import to_numpy
+from deltafix.plan.depend import made_by
 from deltafix.spark.shards.hashing import hash_rows
 from deltafix.spark.shards.layout import Derived, Layout
 from deltafix.spark.shards.ranks import RANK_BITS, rank_rows, ranked_parts
@@ -31,16 +34,25 @@ from deltafix.spark.shards.wire import Batch, fold, route, signed, split
 
 __all__ = ["Shard"]
 
+_NO_USERS = Users()
+
 
 class Shard:
     """Shard `number` of `shards`, empty. Not safe for threads; a failed step leaves it unusable."""
 
-    def __init__(self, layout: Layout, number: int, shards: int) -> None:
+    def __init__(self, layout: Layout, number: int, shards: int, users: Users = _NO_USERS) -> None:
         self.layout = layout
         self.number = number
         self.shards = shards
+        self.users = users
         self.clock = 0
-        self.db = connect(layout.program, strategy="wavefront" if layout.shuffles else "auto")
+        self.db = Database(
+            layout.program,
+            core=layout.core,
+            strategy="wavefront" if layout.shuffles else "auto",
+            budget=Budget(),
+            users=users,
+        )
         self.journal: list[Entry] = []
         self._waiting: list[Entry] = []
         self._held: dict[str, list[pa.Table]] = {}
@@ -93,7 +105,7 @@ class Shard:
 
         What is derived here counts as gone, so that the epoch's net changes come out as ever.
         """
-        new = Shard(self.layout, self.number, self.shards)
+        new = Shard(self.layout, self.number, self.shards, self.users)
         new.clock = self.clock
         new._waiting = self.restart()
         return new
@@ -156,8 +168,9 @@ class Shard:
                 yield Entry("edit", Batch(name, table))
 
     def _inputs(self) -> set[str]:
-        heads = {head.relation for rule in self.layout.program.rules for head in rule.heads}
-        return set(self.layout.types) - heads
+        core = self.layout.core
+        heads = {clause.head for clause in core.clauses}
+        return set(self.layout.types) - heads - {n for fold in core.folds for n in made_by(fold)}
 
     # --- the engine ------------------------------------------------------------------------
 

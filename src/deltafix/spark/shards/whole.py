@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from deltafix.plan.clause import Absent, Clause, Literal, Match, Slot
-from deltafix.rules.ast import Program
-from deltafix.rules.terms import BaseType
-from deltafix.spark.shards.core import Prepared
+from deltafix.plan.clause import Absent, Clause, Literal, Match, Relation, Slot
+from deltafix.plan.normalize import Core
+from deltafix.spark.shards.core import Prepared, column_kinds
 from deltafix.spark.shards.decompose import Placement, kept
-from deltafix.spark.shards.layout import Copy, Layout, Report
-from deltafix.spark.shards.syntax import declare, fold_rules, plain_rule
+from deltafix.spark.shards.layout import Copy, Layout, Report, declarations
 
 __all__ = ["whole"]
 
@@ -28,20 +26,21 @@ class _Whole:
     def __init__(self, prepared: Prepared, placement: Placement) -> None:
         self.prepared = prepared
         self.placement = placement
-        self.columns = {relation.name: relation.types for relation in prepared.core.relations}
-        self.copies: dict[str, dict[str, Copy]] = {name: {} for name in self.columns}
+        self.copies: dict[str, dict[str, Copy]] = {r.name: {} for r in prepared.core.relations}
 
     def layout(self) -> Layout:
         core = self.prepared.core
-        rules = [plain_rule(self.local(clause)) for clause in core.clauses]
+        kinds = column_kinds(core, self.prepared.program)
+        clauses = list(map(self.local, core.clauses))
+        folds = []
         for fold in core.folds:
             source = fold.source
             if source not in self.placement:
                 source = self.copy(source, fold.group[self.placement[fold.relation]])
-            arity = len(self.columns[fold.source])
-            rules += fold_rules(replace(fold, source=source), arity)
+            folds.append(replace(fold, source=source))
         folded = {fold.relation for fold in core.folds} | {fold.present for fold in core.folds}
-        types: dict[str, tuple[BaseType, ...]] = {}
+        relations: list[Relation] = []
+        columns: dict[str, tuple[str, ...]] = {}
         given: dict[str, tuple[Copy, ...]] = {}
         reports: dict[str, Report] = {}
         for relation in core.relations:
@@ -52,15 +51,29 @@ class _Whole:
                 if not self.copies[name]:
                     self.copy(name, 0)
                 copies = [*self.copies[name].values()]
-            types.update({copy.name: relation.types for copy in copies})
-            if name not in folded:
-                given[name] = tuple(copies)
+            relations += [Relation(copy.name, relation.types) for copy in copies]
+            columns.update({copy.name: kinds[name] for copy in copies})
+            given[name] = tuple(copies)
+            if name in self.placement and name not in folded:
+                # Apart from what is derived, so that a shard knows what it was given.
+                apart = f"{name} given"
+                row = tuple(Slot(f"c{n}") for n in range(len(relation.types)))
+                clauses.append(Clause(name, row, (Match(apart, row),), -1))
+                relations.append(Relation(apart, relation.types))
+                columns[apart] = kinds[name]
+                given[name] = (Copy(apart, (self.placement[name],)),)
             if not relation.hidden:
                 shown = next((c for c in copies if c.columns is not None), copies[0])
-                reports[shown.name] = Report(name, shown.columns is None)
-        declared = tuple(declare(name, columns) for name, columns in types.items())
-        program = Program(declared, tuple(rules))
-        return Layout(program, types, given, reports, seeds=self.prepared.seeds)
+                reports[shown.name] = Report(name, shown.columns)
+        entries = self.prepared.entries
+        return Layout(
+            Core(tuple(relations), tuple(clauses), tuple(folds)),
+            declarations(self.prepared.program, columns),
+            {relation.name: relation.types for relation in relations},
+            {name: given[entries.get(name, name)] for name in given if name not in folded},
+            reports,
+            seeds=self.prepared.seeds,
+        )
 
     def local(self, clause: Clause) -> Clause:
         """The clause over the copies it reads."""
