@@ -6,6 +6,7 @@ workers, frames that differ from the rows they should hold.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,36 @@ def test_spark_supersteps_equal_one_engine(spark: SparkSession, tmp_path: Path) 
             delta = Delta.of(change, one.schemas.values())
             assert db.apply(delta) == one.apply(delta)
         assert db.read("reach").collect() == one.rows("reach") == [(0,)]
+
+
+WHOLE = """
+.type Pair = [a: number, b: symbol]
+.functor gcd(x: number, y: number): number
+.decl edge(x: number, y: number, w: number) .decl name(x: number, s: symbol)
+.decl dist(x: number, d: number <min>)
+.decl told(p: Pair)
+dist(0, 0).
+dist(y, d + w) :- dist(x, d), edge(x, y, w).
+told([@gcd(d, 12), s]) :- dist(x, d), name(x, s).
+"""
+
+
+def test_spark_user_functors_records_and_a_stratum_in_one_place(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    functors = {"gcd": math.gcd}
+    one = deltafix.connect(WHOLE, functors=functors)
+    changes = [
+        {"edge": ([(0, 1, 8), (1, 2, 1), (0, 2, 3)], []), "name": ([(1, "a"), (2, "b")], [])},
+        {"edge": ([], [(0, 2, 3)])},
+    ]
+    with ShardedDatabase(
+        WHOLE, spark, shards=3, state=tmp_path, executor="shards", functors=functors
+    ) as db:
+        for change in changes:
+            delta = Delta.of(change, one.schemas.values())
+            assert db.apply(delta) == one.apply(delta)
+        assert db.rows("told") == one.rows("told") == [((3, "b"),), ((4, "a"),)]
 
 
 def test_spark_frames_in_and_out_in_one_superstep(spark: SparkSession, tmp_path: Path) -> None:
