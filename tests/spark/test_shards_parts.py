@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import shutil
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ from deltafix.spark.shards.core import prepare
 from deltafix.spark.shards.decompose import decompose
 from deltafix.spark.shards.frames import local_table
 from deltafix.spark.shards.hashing import hash_rows, shard_of
+from deltafix.spark.shards.rendezvous import Rendezvous
+from deltafix.spark.shards.schedule import Report
 from deltafix.spark.shards.wire import Batch, fold, pack, route, table_schema, unpack
 
 EDGES = ".decl edge(x: number, y: number)\n"
@@ -251,3 +254,33 @@ def test_compaction_keeps_the_rows_and_one_file_a_shard(
         files = json.loads((tmp_path / "manifest.json").read_text())["files"]
         assert max(map(len, files.values())) < 12
         assert db.rows("reach") == one.rows("reach")
+
+
+def test_tasks_of_a_load_exchange_by_one_file_each_a_step(tmp_path: Path) -> None:
+    tasks, shards, steps = 40, 80, 3
+    heard: dict[tuple[int, int], tuple[list[int], list[tuple[int, int]]]] = {}
+
+    def row(value: int) -> Batch:
+        signs = pa.array([1], pa.int8())
+        return Batch("r", pa.Table.from_arrays([[value], signs], schema=table_schema(("number",))))
+
+    def run(me: int) -> None:
+        link = Rendezvous(tmp_path, me, tasks)
+        for step in range(steps):
+            away = [(shard, row(me * 1000 + shard)) for shard in range(shards)]
+            reports, parcels = link.exchange(Report(pending={me: step}), away)
+            senders = sorted(sender for report in reports for sender in report.pending)
+            rows = sorted((shard, batch.table[0][0].as_py()) for shard, batch in parcels)
+            heard[me, step] = senders, rows
+
+    threads = [threading.Thread(target=run, args=(me,)) for me in range(tasks)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(heard) == tasks * steps
+    for (me, _), (senders, rows) in heard.items():
+        assert senders == list(range(tasks))
+        mine = range(me, shards, tasks)
+        assert rows == [(s, 1000 * sender + s) for s in mine for sender in range(tasks)]
+    assert len(list(tmp_path.iterdir())) == tasks * steps

@@ -17,6 +17,7 @@ import json
 import struct
 import zlib
 from collections.abc import Sequence
+from mmap import mmap
 from typing import Any, NamedTuple
 
 from deltafix.engine.state.disk import Piece
@@ -60,7 +61,7 @@ def preamble(kind: str) -> bytes:
     return _PREAMBLE.pack(f"dfx-{kind}".encode(), VERSION)
 
 
-def check_preamble(data: bytes, kind: str) -> int:
+def check_preamble(data: bytes | mmap, kind: str) -> int:
     """Where the frames of a file begin.
 
     Raises DamagedError for a file of another kind or version.
@@ -86,7 +87,7 @@ def pack(epoch: int, meta: dict[str, Any], body: Sequence[Piece] = ()) -> list[P
     return [head + _CRC.pack(zlib.crc32(head)) + text, *body]
 
 
-def read(data: bytes, start: int) -> Frame:
+def read(data: bytes | mmap, start: int) -> Frame:
     """The frame at byte `start`. O(frame). Raises DamagedError."""
     if len(data) - start < _HEAD_SIZE:
         raise DamagedError(f"{len(data) - start} bytes are too few for a frame")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from deltafix.spark.shards.load import Loaded, LoadTask, RefusedError, run_load
-from deltafix.spark.shards.rendezvous import MOST, Rendezvous
+from deltafix.spark.shards.rendezvous import Rendezvous
 from deltafix.spark.shards.resident import CONTROL, Message, Spec, Task, run_step
 from deltafix.spark.shards.schedule import Work
 
@@ -88,11 +88,10 @@ class OnSpark:
     def load(self, task: LoadTask) -> Loaded:
         """A whole epoch by columns, as one job whose tasks run together.
 
-        Raises RefusedError, also where Spark cannot start tasks together now, and on a cluster so
-        large that most of it would stand idle.
+        Raises RefusedError, also where Spark cannot start tasks together now.
         """
         tasks = min(self._spec.shards, _slots(self._frame.sparkSession))
-        if not 1 <= tasks <= MOST:
+        if tasks < 1:
             raise RefusedError
         target = self._frame.target
         sent = self._frame.where(target != CONTROL)
