@@ -23,7 +23,7 @@ from deltafix.plan.clause import (
     Slot,
     Subsumption,
 )
-from deltafix.plan.depend import Layer, _falling
+from deltafix.plan.depend import Layer, falling_side
 
 Facts = dict[str, set[tuple]]
 TESTS: dict[str, Callable] = {
@@ -108,7 +108,9 @@ def layer(text: str, merges: dict[str, Merge] | None = None) -> tuple[Layer, lis
     heads = dict.fromkeys(clause.head for clause in rules)
     ordered = tuple(relation for relation in relations if relation.name in heads)
     names = tuple(relation.name for relation in ordered)
-    return Layer(names, rules, True, _falling(ordered, rules), tuple(merges.items())), relations
+    return Layer(
+        names, rules, True, falling_side(ordered, rules) or frozenset(), tuple(merges.items())
+    ), relations
 
 
 def value(arg: Slot | Code, env: dict[Slot, object]) -> object:

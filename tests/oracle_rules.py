@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from deltafix.facts.schema import Branch
 from deltafix.rules.ast import BASES, Atom, Comparison, Formula, Not, Program, Rule
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
-from oracle_scopes import bindable, cases_of, extreme, named, names_in, own, pattern
+from oracle_scopes import bindable, cases_of, extreme, given, named, names_in, own, pattern
 from oracle_types import Kinds
 from oracle_values import Undefined, apply, compare, numbers, reinterpret, wrap
 
@@ -40,7 +40,8 @@ class Case:
         self.world, self.program = world, world.program
         self.rule, self.parts = rule, parts
         self.outer: dict[int, set[str]] = {}
-        self.scan((*rule.heads, *parts), own(rule.heads) | own(parts))
+        for nodes in (rule.heads, parts):
+            self.scan(nodes, own(rule.heads) | own(parts))
         self.kinds = Kinds(self.program, (*rule.heads, *parts))
 
     def derive(self, facts: Facts) -> Iterator[tuple[str, tuple]]:
@@ -52,23 +53,34 @@ class Case:
                 except Undefined:
                     continue
 
-    def scan(self, nodes: tuple, enclosing: set[str]) -> None:
-        """Note which variables of each negated group and aggregate come from outside."""
+    def scan(self, nodes: tuple, enclosing: set[str], around: frozenset[str] = frozenset()) -> None:
+        """Note which variables of each negated group and aggregate come from outside.
+
+        `around` are the variables of the bodies around the one that `nodes` are the parts of.
+        """
         for node in nodes:
             match node:
                 case Aggregate(_, target, body):
                     self.outer[id(node)] = names_in((target, body)) & enclosing
                     for case in cases_of(body):
-                        self.scan((target, *case), enclosing | own((target, case)))
+                        inside = enclosing | own((target, case))
+                        self.scan((target, *case), inside, frozenset(enclosing))
                 case Not(body):
                     plain = isinstance(body, Atom | Comparison)
                     self.outer[id(body)] = names_in(body) if plain else names_in(body) & enclosing
                     for case in cases_of(body):
-                        self.scan(case, enclosing if plain else enclosing | own(case))
+                        inside = enclosing if plain else enclosing | own(case)
+                        self.scan(case, inside, around if plain else frozenset(enclosing))
                 case Atom(_, args) | Call(_, args):
-                    self.scan(args, enclosing)
-                case Comparison(_, left, right):
-                    self.scan((left, right), enclosing)
+                    self.scan(args, enclosing, around)
+                case Comparison(op, left, right):
+                    for side, across in ((left, right), (right, left)):
+                        # The result of an aggregate that nothing else binds is not what the
+                        # aggregate itself calls so.
+                        rest = [other for other in nodes if other is not node]
+                        result = op == "=" and own(across) - around - given(rest)
+                        mine = isinstance(across, Var) and result
+                        self.scan((side,), enclosing - mine if mine else enclosing, around)
 
     def shared(self, node: object) -> set[str]:
         """Variables of a negation's body or of an aggregate that must be known before it."""
@@ -138,10 +150,22 @@ class Case:
                     if compare(op, self.value(left, env), self.value(right, env)):
                         yield env
                 case Not(body):
+                    if isinstance(body, Atom | Comparison):
+                        self.evaluated(body, env)
                     if not any(True for case in cases_of(body) for _ in self.solve(case, env)):
                         yield env
         except Undefined:
             return
+
+    def evaluated(self, body: Atom | Comparison, env: Bindings) -> None:
+        """Raise Undefined where a term of a lone negated literal has no value: it does not hold."""
+        terms = list(body.args) if isinstance(body, Atom) else [body.left, body.right]
+        while terms:
+            term = terms.pop()
+            if isinstance(term, Call) and pattern(term) and "_" in self.needs(term):
+                terms.extend(term.args)
+            elif not isinstance(term, Wildcard):
+                self.value(term, env)
 
     def match(self, args: tuple[Term, ...], row: tuple, env: Bindings) -> Bindings | None:
         # Patterns first: in r(x, x + 1) the first column gives x its value.

@@ -9,7 +9,17 @@ from __future__ import annotations
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Or, Rule
 from deltafix.rules.terms import Aggregate, Call, Term, Var, Wildcard
 
-__all__ = ["bindable", "cases_of", "extreme", "hoisted", "named", "names_in", "own", "pattern"]
+__all__ = [
+    "bindable",
+    "cases_of",
+    "extreme",
+    "given",
+    "hoisted",
+    "named",
+    "names_in",
+    "own",
+    "pattern",
+]
 
 
 def cases_of(formula: Formula) -> list[tuple[Formula, ...]]:
@@ -62,6 +72,21 @@ def bindable(term: Term) -> set[str]:
     if isinstance(term, Call) and term.functor[0] in "[$":
         return set().union(*map(bindable, term.args))
     return {term.name} if isinstance(term, Var) else set()
+
+
+def given(parts: list) -> set[str]:
+    """The variables that a conjunction gives values to by itself."""
+    known: set[str] = set()
+    while True:
+        before = len(known)
+        for part in parts:
+            if isinstance(part, Atom):
+                known |= {name for arg in part.args for name in bindable(arg)}
+            elif isinstance(part, Comparison) and part.op == "=":
+                for to, source in ((part.left, part.right), (part.right, part.left)):
+                    known |= bindable(to) if own(source) <= known else set()
+        if len(known) == before:
+            return known
 
 
 def own(node: object) -> set[str]:

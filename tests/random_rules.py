@@ -7,6 +7,7 @@ groups of relations that merge, drop or construct values into odd ones.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from random import Random
 
@@ -98,6 +99,28 @@ class Generator:
             return self.rng.choice(numbers)
         return self.constant("number")
 
+    def computed(self, atom: str, body: Body) -> str:
+        """An atom with one of its number variables computed from a bound one, now and then."""
+        numbers = body.bound["number"]
+        if not numbers or not self.may("arithmetic", 0.2):
+            return atom
+        name = self.rng.choice(numbers)
+        step = self.rng.choice(("{} + 1", "{} - 1", "({} + 1) % 3", "{} * 2"))
+        return re.sub(rf"(?<=[( ]){name}(?=[,)])", step.format(name), atom, count=1)
+
+    def negated(self, body: Body, lower: list[Relation]) -> str:
+        """A negation of atoms whose variables are bound: once, thrice, or of a choice of two."""
+        one, two = (
+            self.computed(self.arguments(body, self.rng.choice(lower), False), body)
+            for _ in range(2)
+        )
+        shape = self.rng.random()
+        if shape < 0.7 or "groups" not in self.features:
+            return f"!{one}"
+        if shape < 0.8:
+            return f"!!!{one}"
+        return self.rng.choice((f"!({one} ; {two})", f"!(!(!{one}, !{two}))", f"!(!{one} ; {two})"))
+
     def test(self, body: Body) -> str | None:
         kinds = [kind for kind, names in body.bound.items() if names]
         if not kinds:
@@ -141,20 +164,32 @@ class Generator:
             return f"{name} = to_string({number} % 3)"
         return f"{name} = cat(substr({one}, 0, 1), substr({two}, {self.rng.randint(0, 1)}, 1))"
 
-    def group(self, body: Body, lower: list[Relation]) -> str:
-        """`!( … )` over completed relations with variables of its own."""
-        inner = Body(bound={kind: list(names) for kind, names in body.bound.items()})
+    def group(self, body: Body, lower: list[Relation], depth: int = 0) -> str:
+        """`!( … )` over completed relations with variables of its own; it may nest."""
+        rng, inner = self.rng, Body(bound={kind: list(names) for kind, names in body.bound.items()})
         inner.fresh = body.fresh + 50
-        literals = [self.arguments(inner, self.rng.choice(lower), True)]
         # Two literals at least: the variables of a lone negated atom must be bound outside.
-        extra = self.test(inner)
-        if extra is not None and self.rng.random() < 0.5:
-            literals.append(extra)
-        elif "negation" in self.features and self.rng.random() < 0.5:
-            literals.append(f"!{self.arguments(inner, self.rng.choice(lower), False)}")
-        else:
-            literals.append(self.arguments(inner, self.rng.choice(lower), True))
-        return f"!({', '.join(literals)})"
+        either = rng.random() < 0.25
+        literals = [
+            self.disjunction(inner, lower)
+            if either
+            else self.arguments(inner, rng.choice(lower), True)
+        ]
+        for _ in range(rng.choice((1, 1, 2))):
+            shape = rng.choice(("test", "negated", "nested", "atom", "either", "computed"))
+            extra = self.test(inner) if shape == "test" else None
+            if shape == "computed" and self.may("arithmetic", 0.8):
+                extra = self.compute(inner)
+            elif shape == "either":
+                left, right = (self.arguments(inner, rng.choice(lower), False) for _ in range(2))
+                extra = f"({rng.choice(('', '!'))}{left} ; {rng.choice(('', '!'))}{right})"
+            elif shape == "nested" and depth < 3:
+                extra = self.group(inner, lower, depth + 1)
+            elif shape == "negated" and "negation" in self.features:
+                extra = f"!{self.arguments(inner, rng.choice(lower), False)}"
+            literals.append(extra or self.arguments(inner, rng.choice(lower), True))
+        rng.shuffle(literals)
+        return f"{rng.choice(('!', '!', '!!', '!!!'))}({', '.join(literals)})"
 
     def aggregate(self, body: Body, lower: list[Relation]) -> str | None:
         usable = [relation for relation in lower if "number" in relation.columns]
@@ -180,13 +215,35 @@ class Generator:
             else:
                 args.append(self.rng.choice(known) if known and self.rng.random() < 0.6 else "_")
         atom = f"{relation.name}({', '.join(args)})"
+        inside = self.narrowed(atom, target, body, inner, lower)
         body.fresh = inner.fresh
         for kind, name in found:
             body.bound[kind].append(name)
         result = body.new("number")
+        if not found and self.rng.random() < 0.2:
+            # The result's own name inside: there it is another variable.
+            inside = re.sub(rf"\b{target}\b", result, inside)
+            target = result
         if op == "count":
-            return f"{result} = count : {{ {atom} }}"
-        return f"{result} = {op} {target} : {{ {atom} }}"
+            return f"{result} = count : {{ {inside} }}"
+        if op in ("sum", "min", "max") and self.may("arithmetic", 0.3):
+            target = self.rng.choice((f"{target} + 1", f"{target} * 2", f"{target} - {target}"))
+        return f"{result} = {op} {target} : {{ {inside} }}"
+
+    def narrowed(
+        self, atom: str, target: str, body: Body, inner: Body, lower: list[Relation]
+    ) -> str:
+        """The body of an aggregate: an atom, a second one, tests against what is bound outside."""
+        parts = [atom]
+        numbers = body.bound["number"]
+        if numbers and self.may("comparisons", 0.25):
+            operator = self.rng.choice(("<", "<=", "!=", ">"))
+            parts.append(f"{target} {operator} {self.rng.choice(numbers)}")
+        if self.rng.random() < 0.2:
+            parts.append(self.arguments(inner, self.rng.choice(lower), True))
+        if self.may("groups", 0.15):
+            parts.append(self.group(inner, lower, 2))
+        return ", ".join(parts)
 
     def disjunction(self, body: Body, usable: list[Relation]) -> str:
         kind = self.rng.choice(self.rng.choice(usable).columns)
@@ -221,18 +278,47 @@ class Generator:
             extra = self.test(body)
             body.literals.extend([extra] if extra else [])
         if self.may("negation", 0.3):
-            body.literals.append(f"!{self.arguments(body, rng.choice(lower), False)}")
+            body.literals.append(self.negated(body, lower))
         if self.may("groups", 0.12):
             body.literals.append(self.group(body, lower))
-        if not recursive and self.may("aggregates", 0.15):
-            extra = self.aggregate(body, lower)
-            body.literals.extend([extra] if extra else [])
+        for _ in range(rng.choice((1, 1, 2))):
+            if self.may("aggregates", 0.1 if recursive else 0.15):
+                extra = self.aggregate(body, lower)
+                body.literals.extend([extra] if extra else [])
+        if self.may("repeats", 0.1):
+            body.literals.append(rng.choice(body.literals))
+        if self.may("repeats", 0.1):
+            body.literals.append(self.apart(lower))
         rng.shuffle(body.literals)
         heads = [head]
         if self.may("heads", 0.1):
             heads.append(rng.choice(same))
         shown = ", ".join(self.head(body, relation) for relation in heads)
+        if self.may("arithmetic", 0.15):
+            shown, guard = self.grown(shown, body)
+            body.literals.extend(guard)
         return f"{shown} :- {', '.join(body.literals)}."
+
+    def grown(self, heads: str, body: Body) -> tuple[str, list[str]]:
+        """Heads that compute a column, and the guard under which that ends in recursion too."""
+        name = self.rng.choice(body.bound["number"] or [""])
+        if not name or not re.search(rf"[( ]{name}[,)]", heads):
+            return heads, []
+        guard = f"{name} < 6" if self.rng.random() < 0.7 else f"{name} >= 0, {name} <= 3"
+        return re.sub(rf"(?<=[( ]){name}(?=[,)])", f"{name} + 1", heads), [guard]
+
+    def apart(self, lower: list[Relation]) -> str:
+        """Atoms that share nothing with the rest of the body: it holds where they have rows."""
+        relation, other = (self.rng.choice(lower) for _ in range(2))
+        if self.rng.random() < 0.5:
+            return f"{relation.name}({', '.join('_' * len(relation.columns))})"
+        kind = relation.columns[0]
+        first = ", ".join(["far", *"_" * (len(relation.columns) - 1)])
+        if kind not in other.columns:
+            return f"{relation.name}({first}), far != {self.constant(kind)}"
+        at = other.columns.index(kind)
+        args = ["far" if i == at else "_" for i in range(len(other.columns))]
+        return f"{relation.name}({first}), {other.name}({', '.join(args)})"
 
     def head(self, body: Body, relation: Relation) -> str:
         args = [

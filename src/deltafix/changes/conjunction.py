@@ -31,7 +31,7 @@ from deltafix.changes.formula import (
 from deltafix.changes.formula_derivative import PRECISE, Differentiation
 from deltafix.changes.simplify import simplify
 
-__all__ = ["DeltaTerm", "Reads", "conjunction_terms", "literals_of"]
+__all__ = ["DeltaTerm", "Reads", "conjunction_terms", "literals_of", "reads_of"]
 
 Reads: TypeAlias = Literal["old", "delta", "new"]
 """What a body position reads: the state before the change, the change itself, the state after."""
@@ -91,16 +91,18 @@ def conjunction_terms(
         One term per position, in order. Either choice counts every derivation once; mixing the
         two within one change does not.
     """
-    later: Reads = "new" if earlier == "old" else "old"
-    count = len(negated)
+    positions = range(len(negated))
     return tuple(
-        DeltaTerm(
-            pivot,
-            (*[earlier] * pivot, "delta", *[later] * (count - pivot - 1)),
-            negated[pivot],
-        )
-        for pivot in range(count)
+        DeltaTerm(pivot, tuple(reads_of(pivot, p, earlier=earlier) for p in positions), flips)
+        for pivot, flips in enumerate(negated)
     )
+
+
+def reads_of(pivot: int, position: int, *, earlier: Literal["old", "new"] = "old") -> Reads:
+    """What one position reads in the term of `pivot` (see `conjunction_terms`). O(1)."""
+    if position == pivot:
+        return "delta"
+    return "new" if (position < pivot) == (earlier == "new") else "old"
 
 
 def literals_of(formula: Formula) -> tuple[Formula, ...] | None:

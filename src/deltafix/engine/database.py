@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
@@ -44,7 +44,7 @@ from deltafix.rules.check import typed
 from deltafix.rules.schemas import row_schemas
 
 if TYPE_CHECKING:
-    from deltafix.engine.rule_edits import Replaced
+    from deltafix.engine.rule_edits import Replaced, RuleEdit
 
 __all__ = ["Database"]
 
@@ -247,11 +247,11 @@ class Database(Reading):
     def _require_rules_may_change(self) -> None:
         """Raise TransactionError where the rules are not this database's to change."""
 
-    def _commit_rules(self, added: tuple[Program, ...], removed: tuple[Program, ...]) -> Replaced:
+    def _commit_rules(self, edits: Sequence[RuleEdit]) -> Replaced:
         from deltafix.engine.rule_edits import changed_program, replace_program  # noqa: PLC0415
 
         began = time.perf_counter()
-        changes = replace_program(self, changed_program(self.program, added, removed))
+        changes = replace_program(self, changed_program(self.program, edits))
         self._last = None
         self._seconds = time.perf_counter() - began
         return changes

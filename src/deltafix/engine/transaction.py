@@ -25,8 +25,7 @@ from deltafix.kernel.edit import delete_rows, insert_rows, lookup
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
-    from deltafix.engine.rule_edits import Replaced
-    from deltafix.rules.ast import Program
+    from deltafix.engine.rule_edits import Replaced, RuleEdit
 
 __all__ = ["Transaction"]
 
@@ -45,8 +44,7 @@ class Transaction:
         self._db = db
         self._missing = missing
         self._changes: Changes | Replaced | None = None
-        self._added: list[Program] = []
-        self._removed: list[Program] = []
+        self._rule_edits: list[RuleEdit] = []
         self._delta: Delta | None = None
         self._state = "open"
         self.edits_ruled = False
@@ -126,27 +124,27 @@ class Transaction:
         return CodedRows(schema, codes.reshape(count, schema.arity), self._db._codes)
 
     def add_rule(self, text: str) -> None:
-        """Add rules, as text; declarations of new relations may stand with them.
+        """Add rules and subsumptions, as text; declarations of what is new may stand with them.
 
         They take effect at the commit, by a rebuild (see `engine.rule_edits`); rules that are
         there already are no-ops. Raises ProgramError with positions in `text`.
         """
-        self._edit_rules(self._added, text)
+        self._edit_rules(text, adds=True)
 
     def remove_rule(self, text: str) -> None:
-        """Remove rules, written as they were added, names of variables included.
+        """Remove rules and subsumptions, written as they were added, names of variables included.
 
-        Raises ProgramError for text that is no rule; the commit raises FactError for a rule
-        that is not there.
+        Raises ProgramError for text that is no rule, FactError for declarations, which stay; the
+        commit raises FactError for a rule that is not there.
         """
-        self._edit_rules(self._removed, text)
+        self._edit_rules(text, adds=False)
 
-    def _edit_rules(self, into: list[Program], text: str) -> None:
-        from deltafix.engine.rule_edits import read_rules  # noqa: PLC0415  the parser
+    def _edit_rules(self, text: str, *, adds: bool) -> None:
+        from deltafix.engine.rule_edits import edited_rules  # noqa: PLC0415  the parser
 
         self._require_open()
         self._db._require_rules_may_change()
-        into.append(read_rules(self._db.program, text))
+        self._rule_edits.append(edited_rules(self._db.program, self._rule_edits, text, adds=adds))
 
     def commit(self) -> Delta:
         """Run the epoch and return what changed. On an error everything is rolled back first."""
@@ -198,8 +196,8 @@ class Transaction:
     def _commit(self) -> None:
         self._require_open()
         try:
-            if self._added or self._removed:
-                self._changes = self._db._commit_rules(tuple(self._added), tuple(self._removed))
+            if self._rule_edits:
+                self._changes = self._db._commit_rules(self._rule_edits)
             else:
                 self._changes = self._db._commit()
         except BaseException:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from deltafix.engine.rule_edits import changed_program, read_rules
+from deltafix.engine.rule_edits import changed_program, edited_rules
 from deltafix.errors import ConfigError
 from deltafix.pipeline.times import COUNTS
 from deltafix.rules.ast import Program
@@ -40,7 +40,7 @@ def augment(program: Program, by_file: Iterable[str], counted: Iterable[str]) ->
         _require_free(name + COUNTS, declared)
     if not lines:
         return program
-    return changed_program(program, (read_rules(program, "\n".join(lines)),), ())
+    return changed_program(program, (edited_rules(program, (), "\n".join(lines), adds=True),))
 
 
 def _columns(program: Program, name: str) -> list[str]:

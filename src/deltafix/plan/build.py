@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from deltafix.diagnostics import Diagnostic
-from deltafix.errors import ProgramError
 from deltafix.plan.best import best_of
 from deltafix.plan.clause import Absent, Match, Subsumption
 from deltafix.plan.depend import Layer
@@ -44,7 +43,7 @@ def plan_core(core: Core) -> Plan:
     forward = [_forward(layer, indexes) for layer in ordered]
     stages = []
     for layer in ordered:
-        _refuse_falling_recursion(layer)
+        _refuse_falling_recursion(core, layer)
     for layer, (const, lower, same) in zip(ordered, forward, strict=True):
         best = dict(best_of(layer))
         if not layer.plain and not best:
@@ -70,17 +69,19 @@ def plan_core(core: Core) -> Plan:
     return Plan(core.relations, tuple(stages), columns, given)
 
 
-def _refuse_falling_recursion(layer: Layer) -> None:
+def _refuse_falling_recursion(core: Core, layer: Layer) -> None:
     """Refuse a falling relation that is read positively within its stratum (DF172)."""
     for clause in layer.clauses:
         for literal in clause.body:
             if not isinstance(literal, Match) or literal.relation not in layer.falling:
                 continue
-            shown = f"`{literal.relation}` shrinks while `{layer.relations[0]}` grows"
-            message = f"{shown}, and rule {clause.rule + 1} of the same recursion reads it"
+            grows = next(n for n in layer.relations if n not in layer.falling)
+            shown = f"`{literal.relation}` shrinks while `{grows}` grows"
+            message = f"{shown}, and this rule of the same recursion reads it"
             hint = f"read `{literal.relation}` under `!` only, or in rules above the recursion"
-            found = Diagnostic("DF172", message, None, hint)
-            raise ProgramError(f"error[DF172]: {message}\n  help: {hint}", [found])
+            program = core.program
+            place = None if program is None else program.rules[clause.rule].span
+            raise core.refusal(Diagnostic("DF172", message, place, hint))
 
 
 def _forward(

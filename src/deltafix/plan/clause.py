@@ -33,6 +33,7 @@ __all__ = [
     "Relation",
     "Slot",
     "Subsumption",
+    "slots_of",
 ]
 
 
@@ -113,6 +114,17 @@ class Apply:
 
 
 Literal: TypeAlias = Match | Absent | Compare | Apply
+
+
+def slots_of(literal: Literal) -> tuple[Slot, ...]:
+    """The variables of a literal, as often as they occur."""
+    if isinstance(literal, Match | Absent):
+        found: tuple[Argument | None, ...] = literal.args
+    elif isinstance(literal, Compare):
+        found = (literal.left, literal.right)
+    else:
+        found = (literal.target, *literal.args)
+    return tuple(arg for arg in found if isinstance(arg, Slot))
 
 
 @dataclass(frozen=True, slots=True)

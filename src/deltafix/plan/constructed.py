@@ -1,9 +1,9 @@
 """Records and branches as functors: `[Pair]` makes one, `[Pair].0` reads its first field.
 
-A constructor whose variables are known elsewhere is a value to make; any other is a pattern, and
-each of its fields is read from the value at hand. Reading a field of `nil`, or of another branch,
-has no value, so the pattern does not hold. Invariant: a pattern reads at least one field, or
-compares the whole value where there is none.
+In an equation a constructor whose variables are known without it is a value to make; any other is
+a pattern (`patterns` says which), and each of its fields is read from the value at hand. Reading
+a field of `nil`, or of another branch, has no value, so the pattern does not hold. Invariant: a
+pattern reads at least one field, or compares the whole value where there is none.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deltafix.plan.clause import Apply, Code, Compare, Slot
-from deltafix.rules.ast import Comparison
-from deltafix.rules.scope import grounded_by
+from deltafix.rules.ast import Comparison, Formula
+from deltafix.rules.scope import grounded_by, needed
 from deltafix.rules.terms import BaseType, Call, Const, Term, Var, Wildcard, constant
-from deltafix.rules.walk import is_constructor, occurrences, subterms
+from deltafix.rules.walk import is_constructor, subterms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections import Counter
+    from collections.abc import Iterable, Mapping, Sequence
 
     from deltafix.plan.flatten import Flattening
 
-__all__ = ["as_constant", "field_types", "has_wildcard", "is_value", "unpack"]
+__all__ = ["as_constant", "field_types", "has_wildcard", "patterns", "unpack"]
 
 
 def as_constant(term: Term) -> Term:
@@ -34,12 +35,63 @@ def as_constant(term: Term) -> Term:
         return term
 
 
-def is_value(outer: Flattening, term: Term, part: Comparison) -> bool:
-    """Whether a constructor's variables are known without the equation it stands in."""
-    if any(isinstance(inner, Wildcard) for inner in subterms(term)):
-        return False
-    rest = [other for other in outer.case if other is not part]
-    return set(occurrences(term)) <= grounded_by(rest, occurrences(outer.whole))
+def patterns(
+    case: Sequence[Formula], total: Counter[str], shared: Iterable[str]
+) -> dict[int, Term]:
+    """The equations of a conjunction that take a value apart: by position, the constructor.
+
+    Equations may ground each other, `x = [a, b], y = [a, b]`, so they are settled one by one: one
+    whose variables are all known makes a value, and grounds what it is compared with; else the
+    first one whose other side is known is a pattern. What the scope around has bound (`shared`)
+    counts only where nothing else goes on. At most quadratic in the equations.
+    """
+    waiting: dict[int, tuple[tuple[Term, Term], ...]] = {}
+    settled: list[Formula] = []
+    for position, part in enumerate(case):
+        sides = _constructors(part)
+        if sides:
+            waiting[position] = sides
+        else:
+            settled.append(part)
+    found: dict[int, Term] = {}
+    given: frozenset[str] = frozenset()
+    while waiting:
+        step = _next(waiting, grounded_by(settled, total, given), total)
+        if step is None:
+            if given:  # no order gives every variable a value: not a checked program
+                break
+            given = frozenset(shared)
+            continue
+        position, pattern = step
+        del waiting[position]
+        settled.append(case[position])
+        if pattern is not None:
+            found[position] = pattern
+    return found
+
+
+def _constructors(part: Formula) -> tuple[tuple[Term, Term], ...]:
+    """The sides of an equation that are constructors, each with the side across from it."""
+    if not isinstance(part, Comparison) or part.op != "=":
+        return ()
+    one, two = as_constant(part.left), as_constant(part.right)
+    return tuple((a, b) for a, b in ((one, two), (two, one)) if is_constructor(a))
+
+
+def _next(
+    waiting: Mapping[int, tuple[tuple[Term, Term], ...]],
+    known: frozenset[str],
+    total: Counter[str],
+) -> tuple[int, Term | None] | None:
+    """The equation to settle next, and its pattern; None for a value to make. None: no more."""
+    for position, sides in waiting.items():
+        if all(needed(side, total) <= known for side, _ in sides):
+            return position, None
+    for position, sides in waiting.items():
+        for side, across in sides:
+            if not needed(side, total) <= known and needed(across, total) <= known:
+                return position, side
+    return None
 
 
 def field_types(outer: Flattening, term: Call) -> tuple[BaseType, ...]:

@@ -10,11 +10,12 @@ relations can make one in a single case, which is refused here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from operator import itemgetter
+from typing import NoReturn
 
 from deltafix.diagnostics import Diagnostic
-from deltafix.errors import ProgramError
 from deltafix.plan.clause import (
     Absent,
     Clause,
@@ -26,9 +27,12 @@ from deltafix.plan.clause import (
     Subsumption,
 )
 from deltafix.plan.normalize import Core
+from deltafix.rules.apart import plain_name
+from deltafix.rules.scope import first_place
 from deltafix.rules.strata import components
+from deltafix.rules.terms import Aggregate
 
-__all__ = ["Layer", "layers", "made_by"]
+__all__ = ["Layer", "falling_side", "layers", "made_by"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +69,27 @@ def layers(core: Core) -> tuple[Layer, ...]:
     folds = {name: fold for fold in core.folds for name in made_by(fold)}
     for name, made in folds.items():  # each needs the other: one stratum
         needed[name].update(dict.fromkeys((made.source, *made_by(made))))
+    place = {relation.name: number for number, relation in enumerate(core.relations)}
+    derives: dict[str, list[tuple[int, Clause]]] = {name: [] for name in place}
+    for number, clause in enumerate(core.clauses):
+        derives[clause.head].append((number, clause))
     found = []
     for members in components(needed):
         names = frozenset(members)
-        ordered = tuple(r for r in core.relations if r.name in names)
-        clauses = tuple(clause for clause in core.clauses if clause.head in names)
+        ordered = tuple(core.relations[number] for number in sorted(place[n] for n in names))
+        mine = sorted((item for name in names for item in derives[name]), key=itemgetter(0))
+        clauses = tuple(clause for _, clause in mine)
         relations = tuple(r.name for r in ordered)
         fold = next((folds[name] for name in relations if name in folds), None)
         if fold is not None:
             if set(relations) != set(made_by(fold)):
-                _refuse(clauses[0], "aggregate")
+                _refuse(core, names)
             found.append(Layer(relations, (), False, fold=fold))
             continue
         recursive = len(ordered) > 1 or ordered[0].name in needed[ordered[0].name]
-        falling = _falling(ordered, clauses)
+        falling = falling_side(ordered, clauses)
+        if falling is None:
+            _refuse(core, names)
         merges = tuple((r.name, r.merge) for r in ordered if r.merge is not None)
         found.append(Layer(relations, clauses, recursive, falling, merges))
     return tuple(found)
@@ -94,18 +105,23 @@ def _uses(core: Core) -> Iterator[tuple[str, Match | Absent]]:
         yield from ((head, found) for found in body if isinstance(found, Match | Absent))
 
 
-def _falling(relations: tuple[Relation, ...], clauses: tuple[Clause, ...]) -> frozenset[str]:
-    """The relations an odd number of negations away from the first one declared."""
+def falling_side(
+    relations: tuple[Relation, ...], clauses: tuple[Clause, ...]
+) -> frozenset[str] | None:
+    """The relations an odd number of negations away from the first one declared.
+
+    None where there is an odd cycle.
+    """
     names = {relation.name for relation in relations}
-    edges: dict[str, list[tuple[str, bool, Clause]]] = {name: [] for name in names}
+    edges: dict[str, list[tuple[str, bool]]] = {name: [] for name in names}
     negated = False
     for clause in clauses:
         for literal in clause.body:
             if isinstance(literal, Match | Absent) and literal.relation in names:
                 odd = isinstance(literal, Absent)
                 negated = negated or odd
-                edges[clause.head].append((literal.relation, odd, clause))
-                edges[literal.relation].append((clause.head, odd, clause))
+                edges[clause.head].append((literal.relation, odd))
+                edges[literal.relation].append((clause.head, odd))
     if not negated:
         return frozenset()
     first = next((r.name for r in relations if not r.hidden), relations[0].name)
@@ -113,13 +129,13 @@ def _falling(relations: tuple[Relation, ...], clauses: tuple[Clause, ...]) -> fr
     todo = [first]
     while todo:
         name = todo.pop()
-        for other, odd, clause in edges[name]:
+        for other, odd in edges[name]:
             wanted = side[name] != odd
             if other not in side:
                 side[other] = wanted
                 todo.append(other)
             elif side[other] != wanted:
-                _refuse(clause, "negated group")
+                return None
     return frozenset(name for name, odd in side.items() if odd)
 
 
@@ -128,12 +144,17 @@ def made_by(fold: Fold) -> tuple[str, ...]:
     return (fold.relation,) if fold.present is None else (fold.relation, fold.present)
 
 
-def _refuse(clause: Clause, what: str) -> None:
+def _refuse(core: Core, members: Iterable[str]) -> NoReturn:
+    """Refuse a stratum in which what a group or aggregate is asked for depends on its answer."""
+    names = set(members)
+    through = next(r.name for r in core.relations if r.name in names and not r.hidden)
+    demand = next(found for name, found in core.demands.items() if name in names)
+    what = "aggregate" if isinstance(demand.inside, Aggregate) else "negated group"
+    variable = demand.variables[0]
+    place = first_place(demand.inside, variable) or demand.inside.span
     message = (
-        f"the {what} in rule {clause.rule + 1} tests a variable that only "
-        f"the recursion through `{clause.head}` binds"
+        f"the {what} tests `{plain_name(variable)}`, which only the recursion through "
+        f"`{through}` binds"
     )
-    inside = what.rsplit(maxsplit=1)[-1]
-    hint = f"bind the variable inside the {inside}, by an atom of a lower relation"
-    diagnostic = Diagnostic("DF171", message, None, hint)
-    raise ProgramError(f"error[DF171]: {message}\n  help: {hint}", [diagnostic])
+    hint = f"bind `{plain_name(variable)}` by an atom that does not depend on `{through}`"
+    raise core.refusal(Diagnostic("DF171", message, place, hint))

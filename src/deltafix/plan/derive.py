@@ -19,9 +19,8 @@ Invariant: what the engine runs is what this module lists. Join order is `plan.o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 
-from deltafix.changes.conjunction import Reads, conjunction_terms
+from deltafix.changes.conjunction import reads_of
 from deltafix.plan.clause import Absent, Clause, Match
 from deltafix.plan.depend import Layer
 from deltafix.plan.ir import Sees
@@ -47,17 +46,7 @@ def sees(layer: Layer, clause: Clause, trigger: int | None, position: int) -> Se
     """Which state the literal at `position` sees in the variant of `trigger`."""
     literal = clause.body[position]
     same = isinstance(literal, Match | Absent) and literal.relation in layer.relations
-    before = trigger is not None and trigger >= 0 and _reads(clause, trigger)[position] == "old"
+    before = trigger is not None and trigger >= 0 and reads_of(trigger, position) == "old"
     if same:
         return Sees.SAME_BEFORE if before else Sees.SAME_AFTER
     return Sees.LOWER_BEFORE if before else Sees.LOWER_AFTER
-
-
-@lru_cache(maxsize=4096)
-def _reads(clause: Clause, trigger: int) -> dict[int, Reads]:
-    """What each literal that can change reads in the term of `trigger`; tests read "new"."""
-    changing = [p for p, literal in enumerate(clause.body) if isinstance(literal, Match | Absent)]
-    terms = conjunction_terms([isinstance(clause.body[p], Absent) for p in changing])
-    found: dict[int, Reads] = dict.fromkeys(range(len(clause.body)), "new")
-    found.update(zip(changing, terms[changing.index(trigger)].reads, strict=True))
-    return found

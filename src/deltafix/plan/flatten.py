@@ -10,10 +10,11 @@ those whose occurrences are not all inside. Which literals can run when is `plan
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, product
 
 from deltafix.plan import folds
+from deltafix.plan.binding import binders, unbound
 from deltafix.plan.clause import (
     Absent,
     Apply,
@@ -27,19 +28,28 @@ from deltafix.plan.clause import (
     Relation,
     Slot,
 )
-from deltafix.plan.constructed import as_constant, has_wildcard, is_value, unpack
+from deltafix.plan.constructed import as_constant, field_types, has_wildcard, patterns, unpack
 from deltafix.plan.narrow import NARROW, narrow_call
 from deltafix.rules.ast import Atom, Comparison, Formula, Not, Program
 from deltafix.rules.functors import CONSTRAINTS
 from deltafix.rules.infer import Typed, term_type
 from deltafix.rules.schemas import Schemas
+from deltafix.rules.scope import grounded_by
 from deltafix.rules.terms import Aggregate, BaseType, Call, Const, Term, Var, Wildcard
-from deltafix.rules.walk import alternatives, is_constructor, occurrences
+from deltafix.rules.walk import alternatives, body_of, is_constructor, occurrences
 
-__all__ = ["Flattening", "Made", "unbound"]
+__all__ = ["Demand", "Flattening", "Made"]
 
 _NEGATED = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _TWO = frozenset(("+", "*", "min", "max", "cat"))  # longer calls are chains of two arguments
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """A negated group or aggregate, and the variables it tests that only a recursion binds."""
+
+    inside: Not | Aggregate
+    variables: tuple[str, ...]
 
 
 @dataclass
@@ -50,6 +60,8 @@ class Made:
     relations: list[Relation]
     clauses: list[Clause] = field(default_factory=list)
     folds: list[Fold] = field(default_factory=list)
+    demands: dict[str, Demand] = field(default_factory=dict)
+    """By hidden relation: what it can only be asked by the recursion it is part of."""
 
     def hide(self, types: Iterable[BaseType]) -> str:
         """A new hidden relation; returns its name."""
@@ -62,7 +74,9 @@ class Flattening:
     """The literals of one clause as they are made.
 
     `whole` are the atoms and formulae of the alternative, heads included: what occurs in it
-    outside of a group or aggregate is shared with that.
+    outside of a group or aggregate is shared with that. `context` is what holds around a group or
+    aggregate, all the way out: where the inside only tests a variable, that binds it; rather not
+    by reading `recursion`, the relations of the head's own stratum.
     """
 
     def __init__(
@@ -82,14 +96,21 @@ class Flattening:
         self.types: dict[str, BaseType] = dict(typed.variables)
         self.values = 0
         self.pending: list[tuple[Aggregate, Slot]] = []
-        self.case: tuple[Formula, ...] = ()
+        self.context: tuple[Literal, ...] = ()
+        self.recursion: frozenset[str] = frozenset()
 
     def inner(self) -> Flattening:
         """A flattening for the body of a group or aggregate of this clause."""
         made = Flattening(self.program, self.typed, self.number, self.made, self.whole)
         made.values = self.values
         made.types = self.types
+        made.context = self.around()
+        made.recursion = self.recursion
         return made
+
+    def around(self) -> tuple[Literal, ...]:
+        """What holds here and further out, negations aside."""
+        return (*self.context, *(one for one in self.body if not isinstance(one, Absent)))
 
     def clause(self, head: Atom, case: tuple[Formula, ...]) -> None:
         """Flatten one alternative for one head and append the clauses."""
@@ -105,10 +126,12 @@ class Flattening:
 
     def bodies(self, case: tuple[Formula, ...]) -> Iterator[None]:
         """Flatten a conjunction; at each step `body` is one of the clauses it amounts to."""
-        self.case = case
-        for part in case:
+        total = occurrences(self.whole)
+        inside = occurrences(case)
+        taken_apart = patterns(case, total, (n for n in inside if total[n] > inside[n]))
+        for position, part in enumerate(case):
             if not isinstance(part, Not):
-                self.literal(part)
+                self.literal(part, taken_apart.get(position))
         for _ in self.folded():
             for part in case:
                 if isinstance(part, Not):
@@ -116,21 +139,41 @@ class Flattening:
             yield from self.folded()
 
     def folded(self) -> Iterator[None]:
-        """Turn pending aggregates into literals; one step per choice of their alternatives."""
+        """Turn pending aggregates into literals; one step per choice of their alternatives.
+
+        One whose value another one needs goes first.
+        """
         pending, self.pending = self.pending, []
         base = self.body
-        choices = [folds.literals(self, term, slot) for term, slot in pending]
+        if not pending:
+            self.body = [*base]
+            yield
+            self.body = base
+            return
+        first = [found for found in pending if not self.waits(found[0])] or pending
+        choices = [folds.literals(self, term, slot) for term, slot in first]
         for choice in product(*choices):
             self.body = [*base, *chain.from_iterable(choice)]
-            yield
+            self.pending = [found for found in pending if found not in first]
+            yield from self.folded()
         self.body = base
 
-    def literal(self, part: Formula) -> None:
-        """Flatten one positive conjunct."""
+    def waits(self, term: Aggregate) -> bool:
+        """Whether an aggregate looks at a variable that nothing but another one binds."""
+        total = occurrences(self.whole)
+        inside = [grounded_by(case, total) for case in alternatives(body_of(term))]
+        wanted = self.shared(term) - frozenset.intersection(*inside) if inside else ()
+        return bool(unbound(map(Slot, wanted), self.around()))
+
+    def literal(self, part: Formula, pattern: Term | None) -> None:
+        """Flatten one positive conjunct; an equation may have a `pattern` to take apart."""
         if isinstance(part, Atom):
             self.body.append(Match(part.relation, self.columns(part)))
         elif isinstance(part, Comparison):
-            if not self.matched(part):
+            if isinstance(pattern, Call):
+                left = as_constant(part.left)
+                self.taken_apart(part.right if left is pattern else left, pattern)
+            else:
                 self.comparison(part.op, part.left, part.right)
         else:  # `alternatives` leaves no conjunction or disjunction at the top
             raise TypeError(part)
@@ -155,22 +198,13 @@ class Flattening:
         self.types[slot.name] = kind
         return slot
 
-    def matched(self, part: Comparison) -> bool:
-        """Flatten `value = [x, y]` where the record is a pattern; False: it is a value."""
-        if part.op != "=":
-            return False
-        for one, other in ((part.left, part.right), (part.right, part.left)):
-            pattern = as_constant(one)
-            if isinstance(pattern, Call) and is_constructor(pattern):
-                if is_value(self, pattern, part):
-                    continue
-                value = self.argument(other, "record")
-                slot = value if isinstance(value, Slot) else self.fresh("record")
-                if slot is not value:
-                    self.body.append(Compare("=", "record", slot, value))
-                unpack(self, slot, pattern)
-                return True
-        return False
+    def taken_apart(self, value: Term, pattern: Call) -> None:
+        """Flatten `value = [x, y]` where the record is a pattern."""
+        found = self.argument(value, "record")
+        slot = found if isinstance(found, Slot) else self.fresh("record")
+        if slot is not found:
+            self.body.append(Compare("=", "record", slot, found))
+        unpack(self, slot, pattern)
 
     def comparison(self, op: str, left: Term, right: Term, *, holds: bool = True) -> None:
         """Flatten a comparison; `x = functor(…)` becomes one Apply."""
@@ -202,38 +236,66 @@ class Flattening:
             else:
                 self.comparison(_NEGATED[body.op], body.left, body.right)
             return
-        shared = self.shared(body)
-        if (
-            isinstance(body, Atom)
-            and set(occurrences(body)) <= shared
-            and not has_wildcard(body.args)
-        ):
-            types = self.program.column_types(body.relation)
-            args = tuple(
-                self.argument(arg, kind) for arg, kind in zip(body.args, types, strict=True)
-            )
-            self.body.append(Absent(body.relation, args))
+        if isinstance(body, Atom):
+            self.negated_atom(body)
             return
-        slots = tuple(Slot(variable) for variable in sorted(shared))
+        slots = tuple(Slot(variable) for variable in sorted(self.shared(body)))
         name = self.made.hide(self.types[slot.name] for slot in slots)
-        self.group(body, name, slots)
+        self.group(part, name, slots)
         self.body.append(Absent(name, slots))
 
-    def group(self, body: Formula, name: str, args: tuple[Slot, ...]) -> None:
-        """Clauses of a hidden relation: the values of `args` for which `body` holds."""
-        for case in alternatives(body):
+    def negated_atom(self, atom: Atom) -> None:
+        """Flatten `!p(…)`: its terms have their values here, and `_` is any row that has them."""
+        types = self.program.column_types(atom.relation)
+        pairs = list(zip(atom.args, types, strict=True))
+        if not has_wildcard(atom.args):
+            args = tuple(self.argument(arg, kind) for arg, kind in pairs)
+            self.body.append(Absent(atom.relation, args))
+            return
+        ready = replace(atom, args=tuple(self.evaluated(arg, kind) for arg, kind in pairs))
+        slots = tuple(Slot(variable) for variable in sorted(occurrences(ready)))
+        name = self.made.hide(self.types[slot.name] for slot in slots)
+        inner = self.inner()
+        columns = inner.columns(ready)
+        body = (Match(atom.relation, columns), *inner.body)
+        self.values = inner.values
+        self.made.clauses.append(Clause(name, slots, body, self.number))
+        self.body.append(Absent(name, slots))
+
+    def evaluated(self, term: Term, kind: BaseType) -> Term:
+        """A column of a negated atom with a variable for all that it computes."""
+        if isinstance(term, Var | Const | Wildcard):
+            return term
+        if isinstance(term, Call) and is_constructor(term) and has_wildcard((term,)):
+            kinds = field_types(self, term)
+            fields = zip(term.args, kinds, strict=True)
+            return replace(term, args=tuple(self.evaluated(arg, of) for arg, of in fields))
+        value = self.argument(term, kind)
+        return Var(value.name) if isinstance(value, Slot) else Const(value.value, value.type)
+
+    def group(self, negated: Not, name: str, args: tuple[Slot, ...]) -> None:
+        """Clauses of a hidden relation: the values of `args` for which what is negated holds."""
+        for case in alternatives(negated.body):
             inner = self.inner()
             for _ in inner.bodies(case):
-                self.made.clauses.append(
-                    Clause(name, args, self.grounded(args, inner.body), self.number)
-                )
+                body = self.grounded(negated, name, args, inner.body)
+                self.made.clauses.append(Clause(name, args, body, self.number))
             self.values = inner.values
 
-    def grounded(self, args: Iterable[Argument], body: list[Literal]) -> tuple[Literal, ...]:
-        """A group's body; where it only tests a shared variable, what binds it goes first."""
-        if unbound(args, body):
-            return (*(lit for lit in self.body if not isinstance(lit, Absent)), *body)
-        return tuple(body)
+    def grounded(
+        self, inside: Not | Aggregate, name: str, args: Iterable[Argument], body: list[Literal]
+    ) -> tuple[Literal, ...]:
+        """A body of `inside`, for the hidden relation `name`.
+
+        Where it only tests a variable of `args`, what binds that around it goes first.
+        """
+        missing = unbound(args, body)
+        if not missing:
+            return tuple(body)
+        found, needs_recursion = binders(missing, self.around(), self.recursion)
+        if needs_recursion:
+            self.made.demands[name] = Demand(inside, tuple(slot.name for slot in missing))
+        return (*found, *body)
 
     def shared(self, inside: Formula | Aggregate) -> set[str]:
         """The variables of a group or aggregate that the rest of the clause uses too."""
@@ -276,25 +338,3 @@ class Flattening:
             self.body.extend(narrow_call(self, call, kind))
         else:
             self.body.append(call)
-
-
-def unbound(args: Iterable[Argument], body: Iterable[Literal]) -> tuple[Argument, ...]:
-    """The variables among `args` that a body does not bind by itself."""
-    literals = list(body)
-    bound: set[Argument | None] = set()
-    for _ in range(len(literals) + 1):
-        for literal in literals:
-            if isinstance(literal, Match):
-                bound |= set(literal.args)
-            elif isinstance(literal, Apply) and all(
-                isinstance(a, Code) or a in bound for a in literal.args
-            ):
-                bound.add(literal.target)
-            elif isinstance(literal, Compare) and literal.op == "=":
-                for one, other in (
-                    (literal.left, literal.right),
-                    (literal.right, literal.left),
-                ):
-                    if isinstance(one, Code) or one in bound:
-                        bound.add(other)
-    return tuple(arg for arg in args if isinstance(arg, Slot) and arg not in bound)

@@ -79,7 +79,7 @@ def _source(
     for case, found in zip(cases, names, strict=True):
         inner = outer.inner()
         for _ in inner.bodies(case):
-            _clause(outer, inner, term.target, hidden, (shared, columns, found, tags))
+            _clause(outer, inner, term, hidden, (shared, columns, found, tags))
         outer.values = inner.values
     return hidden, tuple(range(len(shared))), width if term.target is not None else None
 
@@ -87,7 +87,7 @@ def _source(
 def _clause(
     outer: Flattening,
     inner: Flattening,
-    target: Term | None,
+    term: Aggregate,
     hidden: str,
     shape: tuple[tuple[Slot, ...], list[Slot], tuple[str, ...], list[tuple[str, ...]]],
 ) -> None:
@@ -100,11 +100,11 @@ def _clause(
     if columns and len(tags) > 1:
         args.append(Code(tags.index(names), "number"))
     base = inner.body
-    if target is not None:
-        of = term_type(target, outer.types, outer.program)
-        args.append(inner.argument(target, of))
+    if term.target is not None:
+        of = term_type(term.target, outer.types, outer.program)
+        args.append(inner.argument(term.target, of))
     for _ in inner.folded():
-        body = outer.grounded(args, inner.body)
+        body = outer.grounded(term, hidden, args, inner.body)
         outer.made.clauses.append(Clause(hidden, tuple(args), body, outer.number))
     inner.body = base
 

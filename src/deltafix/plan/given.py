@@ -13,6 +13,8 @@ Invariant: every declared relation of such a stratum has one.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from deltafix.plan.clause import Clause, Match, Relation, Slot
 from deltafix.plan.depend import Layer, layers
 from deltafix.plan.normalize import Core
@@ -39,5 +41,5 @@ def set_apart(core: Core) -> tuple[Core, tuple[Layer, ...], dict[str, str]]:
     for relation in relations:
         slots = tuple(Slot(f"${column}") for column in range(len(relation.types)))
         clauses.append(Clause(relation.name, slots, (Match(apart[relation.name], slots),), -1))
-    whole = Core((*core.relations, *hidden), (*core.clauses, *clauses), core.folds)
+    whole = replace(core, relations=(*core.relations, *hidden), clauses=(*core.clauses, *clauses))
     return whole, layers(whole), entered | apart

@@ -15,12 +15,16 @@ rules' meaning. The work on one clause is `plan.flatten`'s.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from deltafix.diagnostics import Diagnostic, render_all
+from deltafix.errors import ProgramError
 from deltafix.plan.clause import Clause, Fold, Relation
-from deltafix.plan.flatten import Flattening, Made
+from deltafix.plan.flatten import Demand, Flattening, Made
 from deltafix.plan.keep import keep
 from deltafix.plan.ranges import write_out_ranges
+from deltafix.rules.ast import Program
 from deltafix.rules.check import CheckedProgram
 from deltafix.rules.schemas import schemas_of
 from deltafix.rules.walk import alternatives
@@ -30,11 +34,24 @@ __all__ = ["Core", "normalize"]
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """A program as relations, clauses and folds; a fact of the text is a clause without a body."""
+    """A program as relations, clauses and folds; a fact of the text is a clause without a body.
+
+    `demands` says of a hidden relation what only its own recursion can ask it for. `program` is
+    where all this comes from; only errors look at it.
+    """
 
     relations: tuple[Relation, ...]
     clauses: tuple[Clause, ...]
     folds: tuple[Fold, ...] = ()
+    demands: Mapping[str, Demand] = field(default_factory=dict, compare=False, repr=False)
+    program: Program | None = field(default=None, compare=False, repr=False)
+
+    def refusal(self, found: Diagnostic) -> ProgramError:
+        """The error that refuses the program for a reason that only its core shows."""
+        program = self.program
+        text = None if program is None else program.source
+        sources = {} if program is None or text is None else {program.path: text}
+        return ProgramError(render_all([found], sources), [found])
 
     def __str__(self) -> str:
         return "\n".join(map(str, (*self.clauses, *self.folds)))
@@ -47,11 +64,22 @@ def normalize(checked: CheckedProgram) -> Core:
         schemas_of(program),
         [Relation(r.name, program.column_types(r.name)) for r in program.relations],
     )
+    recursion = {
+        name: frozenset(stratum.relations)
+        for stratum in checked.strata
+        if stratum.recursive
+        for name in stratum.relations
+    }
     for number, typed in enumerate(checked.rules):
         rule = typed.rule
         for head in rule.heads:
             for case in alternatives(rule.body):
-                Flattening(program, typed, number, made, (*rule.heads, *case)).clause(head, case)
+                whole = (*rule.heads, *case)
+                flat = Flattening(program, typed, number, made, whole)
+                flat.recursion = recursion.get(head.relation, frozenset())
+                flat.clause(head, case)
     keep(checked, made)
     write_out_ranges(made)
-    return Core(tuple(made.relations), tuple(made.clauses), tuple(made.folds))
+    return Core(
+        tuple(made.relations), tuple(made.clauses), tuple(made.folds), made.demands, program
+    )

@@ -2,7 +2,7 @@
 
 The order itself is chosen at run time, per binding, by the number of candidate rows; this module
 lists the options. A literal is an option when one of its columns is known (or nothing is
-connected). Bodies of more than `FREE` literals left keep only the literals with the most known
+connected). While more than `FREE` literals are left there is one option only, with the most known
 columns, so that the number of nodes stays small. Re-derivation takes only options whose index is
 there already, and adds one only where there is none (measured: tc needs no index for it on its
 large relation). Invariant: the nodes of a variant form a DAG from node 0; each path joins every
@@ -11,10 +11,23 @@ literal once and runs every check as soon as its arguments are known.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
 
+from deltafix.errors import InternalError
 from deltafix.plan.best import best_of
-from deltafix.plan.clause import Absent, Apply, Argument, Clause, Code, Compare, Match, Slot
+from deltafix.plan.clause import (
+    Absent,
+    Apply,
+    Argument,
+    Clause,
+    Code,
+    Compare,
+    Match,
+    Slot,
+    slots_of,
+)
 from deltafix.plan.depend import Layer
 from deltafix.plan.derive import sees
 from deltafix.plan.ir import HEAD, Candidate, Check, Node, Variant
@@ -73,10 +86,9 @@ class _Builder:
                 args = literal.args
                 todo -= {self.trigger}
             binds = _binding(args, range(len(args)), bound)
-        self.node(todo, frozenset(bound))
-        slots = dict.fromkeys(
-            slot for literal in (*self.clause.body, self.clause) for slot in _slots_of(literal)
-        )
+        self.node(*self.long(todo, bound))
+        slots = dict.fromkeys(slot for literal in self.clause.body for slot in slots_of(literal))
+        slots |= dict.fromkeys(arg for arg in self.clause.args if isinstance(arg, Slot))
         nodes = tuple(node for node in self.nodes if node is not None)
         return Variant(self.clause, self.trigger, binds, tuple(slots), nodes)
 
@@ -86,6 +98,29 @@ class _Builder:
             return self.clause.args
         kept = dict(best_of(self.layer))[self.clause.head].column
         return tuple(None if c == kept else arg for c, arg in enumerate(self.clause.args))
+
+    def long(
+        self, todo: frozenset[int], known: set[Slot]
+    ) -> tuple[frozenset[int], frozenset[Slot]]:
+        """The nodes of a long body until `FREE` literals are left; gives what is left, and known.
+
+        One literal a node: the first with the most known columns. Near linear in the body.
+        """
+        progress = _Progress(self.clause, todo, known)
+        while len(progress.matches) > FREE:
+            checks = []
+            while (position := progress.next_check()) is not None:
+                checks.append(self.check(position, known))
+                progress.learn(known)
+            position = progress.next_match()
+            literal = self.clause.body[position]
+            assert isinstance(literal, Match)  # noqa: S101  the kind that was asked for
+            columns = _known_columns(literal, known)
+            ((_, index),) = self.indexed([(position, literal, columns)])
+            found = replace(self.candidate(position, index, known), child=len(self.nodes) + 1)
+            self.nodes.append(Node(tuple(checks), (found,)))
+            progress.learn(known)
+        return progress.left(), frozenset(known)
 
     def node(self, todo: frozenset[int], bound: frozenset[Slot]) -> int:
         """The node for what is left to do; nodes are shared between orders."""
@@ -97,19 +132,37 @@ class _Builder:
         known = set(bound)
         checks, left = self.checks(todo, known)
         options = self.options(left, known)
+        if left and not options:
+            waiting = ", ".join(str(self.clause.body[position]) for position in sorted(left))
+            raise InternalError(f"plan: nothing binds the variables of {waiting}")
         candidates = []
         for position, index in options:
-            literal = self.clause.body[position]
-            assert isinstance(literal, Match)  # noqa: S101  checks are done, matches are left
-            keys = tuple(arg for arg in (literal.args[c] for c in index) if arg is not None)
             inner = set(known)
-            rest = [c for c in range(len(literal.args)) if c not in index]
-            binds = _binding(literal.args, rest, inner)
+            found = self.candidate(position, index, inner)
             child = self.node(left - {position}, frozenset(inner))
-            state = sees(self.layer, self.clause, self.trigger, position)
-            candidates.append(Candidate(position, literal, state, index, keys, binds, child))
+            candidates.append(replace(found, child=child))
         self.nodes[number] = Node(tuple(checks), tuple(candidates))
         return number
+
+    def candidate(self, position: int, index: tuple[int, ...], known: set[Slot]) -> Candidate:
+        """A literal found by an index; `known` grows by what it binds. The child is not set."""
+        literal = self.clause.body[position]
+        assert isinstance(literal, Match)  # noqa: S101  checks are done, matches are left
+        keys = tuple(arg for arg in (literal.args[c] for c in index) if arg is not None)
+        rest = [c for c in range(len(literal.args)) if c not in index]
+        binds = _binding(literal.args, rest, known)
+        state = sees(self.layer, self.clause, self.trigger, position)
+        return Candidate(position, literal, state, index, keys, binds, -1)
+
+    def check(self, position: int, known: set[Slot]) -> Check:
+        """A check that is ready; `known` grows by the variable it binds, if it binds one."""
+        literal = self.clause.body[position]
+        assert not isinstance(literal, Match)  # noqa: S101  matches are no checks
+        binds = _ready(literal, known)
+        state = sees(self.layer, self.clause, self.trigger, position)
+        if isinstance(binds, Slot):
+            known.add(binds)
+        return Check(literal, state, binds if isinstance(binds, Slot) else None)
 
     def checks(self, todo: frozenset[int], known: set[Slot]) -> tuple[list[Check], frozenset[int]]:
         """The checks that are ready, in an order that lets one bind for the next."""
@@ -120,16 +173,9 @@ class _Builder:
             progress = False
             for position in sorted(left):
                 literal = self.clause.body[position]
-                if isinstance(literal, Match):
+                if isinstance(literal, Match) or _ready(literal, known) is False:
                     continue
-                binds = _ready(literal, known)
-                if binds is False:
-                    continue
-                state = sees(self.layer, self.clause, self.trigger, position)
-                slot = binds if isinstance(binds, Slot) else None
-                found.append(Check(literal, state, slot))
-                if slot is not None:
-                    known.add(slot)
+                found.append(self.check(position, known))
                 left.remove(position)
                 progress = True
         return found, frozenset(left)
@@ -140,24 +186,19 @@ class _Builder:
         for position in sorted(left):
             literal = self.clause.body[position]
             if isinstance(literal, Match):
-                columns = tuple(
-                    c for c, arg in enumerate(literal.args) if isinstance(arg, Code) or arg in known
-                )
-                matches.append((position, literal, columns))
-        if not matches:
-            return []
-        connected = [m for m in matches if m[2] or not m[1].args] or matches
-        if len(matches) > FREE:
-            most = max(len(m[2]) for m in connected)
-            connected = [m for m in connected if len(m[2]) == most][:1]
+                matches.append((position, literal, _known_columns(literal, known)))
+        return self.indexed([m for m in matches if m[2] or not m[1].args] or matches)
+
+    def indexed(
+        self, options: list[tuple[int, Match, tuple[int, ...]]]
+    ) -> list[tuple[int, tuple[int, ...]]]:
+        """Options by their known columns, each with an index on these, or less of one."""
         if self.trigger is not None and self.trigger < 0:
-            return self.existing(connected)
-        found = []
-        for position, literal, columns in connected:
+            return self.existing(options)
+        for _, literal, columns in options:
             if columns and len(columns) < len(literal.args):
                 self.indexes.add(literal.relation, columns)
-            found.append((position, columns))
-        return found
+        return [(position, columns) for position, _, columns in options]
 
     def existing(
         self, options: list[tuple[int, Match, tuple[int, ...]]]
@@ -171,7 +212,7 @@ class _Builder:
             usable = self.indexes.within(literal.relation, columns)
             if usable is not None:
                 found.append((position, usable))
-        if found:
+        if found or not options:
             return found
         lower = [o for o in options if o[1].relation not in self.layer.relations] or options
         position, literal, columns = max(lower, key=lambda o: len(o[2]))
@@ -180,14 +221,65 @@ class _Builder:
         return [(position, columns)]
 
 
-def _slots_of(literal: object) -> tuple[Slot, ...]:
-    """The variables of a literal or of a clause's head."""
-    if isinstance(literal, Match | Absent | Clause):
-        return tuple(arg for arg in literal.args if isinstance(arg, Slot))
-    if isinstance(literal, Compare):
-        return tuple(arg for arg in (literal.left, literal.right) if isinstance(arg, Slot))
-    assert isinstance(literal, Apply)  # noqa: S101  the remaining kind
-    return (literal.target, *(arg for arg in literal.args if isinstance(arg, Slot)))
+class _Progress:
+    """Which literals of a long body are left, and which of them are next."""
+
+    def __init__(self, clause: Clause, todo: Iterable[int], known: set[Slot]) -> None:
+        self.matches: set[int] = set()
+        self.tests: set[int] = set()
+        self.body = clause.body
+        self.readers: dict[Slot, list[int]] = {}
+        self.ready: list[int] = []
+        self.best: list[tuple[int, bool, int]] = []
+        self.seen = set(known)
+        for position in sorted(todo):
+            literal = clause.body[position]
+            (self.matches if isinstance(literal, Match) else self.tests).add(position)
+            for slot in dict.fromkeys(slots_of(literal)):
+                self.readers.setdefault(slot, []).append(position)
+            self.rate(position, known)
+
+    def rate(self, position: int, known: set[Slot]) -> None:
+        """Note a literal where it now stands; what was noted of it before counts no more."""
+        literal = self.body[position]
+        if isinstance(literal, Match):
+            columns = len(_known_columns(literal, known))
+            heappush(self.best, (-columns, bool(literal.args), position))
+        elif _ready(literal, known) is not False:
+            heappush(self.ready, position)
+
+    def learn(self, known: set[Slot]) -> None:
+        """Rate the literals again that read a variable that has become known."""
+        for slot in known - self.seen:
+            for position in self.readers.get(slot, ()):
+                if position in self.matches or position in self.tests:
+                    self.rate(position, known)
+        self.seen |= known
+
+    def next_check(self) -> int | None:
+        """The first check that is ready."""
+        while self.ready:
+            position = heappop(self.ready)
+            if position in self.tests:
+                self.tests.remove(position)
+                return position
+        return None
+
+    def next_match(self) -> int:
+        """The first of the literals with the most known columns; those without any go last."""
+        while True:
+            position = heappop(self.best)[2]
+            if position in self.matches:
+                self.matches.remove(position)
+                return position
+
+    def left(self) -> frozenset[int]:
+        """The literals that are left."""
+        return frozenset(self.matches | self.tests)
+
+
+def _known_columns(literal: Match, known: set[Slot]) -> tuple[int, ...]:
+    return tuple(c for c, arg in enumerate(literal.args) if isinstance(arg, Code) or arg in known)
 
 
 def _binding(

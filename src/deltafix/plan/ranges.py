@@ -17,12 +17,9 @@ those of
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
+from deltafix.plan.binding import evaluable, unbound
 from deltafix.plan.clause import (
-    Absent,
     Apply,
-    Argument,
     Clause,
     Code,
     Compare,
@@ -30,7 +27,7 @@ from deltafix.plan.clause import (
     Match,
     Slot,
 )
-from deltafix.plan.flatten import Made, unbound
+from deltafix.plan.flatten import Made
 from deltafix.rules.terms import BaseType
 
 __all__ = ["write_out_ranges"]
@@ -52,36 +49,20 @@ def _written_out(clause: Clause, made: Made) -> Clause:
     waiting = [lit for lit in clause.body if isinstance(lit, Apply) and lit.functor == "range"]
     body: list[Literal] = [literal for literal in clause.body if literal not in waiting]
     while waiting:
-        known = _grounding(body)
+        known, _ = evaluable(body)
         ready = next(found for found in waiting if not unbound(found.args, known))
         waiting.remove(ready)
         body.append(_numbers(ready, known, clause, made))
     return Clause(clause.head, clause.args, tuple(body), clause.rule)
 
 
-def _grounding(body: Iterable[Literal]) -> list[Literal]:
-    """The literals that can be joined by themselves, before any of the ranges is known."""
-    positive: list[Literal] = [one for one in body if not isinstance(one, Absent)]
-    while True:
-        kept = [literal for literal in positive if not unbound(_needs(literal), positive)]
-        if len(kept) == len(positive):
-            return kept
-        positive = kept
-
-
-def _needs(literal: Literal) -> tuple[Argument, ...]:
-    if isinstance(literal, Apply):
-        return literal.args
-    return (literal.left, literal.right) if isinstance(literal, Compare) else ()
-
-
-def _numbers(term: Apply, known: list[Literal], clause: Clause, made: Made) -> Match:
+def _numbers(term: Apply, known: tuple[Literal, ...], clause: Clause, made: Made) -> Match:
     """The literal that joins the numbers of a range, and the clauses behind it."""
     kind = term.result
     demand, numbers = made.hide((kind,) * 3), made.hide((kind,) * 4)
     start, end, *given = term.args
     rule = clause.rule
-    body = tuple(known)
+    body = known
     if given:
         made.clauses.append(Clause(demand, (start, end, given[0]), body, rule))
     else:

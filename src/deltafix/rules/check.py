@@ -25,6 +25,7 @@ from deltafix.rules.declarations import check_declarations
 from deltafix.rules.infer import Typed, infer
 from deltafix.rules.passes.hints import check_hints, inline_names
 from deltafix.rules.passes.inline import inlined
+from deltafix.rules.results import with_local_results
 from deltafix.rules.schemas import schemas_of
 from deltafix.rules.scope import check_scope
 from deltafix.rules.strata import Stratum, dependencies, strata, unstratified
@@ -95,7 +96,7 @@ def _run(
         if wrong:
             named = named and not any(item.code == "DF110" for item in wrong)
             continue
-        written = rule if rule.is_fact else apart(rule)
+        written = rule if rule.is_fact else with_local_results(apart(rule))
         one_name = with_witnesses(written)
         if not inlines or typed_rules is orders:
             found.extend(check_scope(one_name))

@@ -26,7 +26,7 @@ from deltafix.rules.walk import (
     terms_of,
 )
 
-__all__ = ["check_scope", "grounded_by", "shared"]
+__all__ = ["check_scope", "first_place", "grounded_by", "needed", "shared"]
 
 
 def shared(node: Formula | Aggregate, total: Counter[str]) -> frozenset[str]:
@@ -38,9 +38,16 @@ def shared(node: Formula | Aggregate, total: Counter[str]) -> frozenset[str]:
     return frozenset(name for name, count in inside.items() if total[name] > count)
 
 
-def grounded_by(parts: Iterable[Formula], total: Counter[str]) -> frozenset[str]:
-    """The variables that the positive ones among `parts` give values to."""
-    return _Scope(total, None).grounded(list(parts), frozenset())
+def grounded_by(
+    parts: Iterable[Formula], total: Counter[str], known: frozenset[str] = frozenset()
+) -> frozenset[str]:
+    """The variables that have values once the positive ones among `parts` hold; `known` have."""
+    return _Scope(total, None).grounded(list(parts), known)
+
+
+def needed(term: Term, total: Counter[str]) -> frozenset[str]:
+    """The variables whose values a term wants; `_` where it has a wildcard."""
+    return _Scope(total, None).needs(term)
 
 
 class _Scope:
@@ -94,7 +101,7 @@ class _Scope:
                 self.wanted(term, bound, negated=isinstance(body, Atom))
             return
         for name in sorted(shared(body, self.total) - bound):
-            self.report(name, _first(body, name), "it is only tested here, under `!`")
+            self.report(name, first_place(body, name), "it is only tested here, under `!`")
         inner = bound | shared(body, self.total)
         for parts in alternatives(body):
             self.conjunction(parts, inner)
@@ -117,7 +124,7 @@ class _Scope:
             for name in sorted(outer - bound):
                 self.report(
                     name,
-                    _first(body, name) or term.span,
+                    first_place(body, name) or term.span,
                     f"`{term.op}` cannot give it a value from inside its body",
                     f"join the body's atom once more beside the aggregate, where it binds `{name}`",
                 )
@@ -150,8 +157,9 @@ class _Scope:
             )
 
 
-def _first(formula: Formula, name: str) -> Span | None:
-    for term in terms_of(formula):
+def first_place(node: Formula | Aggregate, name: str) -> Span | None:
+    """Where a variable stands first in a formula or an aggregate."""
+    for term in (node,) if isinstance(node, Aggregate) else terms_of(node):
         for part in subterms(term):
             if isinstance(part, Var) and part.name == name:
                 return part.span

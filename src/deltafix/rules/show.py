@@ -31,7 +31,7 @@ from deltafix.rules.functors import CONSTRAINTS, INFIX, PREFIX_POWER
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
 from deltafix.rules.walk import body_of
 
-__all__ = ["show", "show_formula", "show_rule", "show_term"]
+__all__ = ["show", "show_formula", "show_order", "show_rule", "show_term"]
 
 _PREFIXES: Final = {"neg": "-", "bnot": "bnot ", "lnot": "lnot "}
 _ESCAPES: Final = {
@@ -56,7 +56,7 @@ def show(program: Program) -> str:
     lines.extend(_relation(declared) for declared in program.relations)
     lines.extend(_directive(directive) for directive in program.directives)
     lines.extend(show_rule(rule) for rule in program.rules)
-    lines.extend(_order(order) for order in program.orders)
+    lines.extend(show_order(order) for order in program.orders)
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -175,7 +175,8 @@ def _relation(declared: RelationDecl) -> str:
     return f".decl {declared.name}({_columns(declared.attributes)}){qualifiers}"
 
 
-def _order(order: Dominates) -> str:
+def show_order(order: Dominates) -> str:
+    """`less <= more.` or `less <= more :- body.`."""
     shown = f"{show_formula(order.less)} <= {show_formula(order.more)}"
     if order.body == And(()):
         return f"{shown}."

@@ -38,6 +38,7 @@ MARKS = {
     "range": ("range(",),
     "records": ("pair(",),
     "reducers": ("@@xor",),
+    "repeats": ("far",),
     "strings": ("cat(", "strlen(", "match("),
     "subsumption": ("kept(",),
 }
@@ -78,10 +79,11 @@ def test_a_feature_appears_when_asked_for_and_only_then(feature: str) -> None:
         "groups": {"negation", "parity"},
         "aggregates": {"reducers"},
         "arithmetic": set(GROUPS) | {"range", "strings"},
-        "comparisons": set(GROUPS) | {"groups", "arithmetic"},
+        "comparisons": set(GROUPS) | {"groups", "arithmetic", "repeats"},
+        "disjunction": {"groups"},
         "negation": set(GROUPS) | {"groups", "strings"},
         "symbols": {"strings"},
-        "wildcards": set(GROUPS) | {"disjunction", "aggregates", "strings"},
+        "wildcards": set(GROUPS) | {"disjunction", "aggregates", "strings", "repeats", "groups"},
     }
     without = FEATURES - {feature} - alone.get(feature, set())
     assert not shown(sources(without, 80))

@@ -66,7 +66,7 @@ def inlined(program: Program, rules: Sequence[Rule]) -> tuple[Program, tuple[Dia
     """
     names = inline_names(program)
     if not names:
-        return replace(_plain(program), rules=tuple(rules)), ()
+        return replace(program, rules=tuple(rules)), ()
     found = list(_refused(program, names))
     order, cyclic = _ordered(program, rules, names)
     found.extend(cyclic)
@@ -87,23 +87,7 @@ def inlined(program: Program, rules: Sequence[Rule]) -> tuple[Program, tuple[Dia
         except _Refusal as refusal:
             found.append(refusal.diagnostic)
     relations = tuple(one for one in program.relations if one.name not in names)
-    return replace(_plain(program), relations=relations, rules=tuple(out)), tuple(found)
-
-
-def _plain(program: Program) -> Program:
-    """The program as data, without what a door adds to it."""
-    return Program(
-        program.relations,
-        program.rules,
-        program.directives,
-        program.types,
-        program.source,
-        program.path,
-        program.pragmas,
-        program.orders,
-        program.functors,
-        program.lattices,
-    )
+    return replace(program, relations=relations, rules=tuple(out)), tuple(found)
 
 
 def _refused(program: Program, names: frozenset[str]) -> Iterable[Diagnostic]:

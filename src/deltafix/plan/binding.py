@@ -1,0 +1,111 @@
+"""What binds the variables of core literals.
+
+Three questions about a body: which literals can run and what is bound then (`evaluable`), which
+variables nothing binds (`unbound`), and which literals around a group bind what the group only
+tests (`binders`). Invariant: answers depend on the literals alone; in which order they run is
+`plan.order`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+
+from deltafix.plan.clause import (
+    Absent,
+    Apply,
+    Argument,
+    Code,
+    Compare,
+    Literal,
+    Match,
+    Slot,
+    slots_of,
+)
+
+__all__ = ["binders", "evaluable", "unbound"]
+
+
+def evaluable(body: Iterable[Literal]) -> tuple[tuple[Literal, ...], set[Argument]]:
+    """The positive literals that can run by themselves, and the variables bound then.
+
+    Near linear: a literal is looked at again only when one of its variables is bound.
+    """
+    literals = [one for one in body if not isinstance(one, Absent)]
+    readers: dict[Argument, list[int]] = {}
+    for position, literal in enumerate(literals):
+        for slot in slots_of(literal):
+            readers.setdefault(slot, []).append(position)
+    bound: set[Argument] = set()
+    ran: set[int] = set()
+    queue = list(range(len(literals)))
+    while queue:
+        position = queue.pop()
+        if position in ran:
+            continue
+        gives = _gives(literals[position], bound)
+        if gives is None:
+            continue
+        ran.add(position)
+        for arg in gives:
+            if arg not in bound:
+                bound.add(arg)
+                queue.extend(readers.get(arg, ()))
+    return tuple(literals[position] for position in sorted(ran)), bound
+
+
+def unbound(args: Iterable[Argument], body: Iterable[Literal]) -> tuple[Slot, ...]:
+    """The variables among `args` that a body does not bind by itself."""
+    _, bound = evaluable(body)
+    return tuple(arg for arg in args if isinstance(arg, Slot) and arg not in bound)
+
+
+def binders(
+    missing: Iterable[Slot], around: Iterable[Literal], recursion: Container[str]
+) -> tuple[tuple[Literal, ...], bool]:
+    """What binds some variables among the literals around, and whether that needs recursion.
+
+    Only literals connected with the variables count: others would multiply. Those that read a
+    relation of `recursion` are left out where the rest binds as much: what a group is asked for
+    may be more than it is asked for in the end.
+    """
+    wanted = tuple(missing)
+    literals, _ = evaluable(around)
+    lower, bound = evaluable(
+        one for one in literals if not (isinstance(one, Match) and one.relation in recursion)
+    )
+    enough = all(slot in bound for slot in wanted)
+    return _connected(wanted, lower if enough else literals), not enough
+
+
+def _connected(wanted: Iterable[Slot], literals: tuple[Literal, ...]) -> tuple[Literal, ...]:
+    readers: dict[Argument, list[int]] = {}
+    for position, literal in enumerate(literals):
+        for slot in slots_of(literal):
+            readers.setdefault(slot, []).append(position)
+    queue: list[Argument] = list(wanted)
+    reached: set[int] = set()
+    while queue:
+        for position in readers.pop(queue.pop(), ()):
+            if position not in reached:
+                reached.add(position)
+                queue.extend(slots_of(literals[position]))
+    return tuple(literals[position] for position in sorted(reached))
+
+
+def _gives(literal: Literal, bound: set[Argument]) -> tuple[Argument, ...] | None:
+    """The variables that a literal binds once `bound` are known; None: it cannot run yet."""
+
+    def has(arg: Argument) -> bool:
+        return isinstance(arg, Code) or arg in bound
+
+    if isinstance(literal, Match):
+        return slots_of(literal)
+    if isinstance(literal, Apply):
+        return (literal.target,) if all(map(has, literal.args)) else None
+    if isinstance(literal, Compare):
+        sides = (literal.left, literal.right)
+        if all(map(has, sides)):
+            return ()
+        if literal.op == "=" and any(map(has, sides)):
+            return tuple(side for side in sides if isinstance(side, Slot))
+    return None

@@ -1,0 +1,100 @@
+"""agree_*: rules edited among facts, in random programs with every kind of declaration.
+
+Sees: what an edit of rules loses of a program: subsumptions, lattices, functors, types, what
+components wrote out. After every epoch all relations are held against the oracle's recomputation
+of the program as it then is.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from tests.oracle import evaluate
+from tests.strategies import FOLDS, REDUCERS, random_program, random_script, replay
+
+import deltafix
+from deltafix.errors import ProgramError
+from deltafix.kernel.jit import JIT_DISABLED
+from deltafix.rules.ast import Program
+from deltafix.rules.show import show, show_order, show_rule
+
+PROGRAMS = 3 if JIT_DISABLED else 10
+DECLARED = """
+.functor worse(x: number, y: number): number
+.type Cost <: number
+.lattice Cost<> { Bottom -> -1, Lub -> @worse(_, _) }
+.decl top(k: number, c: Cost<>)
+.output top
+top(k % 2, k) :- first(k).
+.comp Kept<T> {
+    .decl all(x: T, y: T)
+    .output all
+    .decl least(x: T, y: T)
+    .output least
+    least(x, y) :- all(x, y).
+    least(x, y) <= least(x, z) :- z < y.
+}
+.init kept = Kept<number>
+kept.all(x, y) :- first(x), first(y), x != y.
+.decl first(x: number) inline
+"""
+FUNCTORS = {"worse": max}
+
+
+def _text(program: Program) -> str:
+    """The declarations above over the first input relation with a number."""
+    name = next((n for n in program.names("input") if "number" in program.column_types(n)), None)
+    if name is None:
+        return ""
+    kinds = program.column_types(name)
+    at = kinds.index("number")
+    args = ", ".join("x" if place == at else "_" for place in range(len(kinds)))
+    return f"{DECLARED}first(x) :- {name}({args})."
+
+
+def _connected(rng: Random) -> tuple[Program, deltafix.Database]:
+    """The next random program that the planner takes, and a database of it."""
+    while True:
+        program = random_program(rng, rng.choice((1, 2, 3)))
+        program = deltafix.Program.parse(show(program) + _text(program))
+        try:
+            return program, deltafix.connect(program, functors=FUNCTORS, reducers=REDUCERS)
+        except ProgramError as refused:
+            assert {found.code for found in refused.diagnostics} == {"DF171"}
+
+
+@pytest.mark.parametrize("seed", range(PROGRAMS))
+def test_oracle_rules_edited_among_facts_equal_recomputation(seed: int) -> None:
+    rng = Random(f"rules {seed}")
+    program, db = _connected(rng)
+    inline = {one.name for one in program.relations if "inline" in one.qualifiers}
+    script = random_script(rng, program, epochs=8, edits=4)
+    parts = [
+        *(show_rule(one) for one in program.rules if one.heads[0].relation not in inline),
+        *map(show_order, program.orders),
+    ]
+    held = set(parts)
+    changed = 0
+    with db:
+        for epoch, inputs in zip(script, replay(program, script), strict=True):
+            before = {name: set(db.rows(name)) for name in db.schemas}
+            with db.transaction() as tx:
+                edits = rng.sample(parts, min(len(parts), rng.choice((0, 1, 2))))
+                for part in edits:
+                    (tx.remove_rule if part in held else tx.add_rule)(part)
+                for sign, name, row in epoch:
+                    (tx.insert if sign == "+" else tx.delete)(name, [row])
+                if edits and rng.random() < 0.5:  # what is there already is not added again
+                    tx.add_rule(next(iter(held)))
+            held ^= set(edits)
+            changed += bool(edits)
+            now = db.program
+            assert {*map(show_rule, now.rules), *map(show_order, now.orders)} >= held
+            expected = evaluate(now, inputs, functors=FUNCTORS, reducers=FOLDS)
+            for name in db.schemas:
+                assert set(db.rows(name)) == expected[name], name
+                assert set(tx.delta[name].added) == expected[name] - before[name]
+                assert set(tx.delta[name].removed) == before[name] - expected[name]
+            db.check_invariants()
+    assert changed
