@@ -7,9 +7,13 @@ import tempfile
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from tests.s3 import Server
 
 # CI must not fail by chance on code it did not see change: it runs the same examples every time.
 settings.register_profile("default", deadline=None)
@@ -62,3 +66,24 @@ def memory(tmp_path) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(dir=shared) as folder:
         yield Path(folder)
+
+
+@pytest.fixture(scope="session")
+def _s3() -> Iterator[Server]:
+    if "CI" not in os.environ:
+        pytest.importorskip("moto", reason="no S3 server: see the test group")
+        pytest.importorskip("obstore", reason="no client of S3: pip install 'deltafix[s3]'")
+    from tests.s3 import Server
+
+    with Server() as server:
+        yield server
+
+
+@pytest.fixture
+def store(_s3: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """An S3 server on loopback, which the environment names."""
+    for name, value in _s3.settings.items():
+        monkeypatch.setenv(name, value)
+    yield _s3
+    _s3.fault = lambda method, path: ""
+    _s3.settle()

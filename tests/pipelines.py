@@ -63,6 +63,9 @@ class Job:
         self.toml.write_text(TOML.format(pipeline=pipeline, member=member))
         self.rows: dict[str, set[Row]] = {"member": set(), "grant": set()}
         self.files = 0
+        self.places: dict[str, Path | str] = {
+            name: folder / "out" / name for name in ("can", "stands")
+        }
 
     def write(self, relation: str, changes: Iterable[tuple[str, Row]]) -> Path:
         """A change file, without keeping what it says."""
@@ -103,7 +106,7 @@ class Job:
 
     def check_output(self, name: str, wanted: set[Row], epoch: int) -> None:
         """An output's log and view are the wanted rows at the epoch."""
-        folder = self.folder / "out" / name
+        folder = self.places[name]
         manifest = read_manifest(folder)
         assert manifest is not None
         assert manifest.epoch == epoch

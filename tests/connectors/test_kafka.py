@@ -147,7 +147,7 @@ def test_what_a_transaction_took_back_is_not_read(spark, client, broker, tmp_pat
 
 CHILD = """
 import os, signal, sys
-from deltafix.engine.state import disk
+from deltafix.store import disk
 from deltafix.pipeline.config import read_config
 from deltafix.pipeline.runner import Pipeline
 from deltafix.spark.sources import make_source

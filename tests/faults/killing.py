@@ -1,6 +1,6 @@
 """What goes wrong beside a commit: a process killed at a step of it, a disk that is full.
 
-Lives here: stand-ins for `os` in `engine.state.disk`, which every file of a state goes through, and
+Lives here: stand-ins for `os` in `store.disk`, which every file of a state goes through, and
 a process that forks the runs to be killed. Not here: what must hold afterwards.
 """
 
@@ -17,13 +17,13 @@ from pathlib import Path
 
 from pytest import MonkeyPatch  # noqa: PT013
 
-from deltafix.engine.state import disk
+from deltafix.store import disk
 
 RUNNER = """
 import os, sys
 from importlib import import_module
 from pathlib import Path
-from deltafix.engine.state import disk
+from deltafix.store import disk
 from tests.faults.killing import Killer
 script = import_module(sys.argv[1])
 for line in sys.stdin:

@@ -23,7 +23,6 @@ from tests.faults.killing import Full, Killer, forking, killed
 from tests.pipelines import Job
 
 import deltafix
-from deltafix.engine.state import disk
 from deltafix.errors import DeltafixError, SinkError, StateError
 from deltafix.kernel.jit import JIT_DISABLED
 from deltafix.pipeline.batches import Batches, Rows
@@ -32,6 +31,7 @@ from deltafix.pipeline.epoch import Epoch
 from deltafix.pipeline.maintainer import Maintainer
 from deltafix.pipeline.manifest import read_deltas, read_view
 from deltafix.pipeline.policy import Policy
+from deltafix.store import disk
 
 KILLS = 3 if JIT_DISABLED else 240 if "DELTAFIX_EXAMPLES" in os.environ else 30
 PIPELINE = 'rows_per_epoch = 6\nbad_rows = "quarantine"'

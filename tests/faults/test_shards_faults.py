@@ -20,11 +20,11 @@ import pytest
 from tests.faults.killing import Full, Killer, forking, killed
 
 import deltafix
-from deltafix.engine.state import disk
 from deltafix.errors import StateError
 from deltafix.facts.delta import Delta
 from deltafix.kernel.jit import JIT_DISABLED
 from deltafix.spark.shards import ShardedDatabase, database, epoch, resident
+from deltafix.store import disk
 
 KILLS = 3 if JIT_DISABLED else 210 if "DELTAFIX_EXAMPLES" in os.environ else 30
 PROGRAM = deltafix.Program.parse("""

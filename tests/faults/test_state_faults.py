@@ -22,11 +22,11 @@ import pytest
 from tests.oracle import evaluate
 
 import deltafix
-from deltafix.engine.state import disk
-from deltafix.engine.state.frame import check_preamble, pack, read
 from deltafix.engine.state.log import read_log
 from deltafix.errors import StateError, StateInUseError
 from deltafix.kernel.jit import JIT_DISABLED
+from deltafix.store import disk
+from deltafix.store.frame import check_preamble, pack, read
 
 TEXT = """
 .decl edge(x: number, y: symbol)
@@ -88,7 +88,7 @@ def check(db: deltafix.Database) -> None:
     assert {name: set(db.rows(name)) for name in db.schemas} == evaluate(PROGRAM, inputs)
 
 
-def connect(path: Path, fsync: str = "always") -> deltafix.Database:
+def connect(path: Path | str, fsync: str = "always") -> deltafix.Database:
     return deltafix.connect(PROGRAM, path, fsync=fsync)
 
 
@@ -275,7 +275,7 @@ def test_a_failed_automatic_compaction_is_told_and_the_epoch_stands(tmp_path, mo
     def full(path, pieces):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("deltafix.engine.state.folder.COMPACT_LEAST", 0)
+    monkeypatch.setattr("deltafix.engine.state.state.COMPACT_LEAST", 0)
     with connect(tmp_path / "s") as db:
         with monkeypatch.context() as patch:
             patch.setattr(disk, "create", full)

@@ -18,7 +18,6 @@ import pyarrow as pa
 import pytest
 
 import deltafix
-from deltafix.engine.state import disk
 from deltafix.errors import (
     FactError,
     ProgramError,
@@ -38,6 +37,7 @@ from deltafix.spark.shards.hashing import hash_rows, shard_of
 from deltafix.spark.shards.rendezvous import Rendezvous
 from deltafix.spark.shards.schedule import Report
 from deltafix.spark.shards.wire import Batch, fold, pack, route, table_schema, unpack
+from deltafix.store import disk
 
 EDGES = ".decl edge(x: number, y: number)\n"
 REACH = EDGES + (

@@ -11,8 +11,8 @@ from deltafix.engine.database import Database
 from deltafix.engine.folds.users import UserReducer
 from deltafix.engine.outside import Users
 from deltafix.engine.run import Budget
-from deltafix.engine.state.disk import FSYNC
 from deltafix.rules.ast import Program
+from deltafix.store.disk import FSYNC
 
 __all__ = ["connect"]
 
@@ -34,8 +34,9 @@ def connect(
 
     Args:
         program: a Program, or its text.
-        path: `":memory:"`, or a state folder (made if it is not there): its given rows outlive
-            the process, and derived ones are rebuilt when it is opened (docs/concepts/state.md).
+        path: `":memory:"`, or a state folder (made if it is not there), by path or by URL (`s3://`,
+            `gs://`, `az://`): its given rows outlive the process, and derived ones are rebuilt
+            when it is opened (docs/concepts/state.md).
         fsync: when an epoch's record is on the disk: `always` (before its commit returns),
             `interval` (within a second after), or `never` (when the system likes).
         strategy: the schedule of maintenance: `wavefront`, `local`, `deletes_first`,

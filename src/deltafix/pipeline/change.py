@@ -10,16 +10,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from deltafix.engine.state.log import read_log
 from deltafix.engine.state.marks import Marks, set_marks
-from deltafix.engine.state.snapshot import read_snapshot
+from deltafix.engine.state.reading import read_state
 from deltafix.errors import ProgramChangedError
 from deltafix.pipeline.config import schemas_of
 from deltafix.rules.ast import Program
 from deltafix.rules.show import show_rule
 from deltafix.rules.strata import dependencies
+from deltafix.store.folder import Where
 
 __all__ = ["ProgramChange", "cones", "peek_marks", "require_same", "what_changed"]
 
@@ -83,21 +82,22 @@ def what_changed(before: Mapping[str, str], after: Mapping[str, str]) -> Program
     )
 
 
-def peek_marks(state: Path) -> Marks:
+def peek_marks(state: Where) -> Marks:
     """The marks of a state folder, read without opening it; empty if there is none yet.
 
     Raises StateError for damage, as opening it would.
     """
-    if not (state / "snapshot").is_file() or not (state / "log").is_file():
+    found = read_state(state)
+    if found is None:
         return {}
-    snapshot = read_snapshot(state / "snapshot")
+    snapshot, records = found
     marks = snapshot.marks
-    for changed in read_log(state / "log").marks(snapshot.epoch):
+    for changed in records.marks(snapshot.epoch):
         set_marks(marks, changed)
     return marks
 
 
-def require_same(change: ProgramChange, state: Path) -> None:
+def require_same(change: ProgramChange, state: Where) -> None:
     """Raise ProgramChangedError if anything changed."""
     if change:
         message = (

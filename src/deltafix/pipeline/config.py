@@ -21,6 +21,7 @@ from deltafix.errors import ConfigError, SourceError
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.settings import INPUT, OUTPUT, PIPELINE, read_section
 from deltafix.rules.ast import Program
+from deltafix.store.folder import Folder, Where, folder_at
 
 __all__ = ["Config", "InputConfig", "OutputConfig", "read_config", "schemas_of"]
 
@@ -42,7 +43,7 @@ class OutputConfig:
     """One `[output.RELATION]`."""
 
     relation: str
-    path: Path
+    path: Where
     mode: str
 
 
@@ -55,7 +56,7 @@ class Config:
 
     path: Path
     program: Program
-    state: Path
+    state: Folder
     inputs: tuple[InputConfig, ...]
     outputs: tuple[OutputConfig, ...]
     values: Mapping[str, Any]
@@ -99,7 +100,7 @@ def read_config(path: str | Path) -> Config:
     )
     _apart(path, inputs, outputs)
     spark = _settings(path, "spark", _table(path, "spark", given.get("spark", {})))
-    return Config(path, program, folder / values["state"], inputs, outputs, values, spark)
+    return Config(path, program, _place(folder, values["state"]), inputs, outputs, values, spark)
 
 
 def schemas_of(program: Program) -> dict[str, Schema]:
@@ -183,7 +184,12 @@ def _output(
     where = f"{path}: [output.{name}]"
     _declared(where, name, schemas)
     values = read_section(where, given, OUTPUT)
-    return OutputConfig(name, path.resolve().parent / values["path"], values["mode"])
+    return OutputConfig(name, _place(path.resolve().parent, values["path"]), values["mode"])
+
+
+def _place(base: Path, given: str) -> Folder:
+    """A path relative to the file, or a URL."""
+    return folder_at(given if "://" in given else base / given)
 
 
 def _declared(where: str, name: str, schemas: Mapping[str, Schema]) -> Schema:
@@ -210,12 +216,12 @@ def _apart(path: Path, inputs: tuple[InputConfig, ...], outputs: tuple[OutputCon
                 )
                 raise ConfigError(message, section=f"input.{one.name}", value=relation)
             fed[relation] = one.name
-    written: dict[Path, str] = {}
+    written: dict[str, str] = {}
     for output in outputs:
-        if output.path in written:
+        if str(output.path) in written:
             message = (
                 f"{path}: [output.{output.relation}] path = {output.path} is that of "
-                f"[output.{written[output.path]}]; each output has a folder of its own"
+                f"[output.{written[str(output.path)]}]; each output has a folder of its own"
             )
             raise ConfigError(message, section=f"output.{output.relation}", key="path")
-        written[output.path] = output.relation
+        written[str(output.path)] = output.relation

@@ -4,19 +4,23 @@ A line is written after its commit and is no part of it; what it says is also in
 (`LINE`). Invariant: when a state is open, the journal has a line for each epoch of its log and none
 for an epoch that is not there; a process that was killed before or in the middle of a line is
 mended on opening. Nothing reads the journal to decide anything.
+
+In an object store, where nothing is appended, it is cut into objects of some epochs each.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from deltafix.engine.state import disk
 from deltafix.pipeline.epoch import Epoch
+from deltafix.store import disk
+from deltafix.store.folder import Folder, LocalFolder, Where, folder_at
 
 __all__ = ["LINE", "Journal"]
 
@@ -24,48 +28,104 @@ LINE = "pipeline/epoch"
 """The mark that says of the last epoch what its line says, as far as it is known in its commit."""
 
 _TAIL = 1 << 16
+_EPOCHS = 500
+"""Epochs in one object, which is put anew with each."""
 
 
 class Journal:
     """The journal of a state folder."""
 
-    def __init__(self, state: Path) -> None:
-        self.path = state / "epochs.jsonl"
+    def __init__(self, state: Where) -> None:
+        folder = folder_at(state)
+        self._lines: _Lines = (
+            _File(folder.path / "epochs.jsonl")
+            if isinstance(folder, LocalFolder)
+            else _Objects(folder)
+        )
         self._waiting: list[Epoch] = []
 
     def write(self, epoch: Epoch) -> None:
         """Append a line; while the disk is full, lines wait for room, and the epoch stands."""
         self._waiting.append(epoch)
         with suppress(OSError):
-            self._append(self._waiting)
+            self._lines.append(self._waiting)
             self._waiting.clear()
 
     def mend(self, epoch: int, known: Iterable[Epoch]) -> None:
         """Bring it up to the state's epoch: lines of `known` that are not there, no others."""
         with suppress(OSError):
-            end, last = self._end(epoch)
-            if self.path.exists() and self.path.stat().st_size > end:
-                self._cut(end)
-            self._append([one for one in known if last < one.epoch <= epoch])
+            last = self._lines.keep(epoch)
+            self._lines.append([one for one in known if last < one.epoch <= epoch])
 
     def last(self) -> dict[str, Any] | None:
         """What the last whole line says; None if there is none."""
-        for _, line in self._lines():
+        for line in self._lines.backwards():
             with suppress(ValueError):
                 found: dict[str, Any] = json.loads(line)
                 return found
         return None
 
-    def _end(self, epoch: int) -> tuple[int, int]:
-        """Where the lines up to an epoch end, and the epoch of the last; (0, 0) without any."""
-        for end, line in self._lines():
-            with suppress(ValueError, LookupError, TypeError):
-                number = int(json.loads(line)["epoch"])
-                if number <= epoch:
-                    return end, number
-        return 0, 0
 
-    def _lines(self) -> Iterable[tuple[int, bytes]]:
+class _Lines(Protocol):
+    def append(self, epochs: Sequence[Epoch]) -> None: ...
+
+    def keep(self, epoch: int) -> int:
+        """Drop what is behind the last line of an epoch up to that one; returns its epoch, or 0."""
+
+    def backwards(self) -> Iterator[bytes]:
+        """Whole lines, from the last on."""
+
+
+def _epoch_of(line: bytes) -> int:
+    """The epoch of a line; -1 if it is none."""
+    with suppress(ValueError, LookupError, TypeError):
+        return int(json.loads(line)["epoch"])
+    return -1
+
+
+def _bytes(epochs: Iterable[Epoch]) -> bytes:
+    return "".join(one.json() + "\n" for one in epochs).encode()
+
+
+class _File:
+    """All lines in one file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def append(self, epochs: Sequence[Epoch]) -> None:
+        data = _bytes(epochs)
+        if not data:
+            return
+        fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            end = os.fstat(fd).st_size
+            try:
+                disk.write_at(fd, end, [data])
+            except OSError:
+                disk.cut(fd, end)
+                raise
+        finally:
+            os.close(fd)
+
+    def keep(self, epoch: int) -> int:
+        end, last = 0, 0
+        for place, line in self._placed():
+            if 0 <= (number := _epoch_of(line)) <= epoch:
+                end, last = place, number
+                break
+        if self.path.exists() and self.path.stat().st_size > end:
+            fd = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                disk.cut(fd, end)
+            finally:
+                os.close(fd)
+        return last
+
+    def backwards(self) -> Iterator[bytes]:
+        return (line for _, line in self._placed())
+
+    def _placed(self) -> Iterator[tuple[int, bytes]]:
         """Whole lines from the last on, each with where it ends."""
         try:
             with self.path.open("rb") as stream:
@@ -88,24 +148,35 @@ class Journal:
         except FileNotFoundError:
             return
 
-    def _append(self, epochs: Iterable[Epoch]) -> None:
-        data = "".join(one.json() + "\n" for one in epochs).encode()
-        if not data:
-            return
-        fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            end = os.fstat(fd).st_size
-            try:
-                disk.write_at(fd, end, [data])
-            except OSError:
-                disk.cut(fd, end)
-                raise
-        finally:
-            os.close(fd)
 
-    def _cut(self, end: int) -> None:
-        fd = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            disk.cut(fd, end)
-        finally:
-            os.close(fd)
+class _Objects:
+    """The lines of `_EPOCHS` epochs in one object."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+
+    def append(self, epochs: Sequence[Epoch]) -> None:
+        for one in epochs:
+            number = one.epoch - one.epoch % _EPOCHS
+            name = f"epochs-{number:012d}.jsonl"
+            found = self._folder.look(name)
+            self._folder.write(name, [b"" if found is None else found[0], _bytes([one])])
+
+    def keep(self, epoch: int) -> int:
+        for name in self._names():
+            lines = self._folder.read(name).splitlines(keepends=True)
+            kept = [line for line in lines if 0 <= _epoch_of(line) <= epoch]
+            if kept != lines:
+                self._folder.write(name, kept)
+            if kept:
+                return _epoch_of(kept[-1])
+        return 0
+
+    def backwards(self) -> Iterator[bytes]:
+        for name in self._names():
+            yield from reversed(self._folder.read(name).splitlines())
+
+    def _names(self) -> list[str]:
+        """Those of the objects, the last first."""
+        found = [name for name in self._folder.names() if re.fullmatch(r"epochs-\d+\.jsonl", name)]
+        return found[::-1]

@@ -18,12 +18,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 import deltafix
 from deltafix.engine.state.durable import DurableDatabase, DurableTransaction
-from deltafix.engine.state.log import read_log
+from deltafix.engine.state.reading import read_state
 from deltafix.errors import BadRowError, SinkError
 from deltafix.facts.delta import Delta
 from deltafix.pipeline.augment import augment
@@ -44,6 +43,7 @@ from deltafix.pipeline.quarantine import Quarantine
 from deltafix.pipeline.signed import Bad, Signed, join
 from deltafix.pipeline.times import COUNTS, Times
 from deltafix.rules.ast import Program
+from deltafix.store.folder import Where, folder_at
 
 __all__ = ["CONES", "Maintainer", "OnChange"]
 
@@ -59,7 +59,7 @@ class Maintainer:
 
     Args:
         program: the rules.
-        state: the state folder.
+        state: the state folder, by path or URL.
         outputs: the views to keep outside, and where.
         by_file: relations whose rows come by file.
         counted: relations whose rows are counted (`duplicates = "count"`).
@@ -74,7 +74,7 @@ class Maintainer:
     def __init__(
         self,
         program: Program,
-        state: Path,
+        state: Where,
         outputs: Sequence[OutputConfig],
         *,
         by_file: Iterable[str] = (),
@@ -83,19 +83,20 @@ class Maintainer:
         on_change: OnChange = lambda change: False,
     ) -> None:
         self._counted = tuple(counted)
-        self._state = state
+        folder = folder_at(state)
+        self._folder = folder
         whole = augment(program, tuple(by_file), self._counted)
         self._cones = cones(whole)
-        noted = peek_marks(state).get(CONES)
+        noted = peek_marks(folder).get(CONES)
         self.change = what_changed(noted or self._cones, self._cones)
         if self.change and not on_change(self.change):
-            require_same(self.change, state)
-        db = deltafix.connect(whole, state, fsync=fsync)
+            require_same(self.change, folder)
+        db = deltafix.connect(whole, str(folder), fsync=fsync)
         assert isinstance(db, DurableDatabase)  # noqa: S101  a path is given
         self.db = db
         self._times: dict[str, Times] = {}
-        self.quarantine = Quarantine(state / "quarantine")
-        self.journal = Journal(state)
+        self.quarantine = Quarantine(folder / "quarantine", db.generation)
+        self.journal = Journal(folder)
         try:
             self.journal.mend(db.epoch, self._journaled())
             self.outputs = Outputs(db, outputs)
@@ -233,9 +234,9 @@ class Maintainer:
 
     def _journaled(self) -> Iterator[Epoch]:
         """What the state knows of its last epochs, ascending."""
-        records = read_log(self._state / "log")
+        found = read_state(self._folder)
         lines = {}
-        for marks in (*records.marks(0), self.db.marks):
+        for marks in (*(found[1].marks(0) if found else ()), self.db.marks):
             if LINE in marks:
                 lines[marks[LINE]["epoch"]] = Epoch(**marks[LINE])
         yield from (lines[number] for number in sorted(lines))
@@ -254,7 +255,7 @@ class Maintainer:
         out = {name: (new.num_rows, old.num_rows) for name, (new, old) in sides.items()}
         rows = {name: new + old for name, (new, old) in out.items()}
         epoch = replace(epoch, out={name: out[name] for name in instead or out})
-        tx.mark(PREPARED, {"epoch": epoch.epoch, "outputs": rows})
+        tx.mark(PREPARED, {"epoch": epoch.epoch, "writer": self.db.generation, "outputs": rows})
         tx.mark(LINE, asdict(epoch))
         return epoch
 

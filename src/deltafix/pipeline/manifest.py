@@ -15,11 +15,22 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from deltafix.errors import SinkError, SourceError
+from deltafix.store.folder import Folder, Where, folder_at
+from deltafix.store.tables import read_table
 
-__all__ = ["DeltaFile", "Manifest", "read_deltas", "read_manifest", "read_view"]
+__all__ = [
+    "MANIFEST",
+    "DeltaFile",
+    "Manifest",
+    "parse_manifest",
+    "read_deltas",
+    "read_manifest",
+    "read_view",
+]
+
+MANIFEST = "manifest.json"
 
 _FORMAT = 1
 _TRIES = 5
@@ -65,14 +76,22 @@ class Manifest:
         return json.dumps({"format": _FORMAT, **asdict(self)}, indent=1).encode()
 
 
-def read_manifest(folder: Path) -> Manifest | None:
+def read_manifest(folder: Where) -> Manifest | None:
     """The manifest of a folder; None if there is none. Raises SinkError if it is damaged."""
-    path = folder / "manifest.json"
+    folder = folder_at(folder)
+    found = folder.look(MANIFEST)
+    return parse_manifest(None if found is None else found[0], f"{folder}/{MANIFEST}")
+
+
+def parse_manifest(data: bytes | None, path: str) -> Manifest | None:
+    """A manifest from its bytes, None from none. Raises SinkError if it is damaged."""
+    if data is None:
+        return None
     try:
-        saved = json.loads(path.read_bytes())
+        saved = json.loads(data)
         if saved["format"] != _FORMAT:
             message = f"{path} has format {saved['format']}, and this deltafix reads {_FORMAT}"
-            raise SinkError(message, path=str(path))
+            raise SinkError(message, path=path)
         snapshot = saved["snapshot"]
         return Manifest(
             saved["state"],
@@ -82,10 +101,8 @@ def read_manifest(folder: Path) -> Manifest | None:
             tuple(_file(one) for one in saved["deltas"]),
             int(saved["floor"]),
         )
-    except FileNotFoundError:
-        return None
     except (ValueError, LookupError, TypeError) as error:
-        raise SinkError(f"{path} is damaged: {error}", path=str(path)) from None
+        raise SinkError(f"{path} is damaged: {error}", path=path) from None
 
 
 def _file(saved: dict[str, Any]) -> DeltaFile:
@@ -94,14 +111,14 @@ def _file(saved: dict[str, Any]) -> DeltaFile:
     return DeltaFile(name, int(saved["first"]), int(saved["last"]), int(saved["rows"]))
 
 
-def read_deltas(folder: Path, first: int = 0, last: int | None = None) -> pa.Table | None:
+def read_deltas(folder: Where, first: int = 0, last: int | None = None) -> pa.Table | None:
     """The signed rows of the epochs `first` to `last`, in the order of epochs.
 
     None if no epoch among them changed the view. Raises SourceError for a folder without a log,
     or for epochs that were dropped.
     """
 
-    def read(manifest: Manifest) -> pa.Table | None:
+    def read(manifest: Manifest, folder: Folder) -> pa.Table | None:
         until = manifest.epoch if last is None else last
         if max(first, 1) < manifest.floor and first <= until:
             message = (
@@ -112,7 +129,7 @@ def read_deltas(folder: Path, first: int = 0, last: int | None = None) -> pa.Tab
         files = [one for one in manifest.deltas if one.last >= first and one.first <= until]
         if not files:
             return None
-        table = pa.concat_tables([pq.read_table(folder / one.file) for one in files])
+        table = pa.concat_tables([read_table(folder, one.file) for one in files])
         epochs = table.column(table.num_columns - 1)
         kept = pc.and_(pc.greater_equal(epochs, first), pc.less_equal(epochs, until))
         return table.filter(kept)
@@ -120,19 +137,19 @@ def read_deltas(folder: Path, first: int = 0, last: int | None = None) -> pa.Tab
     return _of_one_epoch(folder, read)
 
 
-def read_view(folder: Path) -> tuple[int, pa.Table | None]:
+def read_view(folder: Where) -> tuple[int, pa.Table | None]:
     """(epoch, the rows of the view at that epoch); no table if it never had rows."""
 
-    def read(manifest: Manifest) -> tuple[int, pa.Table | None]:
+    def read(manifest: Manifest, folder: Folder) -> tuple[int, pa.Table | None]:
         done = manifest.snapshot.last if manifest.snapshot else 0
         parts = []
         if manifest.snapshot:
-            rows = pq.read_table(folder / manifest.snapshot.file)
+            rows = read_table(folder, manifest.snapshot.file)
             parts.append(rows.append_column("+", pa.repeat(pa.scalar(1, pa.int8()), rows.num_rows)))
         for one in manifest.deltas:
             if one.last <= done:
                 continue
-            table = pq.read_table(folder / one.file)
+            table = read_table(folder, one.file)
             later = pc.greater(table.column(table.num_columns - 1), done)
             table = table.filter(later).remove_column(table.num_columns - 1)
             parts.append(table.rename_columns([*table.column_names[:-1], "+"]))
@@ -147,13 +164,14 @@ def read_view(folder: Path) -> tuple[int, pa.Table | None]:
     return _of_one_epoch(folder, read)
 
 
-def _of_one_epoch(folder: Path, read: Callable[[Manifest], _T]) -> _T:
+def _of_one_epoch(where: Where, read: Callable[[Manifest, Folder], _T]) -> _T:
+    folder = folder_at(where)
     for remaining in reversed(range(_TRIES)):
         manifest = read_manifest(folder)
         if manifest is None:
             raise SourceError(f"{folder} holds no delta log: no manifest.json", path=str(folder))
         try:
-            return read(manifest)
+            return read(manifest, folder)
         except FileNotFoundError as error:
             if not remaining or read_manifest(folder) == manifest:
                 message = f"{folder}: {error.filename or error} is gone, but the manifest names it"

@@ -41,6 +41,7 @@ class Outputs:
                 one.path,
                 db.name,
                 keeps_snapshot=one.mode == "delta+snapshot",
+                writer=db.generation,
             )
             for one in configs
         }
@@ -69,12 +70,13 @@ class Outputs:
         prepared = self._db.marks.get(PREPARED, {})
         if prepared.get("epoch") != self._db.epoch:
             return
+        writer = prepared["writer"]
         for name, sink in self.sinks.items():
             rows = prepared["outputs"].get(name)
             behind = sink.manifest.epoch == self._db.epoch - 1
             # A machine without power may lose the name of a file that was synced.
-            if rows is not None and behind and sink.has(self._db.epoch, rows):
-                sink.publish(self._db.epoch)
+            if rows is not None and behind and sink.has(self._db.epoch, rows, writer):
+                sink.publish(self._db.epoch, writer)
 
     def tidy(self) -> None:
         """Remove what belongs to epochs that were not committed."""
@@ -93,7 +95,7 @@ class Outputs:
     def catch_up(self, names: Iterable[str]) -> None:
         """Publish an epoch that was prepared with what `lagging` gave."""
         for name in names:
-            self.sinks[name].publish(self._db.epoch)
+            self.sinks[name].publish(self._db.epoch, self._db.generation)
             self.sinks[name].is_new = False
 
     def fold(self, *, force: bool = False, keep: int | None = None) -> None:

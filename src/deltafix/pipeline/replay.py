@@ -15,10 +15,8 @@ import pyarrow as pa
 
 import deltafix
 from deltafix.engine.database import Database
-from deltafix.engine.state.frame import Frame
-from deltafix.engine.state.log import read_log
+from deltafix.engine.state.reading import read_state
 from deltafix.engine.state.rows import GivenRows, decode
-from deltafix.engine.state.snapshot import read_snapshot
 from deltafix.errors import PipelineError
 from deltafix.facts.schema import Row, show_row
 from deltafix.pipeline.augment import augment
@@ -26,6 +24,7 @@ from deltafix.pipeline.config import Config
 from deltafix.pipeline.maintainer import CONES
 from deltafix.pipeline.manifest import read_deltas
 from deltafix.pipeline.sources.registry import by_file, counted
+from deltafix.store.frame import Frame
 
 __all__ = ["Replay", "replay"]
 
@@ -72,9 +71,10 @@ def replay(config: Config, epoch: int) -> Replay:
     Raises PipelineError for an epoch that is not there, SourceError for deltas that were dropped,
     StateError for a damaged state.
     """
-    if not (config.state / "snapshot").is_file():
+    found = read_state(config.state)
+    if found is None:
         raise PipelineError(f"{config.state} is no state yet: run the pipeline first")
-    snapshot, records = read_snapshot(config.state / "snapshot"), read_log(config.state / "log")
+    snapshot, records = found
     last = max(records.epoch, snapshot.epoch)
     if not 1 <= epoch <= last:
         message = f"there is no epoch {epoch}; {config.state} has 1 to {last}"

@@ -12,19 +12,19 @@ publishing once. The epoch of the engine decides; a sink that lags is brought up
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from deltafix.engine.state import disk
 from deltafix.errors import SinkError
 from deltafix.facts.schema import Schema
-from deltafix.pipeline.manifest import DeltaFile, Manifest, read_manifest
+from deltafix.pipeline.manifest import MANIFEST, DeltaFile, Manifest, parse_manifest
+from deltafix.store.folder import Head, Where, folder_at
+from deltafix.store.tables import read_table, write_table
 
 __all__ = ["MERGE", "ParquetSink", "delta_table"]
 
@@ -68,18 +68,23 @@ class ParquetSink:
         folder: made if it is not there; nobody else may write in it.
         state: the name of the engine's state: a log belongs to one state.
         keeps_snapshot: whether a snapshot is kept beside the deltas.
+        writer: the generation of a state in an object store, in the names of files: one that was
+            fenced off writes over nothing and removes nothing of its successors.
 
     Raises SinkError for a folder that is of another state or view, or cannot be used.
     """
 
-    def __init__(self, schema: Schema, folder: Path, state: str, *, keeps_snapshot: bool) -> None:
+    def __init__(
+        self, schema: Schema, folder: Where, state: str, *, keeps_snapshot: bool, writer: int = 0
+    ) -> None:
         self.schema = schema
-        self.folder = folder
+        self.folder = folder_at(folder)
         self._keeps_snapshot = keeps_snapshot
+        self._writer = writer
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            found = read_manifest(folder)
-            if found is None and any(not _is_ours(name) for name in folder.iterdir()):
+            self._head = Head(self.folder, MANIFEST)
+            found = parse_manifest(self._head.data, f"{self.folder}/{MANIFEST}")
+            if found is None and any(_writer_of(name) < 0 for name in self.folder.names()):
                 raise self._refused("it holds other files; name a new folder")
         except OSError as error:
             if isinstance(error, SinkError):
@@ -97,26 +102,26 @@ class ParquetSink:
     def prepare(self, epoch: int, added: pa.Table, removed: pa.Table) -> int:
         """Write what the epoch changes, ahead of its commit; returns the rows. Raises SinkError."""
         rows = int(added.num_rows + removed.num_rows)
-        path = self._file(epoch)
+        name = self._file("delta", epoch)
         if not rows:
-            self._try(lambda: disk.remove(path))
+            self._try(lambda: self.folder.remove(name))
             return 0
-        self._write(path, delta_table(self.schema, added, removed, epoch))
+        self._write(name, delta_table(self.schema, added, removed, epoch))
         return rows
 
-    def has(self, epoch: int, rows: int) -> bool:
-        """Whether the epoch stands prepared with so many rows."""
-        return not rows or self._file(epoch).exists()
+    def has(self, epoch: int, rows: int, writer: int) -> bool:
+        """Whether the epoch stands prepared with so many rows, by that writer."""
+        return not rows or self.folder.exists(self._file("delta", epoch, writer=writer))
 
-    def publish(self, epoch: int) -> None:
-        """Name a prepared epoch in the manifest. Idempotent. Raises SinkError."""
+    def publish(self, epoch: int, writer: int) -> None:
+        """Name an epoch that a writer prepared in the manifest. Idempotent. Raises SinkError."""
         if epoch <= self.manifest.epoch:
             return
-        path = self._file(epoch)
+        name = self._file("delta", epoch, writer=writer)
         deltas = self.manifest.deltas
-        if path.exists():
-            rows = pq.read_metadata(path).num_rows
-            deltas = (*deltas, DeltaFile(path.name, epoch, epoch, rows))
+        if self.folder.exists(name):
+            rows = read_table(self.folder, name, columns=[]).num_rows
+            deltas = (*deltas, DeltaFile(name, epoch, epoch, rows))
         self._replace(self.manifest.with_(epoch=epoch, deltas=deltas))
 
     # --- upkeep --------------------------------------------------------------------------------
@@ -126,9 +131,9 @@ class ParquetSink:
         named = {one.file for one in self.manifest.deltas}
         if self.manifest.snapshot is not None:
             named.add(self.manifest.snapshot.file)
-        for path in self.folder.iterdir():
-            if path.name not in named and _is_ours(path) and path.name != "manifest.json":
-                self._try(partial(disk.remove, path))
+        for name in self.folder.names():
+            if name not in named and name != MANIFEST and 0 <= _writer_of(name) <= self._writer:
+                self._try(partial(self.folder.remove, name))
 
     def fold(self, rows: Callable[[], pa.Table], *, force: bool = False) -> bool:
         """Join small files, and write a new snapshot if the deltas since the last outweigh it.
@@ -147,10 +152,10 @@ class ParquetSink:
             due = since > max(_LEAST, snapshot.rows if snapshot else 0)
         if self._keeps_snapshot and due:
             epoch = manifest.epoch
-            path = self.folder / f"snapshot-{epoch:012d}.parquet"
+            name = self._file("snapshot", epoch)
             table = rows()
-            self._write(path, table)
-            one = DeltaFile(path.name, epoch, epoch, table.num_rows)
+            self._write(name, table)
+            one = DeltaFile(name, epoch, epoch, table.num_rows)
             manifest = manifest.with_(snapshot=one)
         if manifest != self.manifest:
             self._replace(manifest)
@@ -164,7 +169,7 @@ class ParquetSink:
         kept = []
         for one in self.manifest.deltas:
             if one.first < epoch <= one.last:
-                table = pq.read_table(self.folder / one.file)
+                table = read_table(self.folder, one.file)
                 later = pc.greater_equal(table.column(table.num_columns - 1), epoch)
                 kept.append(self._joined(table.filter(later), epoch, one.last))
             elif one.last >= epoch:
@@ -174,32 +179,27 @@ class ParquetSink:
 
     def _merged(self, single: list[DeltaFile]) -> tuple[DeltaFile, ...]:
         first, last = single[0].first, single[-1].last
-        table = pa.concat_tables([pq.read_table(self.folder / one.file) for one in single])
+        table = pa.concat_tables([read_table(self.folder, one.file) for one in single])
         kept = [one for one in self.manifest.deltas if one not in single]
         return (*kept, self._joined(table, first, last))
 
     def _joined(self, table: pa.Table, first: int, last: int) -> DeltaFile:
-        path = self.folder / f"deltas-{first:012d}-{last:012d}.parquet"
-        self._write(path, table)
-        return DeltaFile(path.name, first, last, table.num_rows)
+        name = self._file("deltas", first, last)
+        self._write(name, table)
+        return DeltaFile(name, first, last, table.num_rows)
 
     # --- files ---------------------------------------------------------------------------------
 
-    def _file(self, epoch: int) -> Path:
-        return self.folder / f"delta-{epoch:012d}.parquet"
+    def _file(self, kind: str, *epochs: int, writer: int | None = None) -> str:
+        by = self._writer if writer is None else writer
+        numbers = [f"{epoch:012d}" for epoch in epochs] + ([f"{by}"] if by else [])
+        return f"{'-'.join([kind, *numbers])}.parquet"
 
-    def _write(self, path: Path, table: pa.Table) -> None:
-        buffer = pa.BufferOutputStream()
-        pq.write_table(table, buffer)
-        self._try(lambda: disk.create(path, [memoryview(buffer.getvalue())]))
+    def _write(self, name: str, table: pa.Table) -> None:
+        self._try(lambda: write_table(self.folder, name, table))
 
     def _replace(self, manifest: Manifest) -> None:
-        def write() -> None:
-            part = self.folder / "manifest.new"
-            disk.create(part, [manifest.to_bytes()])
-            disk.publish(part, self.folder / "manifest.json")
-
-        self._try(write)
+        self._try(lambda: self._head.replace(manifest.to_bytes()))
         self.manifest = manifest
 
     def _try(self, step: Callable[[], Any]) -> None:
@@ -213,9 +213,13 @@ class ParquetSink:
         return SinkError(message, relation=self.schema.relation, path=str(self.folder))
 
 
-def _is_ours(path: Path) -> bool:
-    name = path.name
-    ends = (".parquet",)
-    return name in ("manifest.json", "manifest.new") or (
-        name.startswith(("delta-", "deltas-", "snapshot-")) and name.endswith(ends)
-    )
+_FILE = re.compile(r"(?:(?:delta|snapshot)-|deltas-\d{12}-)\d{12}(-\d+)?\.parquet")
+
+
+def _writer_of(name: str) -> int:
+    """The writer whose file it is; -1 for a file that is none of ours."""
+    name = name.removesuffix(".new")
+    match = _FILE.fullmatch(name)
+    if match is None:
+        return 0 if name == MANIFEST else -1
+    return int((match[1] or "-0")[1:])

@@ -12,15 +12,15 @@ leaves files of older snapshots, which nothing reads. One process at a time.
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from deltafix.errors import FactError, StateError
 from deltafix.pipeline.fold import net_sums
+from deltafix.store.folder import Head, folder_at
+from deltafix.store.tables import read_table, write_table
 
 __all__ = ["KEY", "SIGN", "VALUE", "BatchFolder", "net_rows"]
 
@@ -37,14 +37,15 @@ def net_rows(rows: pa.Table) -> pa.Table:
 
 
 class BatchFolder:
-    """The files of one stream of one reducer. Made if the folder is not there.
+    """The files of one stream of one reducer. Made with its first batch.
 
     Raises StateError if the manifest is damaged, of another format or of another reducer.
     """
 
     def __init__(self, path: str | Path, reducer: str) -> None:
         self.path = Path(path)
-        self.path.mkdir(parents=True, exist_ok=True)
+        self._folder = folder_at(self.path)
+        self._head = Head(self._folder, "manifest.json")
         self._manifest: dict[str, Any] = {
             "format": _FORMAT,
             "reducer": reducer,
@@ -54,10 +55,10 @@ class BatchFolder:
             "types": None,
         }
         manifest = self.path / "manifest.json"
-        if not manifest.is_file():
+        if self._head.data is None:
             return
         try:
-            found = json.loads(manifest.read_text())
+            found = json.loads(self._head.data)
         except ValueError as error:
             raise StateError(f"{manifest} is damaged: {error}") from error
         if not isinstance(found, dict) or found.keys() != self._manifest.keys():
@@ -91,9 +92,9 @@ class BatchFolder:
     def commit(self, batch: int, net: pa.Table, delta: pa.Table, quarantine: pa.Table) -> None:
         """Write a batch's files, then the manifest that names them."""
         log = f"net-{batch:012d}.parquet"
-        self._write(f"delta-{batch:012d}.parquet", delta)
-        self._write(f"quarantine-{batch:012d}.parquet", quarantine)
-        self._write(log, net)
+        write_table(self._folder, f"delta-{batch:012d}.parquet", delta)
+        write_table(self._folder, f"quarantine-{batch:012d}.parquet", quarantine)
+        write_table(self._folder, log, net)
         manifest = {
             **self._manifest,
             "batch": batch,
@@ -104,12 +105,16 @@ class BatchFolder:
         if len(manifest["logs"]) > _LOGS:
             old = [*self._named(), log]
             snapshot = f"snapshot-{batch:012d}.parquet"
-            self._write(snapshot, net_rows(pa.concat_tables([self._read(name) for name in old])))
+            write_table(
+                self._folder,
+                snapshot,
+                net_rows(pa.concat_tables([self._read(name) for name in old])),
+            )
             manifest |= {"snapshot": snapshot, "logs": []}
-        self._publish(manifest)
+        self._head.replace(json.dumps(manifest).encode())
         self._manifest = manifest
         for name in old:
-            (self.path / name).unlink(missing_ok=True)
+            self._folder.remove(name)
 
     def again(self, batch: int) -> tuple[pa.Table, pa.Table]:
         """The delta and the quarantine that a committed batch had."""
@@ -124,36 +129,11 @@ class BatchFolder:
         return [*([] if snapshot is None else [snapshot]), *self._manifest["logs"]]
 
     def _read(self, name: str) -> pa.Table:
-        path = self.path / Path(str(name)).name  # a manifest names no file outside its folder
+        name = Path(str(name)).name  # a manifest names no file outside its folder
         try:
-            return pq.read_table(path)
+            return read_table(self._folder, name)
         except (OSError, pa.ArrowInvalid) as error:
-            raise StateError(f"{path} of {self.path} cannot be read: {error}") from error
-
-    def _write(self, name: str, table: pa.Table) -> None:
-        partial = self.path / f"{name}.partial"
-        with partial.open("wb") as file:
-            pq.write_table(table, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, self.path / name)
-
-    def _publish(self, manifest: dict[str, Any]) -> None:
-        self._sync()  # the names of the files before the manifest that mentions them
-        partial = self.path / "manifest.json.partial"
-        with partial.open("w") as file:
-            json.dump(manifest, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, self.path / "manifest.json")
-        self._sync()
-
-    def _sync(self) -> None:
-        folder = os.open(self.path, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+            raise StateError(f"{self.path / name} cannot be read: {error}") from error
 
 
 def _types(rows: pa.Table) -> list[str]:

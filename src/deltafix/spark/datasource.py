@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -90,10 +89,10 @@ class DeltaLogSource(DataSource):  # type: ignore[misc]  # pyspark is not typed 
         return str(path)
 
     def _columns(self) -> list[tuple[str, str]]:
-        folder = Path(self._folder())
+        folder = self._folder()
         manifest = read_manifest(folder)
         if manifest is None:
-            raise SourceError(f"{folder} holds no delta log: no manifest.json", path=str(folder))
+            raise SourceError(f"{folder} holds no delta log: no manifest.json", path=folder)
         inside = manifest.view.partition("(")[2].rstrip(")")
         columns = [(name, kind) for name, kind in re.findall(r"(\w+): (\w+)", inside)]
         if self._option("view", "deltas") == "rows":
@@ -125,9 +124,9 @@ def _batches(
     folder: str, part: _Epochs, columns: Sequence[tuple[str, str]]
 ) -> Iterator[pa.RecordBatch]:
     if part.first is None:
-        table = read_view(Path(folder))[1]
+        table = read_view(folder)[1]
     else:
-        table = read_deltas(Path(folder), part.first, part.last)
+        table = read_deltas(folder, part.first, part.last)
     if table is not None:
         schema = pa.schema([(name, _TYPES[kind][1]) for name, kind in columns])
         yield from table.cast(schema).to_batches()
@@ -158,7 +157,7 @@ class _StreamReader(DataSourceStreamReader):  # type: ignore[misc]  # pyspark is
         return {"epoch": self._first - 1}
 
     def latestOffset(self, start: Mapping[str, int], limit: Any) -> dict[str, int]:  # noqa: N802
-        manifest = read_manifest(Path(self._folder))
+        manifest = read_manifest(self._folder)
         epoch = 0 if manifest is None else manifest.epoch
         return {"epoch": max(epoch, start["epoch"])}
 

@@ -28,6 +28,7 @@ from deltafix.pipeline.maintainer import Maintainer
 from deltafix.pipeline.policy import Policy
 from deltafix.rules.ast import Program
 from deltafix.spark.datasource import register
+from deltafix.store.folder import Folder, folder_at
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,7 +64,7 @@ def maintain(
         program: the rules, or their text.
         inputs: per relation, a DataFrame with its columns, and `sign` (+1, -1) or Spark's
             `_change_type` for changes; with neither, every row is put in. All batch or all streams.
-        state: the state folder; opened until `close`.
+        state: the state folder, by path or URL; opened until `close`.
         views: the relations to keep outside; their logs are in `<state>/views/`.
         query: the name under which batches are counted.
         batch: the id of this batch; the next one unless given. Ids of streams are Spark's.
@@ -93,7 +94,7 @@ def maintain(
     if len(set(streams.values())) > 1 or (any(streams.values()) and whole):
         message = f"inputs are all streams of changes or all batches, not {streams}"
         raise PipelineError(message, inputs=streams)
-    folder = Path(state)
+    folder = folder_at(state)
     maintainer = Maintainer(
         rules,
         folder,
@@ -107,7 +108,7 @@ def maintain(
     kept = Maintained(session, maintainer, batches, folder, whole=tuple(whole), on_epoch=on_epoch)
     try:
         if any(streams.values()):
-            kept.stream(inputs, checkpoint or folder / "checkpoint", trigger or {})
+            kept.stream(inputs, checkpoint or f"{folder}/checkpoint", trigger or {})
         else:
             kept.apply(inputs, batch)
     except BaseException:
@@ -129,7 +130,7 @@ class Maintained(Mapping[str, "DataFrame"]):
         session: SparkSession,
         maintainer: Maintainer,
         batches: Batches,
-        folder: Path,
+        folder: Folder,
         *,
         whole: tuple[str, ...],
         on_epoch: Callable[[Epoch], None] | None,
@@ -191,7 +192,7 @@ class Maintained(Mapping[str, "DataFrame"]):
         """Have a function called with every epoch that is committed from now on."""
         self._hearers.append(function)
 
-    def log(self, view: str) -> Path:
+    def log(self, view: str) -> Folder:
         """The folder of a view's delta log."""
         return self._folder / "views" / view
 

@@ -17,7 +17,8 @@ from tests.oracle import evaluate
 from tests.strategies import FEATURES, FOLDS, REDUCERS, random_program, random_script, replay
 
 import deltafix
-from deltafix.engine.state import disk, folder, log
+from deltafix.engine.state import log
+from deltafix.engine.state import state as base
 from deltafix.engine.state.log import read_log
 from deltafix.engine.state.snapshot import read_snapshot
 from deltafix.errors import (
@@ -28,6 +29,7 @@ from deltafix.errors import (
     TransactionError,
 )
 from deltafix.kernel.jit import JIT_DISABLED
+from deltafix.store import disk
 
 PATH = """
 .decl edge(x: number, y: number)
@@ -253,7 +255,7 @@ def read_files(path: Path):
 
 
 def test_a_log_that_outgrows_the_snapshot_is_compacted_by_itself(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(folder, "COMPACT_LEAST", 4000)
+    monkeypatch.setattr(base, "COMPACT_LEAST", 4000)
     bases = set()
     with deltafix.connect(PATH.replace("path(x, z)", "// "), tmp_path / "s") as db:
         for i in range(60):
@@ -285,7 +287,7 @@ def test_a_second_connect_names_the_owner_and_changes_nothing(tmp_path) -> None:
 def test_the_command_line_of_another_process_is_refused_too(tmp_path) -> None:
     code = (
         "import sys; from pathlib import Path\n"
-        "from deltafix.engine.state.lock import Lock\n"
+        "from deltafix.store.lock import Lock\n"
         "try: Lock(Path(sys.argv[1]))\n"
         "except Exception as error: print(type(error).__name__, error)"
     )

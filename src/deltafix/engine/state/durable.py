@@ -24,7 +24,9 @@ from deltafix.engine.state.edits import given_changes, given_rows, truth_changes
 from deltafix.engine.state.folder import StateFolder
 from deltafix.engine.state.identity import Identity
 from deltafix.engine.state.marks import Marks, check_mark, set_marks
+from deltafix.engine.state.objects import StateObjects
 from deltafix.engine.state.rows import GivenRows
+from deltafix.engine.state.state import State
 from deltafix.engine.transaction import Transaction
 from deltafix.errors import StateError, TransactionError
 from deltafix.facts.delta import Delta, RelationDelta
@@ -32,6 +34,7 @@ from deltafix.facts.schema import Row, Schema
 from deltafix.kernel import layout as at
 from deltafix.kernel.edit import delete_rows, insert_rows
 from deltafix.rules.ast import Program
+from deltafix.store.folder import LocalFolder, folder_at
 
 __all__ = ["DurableDatabase", "DurableTransaction"]
 
@@ -74,7 +77,7 @@ class DurableDatabase(Database):
         users: Users,
         profile: bool,
     ) -> None:
-        self._path = Path(path)
+        self._folder = folder_at(path)
         self._fsync = fsync
         super().__init__(program, strategy=strategy, budget=budget, users=users, profile=profile)
 
@@ -91,6 +94,11 @@ class DurableDatabase(Database):
     def name(self) -> str:
         """What tells this state from all others, from its beginning on."""
         return self._state.name
+
+    @property
+    def generation(self) -> int:
+        """How often a state in an object store was opened; 0 on a disk. Tells attempts apart."""
+        return self._state.generation
 
     @property
     def same_program(self) -> bool:
@@ -128,8 +136,7 @@ class DurableDatabase(Database):
 
     def _load(self) -> None:
         self._ready = False
-        identity = Identity.of(self.program, self.schemas)
-        self._state = StateFolder(self._path, identity, self.schemas, self._fsync, self._codes)
+        self._state = self._opened(Identity.of(self.program, self.schemas))
         try:
             self._rebuild(self._state)
             self.epoch = self._state.epoch
@@ -141,7 +148,13 @@ class DurableDatabase(Database):
         self._ready = True
         self._before_commit = self._log_epoch
 
-    def _rebuild(self, state: StateFolder) -> None:
+    def _opened(self, identity: Identity) -> State:
+        folder = self._folder
+        if isinstance(folder, LocalFolder):
+            return StateFolder(folder.path, identity, self.schemas, self._fsync, self._codes)
+        return StateObjects(folder, identity, self.schemas, self._codes)
+
+    def _rebuild(self, state: State) -> None:
         found: dict[str, list[GivenRows]] = {}
         for given in state.given():
             found.setdefault(given.schema.relation, []).append(given)

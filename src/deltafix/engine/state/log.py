@@ -16,8 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deltafix.engine.codes import Codes
-from deltafix.engine.state import disk
-from deltafix.engine.state.frame import (
+from deltafix.engine.state.marks import Marks
+from deltafix.engine.state.rows import Edit, GivenRows, decode, encode
+from deltafix.errors import StateError
+from deltafix.facts.schema import Schema
+from deltafix.store import disk
+from deltafix.store.frame import (
     DamagedError,
     Frame,
     check_preamble,
@@ -26,12 +30,8 @@ from deltafix.engine.state.frame import (
     preamble,
     read,
 )
-from deltafix.engine.state.marks import Marks
-from deltafix.engine.state.rows import Edit, GivenRows, decode, encode
-from deltafix.errors import StateError
-from deltafix.facts.schema import Schema
 
-__all__ = ["INTERVAL", "Log", "Records", "read_log", "write_log"]
+__all__ = ["INTERVAL", "Log", "Records", "log_header", "read_log", "read_records", "write_log"]
 
 INTERVAL = 1.0
 """Seconds for which `fsync="interval"` lets records wait."""
@@ -77,7 +77,8 @@ def write_log(path: Path, state: str, base: int) -> None:
     """Put an empty log in place of the one there, in one step. Raises OSError."""
     beside = path.with_suffix(".new")
     disk.create(beside, [preamble("log"), *pack(base, {"state": state})])
-    disk.publish(beside, path)
+    disk.rename(beside, path)
+    disk.sync_folder(path.parent)
 
 
 def read_log(path: Path) -> Records:
@@ -87,16 +88,28 @@ def read_log(path: Path) -> Records:
     would drop epochs that were acknowledged. Raises StateError naming the last good epoch.
     """
     data = path.read_bytes()
-    frames: list[Frame] = []
+    head = log_header(data, str(path))
+    frames, end, torn = read_records(data, head.end, head.epoch, str(path))
+    return Records(str(head.meta["state"]), head.epoch, frames, end, torn)
+
+
+def log_header(data: bytes, path: str) -> Frame:
+    """The first frame of a log: its epoch is the base, its meta data names the state."""
     try:
         head = read(data, check_preamble(data, "log"))
-        state = str(head.meta["state"])
+        str(head.meta["state"])
     except (DamagedError, LookupError) as damage:
         message = (
             f"{path}: the log's header is damaged: {damage}. The last good epoch is the snapshot's"
         )
-        raise StateError(message, path=str(path)) from None
-    place, last, torn = head.end, head.epoch, ""
+        raise StateError(message, path=path) from None
+    return head
+
+
+def read_records(data: bytes, place: int, last: int, path: str) -> tuple[list[Frame], int, str]:
+    """The records from a byte on, after epoch `last`; where they end, and what is torn there."""
+    frames: list[Frame] = []
+    torn = ""
     while place < len(data):
         try:
             frame = read(data, place)
@@ -111,16 +124,16 @@ def read_log(path: Path) -> Records:
             raise _corrupt(path, place, last, reason, frame.epoch)
         frames.append(frame)
         place, last = frame.end, frame.epoch
-    return Records(state, head.epoch, frames, place, torn)
+    return frames, place, torn
 
 
-def _corrupt(path: Path, place: int, last: int, reason: str, later: int) -> StateError:
+def _corrupt(path: str, place: int, last: int, reason: str, later: int) -> StateError:
     message = (
         f"{path}: the log is damaged at byte {place}: {reason}, and an intact record of epoch "
         f"{later} lies behind. The last good epoch is {last}: restore the folder from a copy of "
         f"it, or give up what came later by cutting the file to {place} bytes"
     )
-    return StateError(message, path=str(path), byte=place, epoch=last)
+    return StateError(message, path=path, byte=place, epoch=last)
 
 
 class Log:

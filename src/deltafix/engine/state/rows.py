@@ -14,11 +14,11 @@ from typing import Any
 import pyarrow as pa
 
 from deltafix.engine.codes import Codes
-from deltafix.engine.state.disk import Piece
 from deltafix.engine.state.edits import Edit
 from deltafix.errors import StateError
 from deltafix.facts.arrow import ARROW_TYPES, arrow_schema, table_from_rows
 from deltafix.facts.schema import Schema
+from deltafix.store.disk import Piece
 
 __all__ = ["Edit", "GivenRows", "decode", "encode"]
 

@@ -7,21 +7,21 @@ disk, so a snapshot is whole, or it was damaged later, and then it is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from deltafix.engine.codes import Codes
-from deltafix.engine.state import disk
-from deltafix.engine.state.disk import Piece
-from deltafix.engine.state.frame import DamagedError, Frame, check_preamble, pack, preamble, read
 from deltafix.engine.state.identity import Identity
 from deltafix.engine.state.marks import Marks
 from deltafix.engine.state.rows import Edit, GivenRows, decode, encode
 from deltafix.errors import StateError
 from deltafix.facts.schema import Schema
+from deltafix.store import disk
+from deltafix.store.disk import Piece
+from deltafix.store.frame import DamagedError, Frame, check_preamble, pack, preamble, read
 
-__all__ = ["Snapshot", "read_snapshot", "write_snapshot"]
+__all__ = ["Snapshot", "parse_snapshot", "read_snapshot", "snapshot_pieces", "write_snapshot"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,7 @@ class Snapshot:
             yield from decode(frame.meta["edits"], frame.body, schemas)
 
 
-def write_snapshot(
-    path: Path,
+def snapshot_pieces(
     state: str,
     epoch: int,
     identity: Identity,
@@ -50,31 +49,37 @@ def write_snapshot(
     edits: Sequence[Edit],
     marks: Marks,
     codes: Codes,
-) -> int:
+) -> Iterator[Piece]:
+    """The bytes of a snapshot, those of one relation at a time."""
+    yield preamble("snapshot")
+    head = {"state": state, "identity": identity.to_json(), "frames": len(edits)}
+    if marks:
+        head["marks"] = marks
+    yield from pack(epoch, head)
+    for edit in edits:
+        entries, body = encode([edit], codes)
+        yield from pack(epoch, {"edits": entries}, body)
+
+
+def write_snapshot(path: Path, pieces: Iterable[Piece]) -> int:
     """Write a snapshot beside the old one, then replace it in one step. Returns its bytes.
 
-    Holds the bytes of one relation at a time. Raises OSError; the old snapshot is as before.
+    Raises OSError; the old snapshot is as before.
     """
-
-    def pieces() -> Iterator[Piece]:
-        yield preamble("snapshot")
-        head = {"state": state, "identity": identity.to_json(), "frames": len(edits)}
-        if marks:
-            head["marks"] = marks
-        yield from pack(epoch, head)
-        for edit in edits:
-            entries, body = encode([edit], codes)
-            yield from pack(epoch, {"edits": entries}, body)
-
     beside = path.with_suffix(".new")
-    size = disk.create(beside, pieces())
-    disk.publish(beside, path)
+    size = disk.create(beside, pieces)
+    disk.rename(beside, path)
+    disk.sync_folder(path.parent)
     return size
 
 
 def read_snapshot(path: Path) -> Snapshot:
-    """Read and check a whole snapshot. O(bytes). Raises StateError if a byte of it is wrong."""
-    data = path.read_bytes()
+    """Read and check the snapshot in a file; as `parse_snapshot`."""
+    return parse_snapshot(path.read_bytes(), str(path))
+
+
+def parse_snapshot(data: bytes, path: str) -> Snapshot:
+    """Check a whole snapshot. O(bytes). Raises StateError if a byte of it is wrong."""
     epoch: int | None = None
     place = 0
     try:
@@ -98,4 +103,4 @@ def read_snapshot(path: Path) -> Snapshot:
             f"it, so no epoch can be opened; the last good epoch is "
             f"{'unknown' if epoch is None else epoch}: restore the folder from a copy of it"
         )
-        raise StateError(message, path=str(path), byte=place, epoch=epoch) from None
+        raise StateError(message, path=path, byte=place, epoch=epoch) from None

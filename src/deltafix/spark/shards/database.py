@@ -23,7 +23,6 @@ from deltafix.diagnostics import suggest
 from deltafix.engine.bind import bound
 from deltafix.engine.folds.users import UserReducer
 from deltafix.engine.outside import Users
-from deltafix.engine.state.lock import Lock
 from deltafix.errors import StateError, TransactionError, UnknownRelationError
 from deltafix.facts.arrow import rows_from_table, table_from_rows
 from deltafix.facts.delta import Delta
@@ -50,6 +49,7 @@ from deltafix.spark.shards.planning import plan_layout
 from deltafix.spark.shards.resident import Message, Spec, forget, read_rows
 from deltafix.spark.shards.schedule import Work
 from deltafix.spark.shards.wire import signed
+from deltafix.store.lock import Lock
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -3,7 +3,7 @@
     state/manifest.json            epoch, shards, program, and the files of each shard, in order
     state/epoch-000007-1f3a…/      what one attempt at an epoch wrote: step files and changes
 
-A step file is a journal in checksummed frames (`engine.state.frame`), written beside and renamed.
+A step file is a journal in checksummed frames (`store.frame`), written beside and renamed.
 An epoch counts when the manifest that names its files has replaced the one before, in one rename.
 Invariant: files that a manifest names never change; an attempt that fails leaves a folder that no
 manifest names, removed by the next commit. A shard is made from its files alone, on any machine
@@ -21,13 +21,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deltafix.engine.state import disk
-from deltafix.engine.state.frame import DamagedError, check_preamble, pack, preamble, read
 from deltafix.errors import StateError
 from deltafix.rules.show import show
 from deltafix.spark.shards import wire
 from deltafix.spark.shards.layout import Layout
 from deltafix.spark.shards.step import Entry, Journal
+from deltafix.store import disk
+from deltafix.store.disk import Piece
+from deltafix.store.folder import LocalFolder
+from deltafix.store.frame import DamagedError, check_preamble, pack, preamble, read
 
 __all__ = ["Manifest", "open_manifest", "read_journal", "write_journal"]
 
@@ -38,7 +40,7 @@ _KIND = "shard"
 def write_journal(path: Path, journal: Journal) -> int:
     """Write a journal under its final name, whole or not at all; returns its bytes."""
 
-    def pieces() -> Iterator[disk.Piece]:
+    def pieces() -> Iterator[Piece]:
         yield preamble(_KIND)
         yield from pack(
             0, {"clock": journal.clock, "commit": journal.commit, "fresh": journal.fresh}
@@ -48,10 +50,8 @@ def write_journal(path: Path, journal: Journal) -> int:
                 yield from pack(0, {"kind": kind}, [data])
         yield from pack(1, {})
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_suffix(f".{id(journal):x}.new")
-    size = disk.create(beside, pieces())
-    disk.publish(beside, path)
+    size = LocalFolder(path.parent, shared=True).write(path.name, pieces())
+    disk.sync_folder(path.parent)  # this worker, or its machine, need not see the commit
     return size
 
 
@@ -122,15 +122,12 @@ class Manifest:
 
     def commit(self, folder: Path) -> None:
         """Make this the folder's manifest, in one step."""
-        folder.mkdir(parents=True, exist_ok=True)
         saved = {
             "format": FORMAT, "program": self.program, "shards": self.shards,
             "epoch": self.epoch, "given": self.given, "base": self.base, "log": self.log,
             "files": self.files,
         }  # fmt: skip
-        beside = folder / "manifest.new"
-        disk.create(beside, [json.dumps(saved, indent=1).encode()])
-        disk.publish(beside, folder / "manifest.json")
+        LocalFolder(folder).commit("manifest.json", [json.dumps(saved, indent=1).encode()], "")
 
     def sweep(self, folder: Path, keep: Iterable[str] = ()) -> None:
         """Remove the folders of attempts that are not part of the state. Failures are left."""

@@ -17,10 +17,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from deltafix.engine.state.frame import check_preamble, pack, preamble, read
 from deltafix.spark.shards import wire
 from deltafix.spark.shards.load import Parcel
 from deltafix.spark.shards.schedule import Report
+from deltafix.store.frame import check_preamble, pack, preamble, read
 
 __all__ = ["Rendezvous"]
 
@@ -67,7 +67,7 @@ class Rendezvous:
         for task, pieces in sections.items():
             places[task] = [end, end := end + sum(memoryview(piece).nbytes for piece in pieces)]
         beside = path.with_suffix(f".{os.getpid()}")  # an earlier run may still be at work
-        with beside.open("wb") as stream:
+        with beside.open("wb") as stream:  # not synced: it is worth nothing after a crash
             stream.write(preamble(_KIND))
             stream.writelines(pack(1, {"report": asdict(report), "places": places}))
             for pieces in sections.values():

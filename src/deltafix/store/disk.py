@@ -1,7 +1,7 @@
-"""Every call that changes something on the disk, one function each.
+"""Every call that changes something on a local disk, one function each.
 
-Invariant: no other module of the state writes, syncs, renames or cuts, so a test that makes these
-fail one by one has tried every step of the protocol (tests/faults/test_state_faults.py).
+Invariant: no other module of states, logs and outputs writes, syncs, renames or cuts, so a test
+that makes these fail one by one has tried every step of a protocol (tests/faults).
 Errors are the system's own (`OSError`); who calls says what they mean.
 """
 
@@ -12,7 +12,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
 
-__all__ = ["FSYNC", "Piece", "create", "cut", "publish", "remove", "sync", "write_at"]
+__all__ = [
+    "FSYNC",
+    "Piece",
+    "create",
+    "cut",
+    "remove",
+    "rename",
+    "sync",
+    "sync_folder",
+    "write_at",
+]
 
 FSYNC = ("always", "interval", "never")
 """When an epoch's record is synced: in its commit, within a second after it, or by the system."""
@@ -61,10 +71,14 @@ def create(path: Path, pieces: Iterable[Piece]) -> int:
     return size
 
 
-def publish(path: Path, name: Path) -> None:
-    """Give a written file its name, in one step, replacing what had it; sync the folder."""
+def rename(path: Path, name: Path) -> None:
+    """Give a written file its name, in one step, replacing what had it."""
     os.replace(path, name)
-    fd = os.open(name.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def sync_folder(path: Path) -> None:
+    """Wait until the names in a folder are on the disk."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from mmap import mmap
 from typing import Any, NamedTuple
 
-from deltafix.engine.state.disk import Piece
+from deltafix.store.disk import Piece
 
 __all__ = [
     "VERSION",

@@ -1,0 +1,191 @@
+"""What states on a disk and in an object store share: what was read, epochs, when to compact.
+
+Invariant: the given rows of the last epoch are the snapshot's and then what its log's epochs
+changed. How both are replaced in one step is the matter of `folder` and `objects`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+from deltafix.engine.codes import Codes
+from deltafix.engine.state.identity import Identity
+from deltafix.engine.state.log import Records
+from deltafix.engine.state.marks import Marks, set_marks
+from deltafix.engine.state.rows import Edit, GivenRows
+from deltafix.engine.state.snapshot import Snapshot, snapshot_pieces
+from deltafix.errors import StateError
+from deltafix.facts.schema import Schema
+from deltafix.store.disk import Piece
+
+__all__ = ["COMPACT_FACTOR", "COMPACT_LEAST", "AnyLog", "Owner", "State"]
+
+COMPACT_FACTOR = 2
+"""The log is folded into a new snapshot when it is this many times as large as the snapshot."""
+
+COMPACT_LEAST = 4 << 20
+"""Bytes below which a log is left alone, however small the snapshot is."""
+
+
+class AnyLog(Protocol):
+    """A log that is open: its last epoch, its bytes, and why it takes no more, if so."""
+
+    epoch: int
+    end: int
+    broken: str
+
+    def append(self, epoch: int, edits: Sequence[Edit], marks: Marks, codes: Codes) -> None:
+        """Make an epoch durable. Raises StateError; the caller then calls `undo`."""
+
+    def undo(self, epoch: int) -> None:
+        """Take back what was written for an epoch after `epoch`. Raises StateError."""
+
+    def close(self) -> None:
+        """Let go of it. Idempotent."""
+
+
+class Owner(Protocol):
+    """Who has the state."""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process took it, and not the one it was forked from."""
+
+    def release(self) -> None:
+        """Give it back. Idempotent."""
+
+
+class State:
+    """A state, opened by this process.
+
+    Attributes:
+        path: where it is, in words.
+        generation: how often a state in an object store was opened; 0 on a disk.
+        recovered: what was mended or noticed, in words.
+        marks: what was noted beside the rows, as of the last epoch.
+        same_program: whether the state was last used by the very same program.
+    """
+
+    _log: AnyLog
+    _lock: Owner
+    generation = 0
+
+    def __init__(
+        self, path: str, identity: Identity, schemas: Mapping[str, Schema], codes: Codes
+    ) -> None:
+        self.path = path
+        self.recovered: list[str] = []
+        self._identity = identity
+        self._schemas = schemas
+        self._codes = codes
+        self._tried = 0
+
+    def _take(self, snapshot: Snapshot, records: Records) -> None:
+        """Believe what was read. Raises StateError if it does not fit together, or us."""
+        self._check(snapshot, records)
+        self._snapshot: Snapshot | None = snapshot
+        self._records: Records | None = records
+        self._state = snapshot.state
+        self.marks = snapshot.marks
+        for changed in records.marks(snapshot.epoch):
+            set_marks(self.marks, changed)
+        self._snapshot_size = snapshot.size
+        self.same_program = snapshot.identity == self._identity
+
+    @property
+    def epoch(self) -> int:
+        """The last epoch that the files hold."""
+        return self._log.epoch
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the log has outgrown the snapshot (`COMPACT_FACTOR`, `COMPACT_LEAST`)."""
+        limit = max(COMPACT_LEAST, COMPACT_FACTOR * self._snapshot_size, 2 * self._tried)
+        return self._log.end > limit and not self._log.broken
+
+    def given(self) -> Iterator[GivenRows]:
+        """What the files held when they were opened: rows and then edits, in order. Once."""
+        snapshot, records = self._snapshot, self._records
+        self._snapshot = self._records = None
+        if snapshot is None or records is None:
+            return
+        try:
+            yield from snapshot.given(self._schemas)
+            yield from records.given(snapshot.epoch, self._schemas)
+        except (LookupError, TypeError, ValueError) as error:
+            message = f"{self.path}: given rows cannot be read: {error}"
+            raise StateError(message, path=self.path) from error
+
+    @property
+    def name(self) -> str:
+        """What tells this state from all others, from its beginning on."""
+        return self._state
+
+    def append(self, epoch: int, edits: Sequence[Edit], marks: Marks) -> None:
+        """Write the record of an epoch that is about to be committed. Raises StateError."""
+        self._require_ours()
+        self._log.append(epoch, edits, marks, self._codes)
+
+    def undo(self, epoch: int) -> None:
+        """Forget what was written for an epoch after `epoch`. Raises StateError."""
+        if self._lock.is_ours:
+            self._log.undo(epoch)
+
+    def compact(self, edits: Sequence[Edit]) -> None:
+        """Make the given rows of the current epoch the snapshot, and begin a new log.
+
+        Raises StateError if it cannot be written; the state is as before, unless the message
+        says that no more epochs are taken.
+        """
+        self._require_ours()
+        if self._log.broken:
+            raise StateError(self._log.broken, path=self.path)
+        self._tried = self._log.end
+        self._compact(edits)
+        self._tried = 0
+
+    def _compact(self, edits: Sequence[Edit]) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Sync as the policy says and give the state back. Idempotent."""
+        try:
+            self._log.close()
+        finally:
+            self._lock.release()
+
+    def _pieces(self, epoch: int, edits: Sequence[Edit]) -> Iterator[Piece]:
+        return snapshot_pieces(
+            self._state, epoch, self._identity, edits=edits, marks=self.marks, codes=self._codes
+        )
+
+    def _require_ours(self) -> None:
+        if not self._lock.is_ours:
+            message = (
+                f"{self.path}: this process was forked from the one that opened the state and "
+                "cannot write to it; connect to another folder"
+            )
+            raise StateError(message, path=self.path)
+
+    def _check(self, snapshot: Snapshot, records: Records) -> None:
+        if snapshot.state != records.state:
+            message = f"{self.path}: snapshot and log are of two different states"
+            raise StateError(message, path=self.path)
+        if records.base > snapshot.epoch:
+            message = (
+                f"{self.path}: the log begins after epoch {records.base}, but the snapshot is of "
+                f"epoch {snapshot.epoch}, which is the last good epoch"
+            )
+            raise StateError(message, path=self.path, epoch=snapshot.epoch)
+        differences = snapshot.identity.differences(self._schemas)
+        if differences:
+            message = f"{self.path} is the state of another program: {'; '.join(differences)}"
+            raise StateError(message, path=self.path, differences=differences)
+        if records.torn:
+            self.recovered.append(
+                f"a torn tail of the log was cut off: {records.torn}; the state is epoch "
+                f"{max(records.epoch, snapshot.epoch)}"
+            )
+        if snapshot.identity != self._identity:
+            self.recovered.append("the program has changed: derived relations follow the new rules")

@@ -1,0 +1,207 @@
+"""Files by name in one place, and the one of them that decides.
+
+    folder.write(name, ...)     whole or not at all; nobody looks at it yet
+    ...                         more of them
+    head.replace(...)           one file that names them, replaced in one step
+
+`folder_at` opens a path or URL. `LocalFolder` is a folder of a local disk; `objects.ObjectFolder`
+is a prefix in an object store. Invariant: a name never shows part of a file, and `Head.replace`
+succeeds only on the content that its caller saw last. On a local disk a `Lock` keeps other writers
+out, so nothing is compared there; in an object store the comparison is the lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol, TypeAlias
+from uuid import uuid4
+
+from deltafix.errors import SourceError
+from deltafix.store import disk
+from deltafix.store.disk import Piece
+
+__all__ = ["Folder", "Head", "LocalFolder", "ReplacedError", "Version", "Where", "folder_at"]
+
+Version: TypeAlias = str | None
+"""What an object store calls a content (its ETag); None: there was no such file."""
+
+
+class ReplacedError(OSError):
+    """Another writer has replaced the file that decides."""
+
+
+class Folder(Protocol):
+    """Files by name; `str(folder)` is its path or URL. Errors are `OSError`s."""
+
+    def __truediv__(self, name: str) -> Folder:
+        """The folder of that name inside."""
+
+    def read(self, name: str) -> bytes:
+        """All of a file. Raises FileNotFoundError."""
+
+    def exists(self, name: str) -> bool:
+        """Whether there is such a file."""
+
+    def names(self) -> list[str]:
+        """The files in it, sorted; those of folders inside are left out."""
+
+    def write(self, name: str, pieces: Iterable[Piece]) -> int:
+        """Write a file, whole or not at all; returns its bytes.
+
+        A machine without power may lose it until the next `commit` in the folder.
+        """
+
+    def look(self, name: str) -> tuple[bytes, Version] | None:
+        """A file and its version, None if there is none."""
+
+    def commit(self, name: str, pieces: Iterable[Piece], seen: Version) -> Version:
+        """Replace a file in one step if its version is `seen`. Raises ReplacedError if it is not.
+
+        After any other error it may have been replaced, now or later; see `Head`.
+        """
+
+    def remove(self, name: str) -> None:
+        """Remove a file that may not be there."""
+
+
+Where: TypeAlias = str | Path | Folder
+"""A path, a URL, or a folder."""
+
+
+class LocalFolder:
+    """A folder of a local disk, made with the first file in it.
+
+    Args:
+        path: the folder.
+        shared: whether processes write the same names at a time; each then writes beside under a
+            name of its own.
+    """
+
+    def __init__(self, path: Path, *, shared: bool = False) -> None:
+        self.path = path
+        self._shared = shared
+        self._unsynced = False
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def __truediv__(self, name: str) -> LocalFolder:
+        return LocalFolder(self.path / name, shared=self._shared)
+
+    def read(self, name: str) -> bytes:
+        """As `Folder.read`."""
+        return (self.path / name).read_bytes()
+
+    def exists(self, name: str) -> bool:
+        """As `Folder.exists`."""
+        return (self.path / name).exists()
+
+    def names(self) -> list[str]:
+        """As `Folder.names`."""
+        if not self.path.exists():
+            return []
+        return sorted(path.name for path in self.path.iterdir() if not path.is_dir())
+
+    def write(self, name: str, pieces: Iterable[Piece]) -> int:
+        """As `Folder.write`."""
+        beside, size = self._beside(name, pieces)
+        disk.rename(beside, self.path / name)
+        self._unsynced = True
+        return size
+
+    def look(self, name: str) -> tuple[bytes, Version] | None:
+        """As `Folder.look`."""
+        try:
+            return self.read(name), ""
+        except FileNotFoundError:
+            return None
+
+    def commit(self, name: str, pieces: Iterable[Piece], seen: Version) -> Version:
+        """As `Folder.commit`; who calls has the folder's lock, so `seen` is what is there."""
+        del seen
+        beside, _ = self._beside(name, pieces)
+        if self._unsynced:  # the names of files before the file that mentions them
+            disk.sync_folder(self.path)
+            self._unsynced = False
+        disk.rename(beside, self.path / name)
+        disk.sync_folder(self.path)
+        return ""
+
+    def remove(self, name: str) -> None:
+        """As `Folder.remove`."""
+        disk.remove(self.path / name)
+
+    def _beside(self, name: str, pieces: Iterable[Piece]) -> tuple[Path, int]:
+        own = f".{uuid4().hex[:8]}" if self._shared else ""
+        beside = self.path / f"{name}{own}.new"
+        self.path.mkdir(parents=True, exist_ok=True)
+        return beside, disk.create(beside, pieces)
+
+
+class Head:
+    """The file of a folder that decides. `data` and `version` are as last seen, or None.
+
+    A store that answers with an error, or too late, leaves open whether it has replaced the file.
+    So what was tried is kept: the next `replace` succeeds on the last content seen or on one of
+    those, and puts an end to them, since a late one meets a version that is gone. Every content
+    must be new: it has a counter or a name of its own in it.
+    """
+
+    def __init__(self, folder: Folder, name: str) -> None:
+        self._folder = folder
+        self._name = name
+        found = folder.look(name)
+        self.data = None if found is None else found[0]
+        self.version = None if found is None else found[1]
+        self._tried: list[bytes] = []
+
+    def replace(self, data: bytes) -> None:
+        """Make `data` the content. Raises ReplacedError if another writer was there; OSError."""
+        try:
+            self._commit(data)
+        except ReplacedError:
+            raise
+        except OSError:
+            self._tried.append(data)
+            raise
+        self.data = data
+        self._tried.clear()
+
+    def _commit(self, data: bytes) -> None:
+        while True:
+            try:
+                self.version = self._folder.commit(self._name, [data], self.version)
+                return
+            except ReplacedError:
+                found = self._folder.look(self._name)
+                if found is None or found[0] not in (data, *self._tried):
+                    raise
+                self.version = found[1]
+                if found[0] == data:
+                    return
+                self._tried.remove(found[0])
+
+
+def folder_at(where: Where, *, shared: bool = False) -> Folder:
+    """The folder of a path or URL: a path, `file://`, `s3://`, `gs://`, `az://` or `abfs://`.
+
+    Raises:
+        SourceError: a URL of another kind.
+        MissingDependencyError: an object store without the package that reaches it.
+    """
+    if isinstance(where, Path):
+        return LocalFolder(where, shared=shared)
+    if not isinstance(where, str):
+        return where
+    scheme, found, rest = where.partition("://")
+    if not found:
+        return LocalFolder(Path(where), shared=shared)
+    if scheme == "file":
+        return LocalFolder(Path(rest), shared=shared)
+    from deltafix.store.objects import SCHEMES, ObjectFolder  # noqa: PLC0415  an extra
+
+    if scheme not in SCHEMES:
+        valid = ", ".join(f"{one}://" for one in ("file", *SCHEMES))
+        raise SourceError(f"{where}: a path, or a URL of {valid}", value=where)
+    return ObjectFolder.open(where)

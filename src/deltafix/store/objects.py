@@ -1,0 +1,145 @@
+"""A folder in an object store: S3, Google's or Azure's, through the package `obstore`.
+
+Nothing is renamed and nothing is appended there: a file is one object, put whole. The file that
+decides is put under a condition (`If-None-Match`, `If-Match`), which the store checks and does in
+one step. Invariant: of two writers that saw the same version, one succeeds, the other is told.
+
+Where the store is and who asks, obstore takes from the environment: `AWS_ENDPOINT_URL`,
+`AWS_ACCESS_KEY_ID`, `AWS_REGION`, `GOOGLE_SERVICE_ACCOUNT`, `AZURE_STORAGE_ACCOUNT_NAME` and so on.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any, Final
+
+from deltafix.errors import MissingDependencyError, SourceError
+from deltafix.store.disk import Piece
+from deltafix.store.folder import ReplacedError, Version
+
+try:
+    import obstore
+    from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+except ImportError as _error:
+    raise MissingDependencyError(
+        "object stores need the package obstore: `pip install 'deltafix[s3]'`"
+    ) from _error
+
+__all__ = ["RETRIES", "SCHEMES", "ObjectFolder"]
+
+SCHEMES: Final = ("s3", "s3a", "gs", "az", "abfs", "abfss")
+RETRIES = 8
+"""How often a request is tried again that the store answered with an error of its own."""
+
+_PATIENCE: Final = timedelta(seconds=float(os.environ.get("DELTAFIX_STORE_TIMEOUT", "60")))
+"""How long a request is tried again, in all, before it fails."""
+
+
+class ObjectFolder:
+    """A prefix of a bucket."""
+
+    def __init__(self, store: Any, url: str, prefix: str) -> None:
+        self._store = store
+        self._url = url
+        self._prefix = prefix
+
+    @classmethod
+    def open(cls, url: str) -> ObjectFolder:
+        """The folder of a URL. Raises SourceError if there can be none."""
+        scheme, _, rest = url.partition("://")
+        bucket, _, prefix = rest.partition("/")
+        root = f"{scheme}://{bucket}"
+        http = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
+        try:
+            store = obstore.store.from_url(
+                root,
+                client_options={"allow_http": http, "timeout": _PATIENCE},
+                retry_config={"retry_timeout": _PATIENCE, "max_retries": RETRIES},
+            )
+        except (BaseError, ValueError, OSError) as error:
+            raise SourceError(f"{url}: no object store: {_first_line(error)}", value=url) from None
+        return cls(store, f"{root}/{prefix}".rstrip("/"), prefix.strip("/"))
+
+    def __str__(self) -> str:
+        return self._url
+
+    def __truediv__(self, name: str) -> ObjectFolder:
+        return ObjectFolder(self._store, f"{self._url}/{name}", self._path(name))
+
+    def read(self, name: str) -> bytes:
+        """As `Folder.read`."""
+        return self._get(name)[0]
+
+    def exists(self, name: str) -> bool:
+        """As `Folder.exists`."""
+        try:
+            self._ask(obstore.head, name)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def names(self) -> list[str]:
+        """As `Folder.names`."""
+        found = self._ask(obstore.list_with_delimiter, "")
+        return sorted(one["path"].rpartition("/")[2] for one in found["objects"])
+
+    def write(self, name: str, pieces: Iterable[Piece]) -> int:
+        """As `Folder.write`."""
+        data = b"".join(pieces)
+        self._ask(obstore.put, name, data)
+        return len(data)
+
+    def look(self, name: str) -> tuple[bytes, Version] | None:
+        """As `Folder.look`."""
+        try:
+            return self._get(name)
+        except FileNotFoundError:
+            return None
+
+    def commit(self, name: str, pieces: Iterable[Piece], seen: Version) -> Version:
+        """As `Folder.commit`, by a conditional put."""
+        mode: Any = "create" if seen is None else {"e_tag": seen}
+        try:
+            put = self._ask(obstore.put, name, b"".join(pieces), mode=mode, use_multipart=False)
+        except (AlreadyExistsError, PreconditionError):
+            raise ReplacedError(f"{self._url}/{name} was replaced by another writer") from None
+        return str(put["e_tag"])
+
+    def remove(self, name: str) -> None:
+        """As `Folder.remove`."""
+        try:
+            self._ask(obstore.delete, name)
+        except FileNotFoundError:
+            return
+
+    def _path(self, name: str) -> str:
+        return "/".join(part for part in (self._prefix, name) if part)
+
+    def _get(self, name: str) -> tuple[bytes, Version]:
+        found = self._ask(obstore.get, name)
+        try:
+            return bytes(found.bytes()), str(found.meta["e_tag"])
+        except BaseError as error:
+            raise self._failed(name, error) from None
+
+    def _ask(self, verb: Any, name: str, *rest: Any, **options: Any) -> Any:
+        try:
+            return verb(self._store, self._path(name), *rest, **options)
+        except (AlreadyExistsError, PreconditionError):
+            raise
+        except FileNotFoundError as error:
+            where = f"{self._url}/{name}"
+            raise FileNotFoundError(errno.ENOENT, _first_line(error), where) from None
+        except BaseError as error:
+            raise self._failed(name, error) from None
+
+    def _failed(self, name: str, error: Exception) -> OSError:
+        return OSError(f"{self._url}/{name}: {_first_line(error)}")
+
+
+def _first_line(error: Exception) -> str:
+    """What an error of the store says; the rest is its source, in the words of another language."""
+    return str(error).strip().partition("\n")[0]

@@ -1,0 +1,298 @@
+"""What can happen to a state in an object store: stops, errors, late answers, a second writer.
+
+The script is that of `test_state_faults`: epoch `n` applies `edits(n)`. Invariant asserted after
+every fault: the state opened again is that of the last acknowledged epoch or of the one at work,
+and of two writers one is told; what was acknowledged to either is there.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from random import Random
+
+import pytest
+from tests.faults.test_pipeline_faults import prepare
+from tests.faults.test_state_faults import COMPACT_AFTER, EPOCHS, check, commit, connect, edits
+from tests.pipelines import Job
+from tests.s3 import Cut, Server, Stopped
+
+import deltafix
+from deltafix.engine.state import objects as state_objects
+from deltafix.errors import DeltafixError, StateError, StateInUseError
+from deltafix.kernel.jit import JIT_DISABLED
+from deltafix.pipeline.runner import Pipeline
+from deltafix.store import objects
+from deltafix.store.folder import folder_at
+
+
+def run_script(url: str, acknowledged: list[int]) -> None:
+    with connect(url) as db:
+        acknowledged.append(0)
+        while db.epoch < EPOCHS:
+            commit(db)
+            acknowledged.append(db.epoch)
+            if db.epoch == COMPACT_AFTER:
+                db.compact()
+
+
+@pytest.fixture(params=["inline", "objects"])
+def records(request, monkeypatch) -> None:
+    """Records in the log itself, or each in an object of its own."""
+    monkeypatch.setattr(state_objects, "INLINE", {"inline": 1 << 18, "objects": 400}[request.param])
+
+
+def steps_of_the_script(store: Server, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    with monkeypatch.context() as patch:
+        counter = Cut(1 << 60)
+        patch.setattr(objects, "obstore", counter)
+        run_script(store.url(), [])
+    return counter.seen
+
+
+def test_a_small_epoch_is_one_request(store, monkeypatch) -> None:
+    counter = Cut(1 << 60)
+    with connect(store.url()) as db:
+        monkeypatch.setattr(objects, "obstore", counter)
+        for number in range(1, 4):
+            commit(db)
+            assert counter.seen == ["put"] * number
+
+
+def test_a_state_opens_with_what_was_committed(store, records) -> None:
+    url = store.url()
+    run_script(url, [])
+    with connect(url) as db:
+        assert (db.epoch, db.recovered, db.name) == (EPOCHS, (), db.name)
+        check(db)
+        with db.transaction() as tx:
+            tx.mark("read", {"file": 7})
+    with connect(url) as db:
+        assert dict(db.marks) == {"read": {"file": 7}}
+
+
+@pytest.mark.parametrize("mode", ["before", "behind"])
+def test_a_stop_at_any_request_leaves_the_last_epoch_or_the_one_at_work(
+    mode, store, records, monkeypatch
+) -> None:
+    steps = steps_of_the_script(store, monkeypatch)
+    for at in range(0, len(steps), 7 if JIT_DISABLED else 1):
+        url = store.url()
+        acknowledged: list[int] = [-1]
+        with monkeypatch.context() as patch:
+            patch.setattr(objects, "obstore", Cut(at, mode))
+            with pytest.raises(Stopped):
+                run_script(url, acknowledged)
+        with connect(url) as db:
+            assert db.epoch in (max(acknowledged[-1], 0), acknowledged[-1] + 1), (at, steps[at])
+            check(db)
+            commit(db)
+            check(db)
+            left = [name for name in db._state._folder.names() if name != "log"]
+            content = db._state._log.content
+            db._state._sweep()
+            assert set(left) >= {content.snapshot, *content.records}
+
+
+@pytest.mark.parametrize("what", ["not", "done", "late"])
+def test_an_error_at_any_put_rolls_back_and_the_database_goes_on(
+    what, store, records, monkeypatch
+) -> None:
+    monkeypatch.setattr(objects, "RETRIES", 0)
+    for many in (1, 2):  # one request, or the one that takes it back too
+        url = store.url()
+        with connect(url) as db:
+            while db.epoch < EPOCHS:
+                before = db.epoch
+                count = itertools.count()
+                store.fault = lambda method, path, count=count: (
+                    what if method == "PUT" and next(count) < many else ""
+                )
+                with pytest.raises(StateError, match="500"):
+                    commit(db)
+                store.fault = lambda method, path: ""
+                assert db.epoch == before
+                check(db)
+                if before % 2:
+                    store.settle()
+                commit(db)
+                check(db)
+                store.settle()
+        with connect(url) as db:
+            assert db.epoch == EPOCHS
+            check(db)
+
+
+def test_the_newest_opener_has_the_state_and_the_other_is_told(store, records) -> None:
+    url = store.url()
+    first = connect(url)
+    commit(first)
+    second = connect(url)
+    with pytest.raises(StateInUseError, match=r"process \d+ on .* newest"):
+        commit(first)
+    assert first.epoch == 1
+    check(first)
+    commit(second)
+    # What it would have written for the same epoch is gone with a compaction, and still no hole.
+    second.compact()
+    for _ in range(2):
+        with pytest.raises(StateInUseError):
+            commit(first)
+    with pytest.raises(StateError):
+        first.compact()
+    commit(second)
+    assert second.epoch == 3
+    check(second)
+    first.close()
+    second.close()
+    with connect(url) as third:
+        assert third.epoch == 3
+        check(third)
+
+
+def test_writers_that_race_for_the_state_lose_nothing_acknowledged(store) -> None:
+    url = store.url()
+    acknowledged: list[int] = []
+    fenced: list[StateInUseError] = []
+    edits(40)  # the script's rows are made by one thread
+    met = threading.Barrier(3)
+
+    def write(seed: int) -> None:
+        rng = Random(seed)
+        for turn in range(3):
+            try:
+                with connect(url) as db:
+                    if not turn:
+                        met.wait(60)
+                    for _ in range(rng.randrange(1, 5)):
+                        commit(db)
+                        acknowledged.append(db.epoch)
+            except StateInUseError as error:
+                fenced.append(error)
+
+    threads = [threading.Thread(target=write, args=(seed,)) for seed in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(fenced) >= 2, "those that opened first are fenced off"
+    assert len(set(acknowledged)) == len(acknowledged), "two were told of the same epoch"
+    with connect(url) as db:
+        assert db.epoch == max(acknowledged) == len(acknowledged)
+        check(db)
+
+
+def test_what_is_not_a_state_or_damaged_is_refused(store) -> None:
+    url = store.url()
+    run_script(url, [])
+    with connect(url) as db:
+        folder, snapshot = db._state._folder, db._state._log.content.snapshot
+    data, whole = folder.read("log"), folder.read(snapshot)
+    for place in (3, 20, len(data) // 2, len(data) - 1):
+        flipped = bytearray(data)
+        flipped[place] ^= 4
+        folder.write("log", [bytes(flipped)])
+        with pytest.raises(StateError, match="damaged|format|not a log"):
+            connect(url)
+    folder.write("log", [data])
+    folder.write(snapshot, [whole[:-3]])
+    with pytest.raises(StateError, match="damaged"):
+        connect(url)
+    folder.remove(snapshot)
+    with pytest.raises(StateError, match="gone"):
+        connect(url)
+    other = store.url()
+    folder_at(other).write("letter.txt", [b"hello"])
+    with pytest.raises(StateError, match="holds other files and no state"):
+        connect(other)
+    with pytest.raises(StateError, match="another program"):
+        folder.write(snapshot, [whole])
+        deltafix.connect(".decl edge(x: symbol)\n.input edge", url)
+
+
+# --- pipelines -----------------------------------------------------------------------------------
+
+
+def on_store(job: Job, url: str) -> Job:
+    """The job with its state and its outputs in the store."""
+    text = job.toml.read_text().replace('state = "state"', f'state = "{url}/state"')
+    for name in ("can", "stands"):
+        text = text.replace(f'path = "out/{name}"', f'path = "{url}/{name}"')
+    job.toml.write_text(text)
+    job.places = {name: f"{url}/{name}" for name in ("can", "stands")}
+    return job
+
+
+def drain(job: Job) -> None:
+    with job.open() as pipeline:
+        for epoch in pipeline.drain():
+            if epoch.epoch == 3:
+                pipeline.compact()
+
+
+def finish(job: Job) -> None:
+    drain(job)
+    with job.open() as pipeline:
+        assert list(pipeline.drain()) == []
+        job.check(pipeline)
+        assert pipeline.maintainer.quarantine.counts() == {"grant": 3}
+        assert pipeline.journal.last()["epoch"] <= pipeline.maintainer.epoch
+
+
+def test_a_pipeline_that_is_stopped_at_any_request_loses_nothing(
+    tmp_path, store, monkeypatch
+) -> None:
+    counter = Cut(1 << 60)
+    job = on_store(prepare(tmp_path / "count"), store.url())
+    with monkeypatch.context() as patch:
+        patch.setattr(objects, "obstore", counter)
+        drain(job)
+    finish(job)
+    rng = Random("stops")
+    kills = 3 if JIT_DISABLED else 16
+    for number in range(kills):
+        at = (number * len(counter.seen)) // kills + rng.randrange(len(counter.seen) // kills)
+        job = on_store(prepare(tmp_path / f"{number}"), store.url())
+        for place in (at, rng.randrange(20))[: 1 + number % 2]:
+            with monkeypatch.context() as patch:
+                patch.setattr(objects, "obstore", Cut(place, rng.choice(["before", "behind"])))
+                with pytest.raises(Stopped):
+                    drain(job)
+        finish(job)
+
+
+def test_a_pipeline_goes_on_behind_errors_of_the_store(tmp_path, store, monkeypatch) -> None:
+    monkeypatch.setattr(objects, "RETRIES", 0)
+    job = on_store(prepare(tmp_path / "job"), store.url())
+    rng = Random("errors")
+    failed = 0
+    for _ in range(200):
+        store.fault = lambda method, path: (
+            rng.choice(["not", "done", "late"]) if method == "PUT" and rng.random() < 0.1 else ""
+        )
+        try:
+            with job.open() as pipeline:
+                while pipeline.step() is not None:
+                    if rng.random() < 0.3:
+                        store.settle()
+            break
+        except DeltafixError as error:
+            assert "500" in str(error)
+            failed += 1
+    store.fault = lambda method, path: ""
+    store.settle()
+    assert failed > 3
+    finish(job)
+
+
+def test_of_two_pipelines_the_newest_goes_on(tmp_path, store) -> None:
+    job = on_store(prepare(tmp_path / "job"), store.url())
+    first: Pipeline = job.open()
+    first.step()
+    second = job.open()
+    second.step()
+    with pytest.raises(StateInUseError):
+        first.step()
+    first.close()
+    second.close()
+    finish(job)
