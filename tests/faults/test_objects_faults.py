@@ -105,7 +105,7 @@ def test_an_error_at_any_put_rolls_back_and_the_database_goes_on(
             while db.epoch < EPOCHS:
                 before = db.epoch
                 count = itertools.count()
-                store.fault = lambda method, path, count=count: (
+                store.fault = lambda method, path, count=count, many=many: (
                     what if method == "PUT" and next(count) < many else ""
                 )
                 with pytest.raises(StateError, match="500"):
@@ -192,7 +192,7 @@ def test_what_is_not_a_state_or_damaged_is_refused(store) -> None:
         flipped = bytearray(data)
         flipped[place] ^= 4
         folder.write("log", [bytes(flipped)])
-        with pytest.raises(StateError, match="damaged|format|not a log"):
+        with pytest.raises(StateError, match=r"damaged|format|not a log"):
             connect(url)
     folder.write("log", [data])
     folder.write(snapshot, [whole[:-3]])

@@ -120,7 +120,7 @@ def test_defaults_are_filled_in_and_paths_are_those_of_the_file(job, monkeypatch
     job.toml.write_text(GOOD)
     monkeypatch.chdir("/")
     config = read_config(job.toml)
-    assert config.state == job.folder / "state"
+    assert str(config.state) == str(job.folder / "state")
     assert config.inputs[0].values["path"] == str(job.folder / "in" / "member")
     assert config.values["rows_per_epoch"] == 1_000_000
     assert config.inputs[0].values["missing"] == "bad"

@@ -47,7 +47,7 @@ def test_urls_and_paths(store, tmp_path) -> None:
     assert str(folder_at(Path("x")) / "b") == "x/b"
     with pytest.raises(SourceError, match="file://, s3://"):
         folder_at("hdfs://name/a")
-    with pytest.raises(OSError, match="NoSuchBucket|not found"):
+    with pytest.raises(OSError, match=r"NoSuchBucket|not found"):
         folder_at("s3://nowhere/a").write("b", [b""])
 
 
