@@ -1,9 +1,10 @@
 """`python -m bench.tabling.fuzz --epochs 5000`: random tabled programs under random edits.
 
-Each seed is played in every mode (function-free, over terms, with negation); after every epoch the
-tables must agree with fresh ones, the ground alternating fixpoint and the oracle, the deltas must
-be exact and the invariants hold. It is played on the kernel route as well: same answers and deltas
-as the term route. Exit code 0: no difference, 1: at least one (its seed is printed and repeats it:
+Each seed is played in every mode (function-free, over terms, with negation, with games below
+layers of rules); after every epoch the tables must agree with fresh ones, the ground alternating
+fixpoint and the oracle, the deltas must be exact and the invariants hold; an epoch that is stopped
+must leave no trace. It is played on the kernel route as well: same answers and deltas as the term
+route. Exit code 0: no difference, 1: at least one (its seed is printed and repeats it:
 `--seed N --epochs 1`), 2: a wrong command line.
 """
 
@@ -19,7 +20,7 @@ import deltafix
 
 __all__ = ["main"]
 
-MODES = ("flat", "terms", "negation", "kernel")
+MODES = ("flat", "terms", "negation", "layered", "kernel")
 
 
 def _programs() -> Any:
@@ -49,7 +50,8 @@ def main(argv: list[str] | None = None) -> int:
                 if mode == "kernel":
                     counts[mode] += programs.play_routes(seed, deltafix.connect)
                 else:
-                    counts[mode] += programs.play(seed, mode, oracle_too=True)
+                    epochs = programs.play(seed, mode, oracle_too=True)
+                    counts[mode] += epochs["compared"] + epochs["stopped"]
             except Exception as error:
                 failures += 1
                 print(f"seed {seed} {mode}: {type(error).__name__}: {error}", flush=True)

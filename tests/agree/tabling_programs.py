@@ -4,11 +4,16 @@
 (all ground instances, alternating fixpoint: definite programs, stratified ones and others), and
 `by_oracle` (the demand-transformed program in `tests/oracle.py`). Programs with compound terms are
 judged by a fresh evaluation alone, their models being infinite in general.
+
+The mode `layered` is about truth that travels: games, which leave positions undefined, lie below
+layers of definite and of negated rules, so undefined atoms reach components that know no negation
+of their own, before and after the facts that complete their derivations.
 """
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -18,7 +23,6 @@ from deltafix.errors import BudgetError
 from deltafix.tabling import Tables, open_tables
 from deltafix.tabling.clauses import Kind, Rule
 from deltafix.tabling.goals import read_goal
-from deltafix.tabling.invariants import check_invariants
 from deltafix.tabling.terms import Struct, Term, Var
 from deltafix.tabling.trace import goal_term
 from deltafix.tabling.translate import Symbols, pattern_of, translate
@@ -30,29 +34,43 @@ import oracle
 STRATEGIES = ("local", "deletes_first", "inserts_first", "dred", "scratch")
 FACTS = (("e", 2), ("f", 1), ("g", 2))
 VARIABLES = ("X", "Y", "Z", "W")
+LAYERS = (
+    (("win", 1), ("u", 0)),
+    (("p", 1), ("q", 2), ("a", 0)),
+    (("r", 1), ("b", 0)),
+    (("s", 2), ("t", 0)),
+)
+"""Derived predicates of the mode `layered`; even layers negate, odd ones are definite."""
+
+
+def written(name: str, arguments: list[str]) -> str:
+    """An atom's text."""
+    return f"{name}({', '.join(arguments)})" if arguments else name
 
 
 class Script:
-    """One random program with goals and edits. `mode` is flat, terms or negation."""
+    """One random program with goals and edits. `mode` is flat, terms, negation or layered."""
 
     def __init__(self, seed: int, mode: str) -> None:
         self.rng = rng = Random(seed)
         self.mode = mode
-        derived = (("p", 2), ("q", 2), ("r", 1), ("s", 2))
-        self.derived = derived[: rng.randint(1, 4)]
+        derived = (("p", 2), ("q", 2), ("r", 1), ("s", 2))[: rng.randint(1, 4)]
+        if mode == "layered":
+            derived = tuple(p for layer in LAYERS[: rng.randint(2, 4)] for p in layer)
+        self.derived = derived
         self.constants = [str(i) for i in range(rng.randint(2, 4))]
         names = [f"{n}/{a}" for n, a in self.derived]
         facts = [f"{n}/{a}" for n, a in FACTS]
         self.header = f":- table {', '.join(names)}.\n:- dynamic {', '.join(facts)}.\n"
         self.clauses = sorted(
-            {self.rule() for _ in range(rng.randint(2, 7))}
+            {self.rule() for _ in range(rng.randint(2, 7) + 4 * (mode == "layered"))}
             | {self.fact() for _ in range(rng.randint(2, 12))}
         )
         self.goals = sorted({self.goal(n, a) for n, a in self.derived})
 
     def goal(self, name: str, arity: int) -> str:
         choice = [self.rng.choice(["A", "B", "0", "1"]) for _ in range(arity)]
-        return f"{name}({', '.join(choice)})"
+        return written(name, choice)
 
     def argument(self) -> str:
         draw = self.rng.random()
@@ -63,28 +81,60 @@ class Script:
 
     def atom(self, predicates: tuple[tuple[str, int], ...]) -> str:
         name, arity = self.rng.choice(predicates)
-        return f"{name}({', '.join(self.argument() for _ in range(arity))})"
+        return written(name, [self.argument() for _ in range(arity)])
+
+    def layered(self) -> str:
+        """A rule over its own layer and those below, facts in any place of the body."""
+        rng = self.rng
+        name, arity = rng.choice(self.derived)
+        at = next(i for i, layer in enumerate(LAYERS) if (name, arity) in layer)
+        below = tuple(p for layer in LAYERS[:at] for p in layer)
+        if at == 0 and rng.random() < 0.7:
+            if not arity:
+                return "u :- \\+ u"
+            return "win(X) :- g(X, Y), \\+ win(Y)"
+        own = LAYERS[at] if at % 2 or rng.random() < 0.3 else ()
+        body = [self.atom(rng.choice([below or FACTS, own or FACTS, FACTS]))]
+        body += [self.atom(below + own + FACTS) for _ in range(rng.randint(0, 2))]
+        bound = [v for v in VARIABLES if any(v in goal for goal in body)] or ["0"]
+        if at % 2 == 0 and rng.random() < 0.8:
+            other, width = rng.choice((*below, *own, *LAYERS[0], FACTS[1]))
+            used = [rng.choice(bound) for _ in range(width)]
+            first = [min((i for i, g in enumerate(body, 1) if v in g), default=0) for v in used]
+            place = rng.randint(max(first, default=0), len(body))
+            body.insert(place, f"\\+ {written(other, used)}")
+        return self.headed(name, arity, bound, body)
 
     def rule(self) -> str:
         rng = self.rng
+        if self.mode == "layered":
+            return self.layered()
         name, arity = rng.choice(self.derived)
         body = [self.atom(self.derived + FACTS) for _ in range(rng.randint(1, 3))]
         if self.mode != "terms":
             body.insert(0, self.atom((("e", 2), ("g", 2))))
         bound = [v for v in VARIABLES if any(v in goal for goal in body)] or ["0"]
-        head = [rng.choice(bound if rng.random() < 0.9 else self.constants) for _ in range(arity)]
         if rng.random() < 0.15:
             body.append(f"{rng.choice(bound)} \\= {rng.choice(bound)}")
         if self.mode == "negation" and rng.random() < 0.6:
             other, width = rng.choice(self.derived + FACTS)
             args = [rng.choice(bound) for _ in range(width)]
             body.append(f"\\+ {other}({', '.join(args)})")
-        return f"{name}({', '.join(head)}) :- {', '.join(body)}"
+        return self.headed(name, arity, bound, body)
+
+    def headed(self, name: str, arity: int, bound: list[str], body: list[str]) -> str:
+        """The rule with a random head, which may stand on itself and so prove nothing."""
+        rng = self.rng
+        args = [rng.choice(bound if rng.random() < 0.9 else self.constants) for _ in range(arity)]
+        head = written(name, args)
+        if self.mode != "terms" and rng.random() < 0.25:
+            body.insert(rng.randint(0, len(body)), head)
+        return f"{head} :- {', '.join(body)}"
 
     def fact(self) -> str:
         pool = FACTS + (self.derived if self.rng.random() < 0.2 else ())
         name, arity = self.rng.choice(pool)
-        return f"{name}({', '.join(self.rng.choice(self.constants) for _ in range(arity))})"
+        return written(name, [self.rng.choice(self.constants) for _ in range(arity)])
 
     def edit(self, tables: Tables) -> tuple[list[str], list[str]]:
         """Clauses to insert and to delete."""
@@ -130,7 +180,7 @@ def grounded(script: Script, tables: Tables) -> dict[str, dict[Term, str]]:
         rows = {}
         for atom in possible:
             args = atom.args if isinstance(atom, Struct) else ()
-            same = isinstance(atom, Struct) and (atom.name, len(args)) == goal.key
+            same = (atom.name, len(args)) == goal.key
             if same and match(goal.args, (None,) * len(goal.names), args) is not None:
                 rows[atom] = "true" if atom in certain else "undefined"
         out[text] = rows
@@ -197,11 +247,12 @@ def by_oracle(script: Script, tables: Tables) -> dict[str, set[Term]]:
     return out
 
 
-def play(seed: int, mode: str, *, oracle_too: bool = False) -> int:
+def play(seed: int, mode: str, *, oracle_too: bool = False) -> Counter[str]:
     """Play a seed: after every epoch tables, deltas, invariants and judges must agree.
 
-    Returns the number of epochs compared. Epochs stopped by the budget (programs over terms may
-    not terminate) must leave everything as before and count too.
+    Counts epochs `compared`, `stopped` by the budget (programs over terms may not terminate, and
+    some epochs are given next to none; all must be as before), with an `undefined` answer, with
+    answers `valued` anew.
     """
     script = Script(seed, mode)
     rng = script.rng
@@ -210,22 +261,25 @@ def play(seed: int, mode: str, *, oracle_too: bool = False) -> int:
     try:
         now = {goal: contents(tables, goal) for goal in script.goals}
     except BudgetError:
-        check_invariants(tables._forest)
-        return 0
-    epochs = 0
+        tables.check_invariants()
+        return Counter(stopped=1)
+    epochs: Counter[str] = Counter()
     for _ in range(rng.randint(3, 9)):
         arriving, doomed = script.edit(tables)
         strategy = rng.choice(STRATEGIES)
         what = f"seed {seed} {mode} {strategy}: +{arriving} -{doomed}\n{tables.program.show()}"
         before = now
+        tables.budget.max_answers = rng.randint(0, 3) if rng.random() < 0.2 else 600
         try:
             delta = tables.update(insert=arriving, delete=doomed, strategy=strategy)
         except BudgetError:
-            check_invariants(tables._forest)
+            tables.budget.max_answers = 600
+            tables.check_invariants()
             assert {goal: contents(tables, goal) for goal in script.goals} == before, what
-            epochs += 1
+            epochs["stopped"] += 1
             continue
-        check_invariants(tables._forest)
+        tables.budget.max_answers = 600
+        tables.check_invariants()
         now = {goal: contents(tables, goal) for goal in script.goals}
         assert now == fresh(script, tables), what
         if mode != "terms":
@@ -233,10 +287,12 @@ def play(seed: int, mode: str, *, oracle_too: bool = False) -> int:
         if oracle_too and mode == "flat":
             assert {g: set(rows) for g, rows in now.items()} == by_oracle(script, tables), what
         _check_delta(tables, script, delta, (before, now), what)
-        epochs += 1
+        epochs["compared"] += 1
+        epochs["valued"] += bool(delta.counters.valued)
+        epochs["undefined"] += any("undefined" in rows.values() for rows in now.values())
         if rng.random() < 0.2:
             tables.collect()
-            check_invariants(tables._forest)
+            tables.check_invariants()
     return epochs
 
 

@@ -19,7 +19,7 @@ from deltafix.errors import InternalError
 
 if TYPE_CHECKING:
     from deltafix.tabling.agenda import Event
-    from deltafix.tabling.table import Answer, Generator, Premise, Undo
+    from deltafix.tabling.table import Answer, Consumer, Generator, Premise, Undo
 
 __all__ = ["CallGraph", "Component"]
 
@@ -56,10 +56,10 @@ class Component:
         """Members that some goal negates."""
         self.negative = False
         """Some call inside negates another one inside: truth needs the well-founded model."""
-        self.doubtful = False
-        """Some answer inside is not TRUE, so any change inside calls for new truth values."""
-        self.unsettled = False
-        """Truth values inside must be computed anew at the next sweep."""
+        self.doubtful: dict[Consumer, None] = {}
+        """Supports inside that stand on a premise outside that is not TRUE."""
+        self.unsettled: dict[Answer, None] = {}
+        """Answers whose supports, or what these stand on, changed since the last sweep."""
 
 
 class CallGraph:
@@ -246,10 +246,10 @@ class CallGraph:
                 self._put(caller.callees, keeper)
                 self._put(keeper.callers, caller)
         self._log(setattr, keeper, "negative", keeper.negative)
-        self._log(setattr, keeper, "doubtful", keeper.doubtful)
-        keeper.doubtful = keeper.doubtful or part.doubtful
         keeper.negative = keeper.negative or part.negative
-        keeper.unsettled = keeper.unsettled or part.unsettled
+        for support in part.doubtful:
+            self._put(keeper.doubtful, support)
+        keeper.unsettled.update(part.unsettled)
 
     # -- undo -----------------------------------------------------------------------------------
 
@@ -282,4 +282,4 @@ class CallGraph:
             component.marked = {}
             component.fresh = {}
             component.open = False
-            component.unsettled = False
+            component.unsettled = {}

@@ -13,6 +13,7 @@ from deltafix.tabling.agenda import MARK, gather
 from deltafix.tabling.callgraph import Component
 from deltafix.tabling.propagate import lost, mark_node, recount
 from deltafix.tabling.table import Answer, Consumer, Forest, Generator, rank_of
+from deltafix.tabling.truth import delay, doubt, weigh
 
 __all__ = ["connect"]
 
@@ -62,11 +63,13 @@ def _merge(forest: Forest, parts: list[Component], lifted: list[Component]) -> N
     work: list[Consumer] = []
     for consumer in crossing:
         if consumer.literal is not None and consumer in _negations(consumer):
-            forest.set(keeper, "negative", True)
-            keeper.unsettled = True
+            delay(forest, keeper)
             source = cast("Generator", consumer.source)
             forest.agenda.consume(source.absence, consumer)
+            doubt(forest, consumer)
         work.extend(consumer.children or ())
+    for support in list(keeper.doubtful):
+        weigh(forest, support)
     _raise(forest, work)
 
 

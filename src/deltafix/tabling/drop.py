@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from deltafix.tabling.factbase import release
+from deltafix.tabling.factbase import unsubscribe
 from deltafix.tabling.table import Answer, Consumer, Forest, Generator
 
 __all__ = ["dependents", "discard", "unreachable"]
@@ -55,6 +55,7 @@ def discard(forest: Forest, doomed: dict[Generator, None]) -> None:
     for generator in doomed:
         for node in nodes(generator):
             node.dead = True
+            generator.component.doubtful.pop(node, None)
             premise = node.premise
             if not (isinstance(premise, Answer) and premise.generator in doomed):
                 premise.affects.pop(node, None)
@@ -64,14 +65,12 @@ def discard(forest: Forest, doomed: dict[Generator, None]) -> None:
                     source.consumers.pop(node, None)
                     source.negations.pop(node, None)
             elif source is not None:
-                source.consumers.pop(node, None)
-                release(source)
+                unsubscribe(forest, source, node)
         for answer in generator.answers.values():
             answer.dead = True
         bucket = generator.bucket
         generator.root.dead = True
-        bucket.consumers.pop(generator.root, None)
-        release(bucket)
+        unsubscribe(forest, bucket, generator.root)
     for generator in doomed:
         generator.predicate.generators.pop(generator.args, None)
         forest.generators.pop(generator, None)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from deltafix.tabling.clauses import Key, Rule
-    from deltafix.tabling.table import Consumer, Generator
+    from deltafix.tabling.table import Consumer, Forest, Generator
     from deltafix.tabling.terms import Term
 
-__all__ = ["Bucket", "Predicate"]
+__all__ = ["Bucket", "Predicate", "release", "subscribe", "unsubscribe"]
 
 
 class Bucket:
@@ -91,8 +91,9 @@ class Predicate:
             for mask, view in self.views.items():
                 self._file(rule, mask, view)
 
-    def drop(self, rule: Rule) -> None:
-        """Take a rule or fact away."""
+    def drop(self, rule: Rule) -> list[Bucket]:
+        """Take a rule or fact away; returns the buckets it stood in, for `release`."""
+        left: list[Bucket] = []
         if rule.body:
             del self.rules[rule]
         elif not rule.ground:
@@ -102,7 +103,8 @@ class Predicate:
             for mask, view in self.views.items():
                 bucket = view[tuple([rule.args[i] for i in mask])]
                 del bucket.facts[rule]
-                release(bucket)
+                left.append(bucket)
+        return left
 
     def _file(
         self, fact: Rule, mask: tuple[int, ...], view: dict[tuple[Term, ...], Bucket]
@@ -114,7 +116,23 @@ class Predicate:
         bucket.facts[fact] = None
 
 
-def release(bucket: Bucket) -> None:
-    """Forget a bucket that nothing uses any more."""
+def subscribe(forest: Forest, bucket: Bucket, consumer: Consumer) -> None:
+    """Let a consumer wait on a bucket."""
+    if forest.undo is not None:
+        forest.undo.append((release, (forest, bucket)))
+    forest.put(bucket.consumers, consumer)
+
+
+def unsubscribe(forest: Forest, bucket: Bucket, consumer: Consumer) -> None:
+    """Let a consumer wait on a bucket no longer."""
+    forest.take(bucket.consumers, consumer)
+    release(forest, bucket)
+
+
+def release(forest: Forest, bucket: Bucket) -> None:
+    """Forget a bucket that nothing uses any more.
+
+    Remembered inside an update: what is brought back stands on this bucket, not on one like it.
+    """
     if not bucket.facts and not bucket.consumers:
-        bucket.view.pop(bucket.key, None)
+        forest.take(bucket.view, bucket.key)

@@ -18,7 +18,9 @@ from typing import cast
 
 from deltafix.tabling.agenda import MARK, MAY_REDERIVE, REDERIVE
 from deltafix.tabling.callgraph import Component
+from deltafix.tabling.factbase import unsubscribe
 from deltafix.tabling.table import Answer, Consumer, Forest, Generator, rank_of
+from deltafix.tabling.truth import shed
 
 __all__ = ["kill", "lost", "mark", "mark_node", "may_rederive", "recount", "rederive", "remove"]
 
@@ -51,18 +53,14 @@ def kill(forest: Forest, top: Consumer) -> None:
             forest.counters.supports_deleted += 1
             if not node.marks:
                 lost(forest, node)
-            component = node.generator.component
-            if component.negative or component.doubtful:  # the answer may stay and be worth less
-                forest.agenda.open(component)
+            shed(forest, node)
             continue
         source = node.source
         if isinstance(source, Generator):
             forest.take(source.consumers, node)
             forest.take(source.negations, node)
         elif source is not None:
-            forest.take(source.consumers, node)
-            if not source.facts and not source.consumers:
-                forest.take(source.view, source.key)
+            unsubscribe(forest, source, node)
         if node.children:
             stack.extend(node.children)
 

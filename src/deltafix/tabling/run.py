@@ -15,8 +15,8 @@ from deltafix.tabling.agenda import CONSUME, MARK, REDERIVE, Event
 from deltafix.tabling.callgraph import Component
 from deltafix.tabling.propagate import kill, mark, may_rederive, rederive, remove
 from deltafix.tabling.solve import consume
-from deltafix.tabling.table import TRUE, UNDEFINED, Answer, Consumer, Forest, Generator
-from deltafix.tabling.truth import exists, settle
+from deltafix.tabling.table import TRUE, Answer, Consumer, Forest, Generator
+from deltafix.tabling.truth import doubt, settle, truth_of
 
 __all__ = ["run", "steps"]
 
@@ -83,9 +83,7 @@ def sweep(forest: Forest, component: Component) -> None:
     for answer in list(component.marked):
         remove(forest, answer)
     component.marked.clear()
-    if component.unsettled or component.negative or component.doubtful:
-        component.unsettled = False
-        settle(forest, component)
+    settle(forest, component)
     for member in component.negated:
         _notify(forest, component, member)
     for member in component.fresh:
@@ -96,19 +94,17 @@ def sweep(forest: Forest, component: Component) -> None:
 
 def _notify(forest: Forest, component: Component, member: Generator) -> None:
     """Tell those who negate a call that its truth changed. Delayed literals inside know already."""
-    now, before = exists(member), member.settled
+    now, before = truth_of(member), member.settled
     if now == before:
         return
     forest.set(member, "settled", now)
     for node in list(member.negations):
-        other = node.generator.component
-        if other is component:
+        if node.generator.component is component:
             continue
         if now == TRUE:
             for child in list(node.children or ()):
                 kill(forest, child)
         elif before == TRUE:
             forest.agenda.consume(member.absence, node)
-        if UNDEFINED in (now, before):
-            other.unsettled = True
-            forest.agenda.open(other)
+        else:
+            doubt(forest, node)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from deltafix.tabling.clauses import Clause
 from deltafix.tabling.drop import nodes
+from deltafix.tabling.factbase import unsubscribe
 from deltafix.tabling.run import run
 from deltafix.tabling.solve import call
 from deltafix.tabling.table import Forest, Generator
@@ -40,8 +41,8 @@ def apply_from_scratch(
 
 def _unhook(forest: Forest, generator: Generator) -> None:
     """Take a call's nodes off fact buckets and clauses."""
-    forest.take(generator.bucket.consumers, generator.root)
+    unsubscribe(forest, generator.bucket, generator.root)
     for node in nodes(generator):
         forest.take(node.premise.affects, node)
         if node.source is not None and not isinstance(node.source, Generator):
-            forest.take(node.source.consumers, node)
+            unsubscribe(forest, node.source, node)

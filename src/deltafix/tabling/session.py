@@ -21,6 +21,7 @@ from deltafix.tabling.clauses import Clause, Kind
 from deltafix.tabling.drop import dependents, discard, unreachable
 from deltafix.tabling.given import ClauseLike, changes_of
 from deltafix.tabling.goals import Goal, Solution, read_goal, visible
+from deltafix.tabling.invariants import check_invariants
 from deltafix.tabling.lexer import Source
 from deltafix.tabling.program import Program, read_file
 from deltafix.tabling.run import run, steps
@@ -255,6 +256,18 @@ class Tables:
     def answers(self) -> int:
         """How many answers the tables hold."""
         return sum(len(g.answers) for g in self._forest.generators)
+
+    def check_invariants(self) -> None:
+        """Check that the tables are what the program says; for tests, after any update.
+
+        Ranks and supports, every cross reference, and truth values against a well-founded model
+        computed anew from all supports. Complexity: O(size of the tables) per alternation.
+
+        Raises:
+            InternalError: names the first thing that does not hold.
+        """
+        self._finish()
+        check_invariants(self._forest)
 
     def release(self, goal: str) -> None:
         """Keep a goal's table no longer; `collect` then drops what only it needed."""

@@ -17,7 +17,7 @@ from deltafix.tabling.arithmetic import ArithmeticFaultError
 from deltafix.tabling.builtins import BUILTINS
 from deltafix.tabling.clauses import Kind, Literal, Rule
 from deltafix.tabling.components import connect
-from deltafix.tabling.factbase import Predicate
+from deltafix.tabling.factbase import Predicate, subscribe
 from deltafix.tabling.table import (
     TRUE,
     Absence,
@@ -29,7 +29,7 @@ from deltafix.tabling.table import (
     rank_of,
 )
 from deltafix.tabling.terms import Term
-from deltafix.tabling.truth import exists
+from deltafix.tabling.truth import delay, gained, truth_of
 from deltafix.tabling.unify import Row, instantiate, match, unify, unify_pair
 
 __all__ = ["call", "consume", "resolve_goal"]
@@ -54,7 +54,7 @@ def call(
         forest.trace.call(made)
     bucket = made.bucket = predicate.bucket(args)
     made.root.source = bucket
-    forest.put(bucket.consumers, made.root)
+    subscribe(forest, bucket, made.root)
     for rule in predicate.rules:
         if made.fits(rule):
             forest.agenda.consume(rule, made.root)
@@ -180,10 +180,6 @@ def _link(forest: Forest, consumer: Consumer) -> None:
     if previous.children is None:
         previous.children = {}
     forest.put(previous.children, consumer)
-    if not isinstance(premise, Rule):
-        truth = premise.truth if isinstance(premise, Answer) else TRUE - premise.generator.settled
-        if truth != TRUE:
-            consumer.generator.component.unsettled = True
 
 
 def resolve_goal(forest: Forest, consumer: Consumer) -> None:
@@ -199,7 +195,7 @@ def resolve_goal(forest: Forest, consumer: Consumer) -> None:
     elif not predicate.derived:
         bucket = predicate.bucket(args)
         consumer.source = bucket
-        forest.put(bucket.consumers, consumer)
+        subscribe(forest, bucket, consumer)
         for fact in predicate.matching(bucket):
             agenda.consume(fact, consumer)
     else:
@@ -224,12 +220,12 @@ def _negate(
     generator = call(forest, predicate, args, consumer.generator)
     consumer.source = generator
     if not generator.negations:  # nobody asked before: its sweeps left this alone
-        forest.set(generator, "settled", exists(generator))
+        forest.set(generator, "settled", truth_of(generator))
     forest.put(generator.negations, consumer)
     forest.put(generator.component.negated, generator)
     connect(forest, consumer.generator, generator)
     if generator.component is consumer.generator.component:
-        forest.set(generator.component, "negative", True)
+        delay(forest, generator.component)
     forest.agenda.consume(generator.absence, consumer)
 
 
@@ -261,6 +257,7 @@ def _support(forest: Forest, rule: Rule, row: Row, premise: Premise, previous: C
         forest.put(generator.answers, args, answer)
         forest.born[answer] = None
         forest.counters.answers_inserted += 1
+        gained(forest, leaf)
         if forest.trace is not None:
             forest.trace.support(leaf, new=True)
         for waiting in list(generator.consumers):
@@ -268,6 +265,7 @@ def _support(forest: Forest, rule: Rule, row: Row, premise: Premise, previous: C
         return
     leaf.answer = answer
     forest.put(answer.supports, leaf)
+    gained(forest, leaf)
     if forest.trace is not None:
         forest.trace.support(leaf, new=False)
     agenda = forest.agenda

@@ -166,7 +166,7 @@ Premise: TypeAlias = "Answer | Absence | Rule"
 
 @dataclass(slots=True)
 class Counters:
-    """The work of one query or update."""
+    """The work of one query or update; `valued` counts answers whose truth was found anew."""
 
     answers_inserted: int = 0
     answers_deleted: int = 0
@@ -176,6 +176,7 @@ class Counters:
     supports_deleted: int = 0
     calls_created: int = 0
     calls_visited: int = 0
+    valued: int = 0
     events: int = 0
 
     @property
@@ -208,6 +209,8 @@ class Forest:
     counters: Counters = field(default_factory=Counters)
     epoch: int = 0
     births: int = 0
+    delayed: bool = False
+    """Some call was delayed under a negation: only then can any answer not be TRUE."""
     eager: bool = False
     """DRed: an answer is marked as soon as any support is, acyclic ones left or not."""
     generators: dict[Generator, None] = field(default_factory=dict)
@@ -226,10 +229,11 @@ class Forest:
         setattr(owner, name, value)
 
     def put(self, where: dict[Any, Any], key: Any, value: Any = None) -> None:
-        """Add a new key, remembering it inside an update."""
-        where[key] = value
-        if self.undo is not None:
-            self.undo.append((where.pop, (key, None)))
+        """Add a key unless it is there, remembering it inside an update."""
+        if key not in where:
+            where[key] = value
+            if self.undo is not None:
+                self.undo.append((where.pop, (key, None)))
 
     def take(self, where: dict[Any, Any], key: Any) -> None:
         """Remove a key if it is there, remembering it inside an update."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, cast
 
-from deltafix.tabling.clauses import Clause
-from deltafix.tabling.factbase import Bucket, Predicate
+from deltafix.tabling.clauses import Clause, Rule
+from deltafix.tabling.factbase import Bucket, Predicate, release, unsubscribe
 from deltafix.tabling.propagate import kill
 from deltafix.tabling.run import run
 from deltafix.tabling.solve import resolve_goal
@@ -107,7 +107,7 @@ def _reread(forest: Forest, consumer: Consumer) -> None:
     for child in list(consumer.children or ()):
         kill(forest, child)
     bucket = cast("Bucket", consumer.source)
-    forest.take(bucket.consumers, consumer)
+    unsubscribe(forest, bucket, consumer)
     resolve_goal(forest, consumer)
 
 
@@ -142,10 +142,15 @@ def delete_clause(forest: Forest, clause: Clause) -> None:
     """Take a clause out of the program; what stood on it is the caller's to kill."""
     forest.take(forest.program.clauses, clause.term)
     for rule in clause.rules:
-        predicate = forest.program.predicates[rule.key]
-        predicate.drop(rule)
-        if forest.undo is not None:
-            forest.undo.append((predicate.add, (rule,)))
+        _drop(forest, forest.program.predicates[rule.key], rule)
+
+
+def _drop(forest: Forest, predicate: Predicate, rule: Rule) -> None:
+    buckets = predicate.drop(rule)
+    if forest.undo is not None:
+        forest.undo.append((predicate.add, (rule,)))
+    for bucket in buckets:
+        release(forest, bucket)
 
 
 def insert_clause(forest: Forest, clause: Clause) -> None:
@@ -157,7 +162,7 @@ def insert_clause(forest: Forest, clause: Clause) -> None:
             declare(forest, predicate, tabled=False)
         predicate.add(rule)
         if forest.undo is not None:
-            forest.undo.append((predicate.drop, (rule,)))
+            forest.undo.append((_drop, (forest, predicate, rule)))
         if rule.body:
             for generator in predicate.generators.values():
                 if generator.fits(rule):
