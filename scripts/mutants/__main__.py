@@ -57,7 +57,12 @@ _ENGINE = ("tests/unit/engine", "tests/agree", "tests/test_stories.py", "tests/u
 PARTS = {
     "engine": Part(
         "src/deltafix/engine",
-        (*_ENGINE, "tests/unit/rules", "tests/unit/cli/test_run.py", "tests/faults"),
+        (
+            *_ENGINE,
+            "tests/unit/rules",
+            "tests/unit/cli/test_run.py",
+            "tests/faults/test_state_faults.py",
+        ),
         (*LOW, "plan"),
     ),
     "kernel": Part(
