@@ -27,7 +27,7 @@ from oracle_keep import choice, equivalence, lattice
 from oracle_rules import Case, Facts, World
 from oracle_scopes import cases_of, hoisted
 from oracle_strata import levels, loops
-from oracle_values import Undefined
+from oracle_values import Undefined, order
 
 __all__ = ["Undefined", "evaluate"]
 
@@ -117,7 +117,7 @@ class Keeper:
     def join(self, column: int) -> Callable:
         kind = self.declared.attributes[column].join
         if kind != "<>":
-            return {"min": min, "max": max}[kind]
+            return lambda one, two: {"min": min, "max": max}[kind](one, two, key=order)
         found = self.lattice(column).operation("Lub")
         return self.world.functors[found.functor[1:]]
 

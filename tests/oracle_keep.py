@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from oracle_values import order
+
 __all__ = ["choice", "equivalence", "lattice"]
 
 
@@ -33,7 +35,7 @@ def choice(before: set, derived: set, keys: list[tuple[int, ...]]) -> set:
             rows = {row for row in rows if tuple(row[i] for i in key) not in taken}
     for key in keys:
         least: dict[tuple, tuple] = {}
-        for row in sorted(rows):
+        for row in sorted(rows, key=lambda row: tuple(map(order, row))):
             least.setdefault(tuple(row[i] for i in key), row)
         rows = set(least.values())
     return before | rows

@@ -7,7 +7,6 @@ pattern where its variables are free, and a value where they are known.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -16,7 +15,18 @@ from deltafix.rules.ast import BASES, Atom, Comparison, Formula, Not, Program, R
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
 from oracle_scopes import bindable, cases_of, extreme, given, named, names_in, own, pattern
 from oracle_types import Kinds
-from oracle_values import Undefined, apply, compare, numbers, reinterpret, wrap
+from oracle_values import (
+    Undefined,
+    apply,
+    compare,
+    mean,
+    numbers,
+    order,
+    reinterpret,
+    same,
+    total,
+    wrap,
+)
 
 __all__ = ["Bindings", "Case", "Facts", "World"]
 
@@ -187,10 +197,10 @@ class Case:
             case Call(functor, args) if functor[0] == "[":
                 return self.match(args, value, env) if isinstance(value, tuple) else None
             case Call(functor, args) if functor[0] == "$":
-                same = isinstance(value, Branch) and value.name == functor[1:]
-                return self.match(args, value.fields, env) if same else None
+                fits = isinstance(value, Branch) and value.name == functor[1:]
+                return self.match(args, value.fields, env) if fits else None
         try:
-            return env if self.value(term, env) == value else None
+            return env if same(self.value(term, env), value) else None
         except Undefined:
             return None
 
@@ -255,10 +265,10 @@ class Case:
                 continue
         if not rows:
             return
-        best = (min if term.op == "min" else max)(target for target, _ in rows)
+        best = (min if term.op == "min" else max)((target for target, _ in rows), key=order)
         free = self.shared(term) - set(env)
         for target, one in rows:
-            if target == best:
+            if same(target, best):
                 extended = self.fit(value, best, {**env, **{name: one[name] for name in free}})
                 if extended is not None:
                     yield extended
@@ -280,9 +290,9 @@ class Case:
             except Undefined:
                 continue
         if term.op == "sum":
-            return wrap(math.fsum(values) if kind == "float" else sum(values), kind)
+            return total(values, kind)
         if not values:
             raise Undefined
         if term.op == "mean":
-            return math.fsum(values) / len(values)
-        return min(values) if term.op == "min" else max(values)
+            return mean(values, len(values))
+        return (min if term.op == "min" else max)(values, key=order)

@@ -1,7 +1,8 @@
 """What the oracle's functors and comparisons mean, on plain Python values.
 
 Integers wrap at 64 bits, division truncates toward zero, text counts in characters. What has no
-value raises `Undefined`, and the binding does not hold.
+value raises `Undefined`, and the binding does not hold. Floats follow IEEE, with one zero and one
+NaN (`math.nan`, so that rows are equal), which is equal to itself and above infinity.
 """
 
 from __future__ import annotations
@@ -9,28 +10,75 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
 
-__all__ = ["Undefined", "apply", "compare", "numbers", "reinterpret", "wrap"]
+__all__ = [
+    "Undefined",
+    "apply",
+    "compare",
+    "mean",
+    "numbers",
+    "order",
+    "reinterpret",
+    "same",
+    "total",
+    "wrap",
+]
 
 
 class Undefined(Exception):  # noqa: N818  an outcome, not a fault
     """A term without a value: the binding does not hold."""
 
 
+def order(value: object) -> tuple:
+    """What values of one type are sorted by."""
+    return (True, 0.0) if is_nan(value) else (False, value)
+
+
+def is_nan(value: object) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def same(left: object, right: object) -> bool:
+    """Whether two values are one: NaN is."""
+    return left is right or left == right
+
+
+def total(values: Iterable[object], kind: str) -> object:
+    """The exact sum, rounded once."""
+    found = list(values)
+    if kind == "float":
+        return mean(found, 1)
+    return wrap(sum(found), kind)
+
+
+def mean(values: Iterable[object], count: int) -> float:
+    """The exact sum of numbers by `count`, rounded once."""
+    found = list(values)
+    odd = {value for value in found if isinstance(value, float) and not math.isfinite(value)}
+    if odd:
+        return math.nan if len(odd) > 1 else odd.pop()
+    exact = sum(map(Fraction, found), Fraction(0)) / count
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
 def wrap(value: object, kind: str, bits: int = 64) -> object:
-    """An arithmetic result as its type holds it: modulo 2^bits; NaN is no value."""
+    """An arithmetic result as its type holds it: modulo 2^bits; floats as they are stored."""
     if kind == "number":
         return (value + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
     if kind == "unsigned":
         return value % 2**bits
-    if isinstance(value, complex) or math.isnan(value):
-        raise Undefined
-    return float(value)
+    return math.nan if math.isnan(value) else value + 0.0
 
 
 def numbers(kind: str, start: object, end: object, step: object = None) -> Iterator[object]:
     """`range`: from `start`, short of `end`, by `step`; without one, by one towards `end`."""
+    if any(map(is_nan, (start, end, step))):
+        return
     if step is None:
         step = 1 if start <= end else -1
     elif kind == "unsigned":
@@ -48,17 +96,17 @@ def numbers(kind: str, start: object, end: object, step: object = None) -> Itera
 def compare(op: str, left: object, right: object) -> bool:
     match op:
         case "=":
-            return left == right
+            return same(left, right)
         case "!=":
-            return left != right
+            return not same(left, right)
         case "<":
-            return left < right
+            return order(left) < order(right)
         case "<=":
-            return left <= right
+            return order(left) <= order(right)
         case ">":
-            return left > right
+            return order(left) > order(right)
         case ">=":
-            return left >= right
+            return order(left) >= order(right)
         case "contains":
             return left in right
         case "match":
@@ -79,11 +127,11 @@ def divide(a: int, b: int) -> int:
 def power(a: object, b: object, kind: str) -> object:
     if kind == "float":
         try:
-            return float(a) ** float(b)
-        except ZeroDivisionError:
-            raise Undefined from None
+            return math.pow(a, b)
         except OverflowError:
             return -math.inf if a < 0 and b % 2 == 1 else math.inf
+        except ValueError:
+            return math.inf if a == 0 else math.nan
     if b < 0:
         return divide(1, a) if abs(a) != 1 else a ** (-b % 2)
     return pow(a, b, 2**64)
@@ -102,7 +150,7 @@ def apply(functor: str, args: list, kind: str, of: str) -> object:
             return wrap(a * b, kind)
         case "/" if kind == "float":
             if b == 0:
-                raise Undefined
+                return math.nan if a == 0 or math.isnan(a) else math.copysign(math.inf, a)
             return wrap(a / b, kind)
         case "/":
             return wrap(divide(a, b), kind)
@@ -135,9 +183,9 @@ def apply(functor: str, args: list, kind: str, of: str) -> object:
         case "lnot":
             return int(a == 0)
         case "min":
-            return min(args)
+            return min(args, key=order)
         case "max":
-            return max(args)
+            return max(args, key=order)
         case "cat":
             return "".join(args)
         case "strlen":
@@ -154,7 +202,7 @@ def apply(functor: str, args: list, kind: str, of: str) -> object:
                 return convert_text(a, kind)
             if of == "float":
                 low = -(2**63) if kind == "number" else 0
-                if not low <= a < low + 2**64 or math.isinf(a):
+                if not low <= a < low + 2**64:
                     raise Undefined
                 return int(a)
             return wrap(a, kind)

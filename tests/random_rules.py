@@ -7,16 +7,26 @@ groups of relations that merge, drop or construct values into odd ones.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 from random import Random
 
 from random_extended import extended
 
-__all__ = ["NUMBERS", "SYMBOLS", "Body", "Generator", "Relation"]
+__all__ = ["CORNERS", "NUMBERS", "SYMBOLS", "Body", "Generator", "Relation"]
 
 SYMBOLS = ("a", "b", "c", "d")
 NUMBERS = range(5)
+CORNERS = {
+    "number": (0, -1, 2**30 - 1, 2**30, 2**53 + 1, 2**62, 2**63 - 1, -(2**31) - 1, -(2**63)),
+    "unsigned": (0, 2**30, 2**53 + 1, 2**62, 2**63 - 1, 2**63, 2**64 - 1),
+    "float": (
+        *(math.nan, math.inf, -math.inf, 0.0, -0.0, 5e-324, -5e-324, 1.7e308, -1.7e308),
+        *(0.1, 2.0**53, 2.0**53 + 2, -1.5, 2.0**63, 2.0**64),
+    ),
+}
+"""Values by type where arithmetic and order have their corners."""
 
 
 @dataclass

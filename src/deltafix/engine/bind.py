@@ -19,7 +19,7 @@ from deltafix.facts.values import VALID_VALUES, fitting
 from deltafix.rules.ast import BASES, FunctorDecl, Program
 from deltafix.rules.schemas import schemas_of
 from deltafix.rules.terms import Aggregate, Call, Term
-from deltafix.rules.values import NO_VALUE, canonical
+from deltafix.rules.values import NO_VALUE
 from deltafix.rules.walk import subterms, terms_of
 
 __all__ = ["UserFunctor", "bound", "called", "folded"]
@@ -57,7 +57,7 @@ class UserFunctor:
             valid = next(words for base, words in VALID_VALUES.items() if base == self.result)
             message = f"{self._shown(values)} gave {found!r}, but {self.result} takes {valid}"
             raise FunctorError(f"{message}; rolled back")
-        return canonical(fit) if isinstance(fit, float) else fit
+        return fit
 
     def _shown(self, values: tuple[Value, ...]) -> str:
         return f"@{self.name}({', '.join(map(show_value, values))})"

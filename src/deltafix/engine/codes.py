@@ -16,7 +16,7 @@ import numpy as np
 from deltafix.engine.records import Records
 from deltafix.errors import LimitError
 from deltafix.facts.schema import BaseType, Row, Schema, Value
-from deltafix.facts.values import write_value
+from deltafix.facts.values import canonical, write_value
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Cells, Words
 from deltafix.kernel.edit import intern
@@ -153,7 +153,12 @@ class Codes:
         if kind == "record":
             values = self.records.values
             return [values[code] for code in codes.tolist()]
-        return self.decode_numbers(kind, codes).tolist()  # type: ignore[no-any-return]
+        numbers = self.decode_numbers(kind, codes)
+        found: list[Value] = numbers.tolist()
+        if kind == "float":
+            for place in np.flatnonzero(np.isnan(numbers)).tolist():
+                found[place] = math.nan  # one object, so that equal rows are equal to Python
+        return found
 
     def value(self, kind: BaseType, code: int) -> Value:
         """The Python value of one code."""
@@ -165,7 +170,7 @@ class Codes:
             return code
         pattern = int(self._arena.take(at.WIDE)[code - WIDE_BASE])
         if kind == "float":
-            return float(np.int64(pattern).view(np.float64))
+            return canonical(float(np.int64(pattern).view(np.float64)))
         return pattern if kind == "number" else pattern & ((1 << 64) - 1)
 
     def decode_numbers(self, kind: BaseType, codes: Words) -> np.ndarray[Any, np.dtype[Any]]:
@@ -178,6 +183,15 @@ class Codes:
         if kind == "unsigned":
             return values.view(np.uint64)
         return values.view(np.float64) if kind == "float" else values
+
+    def places(self, codes: Words) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Floats as their places in the total order (`facts.values.float_order`)."""
+        return _flipped(self.decode_numbers("number", codes))
+
+    @staticmethod
+    def float_at(place: int) -> float:
+        """The float at a place in the total order."""
+        return canonical(float(_flipped(np.array(place, dtype=np.int64)).view(np.float64)))
 
     def rows(self, schema: Schema, codes: Words) -> list[Row]:
         """Python rows of a table of codes (n, arity)."""
@@ -282,6 +296,11 @@ class Codes:
             data.ljust(words * 4, b"\0"), dtype=np.int32
         )
         intern(self._arena.cells, at.T_SYMBOL, (start << 24) | len(data))
+
+
+def _flipped(patterns: Cells) -> Cells:
+    """Patterns of floats as places in their order, and back."""
+    return patterns ^ ((patterns >> 63) & ((1 << 63) - 1))
 
 
 def _pattern(kind: BaseType, value: Value) -> int:

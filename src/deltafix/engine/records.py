@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from deltafix.facts.values import Branch, Value
-from deltafix.rules.values import canonical
+from deltafix.facts.values import Branch, Value, canonical
 
 __all__ = ["Records"]
 

@@ -2,13 +2,14 @@
 
 Three nouns: a `Column` (name and base type), a `Schema` (a relation's columns in order), a `Row`
 (a tuple of Python values). Invariant: what leaves `Schema.check_rows` is a list of tuples of
-exactly `int`, `float` or `str`, of the right width and inside the type's range, so nothing
-further in checks again. Arrow and numpy have their own doors in `facts.arrow`. Nothing here
-stores, interns or sorts rows, and nothing here imports numpy or pyarrow.
+exactly `int`, `float` (one zero, one NaN) or `str`, of the right width and inside the type's range,
+so nothing further in checks again. Arrow and numpy have their own doors in `facts.arrow`. Nothing
+here stores, interns or sorts rows, and nothing here imports numpy or pyarrow.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from types import EllipsisType
@@ -173,8 +174,9 @@ class Schema:
             if kinds == {str} and (all(map(str.isascii, texts)) or encodable("".join(texts))):
                 return values
         elif column.type == "float":
-            if kinds == {float}:
-                return values
+            reals = cast("tuple[float, ...]", values)
+            if kinds == {float} and 0.0 not in reals and not any(map(operator.ne, reals, reals)):
+                return values  # no zero that may have a sign, no NaN
         elif kinds == {int} and column.type in RANGES:
             low, high = RANGES[column.type]
             whole = cast("tuple[int, ...]", values)

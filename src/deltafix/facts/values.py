@@ -2,13 +2,16 @@
 
 A record is a tuple of its fields, or None for `nil`; a value of an algebraic data type is a
 `Branch`. Invariant: constructed values may be nested as deep as memory allows, so nothing here
-recurses into them. Which fields a type has is `facts.shapes`' business.
+recurses into them. Floats have one zero and one NaN, and one total order: NaN is above infinity.
+Which fields a type has is `facts.shapes`' business.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 import re
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, cast
@@ -19,8 +22,10 @@ __all__ = [
     "BaseType",
     "Branch",
     "Value",
+    "canonical",
     "encodable",
     "fitting",
+    "float_order",
     "row_order",
     "show_value",
     "sorted_rows",
@@ -61,11 +66,27 @@ RANGES: Final[dict[str, tuple[int, int]]] = {
     "number": (-(2**63), 2**63 - 1),
     "unsigned": (0, 2**64 - 1),
 }
+_NAN: Final = math.nan
+_MAGNITUDE: Final = (1 << 63) - 1
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
 _RAW: Final = re.compile(r'[^\s"\[\](),](?:[^"\[\](),\t\n\r]*[^\s"\[\](),])?')
 """Symbols that a fact file writes inside a record without quotes."""
+
+
+def canonical(x: float) -> float:
+    """A float as columns hold it: `0.0` for `-0.0`, one NaN object (rows compare by identity)."""
+    return x + 0.0 if x == x else _NAN  # noqa: PLR0124  the test for NaN
+
+
+def float_order(x: float) -> int:
+    """The place of a canonical float in the total order, as a signed integer of 64 bits.
+
+    Ascending: -inf, the finite floats, inf, NaN.
+    """
+    (pattern,) = struct.unpack("<q", struct.pack("<d", x))
+    return cast("int", pattern ^ ((pattern >> 63) & _MAGNITUDE))
 
 
 def show_value(value: Value) -> str:
@@ -114,23 +135,42 @@ def _spelt(value: Value, symbol: Any) -> str:
 
 
 def sorted_rows(types: Sequence[BaseType], rows: Iterable[Any]) -> list[Any]:
-    """Rows in order: constructed values by how they print, everything else by value."""
+    """Rows in order: constructed values by how they print, the rest by value, NaN last."""
     return sorted(rows, key=row_order(types))
 
 
 def row_order(types: Sequence[BaseType]) -> Callable[[Any], Any] | None:
     """The key by which `sorted_rows` orders; None where rows compare as they are."""
-    if "record" not in types:
+    if not {"record", "float"} & set(types):
         return None
-    places = [place for place, kind in enumerate(types) if kind == "record"]
+    records = [place for place, kind in enumerate(types) if kind == "record"]
+    floats = [place for place, kind in enumerate(types) if kind == "float"]
 
-    def key(row: tuple[Value, ...]) -> tuple[Value, ...]:
-        plain = list(row)
-        for place in places:
+    def key(row: tuple[Value, ...]) -> tuple[Any, ...]:
+        plain: list[Any] = list(row)
+        for place in records:
             plain[place] = show_value(row[place])
+        for place in floats:
+            if row[place] != row[place]:  # NaN
+                plain[place] = _ABOVE
         return tuple(plain)
 
     return key
+
+
+class _Above:
+    """What NaN is sorted as: greater than every float."""
+
+    __slots__ = ()
+
+    def __lt__(self, other: object) -> bool:
+        return False
+
+    def __gt__(self, other: object) -> bool:
+        return other is not self
+
+
+_ABOVE: Final = _Above()
 
 
 def fitting(base: str, value: object) -> int | float | str | None:
@@ -142,7 +182,8 @@ def fitting(base: str, value: object) -> int | float | str | None:
                 if text.isascii() or encodable(text):
                     return text
         case "float":
-            return _as_float(value)
+            found = _as_float(value)
+            return None if found is None else canonical(found)
         case "number" | "unsigned":
             low, high = RANGES[base]
             whole = _as_int(value)

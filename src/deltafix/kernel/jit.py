@@ -60,7 +60,7 @@ def kernel(
 
 if JIT_DISABLED:
     # Wrap-around is the kernel's arithmetic; numpy's scalars would warn about each.
-    np.seterr(over="ignore")
+    np.seterr(over="ignore", divide="ignore", invalid="ignore")
 
     def prefetch(array: Any, index: int) -> None:
         """Plain-Python stand-in: a hint has no effect on results."""

@@ -6,7 +6,8 @@ other 64-bit pattern, and every float, is interned in the table of wide values a
 
 Invariant: the table of wide values only grows. Comparisons and functors follow 64-bit
 wrap-around; division and modulo truncate towards zero; by zero they have no value, and the
-binding does not hold.
+binding does not hold. Floats are in one total order, that of their patterns as integers of sign and
+magnitude: there is one zero, and one NaN, above infinity.
 """
 
 from __future__ import annotations
@@ -65,14 +66,14 @@ __all__ = ["NO_VALUE", "WIDE_BASE", "as_float", "call", "canonical", "compare", 
 WIDE_BASE = 1 << 30
 NO_VALUE = -(1 << 40)  # not a code: a functor without a value (division by zero)
 _SIGN = -(1 << 63)
+_MAGNITUDE = (1 << 63) - 1
 
 
 if JIT_DISABLED:
 
-    def as_float(pattern: int) -> float:
-        """The float whose 64-bit pattern this is."""
-        value: float = struct.unpack("<d", struct.pack("<q", int(pattern)))[0]
-        return value
+    def as_float(pattern: int) -> np.float64:
+        """The float whose 64-bit pattern this is; numpy's, which divides by zero as C does."""
+        return np.int64(pattern).view(np.float64)
 
     def canonical(x: float) -> int:
         """The pattern of a float, with one zero and one NaN."""
@@ -80,10 +81,6 @@ if JIT_DISABLED:
             return 0x7FF8000000000000
         pattern: int = struct.unpack("<q", struct.pack("<d", float(x) + 0.0))[0]
         return pattern
-
-    def _real_power(x: float, y: float) -> float:
-        with np.errstate(all="ignore"):
-            return float(np.float64(x) ** np.float64(y))
 
 else:
 
@@ -98,10 +95,6 @@ else:
         if x != x:
             return np.int64(0x7FF8000000000000)
         return np.float64(x + 0.0).view(np.int64)
-
-    @njit("float64(float64, float64)", cache=True, nogil=True)
-    def _real_power(x, y):
-        return x**y
 
 
 @kernel("i:Li")
@@ -186,16 +179,13 @@ def compare(A, L, t, op, a, b):
         return np.int64(1) if a != b else np.int64(0)
     if t == T_SYMBOL:
         order = _symbol_order(A, L, a, b)
-    elif t == T_FLOAT:
-        x = as_float(decode(L, a))
-        y = as_float(decode(L, b))
-        if x != x or y != y:
-            return np.int64(0)
-        order = np.int64(-1) if x < y else (np.int64(1) if x > y else np.int64(0))
     else:
         u = decode(L, a)
         v = decode(L, b)
-        if t == T_UNSIGNED:
+        if t == T_FLOAT:
+            u ^= (u >> 63) & _MAGNITUDE
+            v ^= (v >> 63) & _MAGNITUDE
+        elif t == T_UNSIGNED:
             u ^= _SIGN
             v ^= _SIGN
         order = np.int64(-1) if u < v else (np.int64(1) if u > v else np.int64(0))
@@ -311,11 +301,11 @@ def _real(f, a, b):
     elif f == NEG:
         z = -x
     elif f == POW:
-        z = _real_power(x, y)
+        z = x**y
     elif f == MINF:
-        z = min(x, y)
+        z = x if x < y or y != y else y
     else:
-        z = max(x, y)
+        z = x if x > y or x != x else y
     return canonical(z)
 
 
@@ -336,8 +326,10 @@ def call(L, t, f, a, b):
     if f == FTOI or f == FTOU:
         z = as_float(x)
         low = -9223372036854775808.0 if f == FTOI else 0.0
-        if not (low <= z < 9223372036854775808.0):
+        if not (low <= z < low + 18446744073709551616.0):
             return NO_VALUE
+        if z >= 9223372036854775808.0:
+            return encode(L, T_UNSIGNED, np.int64(z - 18446744073709551616.0))
         return encode(L, T_NUMBER if f == FTOI else T_UNSIGNED, np.int64(z))
     if t == T_FLOAT:
         return encode(L, T_FLOAT, _real(f, x, y))

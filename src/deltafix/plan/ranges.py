@@ -11,11 +11,13 @@ becomes a hidden relation of the ranges asked for, one of their numbers, and a j
     r(x, y) :- p(x, n), ~2(0, n, _, y).
 
 (and the same downwards), so a range is maintained like everything else. Invariant: the numbers are
-those of
-`rules.values.numbers`; a sum that leaves the type ends a range, because it does not go on.
+those of `rules.values.numbers`; a sum that leaves the type ends a range, because it does not go on;
+a range of floats that has a NaN, which is above infinity, has no numbers.
 """
 
 from __future__ import annotations
+
+from math import inf
 
 from deltafix.plan.binding import evaluable, unbound
 from deltafix.plan.clause import (
@@ -72,11 +74,11 @@ def _numbers(term: Apply, known: tuple[Literal, ...], clause: Clause, made: Made
             made.clauses.append(Clause(demand, (start, end, code), (*body, test), rule))
     key = Match(demand, _KEY)
     zero = Code(_constant(0, kind), kind)
-    once = (key, Compare("=", kind, _STEP, zero), Compare("!=", kind, _START, _END))
-    made.clauses.append(Clause(numbers, (*_KEY, _START), once, rule))
+    tests = (*_counted(kind), Compare("=", kind, _STEP, zero), Compare("!=", kind, _START, _END))
+    made.clauses.append(Clause(numbers, (*_KEY, _START), (key, *tests), rule))
     for ahead, behind, way in (("<", ">", _up(kind)), (">", "<", _down(kind))):
-        first: tuple[Literal, ...] = (key, *way, Compare(ahead, kind, _START, _END))
-        made.clauses.append(Clause(numbers, (*_KEY, _START), first, rule))
+        tests = (*way, *_counted(kind), Compare(ahead, kind, _START, _END))
+        made.clauses.append(Clause(numbers, (*_KEY, _START), (key, *tests), rule))
         following: tuple[Literal, ...] = (
             Match(numbers, (*_KEY, _AT)),
             *way,
@@ -92,6 +94,12 @@ def _constant(value: int, kind: BaseType) -> int | float:
     if kind == "float":
         return float(value)
     return value % (1 << 64) if kind == "unsigned" else value
+
+
+def _counted(kind: BaseType) -> tuple[Compare, ...]:
+    if kind != "float":
+        return ()
+    return tuple(Compare("<=", kind, slot, Code(inf, kind)) for slot in _KEY)
 
 
 def _up(kind: BaseType) -> tuple[Compare, ...]:

@@ -2,8 +2,9 @@
 
 The meaning is the kernel's (`kernel.values`), on ints, floats and strings instead of column codes:
 integers wrap at 64 bits, `/` and `%` truncate towards zero, floats are IEEE doubles with one zero
-and one NaN. Invariant: a function returns a value of its result type or `NO_VALUE`, and never
-raises on values of its argument types; a binding in which some functor has no value does not hold.
+and one NaN, which is equal to itself and greater than every other float. Invariant: a function
+returns a value of its result type or `NO_VALUE`, and never raises on values of its argument types;
+a binding in which some functor has no value does not hold.
 `ord` is absent: the number of a symbol is its database's, not a function of the text.
 """
 
@@ -18,12 +19,12 @@ from functools import lru_cache
 from typing import Any, Final, TypeAlias, cast
 
 from deltafix.facts.schema import BaseType, Branch, Value
+from deltafix.facts.values import canonical
 
 __all__ = [
     "NO_VALUE",
     "Function",
     "Test",
-    "canonical",
     "comparison",
     "constructor",
     "function",
@@ -53,11 +54,6 @@ Test: TypeAlias = Callable[[Any, Any], bool]
 _NAN: Final = math.nan
 _MASK: Final = (1 << 64) - 1
 _SIGN: Final = 1 << 63
-
-
-def canonical(x: float) -> float:
-    """A float as columns hold it: `0.0` for `-0.0`, one NaN object (rows compare by identity)."""
-    return _NAN if math.isnan(x) else x + 0.0
 
 
 def _signed(x: int) -> int:
@@ -127,8 +123,16 @@ def _whole_functions(wrap: Callable[[int], int]) -> dict[str, Function]:
     }
 
 
+def _below(x: float, y: float) -> bool:
+    return x < y or (y != y and x == x)  # noqa: PLR0124  NaN is greater than all others
+
+
+def _equal(x: float, y: float) -> bool:
+    return x == y or (x != x and y != y)  # noqa: PLR0124  NaN
+
+
 def _real_to(low: float) -> Function:
-    return lambda x: int(x) if low <= x < 2.0**63 else NO_VALUE
+    return lambda x: int(x) if low <= x < low + 2.0**64 else NO_VALUE
 
 
 def _unsigned_to_float(x: int) -> float:
@@ -190,8 +194,8 @@ _FUNCTIONS: Final[dict[BaseType, dict[str, Function]]] = {
         "/": _real_divide,
         "^": _real_power,
         "neg": lambda x: canonical(-x),
-        "min": lambda x, y: canonical(min(x, y)),
-        "max": lambda x, y: canonical(max(x, y)),
+        "min": lambda x, y: x if _below(x, y) else y,
+        "max": lambda x, y: y if _below(x, y) else x,
         "to_number": _real_to(-(2.0**63)),
         "to_unsigned": _real_to(0.0),
         "to_float": lambda x: x,
@@ -249,10 +253,6 @@ def _matches(pattern: str, text: str) -> bool:
     return compiled is not None and compiled.fullmatch(text) is not None
 
 
-def _equal_reals(x: float, y: float) -> bool:
-    return x == y or (math.isnan(x) and math.isnan(y))
-
-
 _TESTS: Final[dict[str, Test]] = {
     "=": operator.eq,
     "!=": operator.ne,
@@ -264,18 +264,22 @@ _TESTS: Final[dict[str, Test]] = {
     "contains": lambda part, text: part in text,
 }
 _REAL_TESTS: Final[dict[str, Test]] = {
-    "=": _equal_reals,
-    "!=": lambda x, y: not _equal_reals(x, y),
+    "=": _equal,
+    "!=": lambda x, y: not _equal(x, y),
+    "<": _below,
+    "<=": lambda x, y: not _below(y, x),
+    ">": lambda x, y: _below(y, x),
+    ">=": lambda x, y: not _below(x, y),
 }
 
 
 def comparison(op: str, of: BaseType) -> Test:
     """The meaning of `left op right` on values of type `of`. Raises KeyError for no such test.
 
-    Symbols compare by code points. NaN equals itself and is in no order with anything.
+    Symbols compare by code points; NaN is greater than every other float.
     `match(pattern, text)` wants the whole text; a pattern that is no pattern matches nothing.
     """
-    return _REAL_TESTS[op] if of == "float" and op in _REAL_TESTS else _TESTS[op]
+    return (_REAL_TESTS if of == "float" else _TESTS)[op]
 
 
 def numbers(of: BaseType, start: Any, end: Any, step: Any = None) -> Iterator[Value]:
@@ -285,6 +289,8 @@ def numbers(of: BaseType, start: Any, end: Any, step: Any = None) -> Iterator[Va
     nothing; step 0 gives `start` alone unless it is `end`. Stops where a sum would leave the type
     or, for floats, no longer move. NaN gives nothing.
     """
+    if start != start or end != end or step != step:  # noqa: PLR0124  NaN
+        return
     if step is None:
         step = 1 if start <= end else -1
     elif of == "unsigned":

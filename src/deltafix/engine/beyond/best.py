@@ -12,7 +12,6 @@ Invariant: the seen fact of a key is at least as good as all its proposals and l
 from __future__ import annotations
 
 import heapq
-import math
 from collections.abc import Callable
 from operator import itemgetter
 from typing import Any
@@ -21,7 +20,9 @@ from deltafix.engine.beyond.epoch import Epoch
 from deltafix.engine.beyond.facts import Fact
 from deltafix.engine.beyond.keyed import KeyedRows, leave
 from deltafix.facts.schema import BaseType, Row
+from deltafix.facts.values import float_order
 from deltafix.plan.clause import LatticeColumn
+from deltafix.rules.values import comparison
 
 __all__ = ["BestRows"]
 
@@ -40,17 +41,14 @@ class BestRows(KeyedRows):
         rest = [c for c in range(len(types)) if c != column.column]
         self.key: Callable[[Row], Any] = itemgetter(*rest) if rest else lambda _: ()
         self.priority = _priority(types[column.column], column.join)
-        self.sign = -1 if column.join == "max" else 1
-        self.heaps: dict[Any, list[tuple[Any, bool, int, Fact]]] = {}
+        self.beats = comparison(">" if column.join == "max" else "<", types[column.column])
+        self.heaps: dict[Any, list[tuple[Any, int, Fact]]] = {}
         self.lost: dict[Any, None] = {}
         self.numeric = types[column.column] != "symbol"
 
     def better(self, one: Fact, other: Fact) -> bool:
-        """Whether `one` has the better value. NaN is the worst."""
-        x, y = one.row[self.column], other.row[self.column]
-        if self.sign > 0:
-            return bool(x < y) or (y != y and x == x)  # type: ignore[operator] # noqa: PLR0124
-        return bool(x > y) or (y != y and x == x)  # type: ignore[operator] # noqa: PLR0124
+        """Whether `one` has the better value."""
+        return self.beats(one.row[self.column], other.row[self.column])
 
     def gain(self, row: Row, rank: int) -> None:
         """A value is proposed for a key."""
@@ -160,9 +158,8 @@ class BestRows(KeyedRows):
         if leave(self.proposed, key, fact):
             self.heaps.pop(key, None)
 
-    def _entry(self, fact: Fact) -> tuple[Any, bool, int, Fact]:
-        value = fact.row[self.column]
-        return (self.priority(value), value != value, id(fact), fact)  # noqa: PLR0124  NaN last
+    def _entry(self, fact: Fact) -> tuple[Any, int, Fact]:
+        return (self.priority(fact.row[self.column]), id(fact), fact)
 
     def _best(self, key: Any) -> Fact | None:
         members = self.proposed.get(key)
@@ -178,14 +175,13 @@ class BestRows(KeyedRows):
         if heap is None:
             heap = self.heaps[key] = [self._entry(fact) for fact in members]
             heapq.heapify(heap)
-        while heap[0][3] not in members:
+        while heap[0][2] not in members:
             heapq.heappop(heap)
-        return heap[0][3]
+        return heap[0][2]
 
 
 def _priority(kind: BaseType, join: str) -> Callable[[Any], Any]:
     """What orders values best first: smaller is better."""
     if kind == "float":
-        turn = -1.0 if join == "max" else 1.0
-        return lambda x: math.inf if math.isnan(x) else turn * x
+        return (lambda x: -float_order(x)) if join == "max" else float_order
     return (lambda x: -x) if join == "max" else (lambda x: x)

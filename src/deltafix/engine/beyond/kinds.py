@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import cast
+from collections.abc import Iterable, Mapping
 
 from deltafix.engine.beyond.best import BestRows
 from deltafix.engine.beyond.checks import Meaning
@@ -12,20 +11,10 @@ from deltafix.engine.beyond.epoch import Epoch
 from deltafix.engine.beyond.joined import JoinedRows
 from deltafix.engine.beyond.rows import Rows
 from deltafix.engine.beyond.undominated import UndominatedRows
-from deltafix.facts.schema import Row, Value
 from deltafix.plan.clause import Absent, Choice, Lattice, Match, Merge, Subsumption
 from deltafix.rules.terms import BaseType
-from deltafix.rules.values import canonical
 
-__all__ = ["canonical_row", "lower_relations", "rows_of"]
-
-
-def canonical_row(row: Row, columns: Sequence[int]) -> Row:
-    """A row whose float columns hold the one NaN object and no negative zero."""
-    values: list[Value] = list(row)
-    for column in columns:
-        values[column] = canonical(float(cast(float, values[column])))
-    return tuple(values)
+__all__ = ["lower_relations", "rows_of"]
 
 
 def lower_relations(

@@ -23,7 +23,7 @@ from deltafix.engine.beyond.chosen import ChosenRows
 from deltafix.engine.beyond.epoch import Epoch
 from deltafix.engine.beyond.facts import Fact
 from deltafix.engine.beyond.falling import FallingRows
-from deltafix.engine.beyond.kinds import canonical_row, lower_relations, rows_of
+from deltafix.engine.beyond.kinds import lower_relations, rows_of
 from deltafix.engine.beyond.rows import Rows
 from deltafix.engine.beyond.undominated import UndominatedRows
 from deltafix.engine.beyond.wiring import Lower, Wiring, evaluate
@@ -75,11 +75,6 @@ class Stratum:
         self.reads = lower_relations([*bodies, *order_bodies], self._relations)
         self.writes = layer.relations
         self._lower = {name: Lower() for name in self.reads}
-        self._reals = {
-            name: columns
-            for name in (*self.reads, *self.writes)
-            if (columns := [c for c, kind in enumerate(types[name]) if kind == "float"])
-        }
         self._clauses = layer.clauses
         self._order_reads = frozenset(lower_relations(order_bodies, self._relations))
         self._wiring = Wiring(self._relations, self._lower, meaning)
@@ -188,12 +183,12 @@ class Stratum:
         """Take in the changes of a lower relation, row by row."""
         table = self._lower[name]
         look = self._epoch.look
-        for row in self._clean(name, change.removed):
+        for row in change.removed:
             self._before.append((table.add, row))
             table.delete(row)
             if not len(self._before) & 1023:
                 look()
-        for row in self._clean(name, change.added):
+        for row in change.added:
             self._before.append((table.discard, row))
             table.insert(row)
             if not len(self._before) & 1023:
@@ -201,11 +196,11 @@ class Stratum:
 
     def _give(self, name: str, change: Change) -> None:
         rows = self._relations[name]
-        for row in self._clean(name, change.removed):
+        for row in change.removed:
             self._before.append((rows.given.setdefault, row))
             del rows.given[row]
             rows.lose(row, 0)
-        for row in self._clean(name, change.added):
+        for row in change.added:
             self._before.append((rows.ungive, row))
             rows.given[row] = None
             rows.gain(row, 0)
@@ -283,11 +278,6 @@ class Stratum:
         for name, here in standing.items():
             for row in here:
                 self._lower[name].insert(row)
-
-    def _clean(self, name: str, rows: Iterable[Row]) -> Iterable[Row]:
-        """Rows with one NaN object, so that equal rows are equal to Python."""
-        columns = self._reals.get(name)
-        return rows if columns is None else [canonical_row(row, columns) for row in rows]
 
     def _unstart(self, _: Row) -> None:
         self._started = False

@@ -2,8 +2,8 @@
 
 A better row replaces it in O(1). When the last row with the best value goes, the group is looked
 at again, through the source's index by group; from then on the group keeps its values in order
-(a heap with lazy deletion), so the next time costs O(log n). Invariant: the best value held is
-that of the source's rows as they stand.
+(a heap with lazy deletion), so the next time costs O(log n). Floats are held as their places in the
+total order. Invariant: the best value held is that of the source's rows as they stand.
 """
 
 from __future__ import annotations
@@ -81,14 +81,13 @@ class Extremes:
             self._add_many(change.added)
         singly = change.added[:0] if many else change.added
         for rows, sign in ((singly, 1), (change.removed, -1)):
-            values = self._codes.decode(self._kind, rows[:, self._column])
-            for key, value in zip(keys_of(rows, self._group), values, strict=True):
+            for key, value in zip(keys_of(rows, self._group), self._values(rows), strict=True):
                 self._change(key, value, sign)
         for key in self._open:
             self._settle(key)
         self._open.clear()
         return {
-            key: self._groups.now[key][0] if key in self._groups.now else None
+            key: self._shown(self._groups.now[key][0]) if key in self._groups.now else None
             for key in self._groups.touched
         }
 
@@ -102,6 +101,21 @@ class Extremes:
             self._orders.pop(key, None)
         self._groups.undo()
         self._open.clear()
+
+    def _numbers(self, rows: Words) -> np.ndarray[Any, np.dtype[Any]]:
+        codes = rows[:, self._column]
+        if self._kind == "float":
+            return self._codes.places(codes)
+        return self._codes.decode_numbers(self._kind, codes)
+
+    def _values(self, rows: Words) -> list[Any]:
+        if self._kind == "symbol":
+            return self._codes.decode(self._kind, rows[:, self._column])
+        found: list[Any] = self._numbers(rows).tolist()
+        return found
+
+    def _shown(self, value: Any) -> Value:
+        return self._codes.float_at(value) if self._kind == "float" else value
 
     def _better(self, value: Any, than: Any) -> bool:
         return bool(value < than if self._least else value > than)
@@ -124,7 +138,7 @@ class Extremes:
     def _add_many(self, rows: Words) -> None:
         """Rows added in bulk: the best of each group, by one sort."""
         keys, places = partition(rows, self._group)
-        values = self._codes.decode_numbers(self._kind, rows[:, self._column])
+        values = self._numbers(rows)
         ordered = np.lexsort((values, places))
         if not self._least:
             ordered = ordered[::-1]
@@ -148,7 +162,7 @@ class Extremes:
         if order is None:
             if key in self._groups.now and self._groups.now[key][1] > 0:
                 return  # a row with the best value came in the same epoch
-            values = self._codes.decode(self._kind, self._look(key)[:, self._column])
+            values = self._values(self._look(key))
             order = _Order(Counter(values))
             order.heap = list(order.counts) if self._least else [_Last(v) for v in order.counts]
             heapq.heapify(order.heap)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from deltafix.changes.exact import Total, extend, total_value
+from deltafix.changes.exact import Total, divide, extend, total_value
 from deltafix.engine.codes import Codes
 from deltafix.engine.folds.groups import FEW, Key, keys_of, partition
 from deltafix.engine.folds.journal import Journal
@@ -23,7 +23,7 @@ from deltafix.rules.values import function
 
 __all__ = ["Totals"]
 
-_EXACT_FLOAT = 1 << 53
+_HALF = (1 << 32) - 1
 _NOTHING: tuple[int, Total] = (0, 0)
 
 
@@ -64,8 +64,6 @@ class Totals:
         for key, value in zip(keys_of(rows, self._fold.group), values, strict=True):
             count, total = self._hold(key)
             if value is not None:
-                if self._fold.op == "mean" and abs(value) >= _EXACT_FLOAT:
-                    value = float(value)  # noqa: PLW2901  a mean is a mean of floats
                 total = extend(total, value, sign)
             self._put(key, count + sign, total)
 
@@ -75,14 +73,11 @@ class Totals:
         totals: list[int] = [0] * len(keys)
         if self._fold.value is not None and self._fold.op != "count":
             values = self._codes.decode_numbers(self._kind, rows[:, self._fold.value])
-            signed = values.view(np.int64)
-            wraps = self._fold.op == "sum"  # modulo 2**64, so sums of 64 bits are good enough
-            if not wraps and int(np.abs(signed).max()) * len(rows) >= _EXACT_FLOAT:
-                self._add_each(rows, sign)
-                return
-            sums = np.zeros(len(keys), dtype=np.int64)
-            np.add.at(sums, places, signed)
-            totals = sums.tolist()
+            # Halves of 32 bits: the sums of 2**31 rows fit, and nothing wraps around.
+            for shift, half in ((0, values & values.dtype.type(_HALF)), (32, values >> 32)):
+                sums = np.zeros(len(keys), dtype=np.int64)
+                np.add.at(sums, places, half.astype(np.int64))
+                totals = [t + (s << shift) for t, s in zip(totals, sums.tolist(), strict=True)]
         for key, count, total in zip(keys, counts, totals, strict=True):
             held, sum_of = self._hold(key)
             self._put(key, held + sign * count, sum_of + sign * total)
@@ -99,7 +94,7 @@ def _finish(op: str, kind: BaseType) -> Callable[[int, Total], Value]:
     if op == "count":
         return lambda count, _: count
     if op == "mean":
-        return lambda count, total: float(total_value(total)) / count
+        return lambda count, total: float(divide(total, count))
     if kind == "float":
         return lambda _, total: float(total_value(total))
     wrap = function("+", kind)

@@ -17,6 +17,7 @@ from deltafix.engine.functors import fitted
 from deltafix.engine.stages import Changed
 from deltafix.errors import FunctorError
 from deltafix.facts.schema import BaseType, Value
+from deltafix.facts.values import sorted_rows
 from deltafix.kernel.arena import Words
 from deltafix.plan.clause import Fold
 
@@ -76,7 +77,7 @@ class UserFold:
         for key in again:
             rows = self._look(key)
             acc = self._reducer.initial
-            for value in sorted(self._values(rows)):
+            for (value,) in sorted_rows((self._kind,), ((one,) for one in self._values(rows))):
                 acc = self._call(self._reducer.add, acc, value)
             self._groups.put(key, (len(rows), acc))
         return {key: self._value(key) for key in self._groups.touched}
