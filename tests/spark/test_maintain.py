@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from random import Random
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from tests.oracle import evaluate
 from tests.pipelines import TEXT
 
@@ -93,9 +95,81 @@ def test_a_large_batch_is_several_epochs_and_goes_on_where_it_stopped(
     with maintain(PROGRAM, rows, batch=0, **options) as kept:
         assert [sum(epoch.read.values()) for epoch in kept.epochs] == [5]
         assert kept.maintainer.db.count("member") == 25
-        assert kept["stands"].count() == 5
+        assert kept["stands"].count() == 25  # all of its epochs, those of the first try too
         kept.apply(rows, 0)
-        assert kept["stands"].count() == 25  # all of its epochs, once it is in
+        assert kept["stands"].count() == 25
+
+
+def test_what_opening_changed_comes_with_the_next_batch(spark, tmp_path) -> None:
+    options = {"state": tmp_path / "s", "views": ["can"], "on_change": "rebuild"}
+    first = {"member": members(spark, ("ada", "core", 1)), "grant": grants(spark, ("core", 7, 1))}
+    with maintain(PROGRAM, first, **options) as kept:
+        assert signed(kept["can"]) == [(1, "ada", 7)]
+    more = TEXT + "\ncan(x, 0) :- member(x, _).\n"
+    with maintain(more, {"grant": grants(spark, ("core", 8, 1))}, **options) as kept:
+        assert signed(kept["can"]) == [(1, "ada", 0), (1, "ada", 8)]
+        assert [one.epoch for one in kept.epochs] == [kept.maintainer.epoch]
+    lines = (tmp_path / "s" / "epochs.jsonl").read_text().splitlines()
+    assert [json.loads(line)["epoch"] for line in lines] == [1, 2, 3, 4]
+
+
+def test_a_checkpoint_and_a_state_that_do_not_go_together_are_refused(spark, tmp_path) -> None:
+    register(spark)
+    put(tmp_path / "in", 0, [{"team": "a", "doc": 1, "sign": 1}])
+
+    def run(state: str = "s") -> list:
+        stream = spark.readStream.schema("team string, doc long, sign int")
+        stream = {"grant": stream.json(str(tmp_path / "in"))}
+        trigger = {"availableNow": True}
+        where = {"state": tmp_path / state, "checkpoint": tmp_path / "c"}
+        with maintain(PROGRAM, stream, views=["grant"], trigger=trigger, **where) as kept:
+            kept.query.awaitTermination(120)
+            if kept.query.exception() is not None:
+                raise kept.query.exception()
+            return sorted(kept.maintainer.db.rows("grant"))
+
+    assert run() == [("a", 1)]
+    old = tmp_path / "old"
+    shutil.copytree(tmp_path / "c", old)
+    put(tmp_path / "in", 1, [{"team": "a", "doc": 2, "sign": 1}])
+    assert run() == [("a", 1), ("a", 2)]
+    # Put back from a copy: its next batch has the number of one that is in, and other rows.
+    shutil.rmtree(tmp_path / "c")
+    shutil.copytree(old, tmp_path / "c")
+    put(tmp_path / "in", 2, [{"team": "a", "doc": 3, "sign": 1}])
+    with pytest.raises(StreamingQueryException, match="its sources were elsewhere when it was"):
+        run()
+    with pytest.raises(
+        PipelineError, match=r"its run has finished batch 0, .* this state has none"
+    ):
+        run("new")
+    shutil.rmtree(tmp_path / "c")
+    with pytest.raises(PipelineError, match="numbered by another run"):
+        run()
+    assert run("new") == [("a", 1), ("a", 2), ("a", 3)]
+
+
+def test_a_stream_of_a_log_that_was_made_anew_is_refused(spark, tmp_path) -> None:
+    register(spark)
+    log = str(tmp_path / "s" / "views" / "grant")
+
+    def copy() -> int:
+        stream = spark.readStream.format("deltafix").load(log).writeStream.format("parquet")
+        stream = stream.option("checkpointLocation", str(tmp_path / "c"))
+        query = stream.trigger(availableNow=True).start(str(tmp_path / "copy"))
+        query.awaitTermination(120)
+        if query.exception() is not None:
+            raise query.exception()
+        return spark.read.parquet(str(tmp_path / "copy")).count()
+
+    options = {"state": tmp_path / "s", "views": ["grant"]}
+    with maintain(PROGRAM, {"grant": grants(spark, ("a", 1, 1), ("a", 2, 1))}, **options):
+        assert copy() == 2
+    shutil.rmtree(tmp_path / "s")
+    with maintain(PROGRAM, {"grant": grants(spark, ("a", 3, 1))}, **options) as kept:
+        kept.apply({"grant": grants(spark, ("a", 4, 1))})
+        with pytest.raises(StreamingQueryException, match="made anew or put back from an older"):
+            copy()
 
 
 def test_whole_tables_are_diffed_and_rows_without_a_sign_are_put_in(spark, tmp_path) -> None:

@@ -1,16 +1,21 @@
 """Batches that come with an identity, as Spark's do: each is applied once, whatever happens.
 
-Marks: `query/<query>` = the last batch: its id, its epochs, and how many rows of each relation are
-in while it is taken in parts; `query/<query>/<id>` = [first, last epoch] of those before.
-Invariant: a batch that is in is not applied again, and a batch that was taken in part goes on where
-it was: its rows are sorted, so the same batch has the same parts.
+A batch is known by its query, its number, and a `Name`: the run that numbers it, and where its
+sources were. Marks: `query/<query>` = the last batch: its number and name, its epochs, from which
+epoch on it is handed out, and, while it is taken in parts, how many rows of each relation are in;
+`query/<query>/<number>` = the same of those before; `handed` = the last epoch that was handed out.
+Invariant: a batch that is in is not applied again, and one that was taken in part goes on where it
+was: its rows are sorted, so the same batch has the same parts. Numbers follow each other; a gap, a
+number that comes again under another name, and another run are refused. What batches hand out, one
+after another, is each epoch of the state once, those that opening made included.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,15 +27,15 @@ from deltafix.pipeline.epoch import Epoch
 from deltafix.pipeline.fold import net_sums
 from deltafix.pipeline.maintainer import Maintainer
 from deltafix.pipeline.policy import Policy
-from deltafix.pipeline.portion import Portion
+from deltafix.pipeline.portion import Portion, difference_with
 from deltafix.pipeline.signed import SIGN, Signed, plain
-from deltafix.pipeline.sources.snapshot import difference
 
-__all__ = ["KEPT", "Batches", "Rows"]
+__all__ = ["KEPT", "Batches", "Name", "Rows"]
 
 KEPT = 100
 """Of so many batches the epochs are remembered; Spark replays only its last one."""
 
+_HANDED = "handed"
 _CHANGE = "_change_type"
 _BESIDE = ("_commit_version", "_commit_timestamp")
 
@@ -41,6 +46,18 @@ class Rows:
 
     table: pa.Table
     whole: bool = False
+
+
+class Name(NamedTuple):
+    """What tells a batch from others of its number.
+
+    Attributes:
+        run: who numbers the batches (a checkpoint of Spark's); empty if the caller does.
+        offsets: where the batch's sources were.
+    """
+
+    run: str = ""
+    offsets: str = ""
 
 
 class Batches:
@@ -58,66 +75,129 @@ class Batches:
 
     @property
     def last(self) -> int:
-        """The id of the last batch that is in wholly; -1 before the first."""
+        """The number of the last batch that is in wholly; -1 before the first."""
         mark = self._maintainer.db.marks.get(self._mark)
         return -1 if mark is None else int(mark["batch"]) - (0 if mark["done"] is None else 1)
 
-    def epochs_of(self, batch: int) -> tuple[int, int] | None:
-        """(first, last epoch) of a batch that is in wholly; None if it is not.
+    @property
+    def handed(self) -> int:
+        """The last epoch that was handed out, by any query of this state."""
+        return int(self._maintainer.db.marks.get(_HANDED, 0))
 
-        Raises PipelineError for one that is so old that its epochs are not remembered.
+    def require_run(self, run: str | None, last: int) -> None:
+        """Raise PipelineError unless a run that has finished batches up to `last` goes on here.
+
+        `run` is None for one that has not begun.
         """
-        if batch > self.last:
-            return None
-        mark = self._maintainer.db.marks[self._mark]
-        if mark["batch"] == batch:
-            return int(mark["first"]), int(mark["last"])
-        found = self._maintainer.db.marks.get(f"{self._mark}/{batch}")
-        if found is None:
-            message = (
-                f"query {self._query}: batch {batch} was before the last {KEPT}, of which the "
-                f"epochs are remembered (the last is {self.last}); the delta logs have all by epoch"
+        mark = self._maintainer.db.marks.get(self._mark)
+        if mark is not None and mark["name"][0] != (run or ""):
+            raise self._refused(
+                f"its batches up to {mark['batch']} were numbered by another run (a checkpoint "
+                "that was deleted, or another one): what this run reads could have been taken "
+                "before, or lost in between. Put the checkpoint back; or, if nothing of what it "
+                "reads is in and nothing is missing, give it another query name"
             )
-            raise PipelineError(message, query=self._query, batch=batch)
-        return int(found[0]), int(found[1])
+        if last > self.last:
+            raise self._refused(
+                f"its run has finished batch {last}, but of its batches this state has "
+                f"{'none' if self.last < 0 else f'those up to {self.last}'}: the state is new or "
+                "was put back from an older copy; put back the checkpoint of that time too"
+            )
 
-    def apply(self, batch: int, rows: Mapping[str, Rows]) -> list[Epoch]:
-        """Apply a batch, as one epoch or several; returns them, those that were in as `replayed`.
+    def find(self, batch: int, name: Name = Name()) -> tuple[int, int] | None:  # noqa: B008
+        """(first, last epoch) that a batch hands out, if it is in wholly; else None.
 
-        Raises DriftError for columns that are not the relation's, and what `Maintainer.commit`
-        raises; epochs before that stand, and the same batch goes on behind them.
+        Raises PipelineError for a batch that cannot be: a gap before it, another name than it
+        had, or so old that it is not remembered.
         """
-        seen = self.epochs_of(batch)
+        mark = self._maintainer.db.marks.get(self._mark)
+        if mark is None:
+            if name.run and batch:
+                raise self._refused(f"its first batch here is {batch}: those before are not in")
+            return None
+        if mark["name"][0] != name.run:
+            self.require_run(name.run, -1)
+        if batch > mark["batch"] + (mark["done"] is None):
+            raise self._refused(
+                f"batch {batch} follows batch {self.last}: those between them are not in; number "
+                "them one after another"
+            )
+        if batch > mark["batch"]:
+            return None
+        if batch < mark["batch"]:
+            mark = self._maintainer.db.marks.get(f"{self._mark}/{batch}")
+        if mark is None:
+            raise self._refused(
+                f"batch {batch} was before the last {KEPT}, of which the epochs are remembered "
+                f"(the last is {self.last}); the delta logs have all by epoch"
+            )
+        if mark["name"] != list(name):
+            raise self._refused(
+                f"batch {batch} is in, but its sources were elsewhere when it was taken: the "
+                "checkpoint was put back from an older copy, and its rows are not those"
+            )
+        return None if mark["done"] is not None else (int(mark["from"]), int(mark["last"]))
+
+    def apply(
+        self,
+        batch: int,
+        rows: Mapping[str, Rows],
+        name: Name = Name(),  # noqa: B008  it is immutable
+    ) -> list[Epoch]:
+        """Apply a batch, as one epoch or several; returns them.
+
+        Of one that is in wholly, all that it hands out, as `replayed`. Raises DriftError for
+        columns that are not the relation's, what `find` and what `Maintainer.commit` raise; epochs
+        before that stand, and the same batch goes on behind them.
+        """
+        seen = self.find(batch, name)
         if seen is not None:
             numbers = range(seen[0], seen[1] + 1)
             return [Epoch(one, batch=(self._query, batch), replayed=True) for one in numbers]
         mark = self._maintainer.db.marks.get(self._mark)
         part = mark if mark is not None and mark["batch"] == batch else None
         done: dict[str, int] = dict(part["done"]) if part else {}
-        first = int(part["first"]) if part else self._maintainer.epoch + 1
-        waiting = [self._signed(name, one, done.get(name, 0)) for name, one in rows.items()]
+        waiting = [self._signed(relation, one) for relation, one in rows.items()]
+        digest = _digest([one for one in waiting if not rows[one.schema.relation].whole])
+        if part:
+            if part["digest"] != digest:
+                raise self._refused(
+                    f"batch {batch} was taken in part, and has other rows now: the rest of it is "
+                    "not known; give it as it was"
+                )
+            for one in waiting:
+                one.bad.clear()  # they went with the first part
+                if not rows[one.schema.relation].whole:  # else it is a difference already
+                    one.table = one.table.slice(done.get(one.schema.relation, 0))
+        begun = {
+            "batch": batch,
+            "name": list(name),
+            "from": part["from"] if part else self.handed + 1,
+            "digest": digest,
+        }
         epochs: list[Epoch] = []
         while True:
             portions, waiting = self._next(waiting, done)
-            last = self._maintainer.epoch + 1
-            marks = self._marks(batch, first, last, done if waiting else None)
+            begun |= {"last": self._maintainer.epoch + 1, "done": done if waiting else None}
+            marks = self._marks(begun)
             epochs.append(
                 self._maintainer.commit(portions, marks=marks, batch=(self._query, batch))
             )
             if not waiting:
                 return epochs
 
-    def _marks(
-        self, batch: int, first: int, last: int, done: Mapping[str, int] | None
-    ) -> dict[str, Any]:
-        marks: dict[str, Any] = {
-            self._mark: {"batch": batch, "first": first, "last": last, "done": done},
-            f"{self._mark}/{batch - KEPT}": None,
-        }
+    def _marks(self, begun: Mapping[str, Any]) -> dict[str, Any]:
+        marks: dict[str, Any] = {self._mark: dict(begun)}
         before = self._maintainer.db.marks.get(self._mark)
-        if before is not None and before["batch"] != batch:
-            marks[f"{self._mark}/{before['batch']}"] = [before["first"], before["last"]]
+        if before is not None and before["batch"] != begun["batch"]:
+            marks[f"{self._mark}/{before['batch']}"] = before
+            marks[f"{self._mark}/{before['batch'] - KEPT + 1}"] = None
+        if begun["done"] is None:
+            marks[_HANDED] = begun["last"]
         return marks
+
+    def _refused(self, reason: str) -> PipelineError:
+        return PipelineError(f"query {self._query}: {reason}", query=self._query)
 
     def _next(
         self, waiting: Sequence[Signed], done: dict[str, int]
@@ -138,8 +218,8 @@ class Batches:
             portion.more = bool(rest)
         return portions, rest
 
-    def _signed(self, name: str, rows: Rows, done: int) -> Signed:
-        """The net signed rows of a relation, sorted, behind those that are in."""
+    def _signed(self, name: str, rows: Rows) -> Signed:
+        """The signed rows of a relation: sorted net changes."""
         db = self._maintainer.db
         schema = db.schemas[name]
         table = rows.table
@@ -152,15 +232,23 @@ class Batches:
         found = [one for one in table.column_names if one not in _BESIDE]
         signed = fit(schema, table, choose(schema, found, None, beside, origin), origin, sign=sign)
         if rows.whole:
-            # What is in of a batch taken in part is in the difference already.
-            signed.table = difference(
-                schema, db.to_arrow(name), signed.table.select(list(schema.names))
-            )
-            return signed
-        signed.table = _sorted(schema, signed.table, self._policy.duplicates).slice(done)
-        if done:
-            signed.bad.clear()  # they went with the first part
+            signed.table = difference_with(db, signed, self._policy)
+        else:
+            signed.table = _sorted(schema, signed.table, self._policy.duplicates)
         return signed
+
+
+def _digest(parts: Sequence[Signed]) -> str:
+    """What tells sorted changes from others."""
+    state = hashlib.blake2b(digest_size=16)
+    for part in sorted(parts, key=lambda one: one.schema.relation):
+        table = part.table.combine_chunks()
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        state.update(part.schema.relation.encode())
+        state.update(sink.getvalue())
+    return state.hexdigest()
 
 
 def _sorted(schema: Schema, table: pa.Table, duplicates: str) -> pa.Table:

@@ -20,6 +20,7 @@ from deltafix.facts.delta import Delta, RelationDelta
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.config import OutputConfig
 from deltafix.pipeline.manifest import read_view
+from deltafix.pipeline.signed import SIGN, difference
 from deltafix.pipeline.sink import ParquetSink
 
 __all__ = ["PREPARED", "Outputs"]
@@ -116,19 +117,12 @@ def _sides(part: RelationDelta) -> Sides:
 
 def _difference(schema: Schema, shown: pa.Table | None, rows: pa.Table) -> Sides:
     """(rows to add, rows to remove) that turn what is shown into the rows."""
-    sides = [(rows, 1)]
-    if shown is not None:
-        sides.append((shown.cast(arrow_schema(schema)), -1))
-    whole = pa.concat_tables(
-        [side.append_column("+", pa.repeat(pa.scalar(sign, pa.int8()), side.num_rows))
-         for side, sign in sides]
-    )  # fmt: skip
-    names = list(schema.names)
-    sums = whole.group_by(names, use_threads=False).aggregate([("+", "sum")])
-    sign = sums.column("+_sum")
     fields = arrow_schema(schema)
+    before = fields.empty_table() if shown is None else shown.cast(fields)
+    changes = difference(schema, before, rows)
+    signs = changes.column(SIGN)
     added, removed = (
-        sums.filter(test).select(names).cast(fields)
-        for test in (pc.greater(sign, 0), pc.less(sign, 0))
+        changes.filter(test).select(list(schema.names)).cast(fields)
+        for test in (pc.greater(signs, 0), pc.less(signs, 0))
     )
     return added, removed

@@ -16,9 +16,10 @@ import pyarrow as pa
 
 from deltafix.engine.state.marks import Marks
 from deltafix.pipeline.policy import Policy
-from deltafix.pipeline.signed import Bad, Signed
+from deltafix.pipeline.signed import Bad, Signed, difference
+from deltafix.pipeline.times import COUNTS
 
-__all__ = ["Portion", "Source", "State"]
+__all__ = ["Portion", "Source", "State", "difference_with"]
 
 
 @dataclass(slots=True)
@@ -61,6 +62,14 @@ class State(Protocol):
 
     def select(self, relation: str, pattern: Any) -> list[Any]:
         """Rows that fit a pattern."""
+
+
+def difference_with(state: State, signed: Signed, policy: Policy) -> pa.Table:
+    """The signed rows that make what holds the rows of a table, signs aside."""
+    schema = signed.schema
+    times = state.to_arrow(schema.relation + COUNTS) if policy.duplicates == "count" else None
+    wanted = signed.table.select(list(schema.names))
+    return difference(schema, state.to_arrow(schema.relation), wanted, times)
 
 
 class Source(Protocol):

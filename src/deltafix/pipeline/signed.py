@@ -14,11 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deltafix.facts.arrow import arrow_schema
 from deltafix.facts.schema import Schema
+from deltafix.pipeline.fold import net_sums
 
-__all__ = ["SIGN", "VERSION", "Bad", "Signed", "join", "plain", "signed_table"]
+__all__ = ["SIGN", "VERSION", "Bad", "Signed", "difference", "join", "plain", "signed_table"]
 
 SIGN = "+/-"
 """The column of signs; no relation has a column of this name, as it is no identifier."""
@@ -79,3 +81,27 @@ def plain(schema: Schema, table: pa.Table) -> pa.Table:
         if pa.types.is_dictionary(table.column(place).type):
             table = table.set_column(place, wanted, table.column(place).cast(wanted.type))
     return table
+
+
+def difference(
+    schema: Schema, held: pa.Table, wanted: pa.Table, times: pa.Table | None = None
+) -> pa.Table:
+    """The signed rows that turn what is held into what is wanted, rows to take out first.
+
+    Both are sets: a row that is wanted twice is wanted. With `times`, the rows held more than once
+    and how often, they are bags. O(rows).
+    """
+    names = list(schema.names)
+    parts = [signed_table(schema, held, -1), signed_table(schema, plain(schema, wanted), 1)]
+    if times is not None:
+        again = pc.subtract(1, times.column(times.num_columns - 1))
+        parts.append(signed_table(schema, times.select(names), again))
+        whole = pa.concat_tables(parts, promote_options="permissive")
+        return net_sums(whole, names, SIGN).sort_by(SIGN)
+    found = pa.concat_tables(parts).group_by(names, use_threads=False)
+    found = found.aggregate([(SIGN, "min"), (SIGN, "max")])
+    low, high = found.column(f"{SIGN}_min"), found.column(f"{SIGN}_max")
+    sides = []
+    for test, sign in ((pc.less(high, 0), -1), (pc.greater(low, 0), 1)):
+        sides.append(signed_table(schema, found.filter(test).select(names), sign))
+    return pa.concat_tables(sides)

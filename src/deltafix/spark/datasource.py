@@ -6,19 +6,20 @@
 
 Options: `from` and `to` are epochs, both included; `view = "rows"` gives the view itself at its
 last epoch, in batch. Columns are the relation's, then `sign` (tinyint) and `epoch` (bigint).
-Invariant: a stream gives every epoch from `from` on once and in order; its offset is an epoch.
+Invariant: a stream gives every epoch from `from` on once and in order; its offset is an epoch of a
+state, and a log of another state is refused.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from deltafix.errors import SourceError
-from deltafix.pipeline.manifest import read_deltas, read_manifest, read_view
+from deltafix.pipeline.manifest import Manifest, read_deltas, read_manifest, read_view
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +37,9 @@ except ImportError as _error:
     raise SparkMissingError("Spark is not installed: `pip install 'deltafix[spark]'`") from _error
 
 __all__ = ["DeltaLogSource", "register"]
+
+Offset = dict[str, Any]
+"""`state`, its name, and `epoch`."""
 
 _TYPES = {
     "symbol": ("string", pa.string()),
@@ -153,15 +157,30 @@ class _StreamReader(DataSourceStreamReader):  # type: ignore[misc]  # pyspark is
         self._first = first
         self._columns = columns
 
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802  Spark's name
-        return {"epoch": self._first - 1}
+    def initialOffset(self) -> Offset:  # noqa: N802  Spark's name
+        return {"state": self._manifest().state, "epoch": self._first - 1}
 
-    def latestOffset(self, start: Mapping[str, int], limit: Any) -> dict[str, int]:  # noqa: N802
-        manifest = read_manifest(self._folder)
-        epoch = 0 if manifest is None else manifest.epoch
-        return {"epoch": max(epoch, start["epoch"])}
+    def latestOffset(self, start: Offset, limit: Any) -> Offset:  # noqa: N802  Spark's name
+        manifest = self._manifest()
+        behind = manifest.epoch < start["epoch"] and start["epoch"] >= self._first
+        if manifest.state != start["state"] or behind:
+            was = f"epoch {start['epoch']} of the state {start['state']}"
+            message = (
+                f"{self._folder} is at epoch {manifest.epoch} of the state {manifest.state}, but "
+                f"{was} was read of it: it was made anew or put back from an older copy; begin "
+                "again, with a new checkpoint"
+            )
+            raise SourceError(message, path=self._folder)
+        return {"state": manifest.state, "epoch": max(manifest.epoch, start["epoch"])}
 
-    def partitions(self, start: Mapping[str, int], end: Mapping[str, int]) -> list[_Epochs]:
+    def _manifest(self) -> Manifest:
+        found = read_manifest(self._folder)
+        if found is None:
+            message = f"{self._folder} holds no delta log: no manifest.json"
+            raise SourceError(message, path=self._folder)
+        return found
+
+    def partitions(self, start: Offset, end: Offset) -> list[_Epochs]:
         return [_Epochs(start["epoch"] + 1, end["epoch"])] if end["epoch"] > start["epoch"] else []
 
     def read(self, partition: _Epochs) -> Iterator[pa.RecordBatch]:

@@ -21,12 +21,13 @@ import pyarrow.compute as pc
 from deltafix.datalog.program import Program as Text
 from deltafix.diagnostics import suggest
 from deltafix.errors import PipelineError, UnknownRelationError
-from deltafix.pipeline.batches import Batches, Rows
+from deltafix.pipeline.batches import Batches, Name, Rows
 from deltafix.pipeline.config import OutputConfig, schemas_of
 from deltafix.pipeline.epoch import Epoch
 from deltafix.pipeline.maintainer import Maintainer
 from deltafix.pipeline.policy import Policy
 from deltafix.rules.ast import Program
+from deltafix.spark.checkpoint import Checkpoint
 from deltafix.spark.datasource import register
 from deltafix.store.folder import Folder, folder_at
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["Maintained", "maintain"]
 
 _RELATION = "+/- relation"
+_UNNAMED = Name()
 
 
 def maintain(
@@ -67,7 +69,8 @@ def maintain(
         state: the state folder, by path or URL; opened until `close`.
         views: the relations to keep outside; their logs are in `<state>/views/`.
         query: the name under which batches are counted.
-        batch: the id of this batch; the next one unless given. Ids of streams are Spark's.
+        batch: the id of this batch; the next one unless given. Ids follow each other. Those of
+            streams are Spark's, with the id of its checkpoint and the offsets of the sources.
         sign: the column of signs.
         whole: relations whose DataFrame is all of their rows (diffed with what is there).
         missing: what a delete of a row that is not there is.
@@ -81,7 +84,8 @@ def maintain(
 
     Raises:
         UnknownRelationError: an input or view the program does not declare.
-        PipelineError: streams and batches together, or columns that are not the relation's.
+        PipelineError: streams and batches together, columns that are not the relation's, or a
+            batch, checkpoint or state that do not go together.
     """
     rules = Text.parse(program) if isinstance(program, str) else program
     declared = schemas_of(rules)
@@ -138,22 +142,23 @@ class Maintained(Mapping[str, "DataFrame"]):
         self.maintainer = maintainer
         self.epochs: list[Epoch] = []
         self.query: StreamingQuery | None = None
+        self._shown: tuple[int, int] | None = None
         self._session = session
         self._batches = batches
         self._folder = folder
         self._whole = whole
         self._hearers = [] if on_epoch is None else [on_epoch]
-        self._start = maintainer.epoch + 1
+        self._start = batches.handed + 1
         register(session)
 
     def apply(self, inputs: Mapping[str, DataFrame], batch: int | None = None) -> list[Epoch]:
         """Apply a batch, the next one unless it has an id; a batch seen before is only found.
 
-        Afterwards the mapping shows what this batch changed. Raises as `maintain`.
+        Afterwards the mapping shows what changed since the batch before. Raises as `maintain`.
         """
         number = self._batches.last + 1 if batch is None else batch
         rows = {}
-        if self._batches.epochs_of(number) is None:
+        if self._batches.find(number) is None:
             rows = {name: Rows(one.toArrow(), name in self._whole) for name, one in inputs.items()}
         return self._take(number, rows)
 
@@ -172,16 +177,21 @@ class Maintained(Mapping[str, "DataFrame"]):
         observed = together.observe("deltafix", f.count(f.lit(1)).alias("rows"))
         names = tuple(inputs)
 
+        there = Checkpoint(self._session, str(checkpoint))
+        self._batches.require_run(there.run(), there.last())
+
         def handle(frame: DataFrame, batch: int) -> None:
-            seen = self._batches.epochs_of(batch) is not None
-            self._take(batch, {} if seen else _apart(frame.toArrow(), names))
+            name = Name(there.run() or "", there.offsets(batch))
+            seen = self._batches.find(batch, name) is not None
+            self._take(batch, {} if seen else _apart(frame.toArrow(), names), name)
 
         writer = observed.writeStream.foreachBatch(handle)
         writer = writer.option("checkpointLocation", str(checkpoint))
         self.query = (writer.trigger(**trigger) if trigger else writer).start()
 
-    def _take(self, batch: int, rows: Mapping[str, Rows]) -> list[Epoch]:
-        self.epochs = self._batches.apply(batch, rows)
+    def _take(self, batch: int, rows: Mapping[str, Rows], name: Name = _UNNAMED) -> list[Epoch]:
+        self.epochs = self._batches.apply(batch, rows, name)
+        self._shown = self._batches.find(batch, name)
         for epoch in self.epochs:
             if not epoch.replayed:
                 for hear in self._hearers:
@@ -197,15 +207,19 @@ class Maintained(Mapping[str, "DataFrame"]):
         return self._folder / "views" / view
 
     def __getitem__(self, view: str) -> DataFrame:
-        """The signed rows of a view: of the last batch, or as a stream from the start on."""
+        """The signed rows of a view: of the last batch, or as a stream.
+
+        Those of epochs that opening made (a new view, changed rules) come with the batch behind
+        them; a stream begins behind what was handed out before.
+        """
         if view not in self.maintainer.outputs.sinks:
             raise KeyError(view)
         if self.query is not None:
             stream = self._session.readStream.format("deltafix").option("from", str(self._start))
             return stream.load(str(self.log(view)))
-        numbers = [epoch.epoch for epoch in self.epochs]
+        first, last = self._shown or (self._start, 0)
         reader = self._session.read.format("deltafix")
-        reader = reader.option("from", str(min(numbers))).option("to", str(max(numbers)))
+        reader = reader.option("from", str(first)).option("to", str(last))
         return reader.load(str(self.log(view)))
 
     def __iter__(self) -> Iterator[str]:

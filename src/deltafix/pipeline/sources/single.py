@@ -16,9 +16,8 @@ import pyarrow.compute as pc
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.columns import choose, fit
 from deltafix.pipeline.policy import Policy
-from deltafix.pipeline.portion import Portion, State
+from deltafix.pipeline.portion import Portion, State, difference_with
 from deltafix.pipeline.signed import SIGN, Signed
-from deltafix.pipeline.sources.snapshot import difference
 
 __all__ = ["CHANGE", "COMMIT", "FEED", "Single", "out_before_in"]
 
@@ -74,9 +73,7 @@ class Single:
         `more` tells whether some are left; bad rows come with the last.
         """
         signed = self.fit(table, origin, 1)
-        held = state.to_arrow(self.schema.relation)
-        wanted = signed.table.select(list(self.schema.names))
-        changes = difference(self.schema, held, wanted)
+        changes = difference_with(state, signed, self.policy)
         more = changes.num_rows > limit
         part = Signed(self.schema, changes.slice(0, limit), [] if more else signed.bad)
         return Portion(self.name, [part], more=more, policy=self.lenient)

@@ -7,17 +7,13 @@ that are in, not with the last file, so a snapshot that was taken in part goes o
 
 from __future__ import annotations
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from deltafix.facts.schema import Schema
 from deltafix.pipeline.policy import Policy
-from deltafix.pipeline.portion import Portion, State
-from deltafix.pipeline.signed import SIGN, Signed, plain, signed_table
+from deltafix.pipeline.portion import Portion, State, difference_with
+from deltafix.pipeline.signed import Signed
 from deltafix.pipeline.sources.folder import Folder
 from deltafix.pipeline.sources.reading import FileReader
 
-__all__ = ["Snapshots", "difference"]
+__all__ = ["Snapshots"]
 
 
 class Snapshots:
@@ -44,8 +40,7 @@ class Snapshots:
             return None
         file, stamp = waiting[0]
         signed = self._reader.read(self._folder.at(file))
-        held = state.to_arrow(self.relations[0])
-        changes = difference(signed.schema, held, signed.table.select(list(signed.schema.names)))
+        changes = difference_with(state, signed, self._policy)
         whole = changes.num_rows <= limit
         portion = Portion(self.name, policy=self._policy, stamp=stamp[0] / 1e9)
         bad = signed.bad if whole else []
@@ -58,16 +53,3 @@ class Snapshots:
 
     def close(self) -> None:
         """Nothing is held."""
-
-
-def difference(schema: Schema, held: pa.Table, wanted: pa.Table) -> pa.Table:
-    """The signed rows that turn what is held into what is wanted, rows to remove first. O(rows)."""
-    wanted = plain(schema, wanted)
-    both = pa.concat_tables([signed_table(schema, held, -1), signed_table(schema, wanted, 1)])
-    names = list(schema.names)
-    found = both.group_by(names, use_threads=False).aggregate([(SIGN, "min"), (SIGN, "max")])
-    low, high = found.column(f"{SIGN}_min"), found.column(f"{SIGN}_max")
-    parts = []
-    for test, sign in ((pc.less(high, 0), -1), (pc.greater(low, 0), 1)):
-        parts.append(signed_table(schema, found.filter(test).select(names), sign))
-    return pa.concat_tables(parts)
