@@ -2,8 +2,9 @@
 
 A group declares relations of its own stratum, derives them from lower ones, and shows plain columns
 to the strata above. Every group terminates: least and greatest values move one way only, lists get
-longer only as their heads rise, and choices and subsumption stand outside recursion, where what
-stays does not depend on the order of changes.
+longer only as their heads rise. In `GROUPS` choices and subsumption stand outside recursion, where
+what stays does not depend on the order of changes; `BEYOND` has the others, for tests that take the
+rows from the engine.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from random_rules import Generator, Relation
 
-__all__ = ["GROUPS", "extended"]
+__all__ = ["BEYOND", "GROUPS", "extended"]
 
 
 def extended(generator: Generator, relations: list[Relation]) -> list[str]:
     """The lines of up to two groups; their relations are added to the list, with their strata."""
     rng = generator.rng
-    known = [name for name in sorted(GROUPS) if name in generator.features]
+    table = {**GROUPS, **BEYOND}
+    known = [name for name in sorted(table) if name in generator.features]
     if not known or rng.random() < 0.4:
         return []
     lines: list[str] = []
@@ -28,7 +30,7 @@ def extended(generator: Generator, relations: list[Relation]) -> list[str]:
     for number in range(rng.choice((1, 1, 2))):
         stratum = rng.randrange(1, top + 2, 2) + 0.5 * number
         lower = [relation for relation in relations if relation.stratum < stratum]
-        GROUPS[rng.choice(known)](Draw(generator, lower, relations, stratum, f"g{number}"), lines)
+        table[rng.choice(known)](Draw(generator, lower, relations, stratum, f"g{number}"), lines)
     return lines
 
 
@@ -184,3 +186,70 @@ GROUPS: dict[str, Callable[[Draw, list[str]], None]] = {
     "subsumption": subsumption,
 }
 """By feature: what writes a group's lines."""
+
+
+def capped(draw: Draw, lines: list[str]) -> None:
+    """A best value that a cycle lifts to its cap, through values that it replaces."""
+    name = draw.own("high", "number", "number")
+    lines += [f".decl {name}(k: number, v: number <max>)", f".output {name}"]
+    lines.append(f"{name}(k, v) :- {draw.atom(k='number', v='number')}.")
+    lines.append(f"{name}(l, min(v + 1, 6)) :- {name}(k, v), {draw.atom(k='number', l='number')}.")
+
+
+def joined(draw: Draw, lines: list[str]) -> None:
+    """Two columns that are joined: a row need not equal anything that a rule derives."""
+    key = draw.type()
+    name = draw.own("span", key, "number", "number")
+    lines.append(f".decl {name}(k: {key}, lo: number <min>, hi: number <max>)")
+    lines.append(f".output {name}")
+    for _ in range(draw.rng.randint(1, 2)):
+        lines.append(f"{name}(k, v, w) :- {draw.atom(k=key, v='number', w='number')}.")
+    if draw.rng.random() < 0.5:
+        step = draw.rng.choice(("v, w", "max(v - 1, 0), min(w + 1, 6)"))
+        lines.append(f"{name}(l, {step}) :- {name}(k, v, w), {draw.atom(k=key, l=key)}.")
+
+
+def lattice(draw: Draw, lines: list[str]) -> None:
+    """A column of a user lattice: sets as bits, joined by `lub`."""
+    key = draw.type()
+    name = draw.own("bits", key, "number")
+    kind = f"{draw.name}set"
+    lines += [
+        f".type {kind} <: number",
+        f".functor {draw.name}lub(x: number, y: number): number",
+        f".lattice {kind}<> {{ Bottom -> 0, Lub -> @{draw.name}lub(_, _) }}",
+        f".decl {name}(k: {key}, v: {kind}<>)",
+        f".output {name}",
+        f"{name}(k, as(v, {kind})) :- {draw.atom(k=key, v='number')}.",
+    ]
+    if draw.rng.random() < 0.6:
+        lines.append(f"{name}(l, v) :- {name}(k, v), {draw.atom(k=key, l=key)}.")
+
+
+def choosing(draw: Draw, lines: list[str]) -> None:
+    """A choice inside recursion: a tree of what is reached."""
+    kind = draw.type()
+    name = draw.own("tree", kind, kind)
+    lines += [f".decl {name}(x: {kind}, y: {kind}) choice-domain y", f".output {name}"]
+    lines.append(f"{name}(x, x) :- {draw.atom(x=kind)}, x != {draw.constant(kind)}.")
+    lines.append(f"{name}(x, y) :- {name}(_, x), {draw.atom(x=kind, y=kind)}.")
+
+
+def giving_way(draw: Draw, lines: list[str]) -> None:
+    """Subsumption inside recursion: least distances."""
+    key = draw.type()
+    name = draw.own("near", key, "number")
+    lines += [f".decl {name}(k: {key}, v: number)", f".output {name}"]
+    lines.append(f"{name}(k, v) :- {draw.atom(k=key, v='number')}.")
+    lines.append(f"{name}(l, v + 1) :- {name}(k, v), v < 6, {draw.atom(k=key, l=key)}.")
+    lines.append(f"{name}(k, v) <= {name}(k, w) :- w < v.")
+
+
+BEYOND: dict[str, Callable[[Draw, list[str]], None]] = {
+    "capped": capped,
+    "choosing": choosing,
+    "giving_way": giving_way,
+    "joined": joined,
+    "lattice": lattice,
+}
+"""By feature: groups whose rows depend on the order of edits, or rest on rows since replaced."""

@@ -132,6 +132,10 @@ class Strata:
             if isinstance(stratum, Checked):
                 stratum.check_invariants()
 
+    def of(self, number: int) -> Stratum:
+        """The stratum of a number, to read its state between epochs."""
+        return self._strata[number]
+
     def keep(self) -> None:
         """The epoch was committed."""
         for stratum in self._ran:

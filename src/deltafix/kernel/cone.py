@@ -232,21 +232,6 @@ def _derive(A, L, P, X, W, N, R, H, v, row):
             return
 
 
-@kernel("v:ALLLLL")
-def _take_as_it_is(A, L, W, N, R, H):
-    """Record a row that no clause derives, such as an aggregate's: a leaf, by clause -1."""
-    start = W[W_RECORDS]
-    if start + RECORD > R.shape[0]:
-        W[W_FULL] = 1
-        return
-    for k in range(RECORD):
-        R[start + k] = 0
-    R[start + R_HEAD] = W[W_NODE]
-    R[start + R_CLAUSE] = -1
-    W[W_RECORDS] = start + RECORD
-    adopt(A, L, W, N, R, H, start)
-
-
 @kernel("v:ALPLLLLLi")
 def _expand(A, L, P, X, W, N, R, H, node):
     """Record the derivations of a node by every clause of its relation."""
@@ -255,9 +240,6 @@ def _expand(A, L, P, X, W, N, R, H, node):
     W[W_KEPT] = -1
     key = N[node * NODE + N_KEY]
     clauses = np.int64(P[P[0] + (key >> 32)])
-    if P[clauses] < 0:
-        _take_as_it_is(A, L, W, N, R, H)
-        return
     for k in range(P[clauses]):
         _derive(A, L, P, X, W, N, R, H, np.int64(P[clauses + 1 + k]), key & 0xFFFFFFFF)
         if W[W_FULL]:

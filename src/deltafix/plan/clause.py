@@ -245,7 +245,8 @@ class Relation:
 
     `merge` is set only where an executor has to do it: inside recursion, and for lattices of user
     functors. Elsewhere `normalize` has turned it into clauses over hidden relations; `entry` is
-    then the one that rows given to this relation enter instead (empty: themselves).
+    then the one that rows given to this relation enter instead (empty: themselves). `is_range`
+    says that a hidden relation holds the numbers of ranges (`plan.ranges`).
     """
 
     name: str
@@ -253,3 +254,4 @@ class Relation:
     hidden: bool = False
     merge: Merge | None = None
     entry: str = ""
+    is_range: bool = False

@@ -63,10 +63,10 @@ class Made:
     demands: dict[str, Demand] = field(default_factory=dict)
     """By hidden relation: what it can only be asked by the recursion it is part of."""
 
-    def hide(self, types: Iterable[BaseType]) -> str:
+    def hide(self, types: Iterable[BaseType], *, is_range: bool = False) -> str:
         """A new hidden relation; returns its name."""
         name = f"~{1 + sum(r.hidden for r in self.relations)}"
-        self.relations.append(Relation(name, tuple(types), hidden=True))
+        self.relations.append(Relation(name, tuple(types), hidden=True, is_range=is_range))
         return name
 
 

@@ -61,7 +61,7 @@ def _written_out(clause: Clause, made: Made) -> Clause:
 def _numbers(term: Apply, known: tuple[Literal, ...], clause: Clause, made: Made) -> Match:
     """The literal that joins the numbers of a range, and the clauses behind it."""
     kind = term.result
-    demand, numbers = made.hide((kind,) * 3), made.hide((kind,) * 4)
+    demand, numbers = made.hide((kind,) * 3), made.hide((kind,) * 4, is_range=True)
     start, end, *given = term.args
     rule = clause.rule
     body = known

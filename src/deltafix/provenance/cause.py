@@ -195,6 +195,8 @@ class _Search:
             return proof_of(state, self.relation, self.row)
 
     def _mark(self, step: Step) -> str:
+        if step.relation not in self.db.schemas:
+            return " "  # on demand: no delta says what came or went
         part = self.delta[step.relation]
         rows = part.added if self.sign > 0 else part.removed
         return ("+" if self.sign > 0 else "-") if step.row in rows else " "

@@ -31,7 +31,7 @@ def to_dot(proof: Proof) -> str:
     lines = ["digraph proof {", "  rankdir=BT;", '  node [shape=box, fontname="monospace"];']
     for place, step in enumerate(proof.steps):
         style = ", style=filled, fillcolor=lightgrey" if step.is_given else ""
-        lines.append(f"  f{place} [label={_quoted(step.fact)}{style}];")
+        lines.append(f"  f{place} [label={_quoted(step.label)}{style}];")
         if not step.is_given:
             notes = [reason(step), *step.absent, *step.tests]
             lines.append(f"  f{place} [tooltip={_quoted(chr(10).join(notes))}];")
@@ -88,7 +88,7 @@ def _layers(proof: Proof) -> list[list[int]]:
 
 
 def _label(step: Step) -> str:
-    return step.fact if len(step.fact) <= _LONGEST else f"{step.fact[: _LONGEST - 1]}…"
+    return step.label if len(step.label) <= _LONGEST else f"{step.label[: _LONGEST - 1]}…"
 
 
 def _width(step: Step) -> float:
@@ -108,7 +108,7 @@ def _edge(start: tuple[float, float], end: tuple[float, float]) -> str:
 def _box(step: Step, spot: tuple[float, float], width: float) -> str:
     x, y = spot
     fill = "#e4e4e4" if step.is_given else "#fff"
-    notes = "\n".join([step.fact, reason(step), *step.absent, *step.tests])
+    notes = "\n".join([step.label, reason(step), *step.absent, *step.tests])
     return (
         f"<g><title>{escape(notes)}</title>"
         f'<rect x="{x - width / 2:.1f}" y="{y - _HEIGHT / 2:.1f}" width="{width:.1f}" '

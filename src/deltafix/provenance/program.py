@@ -1,4 +1,4 @@
-"""Every clause of a plan as a program that starts from its head, for `kernel.cone`.
+"""Every clause that the kernel runs as a program that starts from its head, for `kernel.cone`.
 
 The planner orders the literals, as it does for re-derivation; the linker's writer lays them out.
 Where no index of the plan serves a literal, the program asks for a chain over the relation's
@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from deltafix.engine.codes import Codes
-from deltafix.engine.link import Writer
+from deltafix.engine.link import Linked, Writer
 from deltafix.kernel import cone_layout as shape
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Words
 from deltafix.plan.clause import Clause, Match, Slot
 from deltafix.plan.depend import Layer
-from deltafix.plan.ir import Candidate, Plan, Stage, Variant
+from deltafix.plan.ir import Candidate, Stage, Variant
 from deltafix.plan.order import Indexes, variant
 
 __all__ = ["Chain", "HeadProgram", "clauses_of", "head_program"]
@@ -36,22 +36,18 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class HeadProgram:
-    """The words; clauses, their variables and the chains they ask for, by clause number.
-
-    `folded` are the relations of aggregates.
-    """
+    """The words; clauses, their variables and the chains they ask for, by clause number."""
 
     words: Words
     clauses: tuple[Clause, ...]
     slots: tuple[tuple[Slot, ...], ...]
     asks: tuple[frozenset[int], ...]
     chains: tuple[Chain, ...]
-    folded: frozenset[str]
 
     @property
     def has_leaves(self) -> bool:
-        """Whether rows may need no premise without being given: aggregates', facts of the text."""
-        return bool(self.folded) or any(not clause.body for clause in self.clauses)
+        """Whether rows may need no premise without being given: facts of the text."""
+        return any(not clause.body for clause in self.clauses)
 
     def reach(self, relation: str) -> set[int]:
         """The chains that the clauses of a relation, and of what those read, ask for."""
@@ -78,14 +74,17 @@ def clauses_of(stage: Stage) -> Iterator[Clause]:
     yield from sorted(found.values(), key=lambda clause: clause.rule)
 
 
-def head_program(plan: Plan, ids: dict[str, int], codes: Codes) -> HeadProgram:
+def head_program(linked: Linked, codes: Codes) -> HeadProgram:
     """Write the program. Linear in the plan."""
-    return _HeadWriter(plan, ids, codes).write()
+    return _HeadWriter(linked, codes).write()
 
 
 class _HeadWriter(Writer):
-    def __init__(self, plan: Plan, ids: dict[str, int], codes: Codes) -> None:
-        super().__init__(plan, ids, codes)
+    def __init__(self, linked: Linked, codes: Codes) -> None:
+        super().__init__(linked.plan, linked.ids, codes)
+        # The memos of functors are there already, in the order of the program that runs.
+        for memo in linked.memos:
+            self.memo(memo)
         self.chains: list[Chain] = []
         self.clauses: list[Clause] = []
         self.known: list[tuple[Slot, ...]] = []
@@ -95,18 +94,12 @@ class _HeadWriter(Writer):
     def write(self) -> HeadProgram:
         indexes = Indexes({name: list(columns) for name, columns in self.plan.indexes.items()})
         by_head: dict[str, list[int]] = {relation.name: [] for relation in self.plan.relations}
-        folded: set[str] = set()
         for stage in self.plan.stages:
-            clauses = tuple(clauses_of(stage))
+            clauses = tuple(clauses_of(stage)) if stage.outside is None else ()
             layer = Layer(stage.relations, clauses, stage.recursive)
-            if stage.outside is not None and stage.outside.layer.fold is not None:
-                folded |= set(stage.relations)
             for clause in clauses:
                 by_head[clause.head].append(self.clause(stage, variant(layer, clause, -1, indexes)))
-        lists = [
-            self.put([-1] if name in folded else [len(found), *found])
-            for name, found in by_head.items()
-        ]
+        lists = [self.put([len(found), *found]) for found in by_head.values()]
         self.out[0] = self.put(lists)
         return HeadProgram(
             np.array(self.out, dtype=np.int32),
@@ -114,7 +107,6 @@ class _HeadWriter(Writer):
             tuple(self.known),
             tuple(self.asks),
             tuple(self.chains),
-            frozenset(folded),
         )
 
     def clause(self, stage: Stage, found: Variant) -> int:

@@ -9,11 +9,12 @@ how it is drawn `text`'s and `drawing`'s.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from deltafix.facts.schema import Row, show_row
+from deltafix.facts.schema import Row, Value, show_row, show_value
 
 __all__ = ["Form", "Proof", "Step"]
 
@@ -26,11 +27,14 @@ class Step:
 
     Attributes:
         relation, row: the fact.
-        rule: the number of the rule, as in `EpochReport.rules`; None for a given row.
-        text: the rule as program text; empty for a given row.
+        rule: the number of the rule, as in `EpochReport.rules`; None for a given row, and for one
+            that its relation made of others (an equivalence, a join).
+        text: the rule as program text, or how the relation made the row; empty for a given row.
         premises: places in `Proof.steps`, in the order of the rule's body.
         absent: what must not hold and does not, in words.
         tests: comparisons and computed values, with the values put in.
+        proposed: whether the row is none of its relation's: it was joined with others, or another
+            one has replaced it since.
     """
 
     relation: str
@@ -40,6 +44,7 @@ class Step:
     premises: tuple[int, ...] = ()
     absent: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
+    proposed: bool = False
 
     @property
     def fact(self) -> str:
@@ -47,9 +52,14 @@ class Step:
         return show_row(self.relation, self.row)
 
     @property
+    def label(self) -> str:
+        """The fact as proofs are drawn: what is only proposed says so."""
+        return f"proposed {self.fact}" if self.proposed else self.fact
+
+    @property
     def is_given(self) -> bool:
         """Whether the fact is a row given as input."""
-        return self.rule is None
+        return not self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +125,23 @@ class Proof:
 
 
 def _step(step: Step) -> dict[str, Any]:
-    found: dict[str, Any] = {"fact": step.fact, "relation": step.relation, "row": list(step.row)}
+    row = [_cell(value) for value in step.row]
+    found: dict[str, Any] = {"fact": step.fact, "relation": step.relation, "row": row}
+    if step.proposed:
+        found["proposed"] = True
     if step.is_given:
-        return {**found, "given": True}
-    found |= {"rule": step.rule, "text": step.text, "premises": list(step.premises)}
+        found["given"] = True
+    else:
+        found |= {"rule": step.rule, "text": step.text, "premises": list(step.premises)}
     if step.absent:
         found["absent"] = list(step.absent)
     if step.tests:
         found["tests"] = list(step.tests)
     return found
+
+
+def _cell(value: Value) -> int | float | str:
+    """A value as JSON has it; what JSON has not (records, branches, infinities) as program text."""
+    if isinstance(value, int | str) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    return show_value(value)

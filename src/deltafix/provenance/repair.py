@@ -1,21 +1,33 @@
 """Smallest sets of edits of input rows that make an absent row hold.
 
 Bodies are walked with rows that hold and, for a price of one edit each, input rows that do not:
-one edit first, then two, up to a bound. A row that a negation forbids is taken away where it is
-given only. Invariant: what is suggested was tried in an epoch that was taken back, and no part of
-it is enough; what the bounds cut off is not suggested, so the list may miss some.
+one edit first, then two, up to a bound. A row that stands against it, under a negation or in a
+relation that does not keep all rows, is taken away by what each of its ways rests on. Invariant:
+what is suggested was tried in an epoch that was taken back, and no part of it is enough; what the
+bounds cut off is not suggested, so the list may miss some.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice, product
+from itertools import combinations, islice, product
 
 from deltafix.facts.schema import Row
-from deltafix.plan.clause import Absent, Clause, Literal, Match
-from deltafix.provenance.rows import Bindings, Rows, ground, next_ready, unify, values_of
-from deltafix.provenance.search import Fact
+from deltafix.facts.values import row_order
+from deltafix.plan.clause import Absent, Literal, Match
+from deltafix.provenance.nodes import GIVEN, Node, Way
+from deltafix.provenance.rivals import rivals
+from deltafix.provenance.rows import (
+    Bindings,
+    ground,
+    next_ready,
+    opened,
+    tests_first,
+    unify,
+    values_of,
+)
 from deltafix.provenance.state import Edit, trial
+from deltafix.provenance.ways import Ways
 
 __all__ = ["Repair"]
 
@@ -31,16 +43,17 @@ Edits = frozenset[Edit]
 class Repair:
     """The search over one state."""
 
-    def __init__(self, rows: Rows, clauses: dict[str, list[Clause]], max_work: int) -> None:
-        self.rows = rows
-        self.clauses = clauses
+    def __init__(self, ways: Ways, max_work: int) -> None:
+        self.ways = ways
+        self.words = ways.words
+        self.rows = ways.rows
         self.max_work = max_work
 
     def suggestions(
         self, relation: str, row: Row, limit: int, max_edits: int
     ) -> tuple[tuple[Edit, ...], ...]:
         """Up to `limit` sets, smallest first, sorted within a size."""
-        found: list[Edits] = []
+        found: dict[Edits, None] = {}
         tried: set[Edits] = set()
         until = self.rows.looked_at + self.max_work
         for size in range(1, max_edits + 1):
@@ -50,25 +63,32 @@ class Repair:
                     candidates.add(edits)
                 if self.rows.looked_at > until or len(candidates) > 50 * limit:
                     break
-            for edits in sorted(candidates - tried, key=sorted):
-                tried.add(edits)
+            for edits in sorted(candidates - tried, key=self._ordered_set):
                 if any(smaller <= edits for smaller in found):
                     continue
-                if self._works(relation, row, edits):
-                    found.append(self._without_spare(relation, row, edits))
+                enough = self._enough(relation, row, edits, tried)
+                if enough is not None:
+                    found[enough] = None
                 if len(found) == limit:
-                    return tuple(map(_ordered, found))
-        return tuple(map(_ordered, found))
+                    break
+            if len(found) == limit:
+                break
+        in_order = sorted(found, key=lambda edits: (len(edits), self._ordered_set(edits)))
+        return tuple(map(self._ordered, in_order))
 
-    def _without_spare(self, relation: str, row: Row, edits: Edits) -> Edits:
-        """The set less what it works without: an edit can do more than it was meant for."""
-        for edit in sorted(edits):
-            if len(edits) > 1 and self._works(relation, row, edits - {edit}):
-                edits -= {edit}
-        return edits
+    def _enough(self, relation: str, row: Row, edits: Edits, tried: set[Edits]) -> Edits | None:
+        """A least part of a set that is enough: an edit can do more than it was meant for."""
+        for size in range(1, len(edits) + 1):
+            for part in map(frozenset, combinations(self._ordered(edits), size)):
+                if part in tried:
+                    continue
+                tried.add(part)
+                if self._works(relation, row, part):
+                    return part
+        return None
 
     def _works(self, relation: str, row: Row, edits: Edits) -> bool:
-        with trial(self.rows.state.db, list(_ordered(edits))) as state:
+        with trial(self.ways.state.db, list(self._ordered(edits))) as state:
             return state.fact(relation, row) is not None
 
     def _row(
@@ -79,23 +99,74 @@ class Repair:
         size: int,
         above: frozenset[tuple[str, Row]],
     ) -> Iterator[Edits]:
-        """Sets of at most `size` edits, `edits` among them, that make a row hold."""
-        if self.rows.holds(relation, row) or (1, relation, row) in edits:
+        """Sets of at most `size` edits, `edits` among them, that may make a row hold."""
+        name = self.words.names[relation]
+        if self.rows.holds(relation, row) or (1, name, row) in edits:
             yield edits
             return
-        if (relation, row) in above or len(above) == _DEPTH:
+        if (name, row) in above or len(above) == _DEPTH:
             return
-        clauses = self.clauses.get(relation, ())
-        if not clauses:
-            given = relation not in self.rows.words.hidden  # an aggregate's rows are never given
-            if given and len(edits) < size and (-1, relation, row) not in edits:
-                yield edits | {(1, relation, row)}
+        for begun in self._against(relation, row, edits, size):
+            yield from self._derived(relation, row, begun, size, above | {(name, row)})
+
+    def _derived(
+        self,
+        relation: str,
+        row: Row,
+        edits: Edits,
+        size: int,
+        above: frozenset[tuple[str, Row]],
+    ) -> Iterator[Edits]:
+        """Sets of edits with which a rule derives a row, or with which it is given."""
+        entry = self.words.plan.given.get(relation)
+        if entry is not None and self.rows.holds(entry, row):
+            yield edits  # derived or given already: only its rivals are in the way
+        for wanted in islice(self._pairs(relation, row), _ROWS):
+            yield from self._by_rules(relation, wanted, edits, size, above)
+
+    def _by_rules(
+        self,
+        relation: str,
+        row: Row,
+        edits: Edits,
+        size: int,
+        above: frozenset[tuple[str, Row]],
+    ) -> Iterator[Edits]:
+        name = self.words.names[relation]
+        clauses = self.words.rules_for(relation)
+        if not clauses and name in self.ways.state.db.schemas:
+            if len(edits) < size and (-1, name, row) not in edits:
+                yield edits | {(1, name, row)}
             return
         for clause in clauses:
             env = unify(clause.args, row, {})
-            if env is not None:
-                body = list(clause.body)
-                yield from self._body(body, env, edits, size, above | {(relation, row)})
+            begun = None if env is None else opened(clause.body, env)
+            if begun is not None:
+                body = [part for part in begun[0] if not self.words.is_guard(part)]
+                yield from self._body(body, begun[1], edits, size, above)
+
+    def _pairs(self, relation: str, row: Row) -> Iterator[Row]:
+        """The row; in an equivalence also the pairs that would make one class of two."""
+        yield row
+        if self.words.keeps.get(relation) != "eqrel":
+            return
+        classes = [
+            [value, *(other for _, other in self.rows.fitting(relation, (value, ...)))]
+            for value in row
+        ]
+        for pair in product(*classes):
+            for found in (pair, pair[::-1]):
+                if found != row:
+                    yield found
+
+    def _against(self, relation: str, row: Row, edits: Edits, size: int) -> Iterator[Edits]:
+        """Sets of edits with which nothing stands against a row of its relation any more."""
+        begun: list[Edits] = [edits]
+        for rival in dict.fromkeys(rivals(self.ways, relation, row)):
+            begun = [more for one in begun for more in self._gone(rival, one, size, _DEPTH)][
+                :_BREAKS
+            ]
+        yield from dict.fromkeys(begun)
 
     def _body(
         self,
@@ -108,7 +179,7 @@ class Repair:
         if not left:
             yield edits
             return
-        place = self._next(left, env)
+        place = tests_first(left, env)
         if place is None:
             return
         literal = left[place]
@@ -127,9 +198,9 @@ class Repair:
                 for after, extended in self._others(rest, env):
                     yield from self._body([literal, *after], extended, edits, size, above)
         elif isinstance(literal, Absent):
-            fact = self.rows.state.fact(literal.relation, values_of(literal.args, env))
-            if fact is not None:
-                for more in self._broken(fact, edits, size):
+            node = self.ways.node(literal.relation, values_of(literal.args, env))
+            if node is not None:
+                for more in islice(self._gone(node, edits, size, _DEPTH), _BREAKS):
                     yield from self._body(rest, env, more, size, above)
 
     def _others(
@@ -142,41 +213,43 @@ class Repair:
                 if len(extended) > len(env):
                     yield rest[:place] + rest[place + 1 :], extended
 
-    def _next(self, left: list[Literal], env: Bindings) -> int | None:
-        """Tests first, then whole rows, then what is next in the text."""
-        for place, literal in enumerate(left):
-            if isinstance(literal, Match):
-                if ground(literal, env) is not None:
-                    return place
-            elif next_ready([literal], env) is not None:
-                return place
-        return next_ready(left, env)
+    def _gone(self, node: Node, edits: Edits, size: int, depth: int) -> Iterator[Edits]:
+        """Sets of edits, `edits` among them, with which a node holds in none of its ways."""
+        begun: list[Edits] = [edits]
+        for way in islice(self.ways.of(node), _ROWS):
+            begun = [
+                more
+                for one in begun
+                for more in (
+                    self._taken(node, one, size)
+                    if way is GIVEN
+                    else self._broken(way, one, size, depth)
+                )
+            ]
+            begun = list(dict.fromkeys(begun))[:_BREAKS]
+        yield from begun
 
-    def _broken(self, fact: Fact, edits: Edits, size: int) -> Iterator[Edits]:
-        """Sets of edits with which a row no longer holds: a given row gone from each derivation."""
-        state = self.rows.state
-        ways: list[list[Edits]] = []
-        if state.searcher.is_given(fact):
-            ways.append([self._gone(fact)])
-        for derivation in state.derivations(fact):
-            ways.append(
-                [
-                    self._gone(part)
-                    for part in derivation.body.values()
-                    if state.searcher.is_given(part) and not state.derivations(part)
-                ]
-            )
-        for choice in islice(product(*ways), _BREAKS):
-            more = edits.union(*choice)
-            if len(more) <= size:
+    def _taken(self, node: Node, edits: Edits, size: int) -> Iterator[Edits]:
+        """The edits and the one that takes a given row away."""
+        shown = self.ways.shown(node)
+        if shown is not None:
+            more = edits | {(-1, *shown)}
+            if len(more) <= size and (1, *shown) not in edits:
                 yield more
 
-    def _gone(self, fact: Fact) -> Edits:
-        searcher = self.rows.state.searcher
-        relation = searcher.names[fact >> 32]
-        return frozenset({(-1, relation, self.rows.words.row(relation, searcher.codes(fact)))})
+    def _broken(self, way: Way, edits: Edits, size: int, depth: int) -> Iterator[Edits]:
+        """Sets of edits with which one of the premises of a way does not hold."""
+        for premise in way.premises if depth else ():
+            yield from islice(self._gone(premise, edits, size, depth - 1), _BREAKS)
 
+    def _ordered(self, edits: Edits) -> tuple[Edit, ...]:
+        """In a stable order: what goes first, then what comes."""
+        return tuple(sorted(edits, key=self._key))
 
-def _ordered(edits: Edits) -> tuple[Edit, ...]:
-    """In a stable order: what goes first, then what comes."""
-    return tuple(sorted(edits))
+    def _ordered_set(self, edits: Edits) -> list[object]:
+        return [self._key(edit) for edit in self._ordered(edits)]
+
+    def _key(self, edit: Edit) -> tuple[int, str, Row]:
+        sign, relation, row = edit
+        order = row_order(self.words.types[relation])
+        return sign, relation, row if order is None else order(row)

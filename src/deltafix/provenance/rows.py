@@ -1,22 +1,27 @@
 """Bodies of clauses over the rows of a state, literal by literal, on Python values.
 
-For questions about what does not hold, where the kernel's joins have nothing to say: they give
-whole bindings only. Columns are sorted when first looked up, once for each state. Invariant: a
-literal means what it means to the kernel; `rules.values` has the functors and comparisons.
+For questions about what does not hold, where the kernel's joins have nothing to say (they give
+whole bindings only), and for strata that the kernel does not run: `LiveRows` sees the rows that
+such a stratum holds live, also those that nobody sees any more. Columns are sorted when first
+looked up, once for each state. Invariant: a literal means what it means to the kernel;
+`rules.values` has the functors and comparisons.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import EllipsisType
 from typing import Any
 
 import numpy as np
 
+from deltafix.engine.beyond import BeyondStratum
+from deltafix.engine.beyond.checks import same_value
+from deltafix.engine.beyond.facts import Fact as Record
 from deltafix.engine.functors import functor
 from deltafix.engine.link import Memo
 from deltafix.engine.store import codes_where
-from deltafix.facts.schema import Pattern, Row
+from deltafix.facts.schema import Branch, Pattern, Row
 from deltafix.kernel.arena import Words as Codes
 from deltafix.plan.clause import Absent, Apply, Argument, Code, Compare, Literal, Match, Slot
 from deltafix.provenance.state import State
@@ -24,7 +29,18 @@ from deltafix.provenance.words import Words
 from deltafix.rules.terms import Value
 from deltafix.rules.values import NO_VALUE, comparison
 
-__all__ = ["Bindings", "Rows", "ground", "next_ready", "unify", "values_of"]
+__all__ = [
+    "Bindings",
+    "LiveRows",
+    "Rows",
+    "ground",
+    "next_ready",
+    "opened",
+    "same_key",
+    "tests_first",
+    "unify",
+    "values_of",
+]
 
 Bindings = dict[Slot, Value]
 _CHUNK = 256
@@ -40,6 +56,7 @@ class Rows:
         self.looked_at = 0
         self._tables: dict[str, Codes] = {}
         self._orders: dict[tuple[str, int], Any] = {}
+        self._functors: dict[Memo, Callable[..., Any]] = {}
 
     def holds(self, relation: str, row: Row) -> bool:
         """Whether a row, hidden relations' rows included, holds. O(1)."""
@@ -62,11 +79,7 @@ class Rows:
     def extend(self, literal: Literal, env: Bindings) -> Iterator[Bindings]:
         """Every extension of `env` under which a literal that is ready holds."""
         if isinstance(literal, Match):
-            pattern = tuple(... if a is None else _known(a, env) for a in literal.args)
-            for row in self.fitting(literal.relation, pattern):
-                found = unify(literal.args, row, env)
-                if found is not None:
-                    yield found
+            yield from (found for _, found in self.matching(literal, env))
             return
         self.looked_at += 1
         if isinstance(literal, Absent):
@@ -75,12 +88,73 @@ class Rows:
         elif isinstance(literal, Compare):
             yield from _compared(literal, env)
         else:
-            db = self.state.db
-            memo = Memo(literal.functor, literal.types, literal.result)
-            compute = functor(memo, db._codes, db._users.functors)
-            value = compute(*values_of(literal.args, env))
-            if value is not NO_VALUE and env.get(literal.target, value) == value:
+            value = self._compute(literal)(*values_of(literal.args, env))
+            if value is not NO_VALUE and same_value(env.get(literal.target, value), value):
                 yield {**env, literal.target: value}
+
+    def matching(self, literal: Match, env: Bindings) -> Iterator[tuple[Row, Bindings]]:
+        """The rows that fit a literal, each with what it binds."""
+        pattern = tuple(... if a is None else _known(a, env) for a in literal.args)
+        for row in self.fitting(literal.relation, pattern):
+            found = unify(literal.args, row, env)
+            if found is not None:
+                yield row, found
+
+    def next_asked(self, body: Sequence[Literal], env: Bindings) -> int | None:
+        """The first literal in the text that is ready; of relations on demand, if it is asked for.
+
+        What nobody asks for is not there, and says nothing.
+        """
+        later: list[int] = []
+        left = list(body)
+        while (place := next_ready(left, env)) is not None:
+            literal = left[place]
+            if not isinstance(literal, Match) or self._is_asked(literal, env):
+                return body.index(literal)
+            later.append(body.index(literal))
+            del left[place]
+        return later[0] if later else None
+
+    def _is_asked(self, literal: Match, env: Bindings) -> bool:
+        demand = f"?{literal.relation}"
+        if demand not in self.words.demands:
+            return True
+        marks = literal.relation.rsplit("{", 1)[1].removesuffix("}")
+        args = [a for a, mark in zip(literal.args, marks, strict=True) if mark == "b" and a]
+        if not all(_has(arg, env) for arg in args):
+            return False
+        return self.holds(demand, values_of(tuple(args), env))
+
+    def solutions(
+        self, body: Sequence[Literal], env: Bindings
+    ) -> Iterator[tuple[Bindings, dict[int, Row]]]:
+        """Every binding under which a whole body holds, with the row of each positive literal."""
+        yield from self._solve(body, list(range(len(body))), env, {})
+
+    def _solve(
+        self, body: Sequence[Literal], left: list[int], env: Bindings, rows: dict[int, Row]
+    ) -> Iterator[tuple[Bindings, dict[int, Row]]]:
+        place = tests_first([body[at] for at in left], env)
+        if place is None:
+            if not left:
+                yield env, rows
+            return
+        at = left[place]
+        literal, rest = body[at], left[:place] + left[place + 1 :]
+        if isinstance(literal, Match):
+            for row, extended in self.matching(literal, env):
+                yield from self._solve(body, rest, extended, {**rows, at: row})
+        else:
+            for extended in self.extend(literal, env):
+                yield from self._solve(body, rest, extended, rows)
+
+    def _compute(self, literal: Apply) -> Callable[..., Any]:
+        memo = Memo(literal.functor, literal.types, literal.result)
+        found = self._functors.get(memo)
+        if found is None:
+            db = self.state.db
+            found = self._functors[memo] = functor(memo, db._codes, db._users.functors)
+        return found
 
     def _slice(self, relation: str, pattern: Pattern) -> Codes:
         """The codes of the rows that fit, by the column that leaves fewest."""
@@ -121,7 +195,66 @@ class Rows:
         return found
 
 
-def next_ready(body: list[Literal], env: Bindings) -> int | None:
+class LiveRows(Rows):
+    """The same, but of a stratum beyond plain recursion the rows that it holds live."""
+
+    def __init__(self, state: State, words: Words) -> None:
+        super().__init__(state, words)
+        self._columns: dict[tuple[str, int], dict[Value, list[Row]]] = {}
+
+    def records(self, relation: str) -> Mapping[Row, Record]:
+        """What the stratum knows of the rows of one of its relations."""
+        stratum = self.state.db._strata.of(self.words.strata[relation])
+        assert isinstance(stratum, BeyondStratum)  # noqa: S101  the only kind with records
+        return stratum.facts(relation)
+
+    def holds(self, relation: str, row: Row) -> bool:
+        """Whether a row is live. O(1)."""
+        if relation not in self.words.strata:
+            return super().holds(relation, row)
+        record = self.records(relation).get(row)
+        return record is not None and self._is_live(record)
+
+    def fitting(self, relation: str, pattern: Pattern) -> Iterator[Row]:
+        """Live rows with the given values. O(fitting), once a column is in its table."""
+        if relation not in self.words.strata:
+            yield from super().fitting(relation, pattern)
+            return
+        wanted = [(column, value) for column, value in enumerate(pattern) if value is not ...]
+        tables = [self._column(relation, column).get(value, []) for column, value in wanted]
+        for row in min(tables, key=len) if tables else self._live(relation):
+            self.looked_at += 1
+            if all(same_value(row[column], value) for column, value in wanted):
+                yield row
+
+    def _live(self, relation: str) -> list[Row]:
+        return [row for row, found in self.records(relation).items() if self._is_live(found)]
+
+    def _column(self, relation: str, column: int) -> dict[Value, list[Row]]:
+        found = self._columns.get((relation, column))
+        if found is None:
+            found = self._columns[relation, column] = {}
+            for row in self._live(relation):
+                found.setdefault(row[column], []).append(row)
+        return found
+
+    def _is_live(self, record: Record) -> bool:
+        # The rank of a falling relation's record is its absence's.
+        return record.visible if record.home.name in self.words.falling else record.rank > 0
+
+
+def tests_first(body: Sequence[Literal], env: Bindings) -> int | None:
+    """The literal to look at next: tests, then whole rows, then what is next in the text."""
+    for place, literal in enumerate(body):
+        if isinstance(literal, Match):
+            if ground(literal, env) is not None:
+                return place
+        elif next_ready([literal], env) is not None:
+            return place
+    return next_ready(body, env)
+
+
+def next_ready(body: Sequence[Literal], env: Bindings) -> int | None:
     """The first literal, in the order of the text, whose variables are known as it needs them."""
     for place, literal in enumerate(body):
         if isinstance(literal, Match):
@@ -141,11 +274,47 @@ def unify(args: tuple[Argument | None, ...], row: Row, env: Bindings) -> Binding
     found = dict(env)
     for arg, value in zip(args, row, strict=True):
         if isinstance(arg, Code):
-            if arg.value != value:
+            if not same_value(arg.value, value):
                 return None
-        elif arg is not None and found.setdefault(arg, value) != value:
+        elif arg is not None and not same_value(found.setdefault(arg, value), value):
             return None
     return found
+
+
+def opened(body: Sequence[Literal], env: Bindings) -> tuple[list[Literal], Bindings] | None:
+    """A body without the literals that make values which are known: their parts are known then.
+
+    None where a value was made otherwise.
+    """
+    left = list(body)
+    found: Bindings | None = env
+    for literal in reversed(body):
+        if found is None:
+            return None
+        if isinstance(literal, Apply) and literal.target in found and _makes(literal.functor):
+            parts = _parts(literal.functor, found[literal.target])
+            if parts is None:
+                return None
+            found = unify(literal.args, parts, found)
+            left.remove(literal)
+    return None if found is None else (left, found)
+
+
+def _makes(functor: str) -> bool:
+    """Whether a functor makes a record or a branch, not reads one."""
+    return functor[0] in "[$" and not functor.rpartition(".")[2].isdigit()
+
+
+def _parts(functor: str, value: Value) -> Row | None:
+    """The fields of a value, if this constructor made it."""
+    if isinstance(value, Branch):
+        return value.fields if functor == f"${value.name}" else None
+    return value if isinstance(value, tuple) and functor[0] == "[" else None
+
+
+def same_key(row: Row, key: Sequence[int]) -> Pattern:
+    """The pattern of rows that have some columns of a row."""
+    return tuple(value if column in key else ... for column, value in enumerate(row))
 
 
 def values_of(args: tuple[Argument, ...], env: Bindings) -> Row:

@@ -21,15 +21,13 @@ from deltafix.kernel import cone_layout as shape
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Cells, Words
 from deltafix.plan.clause import Clause, Slot
+from deltafix.provenance.nodes import Fact
 from deltafix.provenance.program import HeadProgram, head_program
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
 
-__all__ = ["Derivation", "Fact", "Found", "Searcher", "searcher_of"]
-
-Fact = int
-"""A fact in the kernel's terms: relation number << 32 | row number."""
+__all__ = ["Derivation", "Found", "Searcher", "searcher_of"]
 
 _FIRST_NODES = 1 << 12
 _SEARCHERS: WeakKeyDictionary[Database, Searcher] = WeakKeyDictionary()
@@ -52,7 +50,7 @@ class Derivation:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search came to: the derivation chosen per fact (None: given or aggregated).
+    """What a search came to: the derivation chosen per fact (None: given).
 
     `smallest` is False where the search gave up before it could rule a smaller proof out.
     """
@@ -76,7 +74,7 @@ class Searcher:
     def __init__(self, db: Database) -> None:
         self.linked = db._linked
         self.arena = db._arena
-        self.program: HeadProgram = head_program(db.plan, self.linked.ids, db._codes)
+        self.program: HeadProgram = head_program(self.linked, db._codes)
         self.names = {number: name for name, number in self.linked.ids.items()}
         self.types = {relation.name: relation.types for relation in db.plan.relations}
         self.work = 0
@@ -109,15 +107,19 @@ class Searcher:
             return None
         return Found(self._chosen(goal, steps), height, outcome != shape.TIRED)
 
-    def derivations(self, goal: Fact, state: object, mask: int) -> list[Derivation]:
-        """Every derivation of a fact over the facts of the state, but for those from itself."""
+    def derivations(
+        self, goal: Fact, state: object, mask: int, *, ranked: bool = False
+    ) -> list[Derivation]:
+        """Every derivation of a fact over the facts of the state, but for those from itself.
+
+        `ranked`: only the one whose body has the lowest ranks, all below the fact's.
+        """
         self._prepare(goal, state, mask)
-        self._run(goal, mask, 0, ranked=False, only=True)
+        self._run(goal, mask, 0, ranked=ranked, only=True)
         end = int(self._header[shape.W_RECORDS])
         found, place = [], 0
         while place < end:
-            if self._records[place + shape.R_CLAUSE] >= 0:
-                found.append(self._derivation(place))
+            found.append(self._derivation(place))
             body, slots = self._records[place + shape.R_BODY : place + shape.R_SLOTS + 1].tolist()
             place += shape.RECORD + body * shape.USE + slots
         return found
@@ -127,10 +129,6 @@ class Searcher:
         if not relation_cell(self.arena, fact >> 32, at.R_RULES):
             return True
         return bool(self._word(fact) & at.GIVEN)
-
-    def is_folded(self, fact: Fact) -> bool:
-        """Whether a row is an aggregate's, which no clause derives."""
-        return self.names[fact >> 32] in self.program.folded
 
     def codes(self, fact: Fact) -> Words:
         """The column codes of a fact (arity,)."""
@@ -219,7 +217,7 @@ class Searcher:
             if len(chosen) >= steps:
                 raise KeyError(steps)
             record = int(self._nodes[node * shape.NODE + shape.N_BEST])
-            if record < 0 or self._records[record + shape.R_CLAUSE] < 0:
+            if record < 0:
                 chosen[fact] = None
                 continue
             derivation = chosen[fact] = self._derivation(record)

@@ -19,7 +19,8 @@ from deltafix.errors import TransactionError
 from deltafix.facts.schema import Row
 from deltafix.kernel import layout as at
 from deltafix.kernel.edit import lookup
-from deltafix.provenance.search import Derivation, Fact, Found, Searcher, searcher_of
+from deltafix.provenance.nodes import Fact
+from deltafix.provenance.search import Derivation, Found, Searcher, searcher_of
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
@@ -70,9 +71,9 @@ class State:
         """See `Searcher.smallest`."""
         return self.searcher.smallest(fact, self.stamp, self.mask, work, steps)
 
-    def derivations(self, fact: Fact) -> list[Derivation]:
+    def derivations(self, fact: Fact, *, ranked: bool = False) -> list[Derivation]:
         """See `Searcher.derivations`."""
-        return self.searcher.derivations(fact, self.stamp, self.mask)
+        return self.searcher.derivations(fact, self.stamp, self.mask, ranked=ranked)
 
 
 @contextmanager

@@ -1,166 +1,183 @@
-"""From chosen derivations to the steps of a proof that people read.
+"""From the chosen ways to the steps of a proof that people read.
 
-Hidden relations are not shown: a hidden row's premises, absences and tests count as those of the
-step that uses it. The row of an aggregate (`plan.folds`) stands for the rows that went in; each
-of those gets a smallest proof of its own. Invariant: a step's premises stand behind it.
+A node that is no row of the program's relations is not shown: its premises, absences and tests
+count as those of the step that uses it. Invariant: a step's premises stand behind it; a fact that
+several nodes stand for is shown once, by the lowest of their proofs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final, TypeAlias
 
 from deltafix.errors import ProofBoundError
-from deltafix.facts.schema import show_value
-from deltafix.plan.clause import Fold
+from deltafix.facts.schema import Row
+from deltafix.plan.clause import Clause
+from deltafix.provenance.least import Choice
+from deltafix.provenance.nodes import GIVEN, Node, Way
 from deltafix.provenance.proof import Proof, Step
-from deltafix.provenance.rows import Rows
-from deltafix.provenance.search import Derivation, Fact
-from deltafix.provenance.words import Words
+from deltafix.provenance.search import Derivation
+from deltafix.provenance.ways import Ways
 
-if TYPE_CHECKING:
-    from deltafix.provenance.state import State
-
-__all__ = ["MAX_STEPS", "MAX_WORK", "Chosen", "build"]
+__all__ = ["MAX_STEPS", "MAX_WORK", "build"]
 
 MAX_STEPS: Final = 10_000
 MAX_WORK: Final = 2_000_000
 """Rows and derivations to look at: about a third of a second."""
 
-Chosen = dict[Fact, Derivation | None]
-_INPUTS: Final = 50
-"""Rows of an aggregate that a proof shows; beyond, it says how many there are."""
+_Shown: TypeAlias = tuple[str, Row]
 
 
 @dataclass(slots=True)
 class _Parts:
-    """What one step follows from."""
+    """What one step follows from: nodes of other steps, and phrases."""
 
-    premises: list[Fact] = field(default_factory=list)
+    clause: Clause | None = None
+    text: str = ""
+    premises: list[Node] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)
     tests: list[str] = field(default_factory=list)
 
 
-def build(state: State, goal: Fact, chosen: Chosen, *, smallest: bool, max_steps: int) -> Proof:
+def build(ways: Ways, goal: Node, choice: Choice, *, max_steps: int) -> Proof:
     """The proof of a goal. Raises ProofBoundError over `max_steps`."""
-    return _Builder(state, dict(chosen), smallest, max_steps).proof(goal)
+    return _Builder(ways, choice, max_steps).proof(goal)
 
 
 class _Builder:
-    def __init__(self, state: State, chosen: Chosen, smallest: bool, max_steps: int) -> None:
-        self.state = state
-        self.searcher = state.searcher
-        self.words = Words.of(state.db)
-        self.chosen = chosen
-        self.smallest = smallest
+    def __init__(self, ways: Ways, choice: Choice, max_steps: int) -> None:
+        self.ways = ways
+        self.words = ways.words
+        self.choice = choice
         self.max_steps = max_steps
-        self.parts: dict[Fact, _Parts] = {}
+        self.parts: dict[Node, _Parts] = {}
+        self.shown: dict[Node, _Shown] = {}
+        self.derived: dict[Node, Derivation | None] = {}
+        for found in choice.found.values():
+            for fact, derivation in found.chosen.items():
+                self.derived.setdefault(fact, derivation)
 
-    def proof(self, goal: Fact) -> Proof:
+    def proof(self, goal: Node) -> Proof:
         """The steps, users before what they use, and the height."""
         order = self._users_first(goal)
-        places = {fact: place for place, fact in enumerate(order)}
-        steps = tuple(self._step(fact, places) for fact in order)
+        one = self._one_for_each(order)
+        # What only a node that is not shown led to has gone with it.
+        kept = self._users_first(one[self.shown[goal]], one)
+        places = {self.shown[node]: place for place, node in enumerate(kept)}
+        steps = tuple(self._step(node, places) for node in kept)
         heights = [0] * len(steps)
         for place in range(len(steps) - 1, -1, -1):
-            derivation = self.chosen[order[place]]
-            if derivation is not None and derivation.clause.body:
-                below = (heights[premise] for premise in steps[place].premises)
-                heights[place] = 1 + max(below, default=0)
-        return Proof(steps, heights[0], self.smallest)
+            below = max((heights[premise] for premise in steps[place].premises), default=0)
+            heights[place] = below + self._cost(kept[place])
+        return Proof(steps, heights[0], self.choice.is_smallest)
 
-    def _step(self, fact: Fact, places: dict[Fact, int]) -> Step:
-        relation = self.searcher.names[fact >> 32]
-        row = self.words.row(relation, self.searcher.codes(fact))
-        derivation, parts = self.chosen[fact], self.parts[fact]
-        if derivation is None:
-            return Step(self.words.given.get(relation, relation), row)
-        premises = tuple(dict.fromkeys(places[part] for part in parts.premises))
-        clause = derivation.clause
-        text = self.words.rule(clause)
-        absent, tests = tuple(parts.absent), tuple(parts.tests)
-        return Step(relation, row, clause.rule, text, premises, absent, tests)
+    def _one_for_each(self, order: list[Node]) -> dict[_Shown, Node]:
+        """For each fact that is shown, the node with the lowest proof.
 
-    def _users_first(self, goal: Fact) -> list[Fact]:
-        """The facts in an order where each stands behind all that use it (reversed post-order)."""
-        done: list[Fact] = []
-        seen: set[Fact] = set()
+        Along premises (height, depth) falls strictly, so it does where nodes are taken together.
+        """
+        labels: dict[Node, tuple[int, int]] = {}
+        one: dict[_Shown, Node] = {}
+        for node in reversed(order):
+            below = [labels[part] for part in self.parts[node].premises]
+            height = max((label[0] for label in below), default=0) + self._cost(node)
+            labels[node] = (height, 1 + max((label[1] for label in below), default=0))
+            best = one.setdefault(self.shown[node], node)
+            if labels[node] < labels[best]:
+                one[self.shown[node]] = node
+        return one
+
+    def _cost(self, node: Node) -> int:
+        clause = self.parts[node].clause
+        return int(clause is not None and bool(clause.body))
+
+    def _step(self, node: Node, places: Mapping[_Shown, int]) -> Step:
+        relation, row = self.shown[node]
+        parts = self.parts[node]
+        premises = tuple(dict.fromkeys(places[self.shown[part]] for part in parts.premises))
+        absent, tests = list(dict.fromkeys(parts.absent)), list(dict.fromkeys(parts.tests))
+        proposed = relation in self.words.keeps and self.ways.state.fact(relation, row) is None
+        if not proposed:
+            stands = self.words.stands(relation, row)
+            absent += stands[0]
+            tests += stands[1]
+        rule = None if parts.clause is None else parts.clause.rule
+        return Step(
+            relation, row, rule, parts.text, premises, tuple(absent), tuple(tests), proposed
+        )
+
+    def _users_first(self, goal: Node, one: Mapping[_Shown, Node] | None = None) -> list[Node]:
+        """Nodes that are shown, in an order where each stands behind all that use it."""
+        done: list[Node] = []
+        seen: set[Node] = set()
         waiting = [(goal, False)]
         while waiting:
-            fact, left = waiting.pop()
+            node, left = waiting.pop()
             if left:
-                done.append(fact)
-            elif fact not in seen:
+                done.append(node)
+            elif node not in seen:
                 if len(seen) == self.max_steps:
                     message = f"the proof has more than max_steps={self.max_steps:,} facts"
                     raise ProofBoundError(message, max_steps=self.max_steps)
-                seen.add(fact)
-                waiting.append((fact, True))
-                parts = self.parts[fact] = self._expand(fact)
-                waiting += [(part, False) for part in parts.premises]
+                seen.add(node)
+                waiting.append((node, True))
+                premises = self._parts(node).premises
+                if one is not None:
+                    premises = [one[self.shown[part]] for part in premises]
+                waiting += [(part, False) for part in premises]
         return done[::-1]
 
-    def _expand(self, fact: Fact) -> _Parts:
-        parts = _Parts()
-        derivation = self.chosen[fact]
-        if derivation is None or self.words.is_intake(derivation.clause):
-            self.chosen[fact] = None
-            return parts
-        values = self.words.values(derivation)
-        parts.absent += self.words.absent(derivation.clause, values)
-        parts.tests += self.words.tests(derivation.clause, values)
-        for _, part in sorted(derivation.body.items()):
-            self._add(part, parts)
-        return parts
-
-    def _add(self, fact: Fact, parts: _Parts) -> None:
-        """A premise, or what a hidden premise stands for."""
-        name = self.searcher.names[fact >> 32]
-        if name not in self.words.hidden or (
-            name in self.words.given and self.chosen[fact] is None
-        ):
-            parts.premises.append(fact)
-            return
-        fold = self.words.folds.get(name)
-        if fold is not None:
-            self._inputs(fact, fold, parts)
-            return
-        inner = self._expand(fact)
-        parts.premises += inner.premises
-        parts.absent += inner.absent
-        parts.tests += inner.tests
-
-    def _inputs(self, fact: Fact, fold: Fold, parts: _Parts) -> None:
-        """The rows that went into an aggregate; for min and max one that attains the value."""
-        row = self.words.row(fold.relation, self.searcher.codes(fact))
-        pattern: list[object] = [...] * len(self.words.types[fold.source])
-        for column, value in zip(fold.group, row, strict=False):
-            pattern[column] = value
-        if fold.op in ("min", "max") and fold.value is not None:
-            pattern[fold.value] = row[-1]
-        rows = Rows(self.state, self.words)
-        shown = list(islice(rows.fitting(fold.source, tuple(pattern)), _INPUTS + 1))  # type: ignore[arg-type]  # values and `...`
-        more = len(shown) > _INPUTS
-        if fold.op in ("min", "max"):
-            shown = shown[:1]
-            parts.tests.append(f"{fold.op} = {show_value(row[-1])}")
+    def _parts(self, node: Node) -> _Parts:
+        """What a shown node follows from, through all nodes that are not shown."""
+        found = self.parts.get(node)
+        if found is not None:
+            return found
+        found = self.parts[node] = _Parts()
+        self.shown[node] = self.ways.shown(node) or ("", ())
+        way = self._way(node)
+        if way.clause is not None:
+            found.clause, found.text = way.clause, self.words.rule(way.clause)
         else:
-            count = f"more than {_INPUTS}" if more else str(len(shown))
-            parts.tests.append(f"{fold.op} over {count} row(s) = {show_value(row[-1])}")
-        for source in shown[:_INPUTS]:
-            part = self.state.fact(fold.source, source)
-            if part is not None:
-                self._prove(part)
-                self._add(part, parts)
+            found.text = way.says
+        self._note(way, found)
+        waiting = list(reversed(way.premises))
+        while waiting:
+            part = waiting.pop()
+            shown = self.ways.shown(part)
+            if shown is not None:
+                self.shown[part] = shown
+                found.premises.append(part)
+                continue
+            inner = self._way(part)
+            if inner.says:
+                found.tests.append(inner.says)
+            self._note(inner, found)
+            waiting += reversed(inner.premises)
+        return found
 
-    def _prove(self, fact: Fact) -> None:
-        if fact in self.chosen:
+    def _way(self, node: Node) -> Way:
+        """The chosen way of a node, or of the same row before its relation chose among rows."""
+        while True:
+            way = self.choice.ways.get(node)
+            if way is None:
+                return self._kernel_way(node)
+            if not way.is_same:
+                return way
+            (node,) = way.premises
+
+    def _kernel_way(self, node: Node) -> Way:
+        derivation = self.derived[node]
+        if derivation is None:
+            return GIVEN
+        body = tuple(fact for _, fact in sorted(derivation.body.items()))
+        return Way(body, int(bool(derivation.clause.body)), derivation.clause, derivation)
+
+    def _note(self, way: Way, parts: _Parts) -> None:
+        """Add what a rule instance says besides its premises."""
+        if way.clause is None:
             return
-        found = self.state.smallest(fact, MAX_WORK, self.max_steps)
-        if found is None:
-            self.chosen[fact] = None
-            return
-        self.smallest = self.smallest and found.smallest
-        for part, derivation in found.chosen.items():
-            self.chosen.setdefault(part, derivation)
+        binding = way.binding
+        values = self.words.values(binding) if isinstance(binding, Derivation) else binding or {}
+        parts.absent += self.words.absent(way.clause, values)
+        parts.tests += self.words.tests(way.clause, values)

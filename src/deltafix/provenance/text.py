@@ -36,7 +36,7 @@ def reason(step: Step) -> str:
 
 
 def _line(step: Step, *, again: bool) -> str:
-    return f"{step.fact}  [{'as above' if again else reason(step)}]"
+    return f"{step.label}  [{'as above' if again else reason(step)}]"
 
 
 def _branches(proof: Proof, marks: Sequence[str]) -> Iterator[str]:
@@ -80,7 +80,7 @@ def html(proof: Proof) -> str:
         step = proof.steps[item]
         again = item in seen and not step.is_given
         label = (
-            f"<code>{escape(step.fact)}</code> "
+            f"<code>{escape(step.label)}</code> "
             f"<small>{escape('as above' if again else reason(step))}</small>"
         )
         children = [] if again else _children(step)

@@ -1,6 +1,6 @@
 """Why a row holds: the smallest proof, or several, found when asked.
 
-`smallest` is the search of `kernel.cone`; `proofs` walks derivations, least height first.
+`least` searches for a lowest one; `proofs` walks the ways of each node, least height first.
 Invariant: every proof is well-founded (no fact stands below itself) and holds in the state asked
 about. Nothing is recorded while epochs run.
 """
@@ -8,19 +8,25 @@ about. Nothing is recorded while epochs run.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from deltafix.errors import NoSuchFactError, ProofBoundError
+from deltafix.errors import InternalError, NoSuchFactError, ProofBoundError
 from deltafix.facts.schema import Row, show_row
+from deltafix.provenance.least import Choice, Label, labels, lowest
+from deltafix.provenance.nodes import Node, Reached, Way
 from deltafix.provenance.proof import Proof
-from deltafix.provenance.search import Derivation, Fact
 from deltafix.provenance.state import State, committed
-from deltafix.provenance.steps import MAX_STEPS, MAX_WORK, Chosen, build
+from deltafix.provenance.steps import MAX_STEPS, MAX_WORK, build
+from deltafix.provenance.ways import Ways
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
 
 __all__ = ["proof_of", "proofs", "why"]
+
+Chosen: TypeAlias = dict[Node, Way]
+_FAR: Final = (1 << 60, 0)
 
 
 def why(
@@ -54,26 +60,27 @@ def proof_of(
 
     It has least height; of the proofs of that height that were met, one of fewest steps.
     """
-    fact = _held(state, relation, row)
+    ways = Ways(state)
+    goal = _held(ways, relation, row)
     try:
-        found = state.smallest(fact, max_work, max_steps)
+        choice = lowest(ways, goal, max_work, max_steps)
     except KeyError:
         message = (
             f"the proof of {show_row(relation, row)} has more than max_steps={max_steps:,} facts"
         )
         raise ProofBoundError(message, relation=relation, row=row) from None
-    if found is None:  # its relation keeps rows that no single derivation explains
-        return build(state, fact, {fact: None}, smallest=True, max_steps=max_steps)
-    return build(state, fact, found.chosen, smallest=found.smallest, max_steps=max_steps)
+    if choice is None:
+        raise InternalError(f"provenance: nothing derives {show_row(relation, row)}")
+    return build(ways, goal, choice, max_steps=max_steps)
 
 
-def _held(state: State, relation: str, row: Row) -> Fact:
-    fact = state.fact(relation, row)
-    if fact is None:
+def _held(ways: Ways, relation: str, row: Row) -> Node:
+    node = ways.node(relation, row) if ways.state.fact(relation, row) is not None else None
+    if node is None:
         shown = show_row(relation, row)
         message = f"{shown} does not hold, so it has no proof; `why_not` says what is missing"
         raise NoSuchFactError(message, relation=relation, row=row)
-    return fact
+    return node
 
 
 def proofs(
@@ -89,18 +96,20 @@ def proofs(
 
     The search widens height by height; `max_work` bounds the choices it tries in all.
     """
-    fact = _held(state, relation, row)
-    walk = _Walk(state, max_steps, max_work)
+    first = proof_of(state, relation, row, max_steps=max_steps, max_work=max_work)
+    ways = Ways(state)
+    goal = _held(ways, relation, row)
+    walk = _Walk(ways, labels(ways, goal, max_work), max_steps, max_work)
     # Alternatives of one rule can say the same: proofs are told apart by what they show.
     seen: set[Proof] = set()
-    height = -1
+    height = first.height - 1 if first.is_smallest else -1
     while len(seen) < limit:
         height += 1
         walk.cut = False
-        for chosen, tall in walk.choices(fact, height):
+        for chosen, tall in walk.choices(goal, height):
             if tall < height:
                 continue
-            proof = build(state, fact, chosen, smallest=True, max_steps=max_steps)
+            proof = build(ways, goal, Choice(chosen), max_steps=max_steps)
             if proof in seen:
                 continue
             seen.add(proof)
@@ -108,68 +117,84 @@ def proofs(
             if len(seen) == limit:
                 return
         if not walk.cut or walk.tried > max_work:
-            return
+            break
+    if not seen:
+        yield first
+
+
+@dataclass(frozen=True, slots=True)
+class _Todo:
+    """A node to prove, using nothing of `above`, at most so high; with a way, to take that way."""
+
+    node: Node
+    above: frozenset[Node]
+    height: int
+    way: Way | None = None
+    rest: _Todo | None = None
+
+
+_Partial: TypeAlias = tuple[_Todo | None, Chosen, dict[Node, int]]
 
 
 class _Walk:
-    """Every choice of one derivation a fact, depth first, within a height."""
+    """Every choice of one way a node, depth first, within a height."""
 
-    def __init__(self, state: State, max_steps: int, max_work: int) -> None:
-        self.state = state
+    def __init__(self, ways: Ways, known: dict[Node, Label], max_steps: int, max_work: int) -> None:
+        self.ways = ways
+        self.known = known
         self.max_steps = max_steps
         self.max_work = max_work
         self.tried = 0
         self.cut = False
-        self._known: dict[Fact, list[Derivation]] = {}
 
-    def derivations(self, fact: Fact) -> list[Derivation]:
-        """The derivations of a fact, asked for once."""
-        found = self._known.get(fact)
-        if found is None:
-            found = self._known[fact] = self.state.derivations(fact)
-        return found
+    def choices(self, goal: Node, height: int) -> Iterator[tuple[Chosen, int]]:
+        """Proofs of one node of at most this height, with their heights.
 
-    def choices(self, fact: Fact, height: int) -> Iterator[tuple[Chosen, int]]:
-        """Proofs of one fact of at most this height, with their heights."""
-        for chosen, heights in self._all([fact], {}, {}, frozenset(), height):
-            yield chosen, heights[fact]
+        Without recursion: proofs may be deeper than Python's stack.
+        """
+        waiting: list[_Partial] = [(_Todo(goal, frozenset(), height), {}, {})]
+        while waiting:
+            todo, chosen, heights = waiting.pop()
+            if todo is None:
+                yield chosen, heights[goal]
+            elif todo.way is not None:
+                below = (heights[part] for part in todo.way.premises)
+                mine = todo.way.cost + max(below, default=0)
+                done = ({**chosen, todo.node: todo.way}, {**heights, todo.node: mine})
+                waiting.append((todo.rest, *done))
+            elif todo.node in chosen:
+                if heights[todo.node] <= todo.height:
+                    waiting.append((todo.rest, chosen, heights))
+                else:
+                    self.cut = True
+            elif todo.node not in todo.above:
+                more = [(found, chosen, heights) for found in self._alternatives(todo, chosen)]
+                waiting.extend(reversed(more))
 
-    def _all(
-        self,
-        facts: list[Fact],
-        chosen: Chosen,
-        heights: dict[Fact, int],
-        above: frozenset[Fact],
-        height: int,
-    ) -> Iterator[tuple[Chosen, dict[Fact, int]]]:
-        """Extend a choice by proofs of all of `facts` that use nothing of `above`."""
-        if not facts:
-            yield chosen, heights
+    def _alternatives(self, todo: _Todo, chosen: Chosen) -> Iterator[_Todo]:
+        """What is to be done for each way of a node: prove the premises, then take the way."""
+        node = todo.node
+        if node in self.known and self.known[node][0] > todo.height:
+            self.cut = True
             return
-        fact, rest = facts[0], facts[1:]
-        if fact in chosen:
-            if heights[fact] <= height:
-                yield from self._all(rest, chosen, heights, above, height)
-            else:
-                self.cut = True
-            return
-        if fact in above:
-            return
-        searcher = self.state.searcher
-        if searcher.is_given(fact) or searcher.is_folded(fact):
-            given: Chosen = {**chosen, fact: None}
-            yield from self._all(rest, given, {**heights, fact: 0}, above, height)
-        for derivation in self.derivations(fact):
+        for way in self.ways.of(node):
+            if self._goes_round(node, way):
+                continue
             self.tried += 1
             if self.tried > self.max_work or len(chosen) >= self.max_steps:
                 return
-            added = int(bool(derivation.clause.body))
-            if height < added:
+            if todo.height < way.cost:
                 self.cut = True
                 continue
-            body = list(dict.fromkeys(derivation.body.values()))
-            inner = self._all(body, chosen, heights, above | {fact}, height - added)
-            for below, tall in inner:
-                mine = added + max((tall[part] for part in body), default=0)
-                taken: Chosen = {**below, fact: derivation}
-                yield from self._all(rest, taken, {**tall, fact: mine}, above, height)
+            found = replace(todo, way=way)
+            above = todo.above | {node}
+            for premise in reversed(dict.fromkeys(way.premises)):
+                found = _Todo(premise, above, todo.height - way.cost, rest=found)
+            yield found
+
+    def _goes_round(self, node: Node, way: Way) -> bool:
+        """Whether a chain of pairs leads away from its start: the others are proofs enough."""
+        if not isinstance(node, Reached) or node not in self.known:
+            return False
+        chain = way.premises[0]
+        return isinstance(chain, Reached) and self.known.get(chain, _FAR) >= self.known[node]

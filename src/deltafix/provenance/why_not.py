@@ -1,30 +1,36 @@
 """Why a row does not hold: how far each rule gets, and what input rows are missing.
 
-An `Attempt` is one clause tried on the row: the longest beginning of its body that some rows fit,
-and the first literal that fails after it. A failing literal that is a row itself is explained in
-turn, to a bound. Invariant: `held` and `failed` are about one binding, the first that gets so far;
-suggestions are `repair`'s, and each was tried.
+An `Attempt` is one rule tried on the row: the longest beginning of its body that some rows fit, and
+the first literal that fails after it; of several alternatives the one that gets furthest. A failing
+literal that is a row itself is explained in turn, to a bound. Where a rule or an input gives the
+row and its relation keeps another, the others are named. Invariant: `held` and `failed` are about
+one binding, the first that gets so far; suggestions are `repair`'s, and each was tried.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
 from deltafix.errors import NoSuchFactError
 from deltafix.facts.schema import Row, show_row
 from deltafix.plan.clause import Absent, Clause, Literal, Match
 from deltafix.provenance.explanation import Explanation, show_edit
-from deltafix.provenance.program import clauses_of
 from deltafix.provenance.repair import Repair
-from deltafix.provenance.rows import Bindings, Rows, ground, next_ready, unify, values_of
+from deltafix.provenance.rivals import rivals
+from deltafix.provenance.rows import Bindings, Rows, ground, opened, same_key, unify, values_of
 from deltafix.provenance.state import Edit, committed
-from deltafix.provenance.words import Words
+from deltafix.provenance.ways import Ways
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
 
 __all__ = ["Attempt", "WhyNot", "why_not"]
+
+_RIVALS: Final = 3
+"""Rows that are named in the place of one; more say no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +40,11 @@ class Attempt:
     Attributes:
         rule: its number; text: the rule as program text.
         held: the literals that hold, with the values put in.
-        failed: the first that does not; empty if the rule's head cannot be the row.
+        failed: the first that does not; empty if the rule's head cannot be the row, or if the
+            rule derives it (`WhyNot.rivals`).
         below: why the failing literal does not hold, where it is a row and the bound allows.
         is_cut: whether `max_work` ended the attempt; a longer beginning may hold then.
+        derives: whether the rule derives the row, and its relation does not keep it.
     """
 
     rule: int
@@ -45,6 +53,7 @@ class Attempt:
     failed: str
     below: WhyNot | None = None
     is_cut: bool = False
+    derives: bool = False
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -55,12 +64,16 @@ class WhyNot(Explanation):
         relation, row: the row.
         attempts: one for each rule that derives its relation; none for an input relation.
         suggestions: smallest sets of edits (sign, relation, row) that make it hold, each tried.
+        rivals: rows that its relation keeps instead, where it is derived or given.
+        is_given: whether it is given, and its relation does not keep it.
     """
 
     relation: str
     row: Row
     attempts: tuple[Attempt, ...]
     suggestions: tuple[tuple[Edit, ...], ...] = ()
+    rivals: tuple[str, ...] = ()
+    is_given: bool = False
 
     def lines(self) -> list[str]:
         """The rules that were tried, and what would make the row hold."""
@@ -76,24 +89,31 @@ class WhyNot(Explanation):
                     "text": one.text,
                     "held": list(one.held),
                     "failed": one.failed,
+                    **({"derives": True} if one.derives else {}),
                     **({"below": one.below.to_dict()} if one.below else {}),
                 }
                 for one in self.attempts
             ],
             "suggestions": [[show_edit(edit) for edit in edits] for edits in self.suggestions],
+            **({"given": True} if self.is_given else {}),
+            **({"rivals": list(self.rivals)} if self.rivals else {}),
         }
 
     def _tried(self, indent: str) -> list[str]:
-        if not self.attempts:
+        if not self.attempts and not self.is_given:
             return [f"{indent}no rule derives it, and it is not given"]
-        lines = []
+        lines = [f"{indent}it is given"] if self.is_given else []
         for one in self.attempts:
             lines.append(f"{indent}{one.text}")
             lines += [f"{indent}  holds  {literal}" for literal in one.held]
             failed = one.failed or "the rule's head, which cannot be this row"
+            if one.derives:
+                continue
             lines.append(f"{indent}  fails  {failed}{' (bound reached)' if one.is_cut else ''}")
             if one.below is not None:
                 lines += one.below._tried(f"{indent}    ")
+        if self.rivals:
+            lines.append(f"{indent}its relation keeps {', '.join(self.rivals)} instead")
         return lines
 
     def _advice(self) -> list[str]:
@@ -119,53 +139,79 @@ def why_not(
             shown = show_row(relation, row)
             message = f"{shown} holds, so nothing is missing; `why` has its proof"
             raise NoSuchFactError(message, relation=relation, row=row)
-        search = _Search(Rows(state, Words.of(db)), max_work)
-        found = search.explain(relation, row, max_depth, frozenset())
-        repair = Repair(search.rows, search.clauses, max_work)
-        edits = repair.suggestions(relation, row, limit, max_edits) if limit else ()
-    return WhyNot(found.relation, found.row, found.attempts, edits)
+        ways = Ways(state)
+        found = _Search(ways, max_work).explain(relation, row, max_depth, frozenset())
+        edits = Repair(ways, max_work).suggestions(relation, row, limit, max_edits) if limit else ()
+    return replace(found, suggestions=edits)
 
 
 class _Search:
-    def __init__(self, rows: Rows, max_work: int) -> None:
-        self.rows = rows
+    def __init__(self, ways: Ways, max_work: int) -> None:
+        self.ways = ways
+        self.words = ways.words
+        self.rows = ways.rows
         self.max_work = max_work
-        self.clauses: dict[str, list[Clause]] = {}
-        for stage in rows.state.db.plan.stages:
-            for clause in clauses_of(stage):
-                self.clauses.setdefault(clause.head, []).append(clause)
 
     def explain(
         self, relation: str, row: Row, depth: int, above: frozenset[tuple[str, Row]]
     ) -> WhyNot:
-        """The attempts of every clause on a row that does not hold."""
-        above |= {(relation, row)}
-        attempts = [
-            self._attempt(clause, row, depth, above)
-            for clause in self.clauses.get(relation, ())
-            if not self.rows.words.is_intake(clause)
-        ]
-        return WhyNot(relation, row, tuple(attempts))
+        """One attempt for each rule on a row that does not hold."""
+        name = self.words.names[relation]
+        above |= {(name, row)}
+        best: dict[str, Attempt] = {}
+        for clause in self.words.rules_for(relation):
+            attempt = self._attempt(clause, row, depth, above)
+            other = best.setdefault(attempt.text, attempt)
+            if (attempt.derives, len(attempt.held)) > (other.derives, len(other.held)):
+                best[attempt.text] = attempt
+        attempts = tuple(best.values())
+        if relation not in self.words.keeps:
+            return WhyNot(name, row, attempts)
+        is_given = self._is_given(relation, row)
+        if not is_given and not any(one.derives for one in attempts):
+            return WhyNot(name, row, attempts)
+        shown = dict.fromkeys(show_row(relation, other) for other in self._instead(relation, row))
+        return WhyNot(name, row, attempts, (), tuple(islice(shown, _RIVALS)), is_given)
+
+    def _instead(self, relation: str, row: Row) -> Iterator[Row]:
+        """The rows that a relation keeps in the place of one that is derived or given."""
+        joined = self.words.joined(relation)
+        if joined:
+            key = [place for place in range(len(row)) if place not in joined]
+            yield from self.rows.fitting(relation, same_key(row, key))
+            return
+        for node in rivals(self.ways, relation, row):
+            fact = self.ways.shown(node)
+            if fact is not None and self.rows.holds(*fact):
+                yield fact[1]
+
+    def _is_given(self, relation: str, row: Row) -> bool:
+        """Whether a row is given to a relation that may not keep it."""
+        node = self.ways.node(self.words.plan.given[relation], row)
+        return isinstance(node, int) and self.ways.state.searcher.is_given(node)
 
     def _attempt(
         self, clause: Clause, row: Row, depth: int, above: frozenset[tuple[str, Row]]
     ) -> Attempt:
-        words = self.rows.words
+        words = self.words
         text = words.rule(clause)
         env = unify(clause.args, row, {})
-        if env is None:
+        begun = None if env is None else opened(clause.body, env)
+        if begun is None:
             return Attempt(clause.rule, text, (), "")
+        body, env = begun
         best = _Prefix(self.rows, self.rows.looked_at + self.max_work)
-        best.follow([], list(clause.body), env)
-        held = tuple(words.literal(literal, best.env) for literal in best.held)
+        best.follow([], [part for part in body if not words.is_guard(part)], env)
+        held = tuple(words.literal(one, best.env) for one in best.held if not words.is_pattern(one))
         failed = best.failed
-        if failed is None:  # head values that only a computation decides
-            return Attempt(clause.rule, text, held, "", is_cut=best.is_cut)
+        if failed is None:
+            derives = best.is_whole and words.names[clause.head] in words.keeps
+            return Attempt(clause.rule, text, held, "", is_cut=best.is_cut, derives=derives)
         if isinstance(failed, Absent):
-            row_there = values_of(failed.args, best.env)
-            shown = f"!{show_row(failed.relation, row_there)}: it holds"
-            if failed.relation in words.hidden:
-                shown = f"not ({words.literal(failed, best.env).removeprefix('nothing fits ')})"
+            shown = f"not ({words.literal(failed, best.env).removeprefix('nothing fits ')})"
+            if failed.relation not in words.hidden:
+                there = show_row(words.names[failed.relation], values_of(failed.args, best.env))
+                shown = f"!{there}: it holds"
             return Attempt(clause.rule, text, held, shown, is_cut=best.is_cut)
         below = self._below(failed, best.env, depth, above)
         return Attempt(clause.rule, text, held, words.literal(failed, best.env), below, best.is_cut)
@@ -174,10 +220,12 @@ class _Search:
         self, failed: Literal, env: Bindings, depth: int, above: frozenset[tuple[str, Row]]
     ) -> WhyNot | None:
         """The failing literal in turn, if it is one row of a relation with rules."""
-        if depth <= 1 or not isinstance(failed, Match) or failed.relation not in self.clauses:
+        if depth <= 1 or not isinstance(failed, Match) or failed.relation in self.words.hidden:
             return None
         row = ground(failed, env)
-        if row is None or (failed.relation, row) in above:
+        if row is None or (self.words.names[failed.relation], row) in above:
+            return None
+        if not self.words.rules_for(failed.relation):
             return None
         return self.explain(failed.relation, row, depth - 1, above)
 
@@ -192,12 +240,17 @@ class _Prefix:
         self.failed: Literal | None = None
         self.env: Bindings = {}
         self.is_cut = False
+        self.is_whole = False
         self._longest = -1
 
     def follow(self, held: list[Literal], left: list[Literal], env: Bindings) -> bool:
         """Follow every binding; True when the bound was reached."""
-        place = next_ready(left, env)
+        place = self.rows.next_asked(left, env)
         if place is None:
+            # A whole body: only a relation that does not keep all its rows can lack the head.
+            if len(held) > self._longest:
+                self._longest, self.held, self.failed, self.env = len(held), held, None, env
+                self.is_whole = not left
             return False
         literal = left[place]
         if len(held) > self._longest:

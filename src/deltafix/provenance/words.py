@@ -1,18 +1,20 @@
 """What one derivation says, in words: its rule, what is absent, what was compared and computed.
 
-Values come from the codes that the search wrote down. Invariant: a hidden relation (a negated
-group, see `plan.normalize`) is never named; its clauses are shown with the values put in.
+Values come from the codes that the search wrote down. Invariant: nothing that planning made is
+named: a hidden relation (a negated group, see `plan.normalize`) is shown by its clauses with the
+values put in, a copy made for demand by its relation, a rule as it was written (`written`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
-from deltafix.facts.schema import Row, show_value
+from deltafix.facts.schema import Branch, Row, show_value
 from deltafix.plan.clause import (
     Absent,
     Apply,
@@ -20,17 +22,22 @@ from deltafix.plan.clause import (
     Clause,
     Code,
     Compare,
+    Fold,
     Literal,
     Match,
+    Merge,
     Slot,
 )
 from deltafix.plan.depend import made_by
 from deltafix.provenance.program import clauses_of
+from deltafix.provenance.written import as_written, written_rules
+from deltafix.rules.apart import plain_name
 from deltafix.rules.check import typed
 from deltafix.rules.functors import INFIX
 from deltafix.rules.passes.executable import executable
-from deltafix.rules.show import show_rule
-from deltafix.rules.terms import BaseType, Value
+from deltafix.rules.show import show_formula
+from deltafix.rules.terms import BaseType, Const, Term, Value, Var
+from deltafix.rules.walk import Leaf, map_formula
 
 if TYPE_CHECKING:
     from deltafix.engine.codes import Codes
@@ -41,29 +48,69 @@ if TYPE_CHECKING:
 
 __all__ = ["Words"]
 
+_BETTER: Final = {"min": "<", "max": ">"}
 _WORDS: WeakKeyDictionary[Database, Words] = WeakKeyDictionary()
 
 
 class Words:
-    """The words for one program's derivations."""
+    """What there is to know of one program's relations, and the words for its rules.
+
+    Attributes:
+        names: of each relation of the plan, what the program calls it.
+        hidden: relations made while planning.
+        given: for a hidden relation of rows given to another (or derived for it), that relation.
+        entries: for relations that choose, join or close rows in clauses, where those rows lie.
+        keeps: what a relation does with its rows (`Program.keeps`), for those that do.
+        folds: the aggregate behind a relation.
+        ranges, demands: relations of the numbers of ranges, of magic sets.
+        copies: the copies of a relation that is computed on demand.
+        merges: for relations that an executor merges, how.
+        clauses: those with a relation as their head.
+        strata, falling: relations of strata beyond plain recursion.
+        plain: relations that rest on none of all these.
+    """
 
     def __init__(self, program: Program, plan: Plan, codes: Codes) -> None:
         self.plan = plan
+        checked = typed(program)
+        run = executable(checked).program
         self.types = {relation.name: relation.types for relation in plan.relations}
         self.hidden = {relation.name for relation in plan.relations if relation.hidden}
         # Rows given to a relation that keeps some of them only lie in a hidden one.
         self.given = {hidden: name for name, hidden in plan.given.items()}
-        # Rules are numbered in the program that is run: inlining and demand rewrite it.
-        self.rules = [show_rule(one.rule) for one in executable(typed(program)).rules]
-        made = [s.outside.layer.fold for s in plan.stages if s.outside is not None]
-        self.folds = {name: fold for fold in made if fold is not None for name in made_by(fold)}
+        self.demands = {name for name in self.types if name.startswith("?")}
+        self.names = {name: self.given.get(name, as_written(name)) for name in self.types}
+        self.copies: dict[str, tuple[str, ...]] = {}
+        for name, written in self.names.items():
+            if name != written and name not in self.hidden | self.demands:
+                self.copies[written] = (*self.copies.get(written, ()), name)
+        self.keeps = {one.name: run.keeps(one.name) for one in run.relations}
+        self.keeps = {name: kind for name, kind in self.keeps.items() if kind}
+        self.entries = {one.name: one.entry for one in plan.relations if one.entry}
+        self.ranges = {one.name for one in plan.relations if one.is_range}
+        self.merges: dict[str, Merge] = {
+            one.name: one.merge for one in plan.relations if one.merge is not None
+        }
+        self.rules = written_rules(checked.program, run)
+        self.strata: dict[str, int] = {}
+        self.folds: dict[str, Fold] = {}
+        self.falling: set[str] = set()
+        self.clauses: dict[str, list[Clause]] = {name: [] for name in self.types}
+        for number, stage in enumerate(plan.stages):
+            for clause in clauses_of(stage):
+                self.clauses[clause.head].append(clause)
+            if stage.outside is None:
+                continue
+            fold = stage.outside.layer.fold
+            if fold is not None:
+                self.folds.update(dict.fromkeys(made_by(fold), fold))
+            else:
+                self.strata.update(dict.fromkeys(stage.relations, number))
+                self.falling |= stage.outside.layer.falling
+        self.plain = self._plain()
+        self._declared = run
         self._codes = codes
         self._slots: dict[int, dict[Slot, BaseType]] = {}
-        self._behind: dict[str, list[Clause]] = {name: [] for name in self.hidden}
-        for stage in plan.stages:
-            for clause in clauses_of(stage):
-                if clause.head in self._behind:
-                    self._behind[clause.head].append(clause)
 
     @classmethod
     def of(cls, db: Database) -> Words:
@@ -73,19 +120,49 @@ class Words:
             found = _WORDS[db] = cls(db.program, db.plan, db._codes)
         return found
 
+    def _plain(self) -> frozenset[str]:
+        """The relations that rest on visible relations of plain strata alone."""
+        special = self.hidden | self.demands | set(self.strata) | set(self.folds)
+        special |= {name for name, written in self.names.items() if name != written}
+        users: dict[str, list[str]] = {}
+        for name, clauses in self.clauses.items():
+            for clause in clauses:
+                for part in clause.body:
+                    if isinstance(part, Match):
+                        users.setdefault(part.relation, []).append(name)
+        waiting = list(special)
+        while waiting:
+            for user in users.get(waiting.pop(), ()):
+                if user not in special:
+                    special.add(user)
+                    waiting.append(user)
+        return frozenset(set(self.types) - special)
+
     def rule(self, clause: Clause) -> str:
         """The rule as program text."""
         return self.rules[clause.rule]
 
     def is_intake(self, clause: Clause) -> bool:
         """Whether a clause only takes in the rows given to its relation (see `given`)."""
-        first = clause.body[0] if len(clause.body) == 1 else None
-        return isinstance(first, Match) and self.given.get(first.relation) == clause.head
+        return clause.rule < 0
+
+    def is_pattern(self, literal: Literal) -> bool:
+        """Whether a literal only makes a record or a branch, or takes one apart."""
+        return isinstance(literal, Apply) and literal.functor[0] in "[$"
+
+    def rules_for(self, relation: str) -> list[Clause]:
+        """The clauses of rules that derive rows for a relation."""
+        heads = self.copies.get(self.names[relation], (self.entries.get(relation, relation),))
+        return [c for head in heads for c in self.clauses[head] if not self.is_intake(c)]
+
+    def is_guard(self, literal: Literal) -> bool:
+        """Whether a literal only says that the rule's rows are asked for."""
+        return isinstance(literal, Match) and literal.relation in self.demands
 
     def row(self, relation: str, codes: npt.NDArray[np.int32]) -> Row:
         """A row's values from its codes."""
         return tuple(
-            self._value(kind, int(code))
+            self._codes.value(kind, int(code))
             for kind, code in zip(self.types[relation], codes, strict=True)
         )
 
@@ -93,7 +170,7 @@ class Words:
         """The value of each variable of a derivation."""
         kinds = self.slot_types(derivation.clause)
         return {
-            slot: self._value(kinds[slot], code)
+            slot: self._codes.value(kinds[slot], code)
             for slot, code in derivation.codes.items()
             if slot in kinds
         }
@@ -111,22 +188,15 @@ class Words:
         return tuple(
             self.literal(literal, values)
             for literal in clause.body
-            if isinstance(literal, Apply)
+            if (isinstance(literal, Apply) and not self.is_pattern(literal))
             or (isinstance(literal, Compare) and not _is_move(literal, values))
+            or (isinstance(literal, Match) and literal.relation in self.ranges)
         )
 
     def literal(self, literal: Literal, values: dict[Slot, Value]) -> str:
         """A literal with the values put in; variables without a value stay."""
-        if isinstance(literal, Match) and literal.relation in self.folds:
-            last = literal.args[-1]
-            value = "_" if last is None else _shown(last, values)
-            return f"{self.folds[literal.relation].op} over its rows = {value}"
-        if isinstance(literal, Match) and self._behind.get(literal.relation):
-            inside = self._behind_it(literal, values)
-            return f"({inside})" if " ; " in inside else inside
         if isinstance(literal, Match):
-            inside = ", ".join("_" if a is None else _shown(a, values) for a in literal.args)
-            return f"{self.given.get(literal.relation, literal.relation)}({inside})"
+            return self._match(literal, values)
         if isinstance(literal, Absent):
             return self._not_there(literal, values)
         if isinstance(literal, Compare):
@@ -137,9 +207,91 @@ class Words:
             call = f" {literal.functor} ".join(args)
         elif literal.functor == "neg":
             call = f"-({args[0]})"
+        elif literal.functor[0] in "[$":
+            call = _construction(literal.functor, args)
         else:
             call = f"{literal.functor}({', '.join(args)})"
         return f"{call} = {_shown(literal.target, values)}"
+
+    def _match(self, literal: Match, values: dict[Slot, Value]) -> str:
+        args = ["_" if arg is None else _shown(arg, values) for arg in literal.args]
+        if literal.relation in self.folds:
+            return f"{self.folds[literal.relation].op} over its rows = {args[-1]}"
+        if literal.relation in self.ranges:
+            start, end, step, target = args
+            return f"{target} = range({start}, {end}{'' if step == '_' else f', {step}'})"
+        if literal.relation in self.hidden and literal.relation not in self.given:
+            inside = self._behind_it(literal, values)
+            return f"({inside})" if " ; " in inside else inside
+        return f"{self.names[literal.relation]}({', '.join(args)})"
+
+    def joined(self, relation: str) -> tuple[int, ...]:
+        """The columns of a relation whose values are joined."""
+        return self._declared.relation(relation).joined
+
+    def made(self, relation: str, row: Row) -> str:
+        """How a relation makes a row of others derived for it."""
+        name = self.names[relation]
+        if self.keeps[relation] == "eqrel":
+            return f"{name} is an equivalence relation"
+        return f"join of what is derived or given for {self._keyed(relation, row)}"
+
+    def stands(self, relation: str, row: Row) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Why a row stands against those it competes with: what is absent, and what else is so."""
+        kind = self.keeps.get(relation)
+        if kind == "choice-domain":
+            return (), tuple(self._chosen(relation, row))
+        if kind == "lattice columns":
+            return tuple(self._unbeaten(relation, row)), ()
+        if kind == "subsumption":
+            return tuple(self._undominated(relation, row)), ()
+        return (), ()
+
+    def _chosen(self, relation: str, row: Row) -> Iterator[str]:
+        declared = self._declared.relation(relation)
+        names = [attribute.name for attribute in declared.attributes]
+        for domain in declared.choices:
+            key = (f"{name} = {show_value(row[names.index(name)])}" for name in domain)
+            yield f"chosen for {', '.join(key)}"
+
+    def _unbeaten(self, relation: str, row: Row) -> Iterator[str]:
+        declared = self._declared.relation(relation)
+        for column in declared.joined:
+            join, name = declared.attributes[column].join, declared.attributes[column].name
+            if join in _BETTER:
+                shown = self._keyed(relation, row, column)
+                value = show_value(row[column])
+                yield f"nothing gives {shown} with {name} {_BETTER[join]} {value}"
+
+    def _keyed(self, relation: str, row: Row, shown: int = -1) -> str:
+        """A row's key as an atom, with the name of one joined column."""
+        declared = self._declared.relation(relation)
+        args = [
+            attribute.name
+            if place == shown
+            else "_"
+            if place in declared.joined
+            else show_value(row[place])
+            for place, attribute in enumerate(declared.attributes)
+        ]
+        return f"{self.names[relation]}({', '.join(args)})"
+
+    def _undominated(self, relation: str, row: Row) -> Iterator[str]:
+        for order in self._declared.orders:
+            if order.less.relation != relation:
+                continue
+            known = {
+                arg.name: Const(value)
+                for arg, value in zip(order.less.args, row, strict=True)
+                if isinstance(arg, Var) and not isinstance(value, tuple | Branch)
+            }
+
+            def leaf(term: Leaf, known: dict[str, Const] = known) -> Term:
+                return known.get(term.name, term) if isinstance(term, Var) else term
+
+            more = show_formula(map_formula(order.more, leaf))
+            test = show_formula(map_formula(order.body, leaf))
+            yield f"nothing gives another {more}{'' if test == 'true' else f' with {test}'}"
 
     def slot_types(self, clause: Clause) -> dict[Slot, BaseType]:
         """The base type of each variable of a clause. Linear in the clause, kept."""
@@ -171,13 +323,10 @@ class Words:
                 note(literal.target, literal.result)
         return found
 
-    def _value(self, kind: BaseType, code: int) -> Value:
-        return self._codes.value(kind, code)
-
     def _not_there(self, literal: Absent, values: dict[Slot, Value]) -> str:
-        if literal.relation not in self.hidden:
+        if literal.relation not in self.hidden or literal.relation in self.given:
             inside = ", ".join(_shown(arg, values) for arg in literal.args)
-            return f"{literal.relation}({inside}) is absent"
+            return f"{self.names[literal.relation]}({inside}) is absent"
         if literal.relation in self.folds:
             return "no row goes into the aggregate"
         return f"nothing fits {self._behind_it(literal, values)}"
@@ -185,7 +334,7 @@ class Words:
     def _behind_it(self, literal: Match | Absent, values: dict[Slot, Value]) -> str:
         """The bodies of a hidden relation's clauses, with the values of the literal put in."""
         groups = []
-        for clause in self._behind[literal.relation]:
+        for clause in self.clauses[literal.relation]:
             inner = {
                 slot: arg.value if isinstance(arg, Code) else values[arg]
                 for slot, arg in zip(clause.args, literal.args, strict=True)
@@ -201,7 +350,16 @@ def _shown(arg: Argument, values: dict[Slot, Value]) -> str:
         return show_value(arg.value)
     if arg in values:
         return show_value(values[arg])
-    return "_" if arg.name.startswith("$") else arg.name
+    return "_" if arg.name.startswith(("$", "_")) else plain_name(arg.name)
+
+
+def _construction(functor: str, args: list[str]) -> str:
+    """`[Pair]` and `$Leaf` make a value, `[Pair].0` and `$Leaf.0` read its first field."""
+    name, _, field = functor.partition(".") if functor[0] == "$" else functor.partition("].")
+    if functor.endswith(f".{field}") and field.isdigit():
+        return f"field {int(field) + 1} of {args[0]}"
+    inside = ", ".join(args)
+    return f"[{inside}]" if functor[0] == "[" else f"{name}({inside})" if args else name
 
 
 def _is_move(literal: Compare, values: dict[Slot, Value]) -> bool:

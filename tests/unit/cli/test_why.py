@@ -6,6 +6,8 @@ import json
 from io import StringIO
 
 import pytest
+from tests.proof_checker import INTERNAL
+from tests.proof_programs import KINDS, KINDS_ABSENT, KINDS_FACTS, KINDS_PRESENT
 
 PROGRAM = """
 .decl edge(x: symbol, y: symbol)
@@ -78,3 +80,20 @@ def test_the_shell_answers_why(deltafix, folder, monkeypatch):
     assert '└── edge("a", "b")  [given]' in done.out
     assert 'it would hold with  +edge("c", "a")' in done.out
     assert "does not hold, so it has no proof" in done.err
+
+
+@pytest.mark.parametrize(("command", "facts"), [("why", KINDS_PRESENT), ("why-not", KINDS_ABSENT)])
+def test_every_kind_of_relation_is_answered_in_every_form(deltafix, tmp_path, command, facts):
+    (tmp_path / "program.dl").write_text(KINDS)
+    (tmp_path / "e.facts").write_text("".join(f"{x}\t{y}\n" for x, y in KINDS_FACTS))
+    forms = {"why": ("text", "json", "dot", "svg"), "why-not": ("text", "json")}[command]
+    for place, fact in enumerate(facts):
+        form = forms[place % len(forms)]
+        done = deltafix(
+            command, tmp_path / "program.dl", "-F", tmp_path, fact, "--format", form, "-q"
+        )
+        assert (done.code, done.err) == (0, ""), fact
+        if form == "json":
+            assert json.loads(done.out)
+        if form != "svg":
+            assert not INTERNAL.search(done.out), done.out

@@ -7,6 +7,8 @@ import json
 
 import pytest
 from httpx import ASGITransport, AsyncClient, Response
+from tests.proof_checker import INTERNAL
+from tests.proof_programs import KINDS, KINDS_ABSENT, KINDS_FACTS, KINDS_PRESENT
 
 import deltafix
 from deltafix.web.app import make_app
@@ -96,6 +98,23 @@ def test_a_graph_is_bounded(db):
     assert len(large["nodes"]) <= 300
     assert not large["is_whole"]
     assert get(db, "graph", relation="lone")[0] == 400
+
+
+def test_every_kind_of_relation_is_explained(warm_kernel):
+    with deltafix.connect(KINDS) as db:
+        page = client(db)
+        with db.transaction() as tx:
+            tx.insert("e", KINDS_FACTS)
+        for fact in (*KINDS_PRESENT, *KINDS_ABSENT):
+            found = page.get(f"{BASE}/api/why", params={"fact": fact})
+            assert found.status_code == 200, fact
+            data = found.json()
+            assert data["holds"] == (fact in KINDS_PRESENT), fact
+            assert not INTERNAL.search(data["text"]), data["text"]
+        for fact in KINDS_PRESENT:
+            found = page.get(f"{BASE}/api/cause", params={"fact": fact})
+            assert found.status_code == 200, found.text
+            assert found.json()["changes"], fact
 
 
 def test_why_why_not_and_cause(db):

@@ -11,6 +11,7 @@ from typing import Any
 
 from deltafix.engine.beyond.change import Change, Work
 from deltafix.engine.beyond.checks import intrinsic
+from deltafix.engine.beyond.facts import Fact
 from deltafix.engine.beyond.stratum import Stratum
 from deltafix.engine.codes import Codes
 from deltafix.engine.functors import functor
@@ -91,6 +92,10 @@ class BeyondStratum:
     def undo(self) -> None:
         """The epoch was rolled back."""
         self._stratum.undo()
+
+    def facts(self, relation: str) -> Mapping[Row, Fact]:
+        """See `Stratum.facts`."""
+        return self._stratum.facts(relation)
 
     def prefer(self, rows: Callable[[str], Iterable[Row]]) -> None:
         """Let the next run choose these rows of choice relations, where it may."""

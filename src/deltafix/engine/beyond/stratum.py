@@ -156,6 +156,10 @@ class Stratum:
         """The rows that readers of a relation of the stratum see, in no order."""
         return [f.row for f in self._relations[relation].facts.by_row.values() if f.visible]
 
+    def facts(self, relation: str) -> Mapping[Row, Fact]:
+        """The records of a relation of the stratum, live or not, seen or not. To read only."""
+        return self._relations[relation].facts.by_row
+
     def prefer(self, rows: Callable[[str], Iterable[Row]]) -> None:
         """Let the next run choose these rows of choice relations, where it may."""
         for name, found in self._relations.items():

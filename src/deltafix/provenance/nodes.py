@@ -1,0 +1,98 @@
+"""What a proof is made of: nodes, and the ways in which a node holds.
+
+Most nodes are facts of the kernel, by number. The others are what a proof has to go through where
+a relation does more than keep what its rules derive:
+
+    Live        a row of a stratum beyond plain recursion, also one that has since been replaced
+    Proposal    a row derived for a relation that joins its rows, before it was joined
+    Absence     a row that is not in a falling relation (`plan.depend`), because
+    OneOf       one of several nodes holds
+    Reached     the values that a chain of pairs leads to in an equivalence
+
+A `Way` is one rule instance, or one step of that kind, with the nodes it rests on; together they
+are an and-or graph. Invariant: nodes are values; a way says nothing of what other nodes rest on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from deltafix.facts.schema import Row
+
+if TYPE_CHECKING:
+    from deltafix.plan.clause import Clause
+    from deltafix.provenance.rows import Bindings
+    from deltafix.provenance.search import Derivation
+
+__all__ = ["GIVEN", "Absence", "Fact", "Live", "Node", "OneOf", "Proposal", "Reached", "Way"]
+
+Fact: TypeAlias = int
+"""A fact in the kernel's terms: relation number << 32 | row number."""
+
+
+class Live(NamedTuple):
+    """A row of a stratum beyond plain recursion."""
+
+    relation: str
+    row: Row
+    kind: str = "live"
+
+
+class Proposal(NamedTuple):
+    """A row derived for a relation that joins what is derived for a key."""
+
+    relation: str
+    row: Row
+    kind: str = "proposal"
+
+
+class Absence(NamedTuple):
+    """A row that is not in a falling relation: all that could derive it is refuted."""
+
+    relation: str
+    row: Row
+    kind: str = "absence"
+
+
+class OneOf(NamedTuple):
+    """One of several nodes."""
+
+    nodes: tuple[Node, ...]
+    kind: str = "one of"
+
+
+class Reached(NamedTuple):
+    """A chain of pairs of an equivalence from one value to another."""
+
+    relation: str
+    row: Row
+    kind: str = "reached"
+
+
+Node: TypeAlias = "Fact | Live | Proposal | Absence | OneOf | Reached"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Way:
+    """One way in which a node holds.
+
+    Attributes:
+        premises: the nodes it rests on, in the order of the rule's body.
+        cost: 1 for a rule with a body, else 0: what it adds to the height of a proof.
+        clause: the rule's clause; None where no rule is at work.
+        binding: its variables' values or codes.
+        says: what its relation makes of the premises, where no rule is at work.
+        is_same: whether the one premise is the same row, before its relation chose among rows.
+    """
+
+    premises: tuple[Node, ...] = ()
+    cost: int = 0
+    clause: Clause | None = None
+    binding: Derivation | Bindings | None = None
+    says: str = ""
+    is_same: bool = False
+
+
+GIVEN = Way()
+"""The row is given."""

@@ -1,0 +1,345 @@
+"""The ways in which each node of a proof holds, found when asked.
+
+Rules that the kernel runs are joined from their heads by `kernel.cone`; those of strata beyond
+plain recursion in Python, over the rows that the stratum holds live. What a relation does with the
+rows derived for it is said here once for each kind. Invariant: every way holds in the state asked
+about, and every fact that holds has a way whose premises have lower ranks: `ranked` gives such
+ways only, so following them never comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from deltafix.engine.beyond.facts import Fact as Record
+from deltafix.engine.beyond.joined import JoinedRows
+from deltafix.facts.schema import Row, show_value
+from deltafix.facts.values import row_order
+from deltafix.plan.clause import Absent, Clause, Fold, Lattice, Match
+from deltafix.provenance.nodes import (
+    GIVEN,
+    Absence,
+    Fact,
+    Live,
+    Node,
+    OneOf,
+    Proposal,
+    Reached,
+    Way,
+)
+from deltafix.provenance.rows import Bindings, LiveRows, Rows, unify, values_of
+from deltafix.provenance.state import State
+from deltafix.provenance.words import Words
+
+__all__ = ["MAX_INPUTS", "Ways"]
+
+MAX_INPUTS: Final = 50
+"""Rows of an aggregate that a proof shows; beyond, it says that there are more."""
+
+
+class Ways:
+    """The and-or graph of one state. Ways are kept: asking twice costs nothing."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.words = Words.of(state.db)
+        self.rows = Rows(state, self.words)
+        self.live = LiveRows(state, self.words)
+        self.work = 0
+        self._known: dict[tuple[Node, bool], tuple[Way, ...]] = {}
+
+    @property
+    def looked_at(self) -> int:
+        """Rows and derivations looked at so far."""
+        return self.work + self.rows.looked_at + self.live.looked_at
+
+    def of(self, node: Node, *, ranked: bool = False) -> tuple[Way, ...]:
+        """The ways in which a node that holds does so; empty for one that does not."""
+        found = self._known.get((node, ranked))
+        if found is None:
+            found = self._known[node, ranked] = tuple(self._find(node, ranked))
+            self.work += 1 + len(found)
+        return found
+
+    def node(self, relation: str, row: Row) -> Node | None:
+        """The node of a row of any relation, hidden ones included, if it holds."""
+        if relation in self.words.strata:
+            return Live(relation, row) if self.live.holds(relation, row) else None
+        for name in self.words.copies.get(self.words.names[relation], (relation,)):
+            fact = self.state.fact(name, row)
+            if fact is not None:
+                return fact
+        return None
+
+    def shown(self, node: Node) -> tuple[str, Row] | None:
+        """The row that a node is for those who read; None for what is part of something else."""
+        if isinstance(node, int):
+            relation, row = self.row(node)
+        elif isinstance(node, Live | Proposal):
+            relation, row = node.relation, node.row
+        else:
+            return None
+        if relation in self.words.hidden and relation not in self.words.given:
+            return None
+        return self.words.names[relation], row
+
+    def row(self, node: Fact) -> tuple[str, Row]:
+        """The relation and the row of a fact of the kernel."""
+        searcher = self.state.searcher
+        relation = searcher.names[node >> 32]
+        return relation, self.words.row(relation, searcher.codes(node))
+
+    def is_plain(self, node: Node) -> bool:
+        """Whether the kernel alone can find a lowest proof of a node."""
+        return isinstance(node, int) and self.state.searcher.names[node >> 32] in self.words.plain
+
+    def _find(self, node: Node, ranked: bool) -> Iterator[Way]:
+        if isinstance(node, int):
+            yield from self._fact(node, ranked)
+        elif isinstance(node, Live):
+            yield from self._live(node, ranked)
+        elif isinstance(node, Proposal):
+            yield from self._instances(node.relation, node.row, None)
+        elif isinstance(node, Absence):
+            yield from self._absence(node, ranked)
+        elif isinstance(node, OneOf):
+            yield from (Way((one,)) for one in node.nodes)
+        else:
+            yield from self._chain(node)
+
+    # --- facts of the kernel ------------------------------------------------------------------
+
+    def _fact(self, fact: Fact, ranked: bool) -> Iterator[Way]:
+        relation = self.state.searcher.names[fact >> 32]
+        fold = self.words.folds.get(relation)
+        if fold is not None:
+            yield from self._folded(self.row(fact)[1], fold)
+        elif relation in self.words.entries:
+            yield from self._kept(relation, self.row(fact)[1])
+        else:
+            copies = self.words.copies.get(self.words.names[relation])
+            if copies is None:
+                yield from self._derived(fact, ranked)
+                return
+            row = self.row(fact)[1]
+            for copy in copies:
+                same = self.state.fact(copy, row)
+                if same is not None:
+                    yield from self._derived(same, ranked)
+
+    def _derived(self, fact: Fact, ranked: bool) -> Iterator[Way]:
+        """The rules that derive a fact, after the row itself if it is given."""
+        searcher = self.state.searcher
+        if searcher.is_given(fact):
+            yield GIVEN
+            if ranked:
+                return
+        for found in self.state.derivations(fact, ranked=ranked):
+            self.work += 1
+            if self.words.is_intake(found.clause):
+                yield GIVEN
+                continue
+            nodes = [
+                self._canonical(part)
+                for _, part in sorted(found.body.items())
+                if not self._says_nothing(searcher.names[part >> 32])
+            ]
+            yield Way(tuple(nodes), self._cost(found.clause), found.clause, found)
+
+    def _canonical(self, fact: Fact) -> Node:
+        """The node of a fact, the same for the copies of a relation that demand makes."""
+        relation = self.state.searcher.names[fact >> 32]
+        if relation in self.words.strata or self.words.names[relation] in self.words.copies:
+            node = self.node(*self.row(fact))
+            assert node is not None  # noqa: S101  the fact holds
+            return node
+        return fact
+
+    def _says_nothing(self, relation: str) -> bool:
+        """Whether a premise is no reason: demand, or a number of a range, which the rule names."""
+        return relation in self.words.demands or relation in self.words.ranges
+
+    def _cost(self, clause: Clause) -> int:
+        """1 for a rule with a body; 0 for a fact of the text and for a part of a rule."""
+        hidden = clause.head in self.words.hidden and clause.head not in self.words.given
+        return int(bool(clause.body) and not hidden)
+
+    def _folded(self, row: Row, fold: Fold) -> Iterator[Way]:
+        """The rows that went into an aggregate; for min and max one that attains the value."""
+        pattern: list[object] = [...] * len(self.words.types[fold.source])
+        for column, value in zip(fold.group, row, strict=False):
+            pattern[column] = value
+        one = fold.op in ("min", "max") and fold.value is not None
+        if one and fold.value is not None:
+            pattern[fold.value] = row[-1]
+        fitting = self.rows.fitting(fold.source, tuple(pattern))  # type: ignore[arg-type]  # values and `...`
+        rows = list(islice(fitting, MAX_INPUTS + 1))
+        nodes = [node for found in rows if (node := self.node(fold.source, found)) is not None]
+        if one:
+            yield from (Way((node,), says=f"{fold.op} = {show_value(row[-1])}") for node in nodes)
+            return
+        count = f"more than {MAX_INPUTS}" if len(rows) > MAX_INPUTS else str(len(rows))
+        value = f"{fold.op} over {count} row(s) = {show_value(row[-1])}"
+        yield Way(tuple(nodes[:MAX_INPUTS]), says=value)
+
+    # --- relations that keep, join or close their rows, outside recursion ---------------------
+
+    def _kept(self, relation: str, row: Row) -> Iterator[Way]:
+        """How a row comes from the rows derived for its relation."""
+        entry = self.words.entries[relation]
+        raw = self.state.fact(entry, row)
+        if raw is not None:
+            yield Way((raw,), is_same=True)
+        kind = self.words.keeps[relation]
+        if kind == "eqrel":
+            says = self.words.made(relation, row)
+            left, right = row
+            if left != right:
+                yield Way((Reached(relation, row),), says=says)
+            else:
+                yield from (Way((edge,), says=says) for _, edge in self._edges(relation, left))
+        elif kind == "lattice columns":
+            joined = self.words.joined(relation)
+            if len(joined) > 1:
+                yield Way(
+                    tuple(self._attaining(relation, row, column) for column in joined),
+                    says=self.words.made(relation, row),
+                )
+
+    def _attaining(self, relation: str, row: Row, column: int) -> Node:
+        """One of the rows derived for a row's key that has its value in a joined column."""
+        entry, joined = self.words.entries[relation], self.words.joined(relation)
+        pattern = tuple(
+            value if place == column or place not in joined else ...
+            for place, value in enumerate(row)
+        )
+        found = (self.state.fact(entry, one) for one in self.rows.fitting(entry, pattern))
+        return OneOf(tuple(fact for fact in found if fact is not None))
+
+    def _edges(self, relation: str, value: object) -> Iterator[tuple[object, Node]]:
+        """The pairs derived for an equivalence that a value is in, with the other value."""
+        entry = self.words.entries[relation]
+        for pattern in ((value, ...), (..., value)):
+            for row in self.rows.fitting(entry, pattern):  # type: ignore[arg-type]  # values
+                node = self.state.fact(entry, row)
+                if node is not None:
+                    yield row[1] if pattern[0] is not ... else row[0], node
+
+    def _chain(self, node: Reached) -> Iterator[Way]:
+        """The last pair of a chain, and the chain before it."""
+        start, end = node.row
+        for other, edge in self._edges(node.relation, end):
+            if other == start:
+                yield Way((edge,))
+            elif other != end:
+                yield Way((Reached(node.relation, (start, other)), edge))  # type: ignore[arg-type]  # a value
+
+    # --- strata beyond plain recursion --------------------------------------------------------
+
+    def _live(self, node: Live, ranked: bool) -> Iterator[Way]:
+        """How a live row holds: by a rule, or as the join of what supports it."""
+        record = self._record(node.relation, node.row)
+        if record is None:
+            return
+        merge = self.words.merges.get(node.relation)
+        if not (isinstance(merge, Lattice) and isinstance(record.support, dict)):
+            # A falling row rests on no row of its stratum; the rank is its absence's.
+            by_rank = ranked and node.relation not in self.words.falling
+            yield from self._instances(node.relation, node.row, record.rank if by_rank else None)
+            return
+        yield from self._joined(node, record)
+
+    def _joined(self, node: Live, record: Record) -> Iterator[Way]:
+        """The fewest of the supporting proposals, taken one by one, that join to the value."""
+        if record in record.support:
+            yield Way((Proposal(node.relation, node.row),), is_same=True)
+            return
+        order = row_order(self.words.types[node.relation])
+        proposals = sorted((found.row for found in record.support), key=order)
+        home = record.home
+        assert isinstance(home, JoinedRows)  # noqa: S101  the only kind with support by proposal
+
+        def joins(rows: list[Row]) -> Row | None:
+            return home.join(map(home.value, rows))
+
+        kept = list(proposals)
+        for proposal in proposals:
+            rest = [row for row in kept if row is not proposal]
+            if rest and joins(rest) == joins([*rest, node.row]):
+                kept = rest
+        yield Way(
+            tuple(Proposal(node.relation, row) for row in kept),
+            says=self.words.made(node.relation, node.row),
+        )
+
+    def _instances(self, relation: str, row: Row, below: int | None) -> Iterator[Way]:
+        """The rule instances of a stratum that derive a row; `below` a rank, if one is given."""
+        for clause in self.words.clauses[relation]:
+            env = unify(clause.args, row, {})
+            if env is None:
+                continue
+            if self.words.is_intake(clause):
+                first = clause.body[0]
+                assert isinstance(first, Match)  # noqa: S101  an intake's one literal
+                if self.rows.holds(first.relation, row):
+                    yield GIVEN
+                continue
+            for binding, matched in self.live.solutions(clause.body, env):
+                way = self._way(clause, binding, matched)
+                if way is not None and (below is None or self._is_below(way, below)):
+                    yield way
+
+    def _way(self, clause: Clause, env: Bindings, matched: dict[int, Row]) -> Way | None:
+        premises: list[Node] = []
+        for place, literal in enumerate(clause.body):
+            if isinstance(literal, Match):
+                if self._says_nothing(literal.relation):
+                    continue
+                node = self.node(literal.relation, matched[place])
+                if node is None:
+                    return None
+                premises.append(node)
+            elif isinstance(literal, Absent) and literal.relation in self.words.falling:
+                premises.append(Absence(literal.relation, values_of(literal.args, env)))
+        return Way(tuple(premises), self._cost(clause), clause, env)
+
+    def _absence(self, node: Absence, ranked: bool) -> Iterator[Way]:
+        """For each rule instance that could derive the row, a row that refutes it."""
+        record = self._record(node.relation, node.row)
+        below = record.rank if ranked and record is not None else None
+        wanted: list[Node] = []
+        for clause in self.words.clauses[node.relation]:
+            env = unify(clause.args, node.row, {})
+            if env is None:
+                continue
+            stratum = self.words.strata[node.relation]
+            inside = [
+                found
+                for found in clause.body
+                if isinstance(found, Absent) and self.words.strata.get(found.relation) == stratum
+            ]
+            rest = tuple(found for found in clause.body if found not in inside)
+            for binding, _ in self.live.solutions(rest, env):
+                refuters = [
+                    Live(found.relation, row)
+                    for found in inside
+                    if self.live.holds(found.relation, row := values_of(found.args, binding))
+                ]
+                if below is not None:
+                    refuters = [one for one in refuters if self._rank(one) < below]
+                wanted.append(OneOf(tuple(refuters)))
+        yield Way(tuple(dict.fromkeys(wanted)))
+
+    def _is_below(self, way: Way, rank: int) -> bool:
+        return all(self._rank(node) < rank for node in way.premises)
+
+    def _rank(self, node: Node) -> int:
+        if not isinstance(node, Live | Absence):
+            return 0
+        record = self._record(node.relation, node.row)
+        return 0 if record is None else record.rank
+
+    def _record(self, relation: str, row: Row) -> Record | None:
+        return self.live.records(relation).get(row)

@@ -1,0 +1,221 @@
+"""The judge of proofs: each step is replayed rule by rule by the naive evaluator.
+
+It knows the program, the input rows and all rows that hold, and takes nothing else from the engine.
+A step must cite a rule of the program that derives its fact from its premises alone; what a rule
+negates is looked up in all that holds, and an aggregate must have the same value over the premises
+as over all rows. A step without a rule is a given row, or what a relation does with rows derived
+for it: an equivalence, a join. `heights` says how high the lowest proof of each fact is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from tests.oracle import Keeper, evaluate
+from tests.oracle_keep import equivalence, lattice
+from tests.oracle_rules import Bindings, Case, Facts, Undefined, World
+from tests.oracle_scopes import cases_of, hoisted
+
+from deltafix.datalog.program import Program
+from deltafix.rules.ast import And, Not, Rule
+from deltafix.rules.show import show, show_rule
+from deltafix.rules.terms import Aggregate, Term
+
+__all__ = ["INTERNAL", "Checker"]
+
+INTERNAL = re.compile(r"~|\?|\$\d|\w'(?!s )|\{[bf]+\}|\bNone\b")
+"""What no text shown to a user holds (the random programs' own symbols are letters)."""
+
+
+class Replay(Case):
+    """One alternative of a rule over some rows, with negation and aggregates over all rows."""
+
+    def derived(self, some: Facts, everything: Facts) -> Iterator[tuple[str, tuple]]:
+        self.everything = everything
+        return self.derive(some)
+
+    def holds(self, part: object, env: Bindings) -> Iterator[Bindings]:
+        if not isinstance(part, Not):
+            yield from super().holds(part, env)
+            return
+        some, self.facts = self.facts, self.everything
+        try:
+            found = list(super().holds(part, env))
+        finally:
+            self.facts = some
+        yield from found
+
+    def over_all(self, term: Aggregate, env: Bindings) -> tuple[list[Bindings], object]:
+        """What an aggregate ranges over, and its value, over all rows."""
+        some, self.facts = self.facts, self.everything
+        try:
+            return super().ranged(term, env), super().aggregate(term, env)
+        finally:
+            self.facts = some
+
+    def aggregate(self, term: Aggregate, env: Bindings) -> object:
+        ranged, value = self.over_all(term, env)
+        if term.op in ("min", "max"):
+            if super().aggregate(term, env) != value:
+                raise Undefined
+            return value
+        mine = {frozenset(one.items()) for one in super().ranged(term, env)}
+        if mine != {frozenset(one.items()) for one in ranged}:
+            raise Undefined
+        return value
+
+    def witnessed(self, value: Term, term: Aggregate, env: Bindings) -> Iterator[Bindings]:
+        try:
+            if super().aggregate(term, env) != self.over_all(term, env)[1]:
+                return
+        except Undefined:
+            return
+        yield from super().witnessed(value, term, env)
+
+
+class Checker:
+    """Judges proofs over one state: `inputs` are its given rows, `facts` all its rows."""
+
+    def __init__(
+        self,
+        program: Program,
+        inputs: Facts,
+        facts: Facts,
+        functors: Mapping = MappingProxyType({}),
+        reducers: Mapping = MappingProxyType({}),
+    ) -> None:
+        self.program, self.facts = program, facts
+        self.inputs = {r.name: set(inputs.get(r.name, ())) for r in program.relations}
+        self.world = World(program, functors, reducers)
+        self.declarations = show(replace(program, rules=(), orders=(), directives=()))
+        self.is_inlined = any("inline" in r.qualifiers for r in program.relations)
+        self.is_rewritten = self.is_inlined or any(
+            key.startswith("magic") for key, _ in program.pragmas
+        )
+        self.negates_itself = any("even" in r.name for r in program.relations)
+        self._cases: dict[str, list[Replay]] = {}
+        self._heights: dict[tuple[str, tuple], int] | None = None
+
+    @classmethod
+    def of(cls, db, inputs: Facts, functors: Mapping, reducers: Mapping) -> Checker:
+        """The judge of a database: its rows, and the oracle's of relations it does not keep."""
+        facts = {name: set(db.rows(name)) for name in db.schemas}
+        rest = [r.name for r in db.program.relations if r.name not in facts]
+        if rest:
+            recomputed = evaluate(db.program, inputs, functors=functors, reducers=reducers)
+            facts |= {name: recomputed[name] for name in rest}
+        return cls(db.program, inputs, facts, functors, reducers)
+
+    def check(self, proof) -> None:
+        """Every step holds, the proof is well-founded, its height is what it says."""
+        heights = [0] * len(proof.steps)
+        seen = set()
+        for place in reversed(range(len(proof.steps))):
+            step = proof.steps[place]
+            assert all(premise > place for premise in step.premises), "not well-founded"
+            assert (step.fact, step.proposed) not in seen, "a fact twice"
+            seen.add((step.fact, step.proposed))
+            assert not INTERNAL.search(" ".join((step.fact, step.text, *step.absent, *step.tests)))
+            heights[place] = max((heights[p] for p in step.premises), default=0)
+            if self.follows(step, [proof.steps[p] for p in step.premises]):
+                heights[place] += 1
+        assert heights[0] == proof.height, "not the height it says"
+        used = {0}.union(*(step.premises for step in proof.steps))
+        assert used == set(range(len(proof.steps))), "a step that nothing uses"
+        for form in ("text", "json", "dot"):
+            assert not INTERNAL.search(proof.show(form)), form
+        assert json.loads(proof.show("json"))["height"] == proof.height
+        assert proof.show("svg").count("<rect") == len(proof.steps)
+
+    def follows(self, step, premises: list) -> bool:
+        """Whether a step is one of a rule with a body; fails where it does not follow."""
+        rows = self.facts[step.relation]
+        if step.proposed:
+            assert step.row not in rows, "holds, and is only proposed"
+            assert self.program.keeps(step.relation), "proposed for a relation that keeps all rows"
+        else:
+            assert step.row in rows, "does not hold"
+        if step.is_given:
+            assert step.row in self.inputs[step.relation], "a leaf that is not given"
+            assert not premises
+            return False
+        facts: Facts = {r.name: set() for r in self.program.relations}
+        for premise in premises:
+            facts[premise.relation].add(premise.row)
+        if step.rule is None:
+            assert step.row in self.made(step.relation, facts[step.relation]), "not made of these"
+            assert all(premise.relation == step.relation for premise in premises)
+            return False
+        found = [fact for case in self.cases(step) for fact in case.derived(facts, self.facts)]
+        assert (step.relation, step.row) in found, "the rule cited does not derive it"
+        return not step.text.startswith(f"{step.fact}.")
+
+    def made(self, relation: str, rows: set) -> set:
+        """What a relation makes of rows derived for it that need not be one of them."""
+        if "eqrel" in self.program.relation(relation).qualifiers:
+            return equivalence(rows)
+        keeper = Keeper(self.world, relation)
+        joins = {i: keeper.join(i) for i in keeper.declared.joined}
+        return lattice(rows, joins, {i: keeper.least(i) for i in joins})
+
+    def cases(self, step) -> list[Replay]:
+        """The alternatives of the rule that a step cites; it must be one of the program's."""
+        if step.text not in self._cases:
+            if self.is_rewritten:
+                (rule,) = Program.parse(self.declarations + step.text).rules
+            else:
+                rule = self.program.rules[step.rule]
+                assert show_rule(rule) == step.text
+            self._cases[step.text] = self.replays(rule)
+        return self._cases[step.text]
+
+    def replays(self, rule: Rule) -> list[Replay]:
+        # A `range` is moved within its own alternative: others may not bind its arguments.
+        alone = [hoisted(replace(rule, body=And(parts))) for parts in cases_of(rule.body)]
+        return [Replay(self.world, one, cases_of(one.body)[0]) for one in alone]
+
+    def least(self, proof) -> int | None:
+        """The least height of a proof of the same fact; None where that is not this judge's to say.
+
+        Rows since replaced, absences in a relation that negates itself, and rules that have become
+        part of others lie outside of it.
+        """
+        if self.negates_itself or self.is_inlined or any(step.proposed for step in proof.steps):
+            return None
+        if self._heights is None:
+            self._heights = self.heights()
+        return self._heights.get((proof.goal.relation, proof.goal.row))
+
+    def heights(self) -> dict[tuple[str, tuple], int]:
+        """The least height of every fact, by rounds: 0 for given rows and facts of the text."""
+        cases = []
+        proposed: Facts = {name: set(rows) for name, rows in self.inputs.items()}
+        for rule in self.program.rules:
+            replays = self.replays(rule)
+            if rule.is_fact and not any(p for r in replays for p in r.parts):
+                for name, row in replays[0].derived(self.facts, self.facts):
+                    proposed[name].add(row)
+            else:
+                cases += replays
+        found: dict[tuple[str, tuple], int] = {}
+        some: Facts = {name: set() for name in proposed}
+        for height in range(1000):
+            for name, rows in proposed.items():
+                kept = rows
+                declared = self.program.relation(name)
+                if "eqrel" in declared.qualifiers or declared.joined:
+                    kept = self.made(name, rows)
+                for row in kept & self.facts[name]:
+                    found.setdefault((name, row), height)
+                    some[name].add(row)
+            new = {fact for case in cases for fact in case.derived(some, self.facts)}
+            new = {(name, row) for name, row in new if row not in proposed[name]}
+            if not new:
+                return found
+            for name, row in new:
+                proposed[name].add(row)
+        raise AssertionError("no fixpoint")

@@ -1,0 +1,180 @@
+"""Databases to ask about: random programs with every kind of relation, after random edits.
+
+To the programs of `strategies` come given rows in relations that merge or drop rows, demand,
+inlining and components. Invariant: a program that the checks
+refuse is drawn again; the rest is connected and edited, and comes with its input rows.
+"""
+
+from __future__ import annotations
+
+import re
+from random import Random
+
+from tests.random_extended import BEYOND
+from tests.strategies import CORE, FEATURES, FOLDS, REDUCERS, random_program, random_script, replay
+
+import deltafix
+from deltafix.errors import ProgramError
+
+__all__ = [
+    "ALL",
+    "FOLDS",
+    "FUNCTORS",
+    "KINDS",
+    "KINDS_ABSENT",
+    "KINDS_FACTS",
+    "KINDS_PRESENT",
+    "POSITIVE",
+    "copy_of",
+    "edited",
+    "loaded",
+    "random_values",
+]
+
+POSITIVE = CORE - {"aggregates", "negation", "groups"}
+ALL = FEATURES | set(BEYOND) | {"given", "demand", "inline", "instances"}
+
+FUNCTORS = {f"g{n}lub": lambda x, y: x | y for n in range(4)}
+"""What the lattices of random programs join with."""
+
+KINDS = """
+.type Pair = [a: number, b: number]
+.type Term = Leaf { v: number } | Node { t: Term }
+.decl e(x: number, y: number)
+.input e
+.decl pair(p: Pair)
+.decl term(t: Term)
+.decl same(x: number, y: number) eqrel
+.decl least(k: number, v: number <min>)
+.decl span(k: number, lo: number <min>, hi: number <max>)
+.decl dist(k: number, v: number <min>)
+.decl high(k: number, v: number <max>)
+.decl one(k: number, v: number) choice-domain k
+.decl parent(x: number, y: number) choice-domain y
+.decl top(k: number, v: number)
+.decl near(k: number, v: number)
+.decl sum_of(k: number, n: number)
+.decl ok(x: number)
+.decl path(x: number, y: number) magic
+.decl hop(x: number, y: number) inline
+.decl out(y: number)
+.output out, pair, term, same, least, span, dist, high, one, parent, top, near, sum_of, ok
+pair([x, y]) :- e(x, y).
+term($Node($Leaf(x))) :- e(x, _).
+same(x, y) :- e(x, y).
+least(k, v) :- e(k, v).
+span(k, v, v) :- e(k, v).
+dist(1, 0).
+dist(y, d + y) :- dist(x, d), e(x, y).
+high(x, 0) :- e(x, _).
+high(y, min(h + 1, 3)) :- high(x, h), e(x, y).
+one(k, v) :- e(k, v).
+parent(1, 1).
+parent(x, y) :- parent(_, x), e(x, y).
+top(k, v) :- e(k, v).
+top(k, v) <= top(k, w) :- v < w.
+near(1, 0).
+near(y, v + 1) :- near(x, v), v < 5, e(x, y).
+near(k, v) <= near(k, w) :- w < v.
+sum_of(k, n) :- e(k, _), n = sum v + w : { e(k, v), w = range(0, 2) }.
+ok(x) :- e(x, _), !(e(x, y), e(y, _), !ok(y)).
+hop(x, z) :- e(x, y), e(y, z).
+path(x, y) :- e(x, y).
+path(x, z) :- e(x, y), path(y, z).
+out(y) :- hop(1, y), path(y, z), z != 1.
+"""
+"""Every kind of relation in one program: what doors are tried with."""
+
+KINDS_FACTS = [(1, 2), (2, 1), (1, 3), (3, 4), (4, 4), (5, 6)]
+KINDS_PRESENT = [
+    "pair([1, 2])", "term($Node($Leaf(1)))", "same(4, 1)", "same(6, 6)", "least(1, 2)",
+    "span(1, 2, 3)", "dist(3, 3)", "high(2, 3)", "one(1, 2)", "parent(1, 2)", "top(1, 3)",
+    "near(4, 2)", "sum_of(1, 12)", "ok(5)", "out(1)",
+]  # fmt: skip
+KINDS_ABSENT = [
+    "pair([1, 9])", "pair(nil)", "term($Leaf(1))", "term($Node($Leaf(9)))", "same(1, 5)",
+    "least(1, 3)", "span(1, 2, 2)", "dist(3, 9)", "high(2, 1)", "one(1, 3)", "parent(2, 1)",
+    "top(1, 2)", "near(4, 5)", "sum_of(1, 7)", "ok(4)", "out(5)",
+]  # fmt: skip
+
+
+def loaded(rng: Random, features: frozenset[str]) -> tuple[deltafix.Database, dict]:
+    """A database over a random program, after a random script, and its input facts."""
+    while True:
+        program = random_program(rng, rng.choice([2, 3, 4]), features)
+        try:
+            db = connect(dressed(rng, program, features))
+        except ProgramError:
+            continue
+        script = random_script(rng, db.program, epochs=3, edits=5)
+        *_, inputs = replay(db.program, script)
+        for epoch in script:
+            with db.transaction() as tx:
+                for sign, name, row in epoch:
+                    (tx.insert if sign == "+" else tx.delete)(name, [row])
+        return db, inputs
+
+
+def connect(text: str) -> deltafix.Database:
+    """A database over a program, with the functors and reducers that it may use."""
+    names = re.findall(r"\.functor (\w+lub)", text)
+    reducers = REDUCERS if "@@xor" in text or ".functor xor" in text else {}
+    return deltafix.connect(text, functors={n: FUNCTORS[n] for n in names}, reducers=reducers)
+
+
+def copy_of(db: deltafix.Database, inputs: dict) -> deltafix.Database:
+    """A second database over the same program and input facts."""
+    again = connect(db.program.source)
+    with again.transaction() as tx:
+        for name, rows in inputs.items():
+            tx.insert(name, sorted(rows))
+    return again
+
+
+def dressed(rng: Random, program: deltafix.Program, features: frozenset[str]) -> str:
+    """The program's text with what `features` adds to it."""
+    text = program.source
+    assert text is not None
+    plain = [r.name for r in program.relations if re.fullmatch(r"r\d[ab]", r.name)]
+    if "given" in features:
+        for declared in program.relations:
+            simple = set(program.column_types(declared.name)) <= {"number", "symbol"}
+            if declared.name.startswith("g") and simple and rng.random() < 0.5:
+                text += f".input {declared.name}\n"
+    if "demand" in features and rng.random() < 0.2:
+        # Demand follows outputs: all but some of the highest relations are on demand.
+        for name in rng.sample(plain, len(plain) // 2):
+            text = text.replace(f".output {name}\n", "")
+        text = '.pragma "magic-transform" "*"\n' + text
+    if "inline" in features and plain and rng.random() < 0.2:
+        name = rng.choice(plain)
+        text = text.replace(f".output {name}\n", "")
+        text = re.sub(rf"(\.decl {name}\([^)]*\))", r"\1 inline", text)
+    if "instances" in features and rng.random() < 0.15:
+        text = ".comp Part {\n" + text + "}\n.init part = Part\n"
+        lifted = re.findall(r"^(?:\.pragma|\.functor|\.lattice) .*\n", text, re.MULTILINE)
+        for line in lifted:
+            text = text.replace(line, "")
+        text = "".join(lifted) + text
+    return text
+
+
+def random_values(rng: Random, types: tuple[str, ...]) -> tuple | None:
+    """A row of plain columns; None where a column is a record or a branch."""
+    if not set(types) <= {"number", "symbol", "unsigned", "float"}:
+        return None
+    return tuple(rng.choice("abcd") if kind == "symbol" else rng.randrange(5) for kind in types)
+
+
+def edited(rng: Random, program: deltafix.Program, present: dict) -> list[tuple[int, str, tuple]]:
+    """Some edits of each input relation, made in `present` too."""
+    found = []
+    for name, rows in present.items():
+        for row in rng.sample(sorted(rows), min(2, len(rows))):
+            found.append((-1, name, row))
+        new = random_values(rng, program.column_types(name))
+        if new is not None and new not in rows:
+            found.append((1, name, new))
+    for sign, name, row in found:
+        (present[name].add if sign > 0 else present[name].discard)(row)
+    return found
