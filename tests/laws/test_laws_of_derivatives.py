@@ -181,9 +181,31 @@ def test_the_precise_derivative_is_least_in_the_kernel_order(function: Any) -> N
     high = greatest_derivative(function, sets(), sets())
     for made in (low, precise, high):
         assert check_derivative(made, values=VALUES, changes=CHANGES).exhaustive
+    more = 0
     for a, d in points_of(VALUES, CHANGES):
-        assert kernel_leq(precise(a, d), low(a, d))
-        assert kernel_leq(precise(a, d), high(a, d))
+        for candidate in CHANGES:
+            if between(low, lambda _a, _d, c=candidate: c, high, a, d):
+                assert kernel_leq(precise(a, d), candidate)
+                more += not kernel_leq(candidate, precise(a, d))
+    assert more
+
+
+def test_the_kernel_order_is_the_order_of_what_is_touched() -> None:
+    """By the definition, over three atoms; the source's condition is not necessary."""
+    values, changes = list(all_subsets("abc")), list(all_set_changes("abc"))
+    kernels = {
+        change: {(a, b) for a in values for b in values if change.apply(a) == change.apply(b)}
+        for change in changes
+    }
+    apart = 0
+    for low, high in points_of(changes, changes):
+        assert kernel_leq(low, high) == (kernels[low] <= kernels[high])
+        halves = low.added <= high.added and low.removed <= high.removed
+        assert kernel_leq(low, high) or not halves
+        apart += halves != kernel_leq(low, high)
+    assert apart
+    adds, removes = SetChange.of("a"), SetChange.of((), "a")
+    assert kernels[adds] == kernels[removes]
 
 
 def test_a_candidate_outside_the_sandwich_is_refused() -> None:

@@ -127,7 +127,7 @@ def test_from_the_zero_change_it_ends_at_a_fixpoint_no_smaller_or_says_that_it_n
     before = lfp(precise_derivative(_step(old), SETS, SETS), EMPTY).value
     after = precise_derivative(_step(new), SETS, SETS)
     try:
-        run = lfp_change(after, before, _function_change(old, new))
+        run = lfp_change(after, before, _function_change(old, new), start=SetChange())
     except ChangeError:
         assert before - lfp(after, EMPTY).value  # only where something has to go
         return
@@ -142,7 +142,7 @@ def test_from_the_zero_change_a_cut_off_cycle_can_swing_for_ever() -> None:
     before = lfp(precise_derivative(_step(old), SETS, SETS), EMPTY).value
     after = precise_derivative(_step(new), SETS, SETS)
     with pytest.raises(ChangeError, match="comes back to the change of an earlier round"):
-        lfp_change(after, before, _function_change(old, new))
+        lfp_change(after, before, _function_change(old, new), start=SetChange())
     right = lfp_change(after, before, _function_change(old, new), start=EVERYTHING)
     assert SETS.apply(before, right.value) == frozenset({0})
 
@@ -153,7 +153,7 @@ def test_from_the_zero_change_an_orphaned_cycle_stays() -> None:
     before = lfp(precise_derivative(_step(old), SETS, SETS), EMPTY).value
     after = precise_derivative(_step(new), SETS, SETS)
     change = _function_change(old, new)
-    assert lfp_change(after, before, change).value == SetChange()
+    assert lfp_change(after, before, change, start=SetChange()).value == SetChange()
     assert lfp(after, EMPTY).value == frozenset({0})
     right = lfp_change(after, before, change, start=EVERYTHING)
     assert SETS.apply(before, right.value) == frozenset({0})
@@ -164,7 +164,7 @@ def test_a_function_without_a_fixpoint_ends_at_its_bound_with_the_setting_named(
     with pytest.raises(BudgetError, match=r"no fixpoint after 7 rounds; the bound is max_rounds=7"):
         lfp(grow, 0, max_rounds=7)
     with pytest.raises(BudgetError, match="max_rounds=4"):
-        lfp_change(grow, 0, lambda _: 1, max_rounds=4)
+        lfp_change(grow, 0, lambda _: 1, start=0, max_rounds=4)
 
 
 def test_the_linear_rule_is_enough_while_the_value_only_grows() -> None:

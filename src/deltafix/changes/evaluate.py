@@ -30,6 +30,7 @@ from deltafix.changes.formula import (
     Test,
     Truth,
     free_variables,
+    unknown,
 )
 from deltafix.changes.sets import SetChange
 from deltafix.errors import ChangeError
@@ -131,6 +132,8 @@ def holds(formula: Formula, at: Mapping[str, Hashable], given: Interpretation) -
             return all(holds(body, {**at, variable: v}, given) for v in given.universe)
         case Aggregate():
             return _aggregate_holds(formula, at, given)
+        case _:
+            raise unknown(formula)
 
 
 def _value(argument: Argument, at: Mapping[str, Hashable]) -> Hashable:

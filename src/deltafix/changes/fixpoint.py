@@ -140,7 +140,7 @@ def lfp_change(
     old: A,
     function_change: Callable[[A], D],
     *,
-    start: D | None = None,
+    start: D,
     max_rounds: int | None = None,
 ) -> Run[D, D]:
     """lfp'(f, δf): a change from `lfp f` to `lfp (f ⊕ δf)`, itself a fixpoint of `adjust`.
@@ -149,7 +149,7 @@ def lfp_change(
 
     - `start` = the least change of the change order (for sets: remove everything): the theorem,
       right for every monotone function, and no cheaper than recomputing.
-    - `start` = None, the zero change: what the source's worked example prints, and cheap. Where it
+    - `start` = the zero change: what the source's worked example prints, and cheap. Where it
       ends, it ends at *a* fixpoint of the new function, the least one if the facts that lost
       support do not support each other. A cycle that is cut off stays, or makes the iteration
       swing between two values for ever (tests keep both counter-examples; the second is refused).
@@ -171,7 +171,7 @@ def lfp_change(
     """
     changes: ChangeAction[D, D] = of_changed.target.changes_action()
     step = adjust(of_changed, old, function_change)
-    value = landmark = changes.zero if start is None else start
+    value = landmark = start
     rounds: list[Round[D, D]] = []
     while True:
         after = step(value)

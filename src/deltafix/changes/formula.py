@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import reduce
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from deltafix.errors import ChangeError
 
@@ -40,6 +40,7 @@ __all__ = [
     "exists",
     "free_variables",
     "relation_names",
+    "unknown",
 ]
 
 State: TypeAlias = Literal["now", "up", "down", "next"]
@@ -79,11 +80,19 @@ BOTTOM = Truth(False)
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """`R(args)` read in a state. The same variable twice asks for equal columns."""
+    """`R(args)` read in a state. The same variable twice asks for equal columns.
+
+    Raises:
+        ChangeError: The state is unknown.
+    """
 
     name: str
     args: tuple[Argument, ...]
     state: State = "now"
+
+    def __post_init__(self) -> None:
+        if self.state not in _MARKS:
+            raise ChangeError(f"{self.state!r} is not a state; valid are {', '.join(_MARKS)}")
 
     def __str__(self) -> str:
         text = f"{self.name}({', '.join(map(str, self.args))})"
@@ -238,8 +247,16 @@ def children(formula: Formula) -> tuple[Formula, ...]:
             return (body,)
         case Aggregate():
             return (formula.domain, formula.body)
-        case _:
+        case Truth() | Relation() | Test():
             return ()
+        case _:
+            raise unknown(formula)
+
+
+def unknown(formula: object) -> ChangeError:
+    """The error for what is no formula: nothing is known of its value or its derivative."""
+    kinds = ", ".join(kind.__name__ for kind in get_args(Formula))
+    return ChangeError(f"{formula!r} is no formula; those are {kinds}")
 
 
 def free_variables(formula: Formula) -> frozenset[str]:

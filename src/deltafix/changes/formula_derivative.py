@@ -33,6 +33,7 @@ from deltafix.changes.formula import (
     Test,
     Truth,
     exists,
+    unknown,
 )
 from deltafix.changes.simplify import simplify
 from deltafix.errors import ChangeError
@@ -119,8 +120,10 @@ class Differentiation:
                 return replace(
                     formula, domain=self.next(formula.domain), body=self.next(formula.body)
                 )
-            case _:
+            case Truth() | Test():
                 return formula
+            case _:
+                raise unknown(formula)
 
     def _rule(self, formula: Formula) -> Rule:
         try:

@@ -28,6 +28,7 @@ from deltafix.changes.formula import (
     Relation,
     Test,
     Truth,
+    unknown,
 )
 from deltafix.changes.sets import SetChange
 from deltafix.errors import ChangeError
@@ -135,6 +136,8 @@ class Query:
                 return z3.ForAll([fresh], self.encode(body, {**at, variable: fresh}))
             case Aggregate():
                 return self._aggregate(formula, at)
+            case _:
+                raise unknown(formula)
 
     def _aggregate(self, formula: Aggregate, at: Mapping[str, Any]) -> Any:
         """`defined(S) ∧ r = value(S)` for an arbitrary function of the set S of members."""

@@ -2,7 +2,8 @@
 
 Two nouns: a `Definition` (name, schema, body) and a `System` of them over given relations.
 Three runs: `solve` (least fixpoint by increments), `maintain` (its derivative: from the old
-solution to the one after the given relations change) and `recompute` (naively, the judge).
+solution to the one after the given relations change) and `recompute` (naively, the judge). In
+every map from names to rows a name that is absent stands for the empty relation.
 Invariant: nothing but `formula_derivative` and `fixpoint` is used, there is no Datalog in here.
 Evaluation is naive, so this is the theory made runnable and the table in its worked example;
 the engine is what one uses for work.
@@ -12,7 +13,7 @@ Source: Fixing incremental computation, section 6 (programs, worked example).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from types import MappingProxyType
@@ -98,6 +99,12 @@ class System:
         return frozenset(definition.name for definition in self.definitions)
 
     @property
+    def given(self) -> frozenset[str]:
+        """The relations that are read and not defined."""
+        read = [relation_names(definition.body) for definition in self.definitions]
+        return frozenset[str]().union(*read) - self.names
+
+    @property
     def action(self) -> ChangeAction[Relations, RelationChanges]:
         """Maps from relation names to sets of rows."""
         return maps(sets(), _EMPTY)
@@ -167,30 +174,37 @@ class System:
         change: RelationChanges,
         old: Relations,
         *,
-        from_nothing: bool = False,
+        from_old: bool = False,
         max_rounds: int | None = None,
     ) -> Run[RelationChanges, RelationChanges]:
-        """A change from `old`, the solution for `given`, towards the one for `given ⊕ change`.
+        """A change from `old`, the solution for `given`, to the one for `given ⊕ change`.
+
+        It starts from the least change (remove all), which is right for every monotone system
+        and as dear as recomputing.
 
         Args:
-            given: The given relations before.
+            given: The given relations before; one that is absent is empty.
             change: How they change.
             old: The solution for `given`.
-            from_nothing: Start from the least change (remove all), which is right for every
-                monotone system, instead of the zero change, which is the source's table and
-                right unless facts that lose support support each other; see
-                `fixpoint.lfp_change`.
+            from_old: Start from the zero change instead. That is the source's table, and cheap,
+                but **wrong** where facts that lose support support each other: it then ends at
+                a fixpoint that is too large, or never; see `fixpoint.lfp_change`.
             max_rounds: Give up beyond so many rounds.
+
+        Raises:
+            BudgetError: `max_rounds` was reached.
+            ChangeError: A name is not given, or not defined, in this system; or the iteration
+                from the old solution never ends.
         """
+        self._refuse_others(change, self.given)
+        self._refuse_others(old, self.names)
         after = self.action.apply(given, change)
-        start: RelationChanges | None = None
-        if from_nothing:
-            start = _changes({name: SetChange(_EMPTY, self.every_row(name)) for name in self.names})
+        start = {} if from_old else {n: SetChange(_EMPTY, self.every_row(n)) for n in self.names}
         return lfp_change(
             self.consequence(after),
             old,
             lambda value: self.consequence_change(given, change, value),
-            start=start,
+            start=_changes(start),
             max_rounds=max_rounds,
         )
 
@@ -199,10 +213,18 @@ class System:
         width = next(len(d.schema) for d in self.definitions if d.name == name)
         return frozenset(product(self.universe, repeat=width))
 
+    def _refuse_others(self, names: Iterable[str], known: frozenset[str]) -> None:
+        other = next((name for name in names if name not in known), None)
+        if other is not None:
+            role = "defined here" if known == self.names else "read here and defined elsewhere"
+            valid = ", ".join(sorted(known)) or "none"
+            raise ChangeError(f"{other!r} is no relation that is {role}; those are: {valid}")
+
     def _reading(
         self, given: Relations, value: Relations, change: RelationChanges | None = None
     ) -> Interpretation:
-        relations = {**dict.fromkeys(self.names, _EMPTY), **given, **value}
+        self._refuse_others(given, self.given)
+        relations = {**dict.fromkeys(self.names | self.given, _EMPTY), **given, **value}
         return Interpretation(self.universe, relations, change or MappingProxyType({}))
 
 

@@ -21,11 +21,13 @@ from deltafix.changes.formula import (
     Formula,
     Not,
     Or,
+    Relation,
     Test,
     Truth,
     conjunction,
     disjunction,
     free_variables,
+    unknown,
 )
 
 __all__ = ["simplify"]
@@ -52,8 +54,10 @@ def simplify(formula: Formula) -> Formula:
             isinstance(left, str) or isinstance(right, Constant)
         ):
             return Truth(op in ("=", "<=", ">="))
-        case _:
+        case Truth() | Relation() | Test():
             return formula
+        case _:
+            raise unknown(formula)
 
 
 def _negation(body: Formula) -> Formula:

@@ -27,6 +27,7 @@ from deltafix.changes import (
     simplify,
 )
 from deltafix.changes.conjunction import conjunction_terms, literals_of
+from deltafix.changes.evaluate import holds
 from deltafix.changes.formula import (
     BOTTOM,
     TOP,
@@ -42,7 +43,10 @@ from deltafix.changes.formula import (
     conjunction,
     disjunction,
     exists,
+    free_variables,
+    relation_names,
 )
+from deltafix.changes.formula_derivative import differentiate, next_of
 from deltafix.changes.show import show
 from deltafix.errors import ChangeError, IncompleteActionError
 
@@ -239,3 +243,45 @@ def test_importing_the_algebra_loads_neither_hypothesis_nor_z3_nor_numba() -> No
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+class Xor:
+    """What a caller might take for a formula: it has parts, and its own idea of a value."""
+
+    left, right = R, R
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, Not, lambda f: And(R, f), lambda f: Exists("y", f)])
+@pytest.mark.parametrize(
+    "use",
+    [
+        simplify,
+        differentiate,
+        next_of,
+        free_variables,
+        relation_names,
+        lambda f: evaluate(f, ("x",), Interpretation((0, 1), {"R": frozenset({(0,)})})),
+        lambda f: holds(f, {"x": 1}, Interpretation((0, 1), {"R": frozenset({(1,)})})),
+        lambda f: System((Definition("d", ("x",), f),), (0, 1)),
+    ],
+)
+def test_an_unknown_construct_is_an_error_wherever_a_formula_is_expected(use, wrap) -> None:
+    with pytest.raises(ChangeError, match="Xor"):
+        use(wrap(Xor()))
+
+
+def test_an_unknown_state_of_a_relation_is_an_error() -> None:
+    with pytest.raises(ChangeError, match="'later' is not a state; valid are now, up, down, next"):
+        Relation("R", ("x",), "later")  # type: ignore[arg-type]
+
+
+def test_a_system_refuses_relations_that_it_does_not_read_or_define() -> None:
+    system = System((Definition("d", ("x",), R),), (0, 1))
+    given = {"R": frozenset({(0,)})}
+    for wrong in ({"Q": frozenset({(0,)})}, {"d": frozenset({(0,)})}):
+        with pytest.raises(ChangeError, match="those are: R"):
+            system.solve(wrong)
+        with pytest.raises(ChangeError, match="those are: R"):
+            system.maintain(given, {name: SetChange.of([(1,)]) for name in wrong}, {})
+    with pytest.raises(ChangeError, match="those are: d"):
+        system.maintain(given, {}, given)

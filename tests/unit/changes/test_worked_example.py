@@ -57,7 +57,7 @@ def test_section_6_table_of_changes_to_tc() -> None:
     """Iterations 1 to 3 of δw, as printed: additions to ↑, additions to ↓, as above."""
     system = System((TC,), (1, 2, 3, 4, 5, 6))
     old = system.solve(E1).value
-    run = system.maintain(E1, DELTA_E, old)
+    run = system.maintain(E1, DELTA_E, old, from_old=True)
     rows, so_far = [], SetChange[tuple[int, int]]()
     for at in run.rounds:
         now = at.change["tc"]
@@ -118,11 +118,14 @@ def test_tree_p_is_maintained_beyond_horn_clauses() -> None:
     all_hold = system.solve(given).value
     assert sorted(all_hold["treeP"]) == [(n,) for n in range(6)]
     breaks = {"p": SetChange.of((), [(3,)])}
-    broken = system.maintain(given, breaks, all_hold)
+    broken = system.maintain(given, breaks, all_hold, from_old=True)
     assert broken.value["treeP"] == SetChange.of((), [(0,), (1,), (3,)])
     after = system.action.apply(given, breaks)
     mended = system.maintain(
-        after, {"p": SetChange.of([(3,)])}, system.action.apply(all_hold, broken.value)
+        after,
+        {"p": SetChange.of([(3,)])},
+        system.action.apply(all_hold, broken.value),
+        from_old=True,
     )
     assert mended.value["treeP"] == SetChange.of([(0,), (1,), (3,)])
     assert len(broken.rounds) == len(mended.rounds) == 4
