@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 __all__ = ["announce_kernel", "bar", "note", "progress"]
 
@@ -20,28 +24,37 @@ def note(text: str, *, quiet: bool = False) -> None:
         sys.stderr.flush()
 
 
+def _console(what: str, quiet: bool) -> Console | None:
+    """Where something may move: a terminal. One that cannot redraw (TERM=dumb) gets a line."""
+    if quiet or not sys.stderr.isatty():
+        return None
+    from rich.console import Console  # noqa: PLC0415  130 ms, for terminals only
+
+    found = Console(stderr=True)
+    if found.is_dumb_terminal:
+        note(what)
+        return None
+    return found
+
+
 @contextmanager
 def progress(what: str, *, quiet: bool = False) -> Iterator[None]:
     """Show that something is going on, on a terminal only, until the block ends."""
-    if quiet or not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console  # noqa: PLC0415  130 ms, for terminals only
-
-    with Console(stderr=True).status(what):
+    console = _console(what, quiet)
+    with console.status(what) if console is not None else nullcontext():
         yield
 
 
 @contextmanager
 def bar(what: str, *, quiet: bool = False) -> Iterator[Callable[[int, int], None] | None]:
     """A progress bar, on a terminal only: yields `step(done, total)`, or None where it is not."""
-    if quiet or not sys.stderr.isatty():
+    console = _console(what, quiet)
+    if console is None:
         yield None
         return
-    from rich.console import Console  # noqa: PLC0415  130 ms, for terminals only
-    from rich.progress import Progress  # noqa: PLC0415
+    from rich.progress import Progress  # noqa: PLC0415  for terminals only
 
-    with Progress(console=Console(stderr=True), transient=True) as shown:
+    with Progress(console=console, transient=True) as shown:
         task = shown.add_task(what, total=None)
         yield lambda done, total: shown.update(task, completed=done, total=total or None)
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+
+import pytest
+
 from deltafix.cli import console
 from deltafix.kernel import jit
 
@@ -26,3 +30,25 @@ def test_progress_and_bars_appear_on_terminals_only(capsys):
     with console.progress("working"), console.bar("working") as step:
         assert step is None
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("term", [None, "xterm", "dumb", "unknown"])
+@pytest.mark.parametrize("quiet", [False, True])
+@pytest.mark.parametrize("shown", [console.progress, console.bar])
+def test_every_terminal_is_told_what_goes_on(monkeypatch, shown, quiet, term):
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    if term is None:
+        monkeypatch.delenv("TERM", raising=False)
+    else:
+        monkeypatch.setenv("TERM", term)
+    written = Terminal()
+    monkeypatch.setattr("sys.stderr", written)
+    with shown("working", quiet=quiet):
+        pass
+    text = written.getvalue()
+    assert ("working" in text) is not quiet
+    if term in ("dumb", "unknown"):
+        assert text == ("" if quiet else "working\n")
