@@ -131,7 +131,8 @@ class Browser:
     def click(self, selector: str) -> None:
         """Press and release the mouse in the middle of an element that is there to be seen."""
         found = json.dumps(selector)
-        self.wait(f"!!document.querySelector({found})")
+        # A page that is drawn anew between press and release swallows a click.
+        self.wait(f"document.body.getAttribute('aria-busy') === 'false' && !!document.querySelector({found})")
         self.value(f"document.querySelector({found}).scrollIntoView({{block: 'nearest'}})")
         spot = self.value(
             f"""(() => {{

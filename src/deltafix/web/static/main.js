@@ -6,14 +6,16 @@ import { drawGraph } from "./graph.js";
 import { drawCause, drawWhy } from "./proof.js";
 
 const KEPT = 40; // epochs in the list of changes
-const page = { state: null, relation: null, tab: "rows", offset: 0, lit: new Set() };
+const page = { state: null, relation: null, tab: "rows", offset: 0, lit: new Set(), turn: 0 };
 
-async function guarded(place, work) {
+async function guarded(place, work, isWanted = () => true) {
+  let drawn;
   try {
-    place.replaceChildren(...[await work()].flat());
+    drawn = [await work()].flat();
   } catch (error) {
-    place.replaceChildren(element("p", { class: "error" }, error.message));
+    drawn = [element("p", { class: "error" }, error.message)];
   }
+  if (isWanted()) place.replaceChildren(...drawn);
 }
 
 const explain = (fact) => guarded(byId("proof"), async () => drawWhy(await ask("why", { fact })));
@@ -81,15 +83,29 @@ async function drawPlan() {
 
 const tabs = { rows: drawRows, graph: drawGraphTab, profile: drawProfile, plan: drawPlan };
 
+// Only the last refresh draws: an answer that comes late must not replace a newer one, nor what
+// someone is about to click. The page is busy until then.
 async function refresh() {
-  page.state = await ask("state");
+  const turn = ++page.turn;
+  const isWanted = () => turn === page.turn;
+  document.body.setAttribute("aria-busy", "true");
+  try {
+    const state = await ask("state");
+    if (isWanted()) await draw(state, isWanted);
+  } finally {
+    if (isWanted()) document.body.setAttribute("aria-busy", "false");
+  }
+}
+
+async function draw(state, isWanted) {
+  page.state = state;
   page.relation ??= page.state.relations[0]?.name ?? null;
   drawRelations();
   for (const tab of Object.keys(tabs)) byId(tab).hidden = tab !== page.tab;
   for (const button of byId("tabs").children) {
     button.setAttribute("aria-selected", String(button.dataset.tab === page.tab));
   }
-  if (page.relation !== null) await guarded(byId(page.tab), tabs[page.tab]);
+  if (page.relation !== null) await guarded(byId(page.tab), tabs[page.tab], isWanted);
 }
 
 function addEpoch(epoch) {
