@@ -132,7 +132,8 @@ class Browser:
         """Press and release the mouse in the middle of an element that is there to be seen."""
         found = json.dumps(selector)
         # A page that is drawn anew between press and release swallows a click.
-        self.wait(f"document.body.getAttribute('aria-busy') === 'false' && !!document.querySelector({found})")
+        self.wait("document.body.getAttribute('aria-busy') === 'false'")
+        self.wait(f"!!document.querySelector({found})")
         self.value(f"document.querySelector({found}).scrollIntoView({{block: 'nearest'}})")
         spot = self.value(
             f"""(() => {{

@@ -87,6 +87,13 @@ PAGES = [
     if str(page.relative_to(ROOT)) not in SHOWN_ONLY
     and any(block.kind in RUN for block in blocks(page))
 ]
+DEMOS = {
+    "access-control": "tests/unit/examples/test_pipeline_examples.py",
+    "dead-code": "tests/unit/analyses/test_demo.py",
+    "gallery": "tests/unit/reactive/test_gallery.py",
+    "package-dependencies": "tests/unit/examples/test_pipeline_examples.py",
+}
+"""Examples that are Python programs and not commands, with the tests that run them."""
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/README.md"))
 
 
@@ -127,13 +134,24 @@ def test_every_page_is_in_the_navigation():
     assert pages == listed
 
 
-@pytest.mark.parametrize("folder", EXAMPLES, ids=lambda folder: folder.name)
+@pytest.mark.parametrize(
+    "folder", [f for f in EXAMPLES if f.name not in DEMOS], ids=lambda folder: folder.name
+)
 def test_an_example_prints_what_its_readme_says(folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
+    ran = 0
     for block in blocks(folder / "README.md"):
         if block.kind == "console":
             for command, expected in commands(block):
                 assert run_command(command, monkeypatch, capsys) == expected, command
+                ran += 1
+    assert ran > 0
+
+
+@pytest.mark.parametrize("name", DEMOS)
+def test_an_example_with_a_program_of_its_own_is_run_by_a_test(name):
+    assert not any(b.kind in RUN for b in blocks(ROOT / "examples" / name / "README.md"))
+    assert name in (ROOT / DEMOS[name]).read_text()
 
 
 def test_there_are_examples_and_each_has_a_program():
