@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -134,6 +135,33 @@ class Fault:
         return run
 
 
+class Volatile(Fault):
+    """As `Fault`; also knows what a disk may hold of a file if the power goes now.
+
+    What was written since the last sync that succeeded may have reached the disk, or not: in
+    `may_hold` are the file as it was then and all that it has been since.
+    """
+
+    def __init__(self, file: Path, at: int, mode: str) -> None:
+        super().__init__(at, mode)
+        self.file = file
+        self.may_hold = [file.read_bytes()]
+
+    def step(self, name: str, real):
+        run = super().step(name, real)
+
+        def noted(*args):
+            try:
+                found = run(*args)
+                if name == "fsync" and os.fstat(args[0]).st_ino == self.file.stat().st_ino:
+                    self.may_hold.clear()
+                return found
+            finally:
+                self.may_hold.append(self.file.read_bytes())
+
+        return noted
+
+
 def run_script(path: Path, acknowledged: list[int]) -> None:
     """Open, commit every epoch, compact once, close; notes each epoch that was acknowledged."""
     with connect(path) as db:
@@ -225,6 +253,34 @@ def test_an_epoch_that_cannot_be_written_is_rolled_back_in_the_open_database(
     with connect(tmp_path / "s") as db:
         assert (db.epoch, db.recovered) == (2, ())
         check(db)
+
+
+@pytest.mark.parametrize("more", range(2))
+def test_what_was_rolled_back_stays_so_when_the_power_goes(more, tmp_path, monkeypatch) -> None:
+    steps: list[str] = []
+    for at in range(100):
+        state = tmp_path / f"{at}"
+        with connect(state) as db:
+            commit(db)
+            volatile = Volatile(state / "log", at, "fail")
+            with monkeypatch.context() as patch:
+                patch.setattr(disk, "os", volatile)
+                with suppress(StateError):
+                    commit(db)
+                    break
+                steps.append(volatile.seen[at])
+                for _ in range(more):
+                    commit(db)
+            known = db.epoch
+        assert known == 1 + more
+        for number, held in enumerate(volatile.may_hold):
+            copy = tmp_path / f"{at}.{number}"
+            shutil.copytree(state, copy, ignore=shutil.ignore_patterns("lock"))
+            (copy / "log").write_bytes(held)
+            with connect(copy) as db:
+                assert db.epoch == known, steps
+                check(db)
+    assert set(steps) == {"pwrite", "fsync"}
 
 
 def test_a_log_that_cannot_even_be_cut_is_cut_before_the_next_epoch(tmp_path, monkeypatch) -> None:
