@@ -23,13 +23,20 @@ from pyarrow import json as arrow_json
 from deltafix.errors import PipelineError
 from deltafix.pipeline.signed import Bad
 
-__all__ = ["SUFFIXES", "Decoded", "FileForm", "decode_file", "json_values", "records_table"]
+__all__ = [
+    "SUFFIXES",
+    "Decoded",
+    "FileForm",
+    "decode_file",
+    "json_values",
+    "read_bytes",
+    "records_table",
+]
 
 SUFFIXES: Final = {
-    "csv": (".csv", ".csv.gz"),
-    "json": (".json", ".jsonl", ".ndjson"),
-    "parquet": (".parquet",),
-}
+    form: tuple(f".{end}{packed}" for end in ends for packed in ("", ".gz", ".bz2", ".zst"))
+    for form, ends in (("csv", ("csv",)), ("json", ("json", "jsonl", "ndjson")))
+} | {"parquet": (".parquet",)}
 """The endings of files that a folder of this format holds, unless `pattern` says otherwise."""
 
 
@@ -51,6 +58,12 @@ class Decoded:
     bad: list[Bad] = field(default_factory=list)
 
 
+def read_bytes(path: Path) -> bytes:
+    """A whole file, unpacked as its ending says. Raises OSError."""
+    with pa.input_stream(str(path), compression="detect") as stream:
+        return bytes(stream.read())
+
+
 def decode_file(path: Path, form: FileForm) -> Decoded:
     """Read one file. Raises PipelineError if it cannot be read at all."""
     try:
@@ -62,7 +75,8 @@ def decode_file(path: Path, form: FileForm) -> Decoded:
 
 
 def _csv(path: Path, form: FileForm) -> Decoded:
-    if path.stat().st_size == 0:
+    data = read_bytes(path)
+    if not data.strip():
         return Decoded(pa.table({name: pa.array([], pa.string()) for name in form.names}))
     bad: list[Bad] = []
 
@@ -72,9 +86,9 @@ def _csv(path: Path, form: FileForm) -> Decoded:
         return "skip"
 
     names = None if form.header else list(form.names)
-    known = names or _header(path, form)
+    known = names or _header(data, form)
     table = arrow_csv.read_csv(
-        path,
+        pa.BufferReader(data),
         read_options=arrow_csv.ReadOptions(column_names=names),
         parse_options=arrow_csv.ParseOptions(
             delimiter=form.delimiter, invalid_row_handler=torn, newlines_in_values=True
@@ -87,9 +101,9 @@ def _csv(path: Path, form: FileForm) -> Decoded:
     return Decoded(table, bad)
 
 
-def _header(path: Path, form: FileForm) -> list[str]:
+def _header(data: bytes, form: FileForm) -> list[str]:
     with arrow_csv.open_csv(
-        path,
+        pa.BufferReader(data),
         parse_options=arrow_csv.ParseOptions(
             delimiter=form.delimiter, invalid_row_handler=lambda _: "skip", newlines_in_values=True
         ),
@@ -102,7 +116,7 @@ def _parquet(path: Path, form: FileForm) -> Decoded:
 
 
 def _json(path: Path, form: FileForm) -> Decoded:
-    data = path.read_bytes()
+    data = read_bytes(path)
     if data.strip():
         with suppress(pa.ArrowInvalid):
             return Decoded(arrow_json.read_json(pa.BufferReader(data)))

@@ -13,6 +13,7 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltafix.errors import PipelineError
 from deltafix.facts.arrow import table_from_rows
 from deltafix.facts.schema import Row, Schema
 from deltafix.pipeline.augment import FILE
@@ -63,10 +64,17 @@ class FolderContents:
         return self._folder.files()
 
     def read(self, files: Sequence[str]) -> Mapping[str, Content]:
-        """What files say. Raises DriftError, PipelineError."""
+        """What files say. Raises DriftError, PipelineError, the latter for no bytes too."""
         found = {}
         for file in files:
-            signed = self._reader.read(self._folder.at(file))
+            path = self._folder.at(file)
+            signed = self._reader.read(path)
+            if not path.stat().st_size:
+                message = (
+                    f"{path} holds no bytes, as a writer leaves it that was stopped; a file "
+                    "without rows is a header alone, or an empty line"
+                )
+                raise PipelineError(message, path=str(path))
             names = list(signed.schema.names)
             columns = (signed.table.column(name).to_pylist() for name in names)
             rows = zip(*columns, strict=True)

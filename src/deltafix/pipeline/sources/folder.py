@@ -2,13 +2,15 @@
 
 Invariant: files are named relative to the folder, sorted, and lie in it; links that lead out are
 left out, and so are names that begin with a dot or end in `.part` or `.tmp`, which is how writers
-hide what they have not finished. A stamp is compared for equality only, so clocks may go backwards.
+hide what they have not finished. Files of other endings are left out beside files that belong;
+alone, or named as part of a job's output, they are refused. A stamp is compared for equality only,
+so clocks may go backwards.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -37,20 +39,42 @@ class Folder:
         if not self.path.is_dir():
             message = f"input {self.name}: {self.path} is no folder and no file; make it first"
             raise PipelineError(message, input=self.name, path=str(self.path))
-        return dict(sorted(self._walk()))
+        others: list[str] = []
+        found = dict(sorted(self._walk(others)))
+        odd = [name for name in others if not found or name.rpartition("/")[2].startswith("part-")]
+        if odd:
+            message = (
+                f"input {self.name}: {self.path} holds {odd[0]}, but files of this format end in "
+                f'{", ".join(self.suffixes)}; rename it, or say with pattern = "..." which belong'
+            )
+            raise PipelineError(message, input=self.name, path=str(self.path))
+        return found
+
+    def markers(self, names: Collection[str]) -> set[tuple[str, str]]:
+        """(folder, name) of the files and folders of such names, as writers leave them."""
+        return {
+            (Path(here).relative_to(self.path).as_posix(), name)
+            for here, folders, files in os.walk(self.path)
+            for name in (*folders, *files)
+            if name in names
+        }
 
     def at(self, file: str) -> Path:
         """Where a listed file lies."""
         return self.path if self.path.is_file() else self.path / file
 
-    def _walk(self) -> Iterator[tuple[str, Stamp]]:
+    def _walk(self, others: list[str]) -> Iterator[tuple[str, Stamp]]:
+        """The files; notes in `others` those that are left out for their endings alone."""
         root = self.path.resolve()
         for here, folders, names in os.walk(self.path):
             folders[:] = [folder for folder in folders if not folder.startswith((".", "_"))]
             for name in names:
                 path = Path(here, name)
                 relative = path.relative_to(self.path).as_posix()
+                if _is_hidden(name):
+                    continue
                 if not self._belongs(name, relative):
+                    others += [] if self.pattern else [relative]
                     continue
                 if path.is_symlink() and not path.resolve().is_relative_to(root):
                     continue
@@ -60,11 +84,13 @@ class Folder:
                     continue
 
     def _belongs(self, name: str, relative: str) -> bool:
-        if name.startswith((".", "_")) or name.endswith((".part", ".tmp", ".crc")):
-            return False
         if self.pattern:
             return fnmatch(relative, self.pattern) or fnmatch(name, self.pattern)
         return name.endswith(self.suffixes)
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith((".", "_")) or name.endswith((".part", ".tmp", ".crc"))
 
 
 def _stamp(status: os.stat_result) -> Stamp:

@@ -11,7 +11,7 @@ from deltafix.errors import PipelineError
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.columns import choose, fit
 from deltafix.pipeline.debezium import decode_envelopes
-from deltafix.pipeline.decode import FileForm, decode_file, json_values
+from deltafix.pipeline.decode import FileForm, decode_file, json_values, read_bytes
 from deltafix.pipeline.signed import Signed
 
 __all__ = ["FileReader"]
@@ -59,7 +59,7 @@ class FileReader:
         origin = str(path)
         if self.envelope == "debezium":
             try:
-                lines = path.read_bytes().splitlines()
+                lines = read_bytes(path).splitlines()
             except OSError as error:
                 message = f"{path}: cannot be read: {error.strerror or error}"
                 raise PipelineError(message, path=str(path)) from None

@@ -1,19 +1,49 @@
-"""Snapshots: each file holds all rows of the relation; it is diffed with what is given now.
+"""Snapshots: all rows of a relation at a time, diffed with what is given now.
 
-Files of a folder are taken in name order, each once; of a single file, whenever it changes.
-Mark: `snapshot/<input>` = [file, time, size]. Invariant: the difference is taken with the rows
-that are in, not with the last file, so a snapshot that was taken in part goes on where it was.
+A snapshot is a file of the folder, or a folder in it as Spark writes them: part files, and
+`_SUCCESS` when they are whole. The input's own folder may be one, and so may one file; they are
+read again whenever they change. Marks: `snapshot/<input>` = [the last one taken, digest of its
+files' times and sizes]; `snapshot/<input>/<name>` = 1 for each that was taken and is still there.
+Invariant: snapshots are taken in name order, each wholly, or refused by name: one whose files are
+not all there, one of no bytes, one that comes before another that was taken. The difference is
+taken with the rows that are in, not with the last file, so one that was taken in part goes on where
+it was.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from deltafix.errors import PipelineError
 from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.portion import Portion, State, difference_with
-from deltafix.pipeline.signed import Signed
-from deltafix.pipeline.sources.folder import Folder
+from deltafix.pipeline.signed import Signed, join
+from deltafix.pipeline.sources.folder import Folder, Stamp
 from deltafix.pipeline.sources.reading import FileReader
 
 __all__ = ["Snapshots"]
+
+_DONE, _BUSY, _PART = "_SUCCESS", "_temporary", "part-"
+"""As Spark's writers name them: all is written; a job is writing; the files of a job."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    """One snapshot: its name, its files, and whether a job said that it is whole."""
+
+    name: str
+    files: Mapping[str, Stamp]
+    by_job: bool
+
+    @property
+    def digest(self) -> str:
+        """What changes when a file does."""
+        said = json.dumps(sorted(self.files.items())).encode()
+        return hashlib.blake2b(said, digest_size=16).hexdigest()
 
 
 class Snapshots:
@@ -25,31 +55,103 @@ class Snapshots:
         self._folder = folder
         self._reader = reader
         self._policy = Policy(missing="ignore", quarantine=quarantine)
+        self._mark = f"snapshot/{name}"
 
     def poll(self, state: State, limit: int) -> Portion | None:
         """The next snapshot's difference, or a part of it."""
-        mark = f"snapshot/{self.name}"
-        done = state.marks.get(mark)
-        single = self._folder.path.is_file()
-        waiting = [
-            (file, stamp)
-            for file, stamp in self._folder.files().items()
-            if done is None or (done != [file, *stamp] if single else file > done[0])
-        ]
+        done = state.marks.get(self._mark)
+        waiting, names = [], []
+        for one in self._there():
+            names.append(one.name)
+            if done is None or one.name > done[0]:
+                waiting.append(one)
+            elif one.name == done[0]:
+                waiting += [one] if one.digest != done[1] else []
+            elif f"{self._mark}/{one.name}" not in state.marks:
+                raise self._refused(
+                    one,
+                    f"it comes before {done[0]!r}, which was taken: what it says would be older; "
+                    "give it a name behind that one",
+                )
         if not waiting:
             return None
-        file, stamp = waiting[0]
-        signed = self._reader.read(self._folder.at(file))
+        first = waiting[0]
+        signed = self._read(first)
+        if signed is None:
+            return None
         changes = difference_with(state, signed, self._policy)
         whole = changes.num_rows <= limit
-        portion = Portion(self.name, policy=self._policy, stamp=stamp[0] / 1e9)
+        written = min(stamp[0] for stamp in first.files.values()) / 1e9
+        portion = Portion(self.name, policy=self._policy, stamp=written)
         bad = signed.bad if whole else []
         portion.signed.append(Signed(signed.schema, changes.slice(0, limit), bad))
         portion.more = not whole or len(waiting) > 1
         # The snapshot is done when all of its difference is in.
         if whole:
-            portion.marks[mark] = [file, *stamp]
+            prefix = f"{self._mark}/"
+            known = [one for one in state.marks if one.startswith(prefix)]
+            gone = {one for one in known if one.removeprefix(prefix) not in names}
+            portion.marks |= dict.fromkeys(gone, None)
+            portion.marks |= {f"{prefix}{first.name}": 1, self._mark: [first.name, first.digest]}
         return portion
 
     def close(self) -> None:
         """Nothing is held."""
+
+    def _there(self) -> list[_Snapshot]:
+        """Those of the folder, in order, up to one that a job is writing."""
+        if self._folder.path.is_file():
+            files = self._folder.files()
+            return [_Snapshot(name, {name: stamp}, False) for name, stamp in files.items()]
+        markers = self._folder.markers((_DONE, _BUSY))
+        groups: dict[str, dict[str, Stamp]] = {}
+        for file, stamp in self._folder.files().items():
+            groups.setdefault(str(PurePosixPath(file).parent), {})[file] = stamp
+        busy = {here for here, name in markers if name == _BUSY}
+        done = {here for here, name in markers if name == _DONE}
+        found = []
+        for here in {*groups, *busy, *done}:
+            files = groups.get(here, {})
+            if here in busy | done or any(_is_part(file) for file in files):
+                found.append(_Snapshot(here, files, True))
+            else:
+                found += [_Snapshot(file, {file: stamp}, False) for file, stamp in files.items()]
+        found.sort(key=lambda one: one.name)
+        for place, one in enumerate(found):
+            if one.by_job and one.name in busy:
+                return found[:place]
+            if one.by_job and one.name not in done:
+                raise self._refused(
+                    one,
+                    f"it holds part files and no {_DONE}: either not all are there, or their "
+                    f"writer makes none; put a file {_DONE} beside them when they are whole",
+                )
+            if not one.files:
+                raise self._refused(one, f"it holds {_DONE} and no file to read")
+        return found
+
+    def _read(self, one: _Snapshot) -> Signed | None:
+        """Its rows; None if its files changed meanwhile."""
+        for file, stamp in one.files.items():
+            if not one.by_job and not stamp[1]:
+                raise self._refused(
+                    one,
+                    f"{self._folder.at(file)} holds no bytes, as a writer leaves it that was "
+                    "stopped; a relation without rows is a header alone, or an empty line",
+                )
+        try:
+            signed = join([self._reader.read(self._folder.at(file)) for file in one.files])
+        except PipelineError:
+            if one not in self._there():
+                return None
+            raise
+        return signed if one in self._there() else None
+
+    def _refused(self, one: _Snapshot, reason: str) -> PipelineError:
+        place = self._folder.path if one.name in (".", self._folder.path.name) else one.name
+        message = f"input {self.name}: snapshot {place}: {reason}"
+        return PipelineError(message, input=self.name, path=one.name)
+
+
+def _is_part(file: str) -> bool:
+    return PurePosixPath(file).name.startswith(_PART)
