@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from importlib import import_module
-from typing import Any, Final, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple, cast
 
 from deltafix.errors import DeltafixError, InternalError
+from deltafix.paths import local_path
 
 __all__ = ["COMMANDS", "main"]
 
@@ -110,6 +113,20 @@ def _dispatch(arguments: list[str]) -> None:
     application(wanted or COMMANDS)(args=arguments, prog_name="deltafix")
 
 
+def _takes_paths(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The command, refusing a URL wherever it takes a path."""
+
+    @wraps(function)
+    def run(**given: Any) -> Any:
+        for value in given.values():
+            for one in value if isinstance(value, list) else [value]:
+                if isinstance(one, Path):
+                    local_path(one)
+        return function(**given)
+
+    return run
+
+
 def application(commands: Sequence[Command] = COMMANDS) -> Any:
     """The command line of these commands, as a typer app; only their modules are loaded."""
     import typer  # noqa: PLC0415  170 ms that --version does not need
@@ -121,9 +138,11 @@ def application(commands: Sequence[Command] = COMMANDS) -> Any:
     for command in commands:
         found: Any = getattr(import_module(command.module), command.function)
         if isinstance(found, typer.Typer):
+            for one in found.registered_commands:
+                one.callback = _takes_paths(cast("Callable[..., Any]", one.callback))
             app.add_typer(found, name=command.name)
         else:
-            app.command(command.name)(found)
+            app.command(command.name)(_takes_paths(found))
     return app
 
 

@@ -18,6 +18,7 @@ import typer
 from deltafix.cli.console import announce_kernel, note
 
 if TYPE_CHECKING:
+    from deltafix.errors import PipelineError
     from deltafix.pipeline.change import ProgramChange
     from deltafix.pipeline.config import Config
     from deltafix.pipeline.runner import MakeSource
@@ -70,7 +71,8 @@ def run(
         # Ctrl-C is how a pipeline that looks again and again is ended; its epochs are whole.
         ends = contextlib.suppress(KeyboardInterrupt) if seconds else contextlib.nullcontext()
         with ends:
-            for epoch in opened.follow(seconds) if seconds else opened.drain():
+            epochs = opened.follow(seconds, on_stop=_stopped) if seconds else opened.drain()
+            for epoch in epochs:
                 count += 1
                 note(epoch.show(), quiet=quiet)
                 if json:
@@ -146,6 +148,10 @@ def _seconds(text: str) -> float:
     if match is None or not float(match[1]):
         raise typer.BadParameter(f"--every {text}: a time such as 10s, 500ms, 5m or 1h")
     return float(match[1]) * _SECONDS[match[2]]
+
+
+def _stopped(error: PipelineError) -> None:
+    note(f"error[{error.code}]: {error}", quiet=False)
 
 
 def _ask(change: ProgramChange) -> bool:

@@ -18,6 +18,7 @@ from deltafix.cli.brought import FunctorsFile, WordSize, brought, sized
 from deltafix.cli.console import announce_kernel, note, progress
 from deltafix.cli.inputs import read_inputs
 from deltafix.diagnostics import render
+from deltafix.paths import local_path
 from deltafix.rules.schemas import row_schemas
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def run(
             while inputs:
                 tx.insert(*inputs.pop(0))
         clock.lap("evaluating")
-        _write(program, schemas, db, None if output == _TO_STDOUT else Path(output), quiet)
+        _write(program, schemas, db, None if output == _TO_STDOUT else local_path(output), quiet)
         clock.lap("writing")
         if profile:
             _report(db.last_epoch, clock)

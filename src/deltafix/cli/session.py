@@ -9,13 +9,13 @@ printing answers is the business of `shell`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from deltafix.diagnostics import suggest
 from deltafix.engine.literals import read_facts, read_query, schema_named
 from deltafix.errors import FactError
 from deltafix.facts.schema import Row, show_row
+from deltafix.paths import local_path
 from deltafix.rules.strata import strata
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class Session:
         from deltafix.facts.codec import FactFormat  # noqa: PLC0415  quick start
         from deltafix.facts.source import read_file  # noqa: PLC0415
 
-        rows = read_file(Path(file.strip()), schema_named(name, self.schemas), FactFormat())
+        rows = read_file(local_path(file.strip()), schema_named(name, self.schemas), FactFormat())
         self._begin().insert(name, rows)
         self.pending += len(rows)
         return f"{_count(len(rows))} read, not committed yet"

@@ -20,6 +20,7 @@ from deltafix.errors import SinkError
 from deltafix.facts.codec import FactFormat, write_facts
 from deltafix.facts.schema import Row, Schema
 from deltafix.facts.source import inside
+from deltafix.paths import local_path
 
 __all__ = ["output_path", "print_relation", "print_size", "whole_file", "write_output"]
 
@@ -104,6 +105,7 @@ def whole_file(path: Path, *, packed: bool = False) -> Iterator[TextIO]:
     Missing folders are made; a name ending in `.gz` is packed, another if asked to. Raises
     SinkError.
     """
+    local_path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)

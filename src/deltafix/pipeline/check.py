@@ -1,35 +1,68 @@
 """Whether a pipeline file can run: its inputs are there, its outputs fit, its rules are the same.
 
-Invariant: nothing is written, and no session of Spark is started; what only Spark can tell is said
-to be unchecked.
+Each input is asked for its next rows, as a run would. Invariant: nothing is written, and no session
+of Spark is started; what only Spark can tell is said to be unchecked. What rows mean beside those
+that are in is not looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
+import pyarrow as pa
+
+from deltafix.engine.state.marks import Marks
+from deltafix.facts.arrow import arrow_schema
+from deltafix.facts.schema import Schema
 from deltafix.pipeline.augment import augment
 from deltafix.pipeline.change import cones, peek_marks, what_changed
 from deltafix.pipeline.config import Config, schemas_of
 from deltafix.pipeline.maintainer import CONES
 from deltafix.pipeline.manifest import read_manifest
+from deltafix.pipeline.quarantine import refused
 from deltafix.pipeline.sources.registry import ON_SPARK, by_file, counted, make_source
 
 __all__ = ["check"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Peek:
+    """What sources see: where they are, and no rows."""
+
+    marks: Marks
+    schemas: Mapping[str, Schema]
+
+    def to_arrow(self, relation: str) -> pa.Table:
+        """No rows of a relation."""
+        return arrow_schema(self.schemas[relation]).empty_table()
+
+    def select(self, relation: str, pattern: Any) -> list[Any]:
+        """None."""
+        return []
 
 
 def check(config: Config) -> Iterator[str]:
     """A line per input and output. Raises what running would raise, as far as it can be told."""
     schemas = schemas_of(config.program)
     program = augment(config.program, by_file(config), counted(config))
+    peek = _Peek(peek_marks(config.state), schemas_of(program))
     for one in config.inputs:
         fed = ", ".join(schemas[name].show() for name in one.relations)
         if one.source in ON_SPARK:
             yield f"input {one.name}: {one.source} to {fed} (looked at when it runs)"
             continue
-        make_source(config, one, schemas)
-        yield f"input {one.name}: {one.source} {one.values['path']} to {fed}"
-    noted = peek_marks(config.state).get(CONES)
+        source = make_source(config, one, schemas)
+        portion = source.poll(peek, 1)
+        source.close()
+        bad = [] if portion is None else [*portion.bad, *(b for s in portion.signed for b in s.bad)]
+        if portion is not None and bad and not portion.policy.quarantine:
+            raise refused(one.name, bad, "it would fail the next epoch")
+        said = "nothing new" if portion is None else "has something to say"
+        said += f", {len(bad):,} rows of it are to be set aside" if bad else ""
+        yield f"input {one.name}: {one.source} {one.values['path']} to {fed} ({said})"
+    noted = peek.marks.get(CONES)
     change = what_changed(noted, cones(program)) if noted else None
     for output in config.outputs:
         manifest = read_manifest(output.path)

@@ -36,6 +36,8 @@ def choose(
     wanted: Sequence[str] | None,
     beside: Sequence[str],
     origin: str,
+    *,
+    merges: bool = True,
 ) -> list[str]:
     """The source's columns for the relation's, in the relation's order.
 
@@ -45,13 +47,23 @@ def choose(
         wanted: the source's names for the relation's columns, if they are not the same.
         beside: columns that must be there too: the sign, the version.
         origin: what errors call the source.
+        merges: whether rows may become one that differ only in other columns.
 
-    Raises DriftError. With `wanted`, other columns of the source are left alone; without, they
-    are drift as much as missing ones.
+    Raises DriftError. With `wanted`, other columns of the source are left alone, unless that merges
+    rows; without, they are drift as much as missing ones.
     """
     names = list(wanted or schema.names)
     missing = [name for name in [*names, *beside] if name not in found]
-    extra = [] if wanted else [name for name in found if name not in {*names, *beside}]
+    extra = [name for name in found if name not in {*names, *beside}]
+    if extra and wanted and not missing and not merges:
+        message = (
+            f"{origin} has {', '.join(map(repr, extra))} beside the columns that are named: "
+            "without them two of its rows may be one here, and the first that is taken out takes "
+            'it away; say duplicates = "count", to keep how often a row is there, or duplicates = '
+            '"ignore", if the columns that are named tell its rows apart'
+        )
+        raise DriftError(message, origin=origin, missing=[], extra=extra)
+    extra = [] if wanted else extra
     if not missing and not extra:
         return names
     parts = []

@@ -19,6 +19,7 @@ from deltafix.datalog.program import Program as Text
 from deltafix.diagnostics import suggest
 from deltafix.errors import ConfigError, SourceError
 from deltafix.facts.schema import Schema
+from deltafix.paths import local_path
 from deltafix.pipeline.settings import INPUT, OUTPUT, PIPELINE, read_section
 from deltafix.rules.ast import Program
 from deltafix.store.folder import Folder, Where, folder_at
@@ -26,6 +27,12 @@ from deltafix.store.folder import Folder, Where, folder_at
 __all__ = ["Config", "InputConfig", "OutputConfig", "read_config", "schemas_of"]
 
 _SECTIONS = ("pipeline", "input", "output", "spark")
+_JUDGED = ("missing", "late", "lateness", "version")
+_UNUSED = {
+    ("files", "rows"): (*_JUDGED, "duplicates", "envelope", "sign"),
+    ("table", "snapshot"): _JUDGED,
+}
+"""By source and mode: keys that only mean something for changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +78,7 @@ def read_config(path: str | Path) -> Config:
         ConfigError: TOML that cannot be read, or a section, key or value that is not valid.
         ProgramError: the program is not valid.
     """
-    path = Path(path)
+    path = local_path(path)
     try:
         given = tomllib.loads(path.read_bytes().decode("utf-8"))
     except OSError as error:
@@ -88,7 +95,7 @@ def read_config(path: str | Path) -> Config:
     head = _table(path, "pipeline", given.get("pipeline"))
     values = read_section(f"{path}: [pipeline]", head, PIPELINE)
     folder = path.resolve().parent
-    program = Text.from_file(folder / values["program"])
+    program = Text.from_file(folder / local_path(values["program"]))
     schemas = schemas_of(program)
     inputs = tuple(
         _input(path, name, _table(path, f"input.{name}", section), schemas)
@@ -163,7 +170,12 @@ def _input(
                 f"{schema.show()} has {schema.arity}"
             )
             raise ConfigError(message, key="columns", value=columns)
-    if "path" in values:
+    unused = _UNUSED.get((source, values.get("mode", "")), ())
+    for key, value in rest.items():
+        if key in unused:
+            message = f'{where} {key} says nothing with mode = "{values["mode"]}"; leave it out'
+            raise ConfigError(message, key=key, value=value)
+    if "path" in values and "://" not in values["path"]:
         values["path"] = str(path.resolve().parent / values["path"])
     for option in values.get("options") or ():
         if "=" not in option:

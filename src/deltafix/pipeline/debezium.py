@@ -33,6 +33,7 @@ def decode_envelopes(
     *,
     columns: Sequence[str] | None = None,
     version: str = "",
+    merges: bool = True,
 ) -> Signed:
     """Envelopes, each with its place from 0, as signed rows of a relation.
 
@@ -42,6 +43,7 @@ def decode_envelopes(
         origin: what errors call the source.
         columns: the images' names for the relation's columns.
         version: a field of the envelope or of its `source` (`ts_ms`, `lsn`): its version.
+        merges: whether rows may become one that differ only in columns that are left out.
 
     Raises DriftError if the images' columns are not the relation's.
     """
@@ -60,7 +62,7 @@ def decode_envelopes(
     found = list(dict.fromkeys(name for row in rows for name in row if name != _VERSION))
     beside = [_VERSION] if version else []
     if rows:
-        names = choose(schema, [*found, *beside], columns, beside, origin)
+        names = choose(schema, [*found, *beside], columns, beside, origin, merges=merges)
     else:
         names = list(columns or schema.names)
     table = pa.table({name: _column([row.get(name) for row in rows]) for name in [*names, *beside]})

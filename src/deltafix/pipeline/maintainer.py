@@ -23,7 +23,7 @@ from typing import Any
 import deltafix
 from deltafix.engine.state.durable import DurableDatabase, DurableTransaction
 from deltafix.engine.state.reading import read_state
-from deltafix.errors import BadRowError, SinkError
+from deltafix.errors import SinkError
 from deltafix.facts.delta import Delta
 from deltafix.pipeline.augment import augment
 from deltafix.pipeline.change import (
@@ -39,7 +39,7 @@ from deltafix.pipeline.journal import LINE, Journal
 from deltafix.pipeline.outputs import PREPARED, Outputs, Sides
 from deltafix.pipeline.policy import RecheckError, apply, late_rows
 from deltafix.pipeline.portion import Portion
-from deltafix.pipeline.quarantine import Quarantine
+from deltafix.pipeline.quarantine import Quarantine, refused
 from deltafix.pipeline.signed import Bad, Signed, join
 from deltafix.pipeline.times import COUNTS, Times
 from deltafix.rules.ast import Program
@@ -287,13 +287,7 @@ class Maintainer:
         if not found:
             return
         if not portion.policy.quarantine:
-            first = found[0]
-            message = (
-                f"input {portion.source}: {first.origin}: {first.reason}: {first.row!r}"
-                + (f" (and {len(found) - 1:,} more bad rows)" if len(found) > 1 else "")
-                + '; the epoch was rolled back; bad_rows = "quarantine" sets such rows aside'
-            )
-            raise BadRowError(message, input=portion.source, reason=first.reason, row=first.row)
+            raise refused(portion.source, found, "the epoch was rolled back")
         bad.setdefault(portion.source, []).extend(found)
 
     def _times_of(self, relation: str) -> Times | None:

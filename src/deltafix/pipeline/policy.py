@@ -44,7 +44,7 @@ class Policy:
     def of(cls, values: Mapping[str, Any], default: str) -> Policy:
         """From the values of a section; `default` is the pipeline's `bad_rows`."""
         chosen = {name: values[name] for name in ("late", "duplicates", "missing", "lateness")
-                  if name in values}  # fmt: skip
+                  if values.get(name)}  # fmt: skip
         return cls(**chosen, quarantine=(values.get("bad_rows") or default) == "quarantine")
 
 

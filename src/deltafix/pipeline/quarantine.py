@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from deltafix.errors import SinkError
+from deltafix.errors import BadRowError, SinkError
 from deltafix.pipeline.signed import Bad
 from deltafix.store.folder import Where, folder_at
 
-__all__ = ["Quarantine"]
+__all__ = ["Quarantine", "refused"]
 
 _NAME = re.compile(r"(.+)-(\d{12})(?:-\d+)?\.jsonl")
 
@@ -74,3 +74,14 @@ class Quarantine:
             match = _NAME.fullmatch(file)
             if match:
                 yield match[1], int(match[2]), file
+
+
+def refused(source: str, bad: Sequence[Bad], what: str) -> BadRowError:
+    """The error for bad rows of an input that sets none aside; `what` has become of them."""
+    first = bad[0]
+    message = (
+        f"input {source}: {first.origin}: {first.reason}: {first.row!r}"
+        + (f" (and {len(bad) - 1:,} more bad rows)" if len(bad) > 1 else "")
+        + f'; {what}; bad_rows = "quarantine" sets such rows aside'
+    )
+    return BadRowError(message, input=source, reason=first.reason, row=first.row)

@@ -11,10 +11,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Self
 
+from deltafix.errors import PipelineError
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.config import Config, InputConfig, schemas_of
 from deltafix.pipeline.epoch import Epoch
 from deltafix.pipeline.maintainer import Maintainer, OnChange
+from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.portion import Portion, Source
 from deltafix.pipeline.sources.registry import by_file, counted, make_source
 
@@ -34,6 +36,9 @@ class Pipeline:
         on_change: asked when the rules are not those the outputs were made with; by default
             what the file says (`on_change`).
 
+    Attributes:
+        stopped: by name, inputs that the last look left out, and why.
+
     Raises what `Maintainer` raises.
     """
 
@@ -49,6 +54,11 @@ class Pipeline:
         self.sources: tuple[Source, ...] = tuple(
             make_source(config, one, schemas) for one in config.inputs
         )
+        self.stopped: dict[str, PipelineError] = {}
+        default = config.values["bad_rows"]
+        self._lenient = {
+            one.name for one in config.inputs if Policy.of(one.values, default).quarantine
+        }
         rebuild = config.values["on_change"] == "rebuild"
         self.maintainer = Maintainer(
             config.program,
@@ -61,12 +71,24 @@ class Pipeline:
         )
 
     def step(self) -> Epoch | None:
-        """One epoch of what the inputs have to say; None if they have nothing to say."""
+        """One epoch of what the inputs have to say; None if they have nothing to say.
+
+        An input that cannot be read is left out from then on, where its rows may be set aside
+        (`stopped`); where they may not, what it raises fails the epoch.
+        """
         began = time.perf_counter()
         left = int(self.config.values["rows_per_epoch"])
         portions: list[Portion] = []
         for source in self.sources:
-            portion = source.poll(self.maintainer.db, left)
+            if source.name in self.stopped:
+                continue
+            try:
+                portion = source.poll(self.maintainer.db, left)
+            except PipelineError as error:
+                if source.name not in self._lenient:
+                    raise
+                self.stopped[source.name] = error
+                continue
             if portion is None:
                 continue
             portions.append(portion)
@@ -79,18 +101,43 @@ class Pipeline:
         return self.maintainer.commit(portions, seconds={"read": time.perf_counter() - began})
 
     def drain(self) -> Iterator[Epoch]:
-        """Epochs until the inputs have nothing to say; first the one that opening made, if any."""
+        """Epochs until the inputs have nothing to say; first the one that opening made, if any.
+
+        Raises what stopped an input, when the others have nothing more to say.
+        """
+        yield from self._epochs()
+        for error in self.stopped.values():
+            raise error
+
+    def follow(
+        self,
+        every: float,
+        wait: Callable[[float], None] | None = None,
+        on_stop: Callable[[PipelineError], None] | None = None,
+    ) -> Iterator[Epoch]:
+        """Epochs forever: drains the inputs, and looks again `every` so many seconds.
+
+        An input that is `stopped` is tried again at each look; `on_stop` hears why, when that is
+        not what it heard at the look before.
+        """
+        heard: list[str] = []
+        while True:
+            yield from self._epochs()
+            said = [str(error) for error in self.stopped.values()]
+            for error in self.stopped.values():
+                if on_stop is not None and str(error) not in heard:
+                    on_stop(error)
+            heard = said
+            (wait or time.sleep)(every)
+
+    def _epochs(self) -> Iterator[Epoch]:
+        """One look, until no input has more to say."""
+        self.stopped.clear()
         opening, self.maintainer.opening = self.maintainer.opening, None
         if opening is not None:
             yield opening
         while (epoch := self.step()) is not None:
             yield epoch
-
-    def follow(self, every: float, wait: Callable[[float], None] | None = None) -> Iterator[Epoch]:
-        """Epochs forever: drains the inputs, and looks again `every` so many seconds."""
-        while True:
-            yield from self.drain()
-            (wait or time.sleep)(every)
 
     def compact(self, keep: int | None = None) -> None:
         """Write new snapshots, join the outputs' files; keep the deltas of `keep` epochs."""

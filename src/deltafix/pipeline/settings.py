@@ -63,7 +63,8 @@ PIPELINE: Final[Section] = {
 }
 
 _POLICY: Final[Section] = {
-    "duplicates": Key(str, "ignore", ("ignore", "count", "bad")),
+    # Unless it is said, "ignore", but no column may be left out.
+    "duplicates": Key(str, "", ("ignore", "count", "bad")),
     "missing": Key(str, "bad", ("ignore", "bad")),
     "late": Key(str, "apply", ("apply", "ignore", "bad")),
     "version": Key(str, ""),

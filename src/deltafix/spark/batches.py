@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from deltafix.errors import FactError, StateError
+from deltafix.paths import local_path
 from deltafix.pipeline.fold import net_sums
 from deltafix.store.folder import Head, folder_at
 from deltafix.store.tables import read_table, write_table
@@ -43,7 +44,7 @@ class BatchFolder:
     """
 
     def __init__(self, path: str | Path, reducer: str) -> None:
-        self.path = Path(path)
+        self.path = local_path(path)
         self._folder = folder_at(self.path)
         self._head = Head(self._folder, "manifest.json")
         self._manifest: dict[str, Any] = {

@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltafix.errors import FactError, MissingRowError
+from deltafix.paths import local_path
 from deltafix.reactive.collection import Collection
 from deltafix.reactive.reducer import Reducer
 from deltafix.spark.batches import KEY, SIGN, VALUE, BatchFolder, net_rows
@@ -83,7 +84,7 @@ class StreamReduce:
         if bad_rows not in ("fail", "quarantine"):
             raise FactError(f"bad_rows must be 'fail' or 'quarantine', not {bad_rows!r}")
         self.reducer = reducer
-        self.folder = Path(folder)
+        self.folder = local_path(folder)
         self._columns = (key, value, sign)
         self._quarantines = bad_rows == "quarantine"
         self._open()

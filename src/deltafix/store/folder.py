@@ -18,6 +18,7 @@ from typing import Protocol, TypeAlias
 from uuid import uuid4
 
 from deltafix.errors import SourceError
+from deltafix.paths import local_path
 from deltafix.store import disk
 from deltafix.store.disk import Piece
 
@@ -191,14 +192,14 @@ def folder_at(where: Where, *, shared: bool = False) -> Folder:
         MissingDependencyError: an object store without the package that reaches it.
     """
     if isinstance(where, Path):
-        return LocalFolder(where, shared=shared)
+        return LocalFolder(local_path(where), shared=shared)
     if not isinstance(where, str):
         return where
-    scheme, found, rest = where.partition("://")
+    scheme, found, _ = where.partition("://")
     if not found:
-        return LocalFolder(Path(where), shared=shared)
+        return LocalFolder(local_path(where), shared=shared)
     if scheme == "file":
-        return LocalFolder(Path(rest), shared=shared)
+        return LocalFolder(local_path(where), shared=shared)
     from deltafix.store.objects import SCHEMES, ObjectFolder  # noqa: PLC0415  an extra
 
     if scheme not in SCHEMES:

@@ -44,6 +44,31 @@ def test_check_and_status_write_nothing(job, deltafix) -> None:
     assert said[3] == "output can: epoch 2, 1 signed rows from epoch 1"
 
 
+def test_check_looks_at_the_inputs(job, deltafix) -> None:
+    def said() -> str:
+        ran = deltafix("pipeline", "check", job.toml)
+        return ran.out if ran.code == 0 else ran.err
+
+    assert "in/member to member(who: symbol, team: symbol) (has something to say)" in said()
+    deltafix("pipeline", "run", job.toml)
+    assert "in/member to member(who: symbol, team: symbol) (nothing new)" in said()
+    path = job.write("member", [("+", ("bo", "core"))])
+    path.write_text("sign,who\n+,bo\n")
+    assert "error[DF662]" in said()
+    assert "lacks 'team'" in said()
+    path.write_text("sign,who,team\n?,bo,core\n")
+    assert "sign = '?' is no sign" in said()
+    assert "it would fail the next epoch" in said()
+    toml = job.toml.read_text()
+    job.toml.write_text(
+        toml.replace('path = "in/member"', 'path = "in/member"\nbad_rows = "quarantine"')
+    )
+    assert "(has something to say, 1 rows of it are to be set aside)" in said()
+    job.toml.write_text(toml.replace('"in/grant"', '"in/grants"'))
+    path.unlink()
+    assert "in/grants is no folder and no file; make it first" in said()
+
+
 def test_replay_shows_an_epoch_and_computes_it_again(job, deltafix) -> None:
     deltafix("pipeline", "run", job.toml)
     job.say("grant", ("-", ("core", 7)), ("+", ("core", 8)))

@@ -57,6 +57,16 @@ def refused(job: Job, text: str) -> str:
         ),
         ('source = "files"\n', "", "[input.member] there is no source; it takes"),
         (
+            'source = "files"',
+            'source = "files"\nmode = "rows"\nduplicates = "count"',
+            '[input.member] duplicates says nothing with mode = "rows"; leave it out',
+        ),
+        (
+            'source = "files"\npath = "in/member"',
+            'source = "table"\ntable = "t"\nmode = "snapshot"\nmissing = "bad"',
+            '[input.member] missing says nothing with mode = "snapshot"; leave it out',
+        ),
+        (
             'path = "in/member"',
             'path = "in"\nmdoe = "rows"',
             "[input.member] unknown key 'mdoe'; did you mean 'mode'?",

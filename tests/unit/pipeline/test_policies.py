@@ -151,10 +151,36 @@ def test_other_columns_are_refused_by_name(header, said, tmp_path) -> None:
     job.run()
 
 
-def test_named_columns_leave_others_alone(tmp_path) -> None:
-    job = Job(tmp_path, member='columns = ["person", "group"]')
+@pytest.mark.parametrize(("duplicates", "left"), [("count", {A}), ("ignore", set())])
+def test_named_columns_leave_others_alone_if_it_is_said_what_two_rows_are(
+    duplicates, left, tmp_path
+) -> None:
+    named = 'columns = ["person", "group"]'
+    job = Job(tmp_path, member=named)
     path = job.folder / "in" / "member" / "1.csv"
-    path.write_text("group,since,sign,person\nx,2020,+,a\n")
-    job.rows["member"].add(A)
-    job.run()
+    path.write_text("group,since,sign,person\nx,2020,+,a\nx,2021,+,a\n")
+    with pytest.raises(DriftError, match="has 'since' beside the columns that are named: without"):
+        job.run()
+    path.rename(tmp_path / "1.csv")
+    job = Job(tmp_path / "said", member=f'{named}\nduplicates = "{duplicates}"')
+    path = job.folder / "in" / "member" / "1.csv"
+    (tmp_path / "1.csv").rename(path)
+    take(job)
+    assert member(job) == {A}
+    path.with_name("2.csv").write_text("group,since,sign,person\nx,2020,-,a\n")
+    take(job)
+    assert member(job) == left
+
+
+def test_an_envelope_without_columns_left_out_needs_nothing_said(tmp_path) -> None:
+    options = 'format = "json"\nenvelope = "debezium"\ncolumns = ["who", "team"]'
+    job = Job(tmp_path, member=options)
+    path = job.folder / "in" / "member" / "1.json"
+    path.write_text('{"op": "c", "before": null, "after": {"team": "x", "who": "a"}}\n')
+    take(job)
+    assert member(job) == {A}
+    more = '{"op": "c", "before": null, "after": {"team": "x", "who": "b", "id": 1}}\n'
+    path.with_name("2.json").write_text(more)
+    with pytest.raises(DriftError, match="has 'id' beside the columns that are named"):
+        take(job)
     assert member(job) == {A}

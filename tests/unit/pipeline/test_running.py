@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from tests.pipelines import Job, signed
 
-from deltafix.errors import PipelineError, StateInUseError
+from deltafix.errors import DriftError, PipelineError, StateInUseError
 from deltafix.pipeline.manifest import read_deltas
 
 
@@ -140,3 +140,84 @@ def test_many_epochs_leave_few_files(tmp_path, monkeypatch) -> None:
         job.check(pipeline)
         names = sorted(path.name for path in (tmp_path / "out" / "can").iterdir())
     assert [name.split("-")[0] for name in names] == ["manifest.json", "snapshot"]
+
+
+def test_what_cannot_be_read_stops_its_input_and_no_other(tmp_path) -> None:
+    job = Job(tmp_path, member='bad_rows = "quarantine"')
+    job.say("member", ("+", ("ada", "core")))
+    bad = job.write("member", [])
+    bad.write_text("sign,who\n+,x\n")
+    job.write("member", [("+", ("bo", "core"))])
+    job.say("grant", ("+", ("core", 7)))
+    with job.open() as pipeline:
+        with pytest.raises(DriftError, match=r"00002.csv lacks 'team'"):
+            for epoch in pipeline.drain():
+                assert set(epoch.read) <= {"member", "grant"}
+        assert list(pipeline.stopped) == ["member"]
+        job.check(pipeline)  # what is before it is in, and all of the other input
+        looks = []
+
+        def wait(_: float) -> None:
+            looks.append(len(looks))
+            if len(looks) == 3:
+                bad.write_text("sign,who,team\n")
+                job.rows["member"].add(("bo", "core"))
+            if len(looks) == 5:
+                raise KeyboardInterrupt
+
+        said: list = []
+        with pytest.raises(KeyboardInterrupt):
+            list(pipeline.follow(1.0, wait, said.append))
+        assert [type(one) for one in said] == [DriftError]  # once, not at each look
+        job.check(pipeline)
+        assert pipeline.stopped == {}
+
+
+def test_where_rows_are_not_set_aside_nothing_of_the_epoch_is_taken(tmp_path) -> None:
+    job = Job(tmp_path)
+    job.write("member", []).write_text("sign,who\n+,x\n")
+    job.write("grant", [("+", ("core", 7))])
+    with job.open() as pipeline:
+        with pytest.raises(DriftError, match="lacks 'team'"):
+            list(pipeline.drain())
+        assert pipeline.maintainer.db.count("grant") == 0
+
+
+def test_a_file_that_was_begun_and_is_gone_is_missed(tmp_path) -> None:
+    job = Job(tmp_path, pipeline="rows_per_epoch = 2")
+    path = job.write("member", [("+", (f"u{n}", "core")) for n in range(5)])
+    with job.open() as pipeline:
+        pipeline.step()
+    content = path.read_text()
+    path.unlink()
+    with pytest.raises(PipelineError, match="is gone, of which 2 rows are in and the rest is not"):
+        job.run()
+    path.write_text(content)
+    job.rows["member"] = {(f"u{n}", "core") for n in range(5)}
+    job.run()
+
+
+def test_of_many_files_that_are_gone_only_a_name_is_kept(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("deltafix.pipeline.sources.changes.REMEMBERED", 5)
+    job = Job(tmp_path)
+    paths = []
+    for number in range(20):
+        job.say("member", ("+", (f"u{number}", "core")))
+        paths.append(sorted((tmp_path / "in" / "member").iterdir())[-1])
+        job.run()
+        if number % 3 == 2:
+            paths[-1].unlink()
+    kept = sum(path.exists() for path in paths)
+    with job.open() as pipeline:
+        marks = [one for one in pipeline.maintainer.db.marks if one.startswith("files/member/")]
+        assert len(marks) == kept + 5
+        assert pipeline.maintainer.db.marks["files/member"] == "00003.csv"
+    for name, known in (("00003.csv", False), ("00006.csv", True)):
+        path = tmp_path / "in" / "member" / name
+        path.write_text("sign,who,team\n+,again,core\n")
+        said = "changed after it was read" if known else "may have been read before: files up to"
+        with pytest.raises(PipelineError, match=said):
+            job.run()
+        path.unlink()
+    job.say("member", ("+", ("new", "core")))
+    job.run()

@@ -28,6 +28,7 @@ class FileReader:
         sign: the column of signs; empty if every row is a row that holds.
         envelope: `sign` or `debezium`.
         version: the column, or field of the envelope, that tells versions.
+        merges: whether rows may become one that differ only in columns that are left out.
     """
 
     schema: Schema
@@ -36,6 +37,7 @@ class FileReader:
     sign: str = ""
     envelope: str = "sign"
     version: str = ""
+    merges: bool = True
 
     @classmethod
     def of(cls, schema: Schema, values: Mapping[str, Any], *, changes: bool) -> FileReader:
@@ -48,7 +50,8 @@ class FileReader:
         form = FileForm(values["format"], values["delimiter"], values["header"], names)
         columns = None if columns is None else tuple(columns)
         envelope = values.get("envelope", "sign") if changes else "sign"
-        return cls(schema, form, columns, sign, envelope, version)
+        merges = not changes or bool(values["duplicates"])
+        return cls(schema, form, columns, sign, envelope, version, merges)
 
     def read(self, path: Path) -> Signed:
         """The rows of a file; bad ones set aside.
@@ -65,14 +68,20 @@ class FileReader:
                 raise PipelineError(message, path=str(path)) from None
             values, bad = json_values(lines, origin)
             signed = decode_envelopes(
-                self.schema, values, origin, columns=self.columns, version=self.version
+                self.schema,
+                values,
+                origin,
+                columns=self.columns,
+                version=self.version,
+                merges=self.merges,
             )
             signed.bad.extend(bad)
             return signed
         decoded = decode_file(path, self.form)
         beside = [name for name in (self.sign, self.version) if name]
         table = decoded.table
-        names = choose(self.schema, table.column_names, self.columns, beside, origin)
+        found = table.column_names
+        names = choose(self.schema, found, self.columns, beside, origin, merges=self.merges)
         signed = fit(self.schema, table, names, origin, sign=self.sign or 1, version=self.version)
         signed.bad.extend(decoded.bad)
         return signed

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 from deltafix.errors import ConfigError
 from deltafix.facts.schema import Schema
+from deltafix.paths import local_path
 from deltafix.pipeline.config import Config, InputConfig
 from deltafix.pipeline.decode import SUFFIXES
 from deltafix.pipeline.policy import Policy
@@ -40,7 +40,7 @@ def counted(config: Config) -> tuple[str, ...]:
     return tuple(
         relation
         for one in config.inputs
-        if one.values.get("duplicates") == "count" and one.values.get("mode") != "rows"
+        if one.values.get("duplicates") == "count"
         for relation in one.relations
     )
 
@@ -76,7 +76,8 @@ def make_source(
         from deltafix.pipeline.sources.delta_lake import DeltaTable  # noqa: PLC0415  an extra
 
         return DeltaTable(one.name, schema, values, policy)
-    folder = Folder(one.name, Path(values["path"]), values["pattern"], SUFFIXES[values["format"]])
+    path = local_path(values["path"])
+    folder = Folder(one.name, path, values["pattern"], SUFFIXES[values["format"]])
     changes = one.source == "files" and values["mode"] == "changes"
     reader = FileReader.of(schema, values, changes=changes)
     if changes:
@@ -107,7 +108,7 @@ def _tree(
                 f"{', '.join(sorted(extractor.relations))}"
             )
             raise ConfigError(message, key="relations", value=relation)
-    root = Path(one.values["path"])
+    root = local_path(one.values["path"])
     many = config.values["spark_tree_files"]
     contents = TreeContents(root, extractor, one.relations, mapper, many)
     chosen = [schemas[relation] for relation in one.relations]

@@ -7,7 +7,7 @@ how far the source is (its marks) is its own business.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -64,8 +64,14 @@ class Single:
         version = str(self.values["version"])
         found = [name for name in table.column_names if name not in FEED]
         beside = [version] if version else []
-        names = choose(self.schema, found, self.values["columns"], beside, origin)
+        names = self.choose(found, beside, origin)
         return fit(self.schema, table, names, origin, sign=sign, version=version)
+
+    def choose(self, found: Sequence[str], beside: Sequence[str], origin: str) -> list[str]:
+        """The source's columns for the relation's. Raises DriftError."""
+        merges = bool(self.values["duplicates"]) or self.values.get("mode") == "snapshot"
+        columns = self.values["columns"]
+        return choose(self.schema, found, columns, beside, origin, merges=merges)
 
     def whole(self, state: State, table: pa.Table, origin: str, limit: int) -> Portion:
         """At most `limit` of the changes that make the rows given those of the table.

@@ -28,6 +28,7 @@ from deltafix.facts.arrow import rows_from_table, table_from_rows
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Row, Schema
 from deltafix.facts.values import sorted_rows
+from deltafix.paths import local_path
 from deltafix.rules.ast import Program
 from deltafix.rules.schemas import row_schemas
 from deltafix.spark.shards.bulkrules import bulk_rules
@@ -121,7 +122,7 @@ class ShardedDatabase:
         self._spark = spark
         self._session = None if spark is None else planless(spark)
         self._executor = executor
-        self._folder = Path(state).absolute()
+        self._folder = local_path(state).absolute()
         self._folder.mkdir(parents=True, exist_ok=True)
         self._lock = Lock(self._folder / "lock")
         try:

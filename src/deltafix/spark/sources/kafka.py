@@ -127,18 +127,19 @@ def decode_records(
     """Records' values (JSON text; None for tombstones) as signed rows."""
     parsed, bad = json_values(["null" if text is None else text for text in values], origin)
     version = options["version"]
+    columns, merges = options["columns"], bool(options["duplicates"])
     if options["envelope"] == "debezium":
         signed = decode_envelopes(
-            schema, parsed, origin, columns=options["columns"], version=version
+            schema, parsed, origin, columns=columns, version=version, merges=merges
         )
     else:
         beside = [name for name in (options["sign"], version) if name]
-        wanted = [*(options["columns"] or schema.names), *beside]
+        wanted = [*(columns or schema.names), *beside]
         said = [pair for pair in parsed if pair[1] is not None]
         decoded = records_table(said, origin, wanted)
         bad.extend(decoded.bad)
         table = decoded.table
-        names = choose(schema, table.column_names, options["columns"], beside, origin)
+        names = choose(schema, table.column_names, columns, beside, origin, merges=merges)
         signed = fit(schema, table, names, origin, sign=options["sign"], version=version)
     signed.bad.extend(bad)
     return signed

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from deltafix.pipeline.columns import choose
 from deltafix.pipeline.portion import Portion, State
 from deltafix.pipeline.sources.single import CHANGE, COMMIT, FEED, Single
 from deltafix.spark.sources.feeds import Feed, find_feed
@@ -95,7 +94,7 @@ class SparkTable(Single):
         version = self.values["version"]
         beside = [version] if version else []
         found = [name for name in changes.columns if name not in FEED]
-        names = choose(self.schema, found, self.values["columns"], beside, self._origin)
+        names = self.choose(found, beside, self._origin)
         from pyspark.sql import functions as f  # noqa: PLC0415  Spark is an extra
 
         into = f.col(CHANGE).isin("insert", "update_postimage")

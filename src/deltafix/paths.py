@@ -1,0 +1,32 @@
+"""Paths of the local disk, told from URLs.
+
+Invariant: a URL never becomes the name of a folder. Whoever takes a path from a user and opens no
+URL asks `local_path`; `store.folder.folder_at` opens the URLs that are known.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from deltafix.errors import SourceError
+
+__all__ = ["local_path"]
+
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+"""How a URL begins; one letter is a drive."""
+
+
+def local_path(where: str | Path) -> Path:
+    """A path of the local disk; `file://` is one. Raises SourceError for any other URL.
+
+    A URL that went through `Path` has lost a slash, and is no folder of that name either.
+    """
+    text = str(where)
+    found = _URL.match(text)
+    if found is None:
+        return Path(where)
+    if found[1] == "file" and text.startswith("file:///"):
+        return Path(text.removeprefix("file://"))
+    message = f"{text} is a URL, and this takes a path of the local disk; copy what it names there"
+    raise SourceError(message, value=text)
