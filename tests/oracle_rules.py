@@ -87,7 +87,7 @@ class Case:
                     for side, across in ((left, right), (right, left)):
                         # The result of an aggregate that nothing else binds is not what the
                         # aggregate itself calls so.
-                        rest = [other for other in nodes if other is not node]
+                        rest = [other for other in nodes if other != node]
                         result = op == "=" and own(across) - around - given(rest)
                         mine = isinstance(across, Var) and result
                         self.scan((side,), enclosing - mine if mine else enclosing, around)
@@ -209,7 +209,9 @@ class Case:
         match term:
             case Call("range", args):
                 kind = self.kinds.of(term) or "number"
-                yield from numbers(kind, *(self.value(arg, env) for arg in args))
+                yield from numbers(
+                    kind, self.program.word_size, *(self.value(arg, env) for arg in args)
+                )
             case _:
                 yield self.value(term, env)
 
@@ -230,17 +232,15 @@ class Case:
                 return found
             case Call("as", (inner, Const(name))):
                 to = self.program.base_type(name)
-                return reinterpret(self.value(inner, env), self.kinds.of(inner) or to, to)
+                value, kind = self.value(inner, env), self.kinds.of(inner)
+                # What nothing gives a type, a `2`, has the one it is cast to.
+                bits = self.program.word_size
+                return reinterpret(value, kind, to, bits) if kind else wrap(value, to, bits)
             case Call(functor, args):
                 kind = self.kinds.of(term) or "number"
                 of = self.kinds.of(args[0]) or "number"
                 values = [self.value(arg, env) for arg in args]
-                narrow = self.program.word_size == 32 and kind in ("number", "unsigned")
-                if narrow and functor in ("bshl", "bshr", "bshru"):
-                    values[1] &= 31
-                    values[0] &= 2**32 - 1 if functor == "bshru" else -1
-                found = apply(functor, values, kind, of)
-                return wrap(found, kind, 32) if narrow and functor not in ("min", "max") else found
+                return apply(functor, values, kind, of, self.program.word_size)
             case Aggregate():
                 return self.aggregate(term, env)
         raise ValueError(f"no value for {term}")
@@ -281,7 +281,8 @@ class Case:
             found = [self.value(term.target, one) for one in ranged]
             if not found:
                 raise Undefined
-            return self.world.reducers[term.op[2:]](found)
+            value = self.world.reducers[term.op[2:]](found)
+            return wrap(value, self.kinds.of(term) or "number", self.program.word_size)
         kind = self.kinds.of(term.target) or "number"
         values = []
         for found in ranged:
@@ -290,7 +291,7 @@ class Case:
             except Undefined:
                 continue
         if term.op == "sum":
-            return total(values, kind)
+            return wrap(total(values, kind), kind, self.program.word_size)
         if not values:
             raise Undefined
         if term.op == "mean":

@@ -13,6 +13,8 @@ import struct
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 
+from oracle_regex import Malformed, matches
+
 __all__ = [
     "Undefined",
     "apply",
@@ -72,17 +74,21 @@ def wrap(value: object, kind: str, bits: int = 64) -> object:
         return (value + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
     if kind == "unsigned":
         return value % 2**bits
-    return math.nan if math.isnan(value) else value + 0.0
+    if kind == "symbol":
+        return value
+    return math.nan if math.isnan(value) else float(value) + 0.0
 
 
-def numbers(kind: str, start: object, end: object, step: object = None) -> Iterator[object]:
+def numbers(
+    kind: str, bits: int, start: object, end: object, step: object = None
+) -> Iterator[object]:
     """`range`: from `start`, short of `end`, by `step`; without one, by one towards `end`."""
     if any(map(is_nan, (start, end, step))):
         return
     if step is None:
         step = 1 if start <= end else -1
     elif kind == "unsigned":
-        step = wrap(step, "number")
+        step = wrap(step, "number", bits)
     if step == 0 and start != end:
         yield start
     while step != 0 and (start < end if step > 0 else start > end):
@@ -111,8 +117,8 @@ def compare(op: str, left: object, right: object) -> bool:
             return left in right
         case "match":
             try:
-                return re.fullmatch(left, right) is not None
-            except re.error:
+                return matches(left, right)
+            except Malformed:
                 return False
     raise ValueError(op)
 
@@ -137,43 +143,43 @@ def power(a: object, b: object, kind: str) -> object:
     return pow(a, b, 2**64)
 
 
-def apply(functor: str, args: list, kind: str, of: str) -> object:
+def apply(functor: str, args: list, kind: str, of: str, bits: int) -> object:
     """The value of an intrinsic functor; `kind` is its result type, `of` its first argument's."""
     a, b = args[0], args[1] if len(args) > 1 else None
-    mask = 2**64 - 1
+    mask = 2**bits - 1
     match functor:
         case "+":
-            return wrap(a + b, kind)
+            return a + b if kind == "symbol" else wrap(a + b, kind, bits)
         case "-":
-            return wrap(a - b, kind)
+            return wrap(a - b, kind, bits)
         case "*":
-            return wrap(a * b, kind)
+            return wrap(a * b, kind, bits)
         case "/" if kind == "float":
             if b == 0:
                 return math.nan if a == 0 or math.isnan(a) else math.copysign(math.inf, a)
             return wrap(a / b, kind)
         case "/":
-            return wrap(divide(a, b), kind)
+            return wrap(divide(a, b), kind, bits)
         case "%":
-            return wrap(a - b * divide(a, b), kind)
+            return wrap(a - b * divide(a, b), kind, bits)
         case "^":
-            return wrap(power(a, b, kind), kind)
+            return wrap(power(a, b, kind), kind, bits)
         case "neg":
-            return wrap(-a, kind)
+            return wrap(-a, kind, bits)
         case "band":
-            return wrap(a & b, kind)
+            return wrap(a & b, kind, bits)
         case "bor":
-            return wrap(a | b, kind)
+            return wrap(a | b, kind, bits)
         case "bxor":
-            return wrap(a ^ b, kind)
+            return wrap(a ^ b, kind, bits)
         case "bnot":
-            return wrap(~a, kind)
+            return wrap(~a, kind, bits)
         case "bshl":
-            return wrap(a << (b & 63), kind)
+            return wrap(a << (b & bits - 1), kind, bits)
         case "bshr":
-            return wrap(a >> (b & 63), kind)
+            return wrap(a >> (b & bits - 1), kind, bits)
         case "bshru":
-            return wrap((a & mask) >> (b & 63), kind)
+            return wrap((a & mask) >> (b & bits - 1), kind, bits)
         case "land":
             return int(a != 0 and b != 0)
         case "lor":
@@ -190,45 +196,54 @@ def apply(functor: str, args: list, kind: str, of: str) -> object:
             return "".join(args)
         case "strlen":
             return len(a)
+        case "ord":
+            return int.from_bytes(a.encode(), "big")  # any number that is the symbol's alone
         case "substr":
             start, count = b, args[2]
             return a[start : start + count] if start >= 0 and count >= 0 else ""
         case "to_string":
             return a if of == "symbol" else repr(float(a)) if of == "float" else str(a)
         case "to_float":
-            return convert_text(a, "float") if of == "symbol" else float(a)
+            return convert_text(a, "float", bits) if of == "symbol" else float(a)
         case "to_number" | "to_unsigned":
             if of == "symbol":
-                return convert_text(a, kind)
+                return convert_text(a, kind, bits)
             if of == "float":
-                low = -(2**63) if kind == "number" else 0
-                if not low <= a < low + 2**64:
+                low = -(2 ** (bits - 1)) if kind == "number" else 0
+                if math.isnan(a) or math.isinf(a) or not low <= int(a) < low + 2**bits:
                     raise Undefined
                 return int(a)
-            return wrap(a, kind)
+            return wrap(a, kind, bits)
     raise ValueError(functor)
 
 
-def convert_text(text: str, kind: str) -> object:
-    """A number written in full in a symbol; anything else has no value."""
+def convert_text(text: str, kind: str, bits: int) -> object:
+    """A number in a symbol, written as in a fact file; anything else has no value."""
+    text = text.strip(" \t")
     if kind == "float":
-        if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text, re.ASCII) is None:
+        number = r"[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|(?i:inf|infinity|nan))"
+        if re.fullmatch(number, text, re.ASCII) is None:
             raise Undefined
-        return float(text)
-    if re.fullmatch(r"[+-]?\d+", text, re.ASCII) is None:
+        return wrap(float(text), kind)
+    found = re.fullmatch(r"([+-]?)(?:0[xX]([\da-fA-F]+)|0[bB]([01]+)|(\d+))", text, re.ASCII)
+    if found is None:
         raise Undefined
-    value = int(text)
-    if wrap(value, kind) != value:
+    sign, *digits = found.groups()
+    size = next(int(one, base) for one, base in zip(digits, (16, 2, 10), strict=True) if one)
+    value = -size if sign == "-" else size
+    if wrap(value, kind, bits) != value:
         raise Undefined
     return value
 
 
-def reinterpret(value: object, kind: str, to: str) -> object:
-    """`as`: the same 64 bits read as another type."""
+def reinterpret(value: object, kind: str, to: str, bits: int) -> object:
+    """`as`: the same bits read as another type."""
     if "symbol" in (kind, to) or kind == to:
         return value
     if "float" not in (kind, to):
-        return wrap(value, to)
-    code = {"number": "q", "unsigned": "Q", "float": "d"}
+        return wrap(value, to, bits)
+    code = dict(zip(("number", "unsigned", "float"), "qQd" if bits == 64 else "iIf", strict=True))
+    if bits == 32 and kind == "float" and math.isfinite(value) and abs(value) >= 2.0**128:
+        value = math.copysign(math.inf, value)
     result = struct.unpack(code[to], struct.pack(code[kind], value))[0]
     return wrap(result, to)

@@ -18,6 +18,7 @@ __all__ = ["CORNERS", "NUMBERS", "SYMBOLS", "Body", "Generator", "Relation"]
 
 SYMBOLS = ("a", "b", "c", "d")
 NUMBERS = range(5)
+PATTERNS = ("[ab].*", "[[:alpha:]]", "[^a-b]+", "(a|b)?[[:lower:]]", "[]", "(?i)a")
 CORNERS = {
     "number": (0, -1, 2**30 - 1, 2**30, 2**53 + 1, 2**62, 2**63 - 1, -(2**31) - 1, -(2**63)),
     "unsigned": (0, 2**30, 2**53 + 1, 2**62, 2**63 - 1, 2**63, 2**64 - 1),
@@ -143,7 +144,7 @@ class Generator:
     def compute(self, body: Body) -> str:
         """A new number from bound ones that stays in a small range, so recursion ends."""
         left, right = self.term(body), self.term(body)
-        shape = self.rng.choice(("up", "down", "modulo", "functor", "divide"))
+        shape = self.rng.choice(("up", "down", "modulo", "functor", "divide", "wide"))
         name = body.new("number")
         if shape == "up":
             return f"{name} = {left} + 1, {name} < 7"
@@ -152,6 +153,10 @@ class Generator:
         if shape == "modulo":
             operator = self.rng.choice("+-*")
             return f"{name} = ({left} {operator} {right}) % {self.rng.randint(2, 5)}"
+        if shape == "wide":
+            by = self.rng.choice((1_500_000_000, 2_147_483_647, 65_537 * 40_000))
+            shift = self.rng.choice(("bshr", "bshru", "bshl"))
+            return f"{name} = ({left} * {by % 2**31} {shift} {right}) % 7"
         if shape == "divide":
             return f"{name} = {left} {self.rng.choice('/%')} {right}"
         return f"{name} = {self.rng.choice(('min', 'max'))}({left}, {right})"
@@ -161,15 +166,24 @@ class Generator:
         if not body.bound["symbol"]:
             return None
         one, two = (self.rng.choice(body.bound["symbol"]) for _ in range(2))
-        shape = self.rng.choice(("cat", "strlen", "to_string", "to_number", "contains", "match"))
+        shape = self.rng.choice(
+            ("cat", "strlen", "to_string", "to_number", "contains", "match", "ord", "plus")
+        )
         if shape == "contains":
             return f'{self.rng.choice(("", "!"))}contains("{self.rng.choice(SYMBOLS)}", {one})'
         if shape == "match":
-            return f'{self.rng.choice(("", "!"))}match("[ab].*", {one})'
-        if shape in ("strlen", "to_number"):
-            return f"{body.new('number')} = {shape}({one})"
+            return f'{self.rng.choice(("", "!"))}match("{self.rng.choice(PATTERNS)}", {one})'
+        if shape == "ord":
+            return f"ord({one}) {self.rng.choice(('=', '!='))} ord({two})"
+        if shape == "strlen":
+            return f"{body.new('number')} = strlen({one})"
+        if shape == "to_number":
+            text = self.rng.choice((one, f'cat("0x", {one})', f'"0b1" + to_string(strlen({one}))'))
+            return f"{body.new('number')} = to_number({text}) % 5"
         number = self.term(body)
         name = body.new("symbol")
+        if shape == "plus":
+            return f"{name} = substr({one} + {two}, {self.rng.randint(0, 1)}, 2)"
         if shape == "to_string":
             return f"{name} = to_string({number} % 3)"
         return f"{name} = cat(substr({one}, 0, 1), substr({two}, {self.rng.randint(0, 1)}, 1))"
@@ -229,6 +243,8 @@ class Generator:
         body.fresh = inner.fresh
         for kind, name in found:
             body.bound[kind].append(name)
+            # The rule itself mentions a witness: two aggregates alone would not share it.
+            body.literals.append(f"{name} <= {name}")
         result = body.new("number")
         if not found and self.rng.random() < 0.2:
             # The result's own name inside: there it is another variable.
@@ -238,6 +254,8 @@ class Generator:
             return f"{result} = count : {{ {inside} }}"
         if op in ("sum", "min", "max") and self.may("arithmetic", 0.3):
             target = self.rng.choice((f"{target} + 1", f"{target} * 2", f"{target} - {target}"))
+        if op == "sum" and self.rng.random() < 0.3:
+            target = f"({target}) * 1500000000"
         return f"{result} = {op} {target} : {{ {inside} }}"
 
     def narrowed(
@@ -340,6 +358,8 @@ class Generator:
     def text(self) -> str:
         relations = self.relations()
         lines = [".functor xor(x: number): number"] if "reducers" in self.features else []
+        if self.may("words", 0.4):
+            lines.append('.pragma "word-size" "32"')
         lines += extended(self, relations)
         for relation in relations:
             if relation.special:

@@ -55,7 +55,7 @@ CORE = frozenset(
 )
 """What a random program may contain besides positive rules over number columns."""
 
-FEATURES = CORE | {"range", "reducers", "repeats", "strings", "witnesses", *GROUPS}
+FEATURES = CORE | {"range", "reducers", "repeats", "strings", "witnesses", "words", *GROUPS}
 """All of it: also columns and relations that merge or drop rows, and constructed values."""
 
 REDUCERS = {"xor": reducer(0, lambda acc, v: acc ^ v, lambda acc, v: acc ^ v, name="xor")}

@@ -1,20 +1,20 @@
-"""What the command line brings to a program: functions, reducers, and the width of a number.
+"""What the command line brings to a program: functions, reducers, macros, and the word size.
 
 `--functors FILE` names a Python file, which is run: its functions stand behind the program's
 `@name`, its reducers behind `@@name`. Invariant: no file is run but the one the user named, and
 only names that the program declares are taken from it. `--word-size` goes before the program's own
-pragma. Whether a function takes its arguments is `engine.bind`'s business.
+pragma; `-I` and `-M` are the preprocessor's, as Soufflé has them. Whether a function takes its
+arguments is `engine.bind`'s business.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypedDict
 
 import typer
 
@@ -25,7 +25,17 @@ if TYPE_CHECKING:
     from deltafix.reactive.reducer import Reducer
     from deltafix.rules.ast import FunctorDecl, Program
 
-__all__ = ["Brought", "FunctorsFile", "WordSize", "as_reducer", "brought", "sized"]
+__all__ = [
+    "Brought",
+    "FunctorsFile",
+    "Include",
+    "Macros",
+    "Reading",
+    "WordSize",
+    "as_reducer",
+    "brought",
+    "reading",
+]
 
 FunctorsFile: TypeAlias = Annotated[
     Path | None,
@@ -37,11 +47,27 @@ FunctorsFile: TypeAlias = Annotated[
 ]
 WordSize: TypeAlias = Annotated[
     Literal["32", "64"] | None,
-    typer.Option(help="Bits at which arithmetic wraps around; default: the program's, else 64."),
+    typer.Option(help="Bits of a number; default: the program's, else 64."),
+]
+
+Include: TypeAlias = Annotated[
+    list[Path] | None,
+    typer.Option("-I", "--include-dir", metavar="DIR", help="Include files from this folder too."),
+]
+Macros: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("-M", "--macro", metavar="NAME=TEXT", help="Define a macro for the program."),
 ]
 
 _MODULE: Final = "deltafix_functors_of_the_command_line"
-Checked = TypeVar("Checked", bound="Program")
+
+
+class Reading(TypedDict):
+    """The keyword arguments of `Program.from_file` that the command line gives."""
+
+    include: tuple[Path, ...]
+    macros: dict[str, str]
+    word_size: int | None
 
 
 class Brought(TypedDict):
@@ -51,12 +77,14 @@ class Brought(TypedDict):
     reducers: dict[str, Reducer[Any, Any, Any]]
 
 
-def sized(program: Checked, word_size: str | None) -> Checked:
-    """The program at the asked word size; itself if none was asked for."""
-    if word_size is None:
-        return program
-    others = tuple(pair for pair in program.pragmas if pair[0] != "word-size")
-    return replace(program, pragmas=(*others, ("word-size", word_size)))
+def reading(word_size: str | None, include: list[Path] | None, macros: list[str] | None) -> Reading:
+    """What a program is read with. `macros` are `NAME` or `NAME=TEXT`, several with blanks."""
+    pairs = (macro.partition("=") for given in macros or () for macro in given.split())
+    return Reading(
+        include=tuple(include or ()),
+        macros={name: text if equals else "1" for name, equals, text in pairs},
+        word_size=None if word_size is None else int(word_size),
+    )
 
 
 def brought(program: Program, file: Path | None) -> Brought:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from deltafix.cli.brought import FunctorsFile, WordSize, brought, sized
+from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, brought, reading
 from deltafix.errors import ProgramError
 
 if TYPE_CHECKING:
     from deltafix.datalog.load import Analysis
+    from deltafix.datalog.preprocess import Given
     from deltafix.diagnostics import Diagnostic
 
 __all__ = ["check"]
@@ -22,17 +23,24 @@ __all__ = ["check"]
 
 def check(
     programs: Annotated[list[Path], typer.Argument(help="Program files (.dl).", metavar="FILE…")],
+    *,
     form: Annotated[
         Literal["text", "json"], typer.Option("--format", help="How findings are printed.")
     ] = "text",
     functors: FunctorsFile = None,
     word_size: WordSize = None,
+    include: Include = None,
+    macros: Macros = None,
 ) -> None:
     """Check programs: errors and warnings with line, column, caret, and what would be valid.
 
     Exit code 0 if there is no error, 2 otherwise.
     """
-    found = {path: _analyse(path, functors, word_size) for path in programs}
+    from deltafix.datalog.preprocess import Given  # noqa: PLC0415  quick --help
+
+    asked = reading(word_size, include, macros)
+    given = Given(asked["include"], asked["macros"], asked["word_size"])
+    found = {path: _analyse(path, functors, given) for path in programs}
     if form == "json":
         report = [item for path, one in found.items() for item in _as_data(path, one)]
         sys.stdout.write(json.dumps(report, indent=2) + "\n")
@@ -45,19 +53,18 @@ def check(
         raise typer.Exit(2)
 
 
-def _analyse(path: Path, functors: Path | None, word_size: str | None) -> Analysis:
+def _analyse(path: Path, functors: Path | None, given: Given) -> Analysis:
     """What the text door says, and, of a program it lets through, what the planner says."""
     from deltafix.datalog.load import analyse, read_bytes  # noqa: PLC0415  quick --help
     from deltafix.plan.build import plan  # noqa: PLC0415
     from deltafix.rules.check import typed  # noqa: PLC0415
 
-    found = analyse(read_bytes(path), str(path))
+    found = analyse(read_bytes(path), str(path), given)
     if found.errors:
         return found
     try:
-        program = sized(found.program, word_size)
-        brought(program, functors)
-        plan(typed(program))
+        brought(found.program, functors)
+        plan(typed(found.program))
     except ProgramError as refused:
         return replace(found, diagnostics=(*found.diagnostics, *refused.diagnostics))
     return found

@@ -5,13 +5,14 @@ Invariant: the facts are one transaction, so a file that cannot be read leaves n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deltafix.cli.brought import brought, sized
+from deltafix.cli.brought import Reading, brought
 from deltafix.cli.console import announce_kernel, note, progress
+from deltafix.cli.inputs import read_inputs, warner
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
@@ -25,9 +26,10 @@ def loaded(
     program_file: Path,
     facts: Path | None,
     *,
+    reading: Reading,
     functors: Path | None = None,
-    word_size: str | None = None,
     state: Path | None = None,
+    strict: bool,
     quiet: bool,
 ) -> Iterator[Database]:
     """A database over a program file, with the fact files of a folder where one is given.
@@ -36,14 +38,15 @@ def loaded(
         program_file: the program's text.
         facts: the folder of its `.input` relations; None loads nothing.
         functors: a Python file with its functors and reducers (`cli.brought`).
-        word_size: "32" or "64"; None leaves it to the program.
+        reading: what the program is read with.
         state: a folder that keeps the given rows; None keeps them in memory.
-        quiet: no notes and no progress.
+        strict: a missing fact file, and values beyond the columns, are errors.
+        quiet: no notes, no warnings and no progress.
     """
     import deltafix  # noqa: PLC0415  quick --help
     from deltafix.datalog.program import Program  # noqa: PLC0415
 
-    program = sized(Program.from_file(program_file), word_size)
+    program = Program.from_file(program_file, **reading)
     users = brought(program, functors)
     announce_kernel(quiet=quiet)
     with deltafix.connect(program, ":memory:" if state is None else state, **users) as db:
@@ -51,15 +54,13 @@ def loaded(
             note(f"note: {message}", quiet=quiet)
         if facts is not None:
             with progress("reading facts and evaluating", quiet=quiet), db.transaction() as tx:
-                load_inputs(db, tx, facts)
+                load_inputs(db, tx, facts, warner(strict=strict, quiet=quiet))
         yield db
 
 
-def load_inputs(db: Database, tx: Transaction, folder: Path) -> None:
+def load_inputs(
+    db: Database, tx: Transaction, folder: Path, told: Callable[[str], None] | None
+) -> None:
     """Insert the rows of every `.input` relation. Raises SourceError, FactError."""
-    from deltafix.facts.source import read_input  # noqa: PLC0415  quick --help
-
-    for directive in db.program.directives:
-        if directive.kind == "input":
-            schema = db.schemas[directive.relation]
-            tx.insert(directive.relation, read_input(schema, directive.parameters, folder))
+    for name, rows in read_inputs(db.program, db.schemas, folder, told):
+        tx.insert(name, rows)

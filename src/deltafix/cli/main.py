@@ -110,7 +110,19 @@ def _dispatch(arguments: list[str]) -> None:
         sys.stdout.write(f"deltafix {version('deltafix')}\n")
         return
     wanted = [command for command in COMMANDS if command.name in arguments[:1]]
-    application(wanted or COMMANDS)(args=arguments, prog_name="deltafix")
+    given = _with_jobs(arguments) if arguments[:1] == ["run"] else list(arguments)
+    application(wanted or COMMANDS)(args=given, prog_name="deltafix")
+
+
+def _with_jobs(arguments: Sequence[str]) -> list[str]:
+    """The arguments with a value behind each bare `-j`, which Soufflé's users write."""
+    found: list[str] = []
+    for position, argument in enumerate(arguments):
+        found.append(argument)
+        following = arguments[position + 1] if position + 1 < len(arguments) else ""
+        if argument == "-j" and not (following.isdigit() or following == "auto"):
+            found.append("auto")
+    return found
 
 
 def _takes_paths(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from deltafix.cli.brought import Brought, FunctorsFile, WordSize, brought, sized
+from deltafix.cli.brought import Brought, FunctorsFile, Include, Macros, WordSize, brought, reading
 from deltafix.cli.console import announce_kernel
+from deltafix.cli.inputs import Strict, read_inputs, warner
 
 if TYPE_CHECKING:
     from deltafix.plan.explain import Explanation
@@ -28,6 +30,9 @@ def plan(
     ] = None,
     functors: FunctorsFile = None,
     word_size: WordSize = None,
+    include: Include = None,
+    macros: Macros = None,
+    strict: Strict = False,
     form: Annotated[
         Literal["text", "json"], typer.Option("--format", help="How the plan is printed.")
     ] = "text",
@@ -42,15 +47,23 @@ def plan(
     from deltafix.datalog.program import Program as Checked  # noqa: PLC0415  quick --help
     from deltafix.plan.tell import tell  # noqa: PLC0415
 
-    program = sized(Checked.from_file(program_file), word_size)
-    explained = _explained(program, facts, brought(program, functors), quiet=quiet)
+    program = Checked.from_file(program_file, **reading(word_size, include, macros))
+    users = brought(program, functors)
+    explained = _explained(program, facts, users, warner(strict=strict, quiet=quiet), quiet=quiet)
     if form == "json":
         sys.stdout.write(json.dumps(explained, indent=2, ensure_ascii=False) + "\n")
     else:
         sys.stdout.write(tell(explained))
 
 
-def _explained(program: Program, facts: Path | None, users: Brought, *, quiet: bool) -> Explanation:
+def _explained(
+    program: Program,
+    facts: Path | None,
+    users: Brought,
+    told: Callable[[str], None] | None,
+    *,
+    quiet: bool,
+) -> Explanation:
     from deltafix.plan.explain import explain  # noqa: PLC0415  quick --help
 
     if facts is None:
@@ -59,10 +72,9 @@ def _explained(program: Program, facts: Path | None, users: Brought, *, quiet: b
 
         return explain(planned(typed(program)))
     import deltafix  # noqa: PLC0415
-    from deltafix.cli.inputs import read_inputs  # noqa: PLC0415
     from deltafix.rules.schemas import row_schemas  # noqa: PLC0415
 
-    inputs = read_inputs(program, row_schemas(program), facts)
+    inputs = read_inputs(program, row_schemas(program), facts, told)
     announce_kernel(quiet=quiet)
     from deltafix.engine.sizes import statistics  # noqa: PLC0415
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 import typer
 
-from deltafix.cli.brought import FunctorsFile, WordSize, brought, sized
+from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, brought, reading
 from deltafix.cli.console import announce_kernel, note, progress
-from deltafix.cli.inputs import read_inputs
+from deltafix.cli.inputs import Strict, read_inputs, warner
 from deltafix.diagnostics import render
 from deltafix.paths import local_path
 from deltafix.rules.schemas import row_schemas
@@ -60,6 +60,13 @@ def run(
     ] = None,
     functors: FunctorsFile = None,
     word_size: WordSize = None,
+    include: Include = None,
+    macros: Macros = None,
+    strict: Strict = False,
+    jobs: Annotated[
+        str | None,
+        typer.Option("-j", "--jobs", metavar="[N]", help="No effect: one thread evaluates."),
+    ] = None,
     profile: Annotated[
         bool, typer.Option("--profile", help="Print what was done, and its time, to stderr.")
     ] = False,
@@ -75,14 +82,16 @@ def run(
     import deltafix  # noqa: PLC0415  quick --help
     from deltafix.datalog.program import Program as Checked  # noqa: PLC0415
 
-    program = sized(Checked.from_file(program_file), word_size)
+    if jobs is not None:
+        note("note: -j has no effect: one thread evaluates", quiet=quiet)
+    program = Checked.from_file(program_file, **reading(word_size, include, macros))
     for warning in program.warnings:
         note(render(warning, program.source), quiet=quiet)
     users = brought(program, functors)
     schemas = row_schemas(program)
     clock = _Clock()
     with progress("reading facts", quiet=quiet):
-        inputs = read_inputs(program, schemas, facts)
+        inputs = read_inputs(program, schemas, facts, warner(strict=strict, quiet=quiet))
     clock.lap("reading")
     announce_kernel(quiet=quiet)
     with deltafix.connect(

@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
-from deltafix.cli.brought import FunctorsFile, WordSize
+from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
 from deltafix.cli.console import note
+from deltafix.cli.inputs import Strict, warner
 from deltafix.cli.loaded import loaded
 from deltafix.errors import MissingDependencyError
 
@@ -32,6 +33,9 @@ def serve(
     ] = 0.3,
     functors: FunctorsFile = None,
     word_size: WordSize = None,
+    include: Include = None,
+    macros: Macros = None,
+    strict: Strict = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
 ) -> None:
     """Open a page on a program: relations, live changes, a graph, proofs, plan and profile.
@@ -46,9 +50,16 @@ def serve(
     from deltafix.engine.follow import FactFolder  # noqa: PLC0415  quick --help
     from deltafix.web.server import Server  # noqa: PLC0415  an extra
 
-    opened = loaded(program_file, None, functors=functors, word_size=word_size, quiet=quiet)
+    opened = loaded(
+        program_file,
+        None,
+        functors=functors,
+        reading=reading(word_size, include, macros),
+        strict=strict,
+        quiet=quiet,
+    )
     with opened as db:
-        folder = FactFolder(db, facts, note)
+        folder = FactFolder(db, facts, note, warner(strict=strict, quiet=quiet))
         folder.load()
         server = Server(db, port=port, writable=write, title=program_file.name)
         sys.stdout.write(f"{server.url}\n")

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from deltafix.cli.brought import FunctorsFile, WordSize
+from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
 from deltafix.cli.console import note
 from deltafix.cli.loaded import loaded
 from deltafix.cli.session import Session
@@ -36,14 +36,26 @@ def shell(
     ] = None,
     functors: FunctorsFile = None,
     word_size: WordSize = None,
+    include: Include = None,
+    macros: Macros = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Piped input: stop at the first error, exit code 2.")
+        bool,
+        typer.Option(
+            "--strict",
+            help="Missing fact files are errors; piped input ends at the first error, code 2.",
+        ),
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No greeting, no notes.")] = False,
 ) -> None:
     """Work on a program's facts line by line; `.help` inside says how."""
     opened = loaded(
-        program_file, facts, functors=functors, word_size=word_size, state=state, quiet=quiet
+        program_file,
+        facts,
+        functors=functors,
+        reading=reading(word_size, include, macros),
+        state=state,
+        strict=strict,
+        quiet=quiet,
     )
     with opened as db:
         session = Session(db)

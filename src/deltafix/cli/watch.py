@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deltafix.cli.brought import FunctorsFile, WordSize
+from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
 from deltafix.cli.console import note
+from deltafix.cli.inputs import Strict, warner
 from deltafix.cli.loaded import loaded
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ def watch(
     ] = None,
     functors: FunctorsFile = None,
     word_size: WordSize = None,
+    include: Include = None,
+    macros: Macros = None,
+    strict: Strict = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
 ) -> None:
     """Keep a program's output up to date with its fact files, and print what changes.
@@ -50,10 +54,17 @@ def watch(
     """
     from deltafix.engine.follow import FactFolder  # noqa: PLC0415  quick --help
 
-    opened = loaded(program_file, None, functors=functors, word_size=word_size, quiet=quiet)
+    opened = loaded(
+        program_file,
+        None,
+        functors=functors,
+        reading=reading(word_size, include, macros),
+        strict=strict,
+        quiet=quiet,
+    )
     with opened as db:
         chosen = _chosen(db, relations, every)
-        folder = FactFolder(db, facts, note)
+        folder = FactFolder(db, facts, note, warner(strict=strict, quiet=quiet))
         _print(folder.load(), chosen)
         files = len(folder.paths)
         note(f"watching {files} file{'' if files == 1 else 's'}, Ctrl-C ends", quiet=quiet)

@@ -13,7 +13,8 @@ from typing import Annotated, Literal, TypeAlias
 
 import typer
 
-from deltafix.cli.brought import FunctorsFile, WordSize
+from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
+from deltafix.cli.inputs import Strict
 from deltafix.cli.loaded import loaded
 
 __all__ = ["why", "why_not"]
@@ -44,10 +45,20 @@ def why(
     max_steps: Annotated[int, typer.Option(min=1, help="Fail beyond this many facts.")] = 10_000,
     functors: FunctorsFile = None,
     word_size: WordSize = None,
+    include: Include = None,
+    macros: Macros = None,
+    strict: Strict = False,
     quiet: _Quiet = False,
 ) -> None:
     """Say why a row holds: a smallest proof, found on demand."""
-    opened = loaded(program_file, facts, functors=functors, word_size=word_size, quiet=quiet)
+    opened = loaded(
+        program_file,
+        facts,
+        functors=functors,
+        reading=reading(word_size, include, macros),
+        strict=strict,
+        quiet=quiet,
+    )
     with opened as db:
         if several:
             proofs = db.why(fact, all=True, limit=limit, max_steps=max_steps)
@@ -73,10 +84,20 @@ def why_not(
     ] = "text",
     functors: FunctorsFile = None,
     word_size: WordSize = None,
+    include: Include = None,
+    macros: Macros = None,
+    strict: Strict = False,
     quiet: _Quiet = False,
 ) -> None:
     """Say why a row does not hold, rule by rule, and what would make it hold."""
-    opened = loaded(program_file, facts, functors=functors, word_size=word_size, quiet=quiet)
+    opened = loaded(
+        program_file,
+        facts,
+        functors=functors,
+        reading=reading(word_size, include, macros),
+        strict=strict,
+        quiet=quiet,
+    )
     with opened as db:
         found = db.why_not(fact, limit=limit, max_depth=max_depth, max_edits=max_edits)
     sys.stdout.write(f"{found.show(form)}\n")

@@ -14,7 +14,6 @@ from deltafix.datalog.lexer import END, Token
 from deltafix.rules.ast import Formula
 from deltafix.rules.functors import (
     CONSTRAINTS,
-    GENERATORS,
     INFIX,
     PREFIX,
     PREFIX_POWER,
@@ -29,8 +28,12 @@ RELATIONAL: Final = ("=", "!=", "<", "<=", ">", ">=")
 MAX_NESTING: Final = 64
 MAX_HEIGHT: Final = 200
 
-_NAMED: Final = tuple(name for name in SIGNATURES if name.isidentifier() and name not in INFIX)
-_FUNCTORS: Final = (*_NAMED, "as", *GENERATORS)
+_UNSPELT: Final = frozenset(PREFIX.values()).difference(PREFIX)
+"""Functors that a text only writes as a sign."""
+_NAMED: Final = tuple(
+    name for name in SIGNATURES if name.isidentifier() and name not in (*INFIX, *_UNSPELT)
+)
+_FUNCTORS: Final = (*_NAMED, "as")
 
 
 class ExpressionParser(Cursor):
@@ -135,6 +138,8 @@ class ExpressionParser(Cursor):
             if token.text in _FUNCTORS:
                 self.fail(f"`{token.text}` is a functor and wants arguments: `{token.text}(...)`")
             return Var(self.take().text, token.span)
+        if token.text in _UNSPELT:
+            self.fail(f"there is no functor `{token.text}`", help="a negative value is `-x`")
         self.take()
         if token.text == "as":
             return self.cast(token)

@@ -3,7 +3,8 @@
 Invariant: every step of the loop moves forward by at least one character, so any input ends;
 a character that starts no token becomes a diagnostic and is skipped. A token points into its
 `Source`, and its line and column are computed only when an error or a tree node wants them.
-Lines that start with `#` become one `cpp` token each: `preprocess` reads those.
+Lines that start with `#` become one `cpp` token each, and so do `.include "file"` and `.once`:
+`preprocess` reads those.
 """
 
 from __future__ import annotations
@@ -58,12 +59,14 @@ _TOKEN: Final = re.compile(
   | (?P<string>"(?:[^"\\\n]|\\[^\n])*")
   | (?P<open_string>"[^\n]*)
   | (?P<quoted>'[^'\n]*')
-  | (?P<directive>\.[a-z_]+)
+  | (?P<cpp>(?<![A-Za-z0-9_?])\.(?:include\b(?:[ \t]*"[^"\n]*")?|once\b))
+  | (?P<directive>\.[a-z_]+(?![A-Za-z0-9_?]))
   | (?P<ident>[A-Za-z_?][A-Za-z0-9_?]*)
   | (?P<punct>:-|<:|:=|==|=<|=>|<>|<-|!==|->|&&|\|\||\*\*|<=|>=|!=|@@|[-.,;:!=<>+*/%^(){}\[\]|$@&])
     """,
     re.VERBOSE | re.ASCII,
 )
+_NAME_FOLLOWS: Final = re.compile(r'[ \t]+[A-Za-z_?"]')
 _CPP: Final = re.compile(r"#(?:\\\r?\n|[^\n])*")
 
 
@@ -163,11 +166,20 @@ class _Lexer:
             self.emit("number", start, end, self.address(text, start, end))
         elif kind in ("integer", "unsigned"):
             self.integer(text, start, end)
-        elif kind == "directive" and text[1:] not in DIRECTIVES:
+        elif kind == "directive" and not self.is_directive(text, start, end):
             self.emit("punct", start, start + 1)
             self.position = start + 1
         else:
             self.emit(str(kind), start, end)
+
+    def is_directive(self, text: str, start: int, end: int) -> bool:
+        """Whether a dot and a word are a directive, not the second half of `c.input`."""
+        if text[1:] not in DIRECTIVES:
+            return False
+        before = self.source.text[start - 1 : start]
+        if not (before.isalnum() or before in ("_", "?")) or not before:
+            return True
+        return _NAME_FOLLOWS.match(self.source.text, end, self.stop) is not None
 
     def unescape(self, text: str, start: int) -> str:
         if "\\" not in text:

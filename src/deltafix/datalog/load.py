@@ -8,14 +8,20 @@ produce a second, misleading error.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from deltafix.datalog.components.instantiate import instantiate
 from deltafix.datalog.lower import lower_types
-from deltafix.datalog.parser import Parser
-from deltafix.datalog.preprocess import preprocess
-from deltafix.datalog.source import decode
+from deltafix.datalog.parser import Parser, Syntax
+from deltafix.datalog.preprocess import (
+    DOMAIN_SIZE,
+    NOTHING_GIVEN,
+    Given,
+    Preprocessed,
+    preprocess,
+)
+from deltafix.datalog.source import Source, decode
 from deltafix.diagnostics import Diagnostic, render_all
 from deltafix.errors import ProgramError, SourceError
 from deltafix.rules.ast import Program
@@ -56,17 +62,28 @@ class Analysis:
             raise ProgramError(render_all(self.errors, self.sources), self.errors)
 
 
-def analyse(text: str | bytes, path: str | None = None) -> Analysis:
+def analyse(text: str | bytes, path: str | None = None, given: Given = NOTHING_GIVEN) -> Analysis:
     """Read, lower and check a program text. `path` names it and fences its `#include`s.
+
+    `given` is what it is read with: folders and macros of the user's, and a word size that goes
+    before the program's own.
 
     Linear in the text but for the strata (linear in the dependency graph) and for macros, which
     are bounded. Works for any characters and any bytes.
     """
     source, found = decode(text, path)
-    tokens = preprocess(source, Path(path).parent if path is not None else None)
-    parser = Parser(tokens.tokens, source)
-    unreadable = [item.span for item in tokens.found if item.span is not None]
-    parsed = parser.program(unreadable)
+    tokens, parser, parsed = _parsed(source, path, given)
+    asks_for = dict(parsed.pragmas).get("word-size")
+    if (
+        given.word_size is None
+        and asks_for == "32"
+        and any(DOMAIN_SIZE in text for text in tokens.sources.values())
+    ):
+        # The text says itself how large a number is, after it may have asked.
+        tokens, parser, parsed = _parsed(source, path, replace(given, word_size=32))
+    if given.word_size is not None:
+        others = [pair for pair in parsed.pragmas if pair[0] != "word-size"]
+        parsed.pragmas = [*others, ("word-size", str(given.word_size))]
     syntax, wrong_components = instantiate(parsed)
     types, wrong_types = lower_types(syntax)
     program = Program(
@@ -93,6 +110,13 @@ def analyse(text: str | bytes, path: str | None = None) -> Analysis:
         )
         diagnostics.reverse()
     return Analysis(program, tuple(diagnostics), tokens.sources)
+
+
+def _parsed(source: Source, path: str | None, given: Given) -> tuple[Preprocessed, Parser, Syntax]:
+    tokens = preprocess(source, Path(path).parent if path is not None else None, given)
+    parser = Parser(tokens.tokens, source)
+    unreadable = [item.span for item in tokens.found if item.span is not None]
+    return tokens, parser, parser.program(unreadable)
 
 
 def _place(found: Diagnostic, order: list[str | None]) -> tuple[int, int, str, str]:

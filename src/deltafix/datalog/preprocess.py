@@ -1,16 +1,17 @@
 """The part of the C preprocessor that Datalog programs use, on tokens.
 
 `#include "file"`, `#define` with and without parameters, `#undef`, `#ifdef`, `#ifndef`, `#if`,
-`#elif`, `#else`, `#endif`, `#error`, `#warning`. Invariant: a token keeps the place a reader would
-look at: in an included file its own line, from a macro the line of the macro's use. Working on
-tokens means that nothing needs a line map. Includes stay inside the program's folder.
+`#elif`, `#else`, `#endif`, `#error`, `#warning`; and `.include "file"`, and `.once`, by which a
+file is read the first time only. Invariant: a token keeps the place a reader would look at: in an
+included file its own line, from a macro the line of the macro's use. Working on tokens means that
+nothing needs a line map. Includes stay inside the program's folder and the folders named by `-I`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +21,10 @@ from deltafix.datalog.macros import Macro, MacroError, read_arguments, read_macr
 from deltafix.datalog.source import Source, decode
 from deltafix.diagnostics import Diagnostic, suggest
 
-__all__ = ["Preprocessed", "preprocess"]
+__all__ = ["DOMAIN_SIZE", "NOTHING_GIVEN", "Given", "Preprocessed", "preprocess"]
+
+DOMAIN_SIZE: Final = "RAM_DOMAIN_SIZE"
+"""The macro that says how many bits a number has."""
 
 MAX_INCLUDES: Final = 64
 """Nested includes; a file that includes itself without a guard meets this limit."""
@@ -28,11 +32,30 @@ MAX_INCLUDES: Final = 64
 MAX_EXPANSION: Final = 1_000_000
 """Tokens that macros may produce in one program: bounds exponential macro bombs."""
 
-_DIRECTIVE: Final = re.compile(r"#[ \t]*([A-Za-z_]*)")
+_DIRECTIVE: Final = re.compile(r"[#.][ \t]*([A-Za-z_]*)")
+_ANGLES: Final = re.compile(r"[ \t]*<([^<>\n]+)>[ \t\r]*$")
 _KNOWN: Final = (
     "include", "define", "undef", "ifdef", "ifndef", "if", "elif", "else", "endif", "error",
     "warning", "pragma", "line",
 )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a program is read with, beside its text.
+
+    Args:
+        folders: where included files are looked for, after the folder of the file that includes.
+        macros: macros by name, with their text; `f(x)` is a name with parameters.
+        word_size: bits of a number, 32 or 64; None leaves it to the program.
+    """
+
+    folders: tuple[Path, ...] = ()
+    macros: Mapping[str, str] = field(default_factory=dict)
+    word_size: int | None = None
+
+
+NOTHING_GIVEN: Final = Given()
 
 
 @dataclass(slots=True)
@@ -68,12 +91,27 @@ class Preprocessed:
 
 
 class _Preprocessor:
-    def __init__(self, folder: Path | None) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path | None, given: Given) -> None:
+        self.folders = (*(() if folder is None else (folder,)), *given.folders)
         self.out = Preprocessed()
         self.macros: dict[str, Macro] = {}
         self.expanded = 0
         self.including: list[Path] = []
+        self.once: set[Path] = set()
+        for name, text in {DOMAIN_SIZE: str(given.word_size or 64), **given.macros}.items():
+            self.given_macro(name, text)
+
+    def given_macro(self, name: str, text: str) -> None:
+        """A macro that is there before the text; a bad one is blamed on no place."""
+        tokens, found = tokenize(Source(f"{name} {text}"), hashes=True)
+        try:
+            known, macro = read_macro(tokens)
+        except MacroError as error:
+            found = [Diagnostic("DF107", f"macro {name!r}: {error}", None, error.help)]
+        else:
+            self.macros[known] = macro
+        for item in found:
+            self.out.found.append(replace(item, span=None))
 
     def report(self, place: Token, message: str, help: str | None = None) -> None:  # noqa: A002  the field's name
         self.out.found.append(Diagnostic("DF107", message, place.span, help))
@@ -120,6 +158,9 @@ class _Preprocessor:
                 conditions.pop()
             else:
                 self.report(token, "#endif without an open #if, #ifdef or #ifndef")
+        elif word == "once":
+            if active and token.source.path is not None:
+                self.once.add(Path(token.source.path).resolve())
         elif active:
             handlers: dict[str, Callable[[Token, list[Token]], None]] = {
                 "include": self.include,
@@ -189,49 +230,61 @@ class _Preprocessor:
         self.macros.pop(rest[0].text, None)
 
     def include(self, token: Token, rest: list[Token]) -> None:
-        if len(rest) != 1 or rest[0].kind != "string":
-            self.report(token, "#include wants a file name", 'write `#include "file.dl"`')
+        angles = _ANGLES.search(token.text)
+        if angles is not None:
+            name, place = angles[1], token
+        elif len(rest) == 1 and rest[0].kind == "string":
+            name, place = str(rest[0].value), rest[0]
+        else:
+            self.report(token, "an include wants a file name", 'write `#include "file.dl"`')
             return
-        name = str(rest[0].value)
-        if self.folder is None:
+        if not self.folders:
             self.report(
-                rest[0],
+                place,
                 f"cannot include {name!r}: the program was not read from a file",
                 "use Program.from_file, or pass path= to Program.parse",
             )
             return
         # Soufflé looks beside the including file; the program's folder is the outer fence.
-        here = Path(token.source.path).parent if token.source.path else self.folder
+        beside = () if token.source.path is None else (Path(token.source.path).parent,)
+        tries = [folder / name for folder in dict.fromkeys((*beside, *self.folders))]
         try:
-            target = (here / name).resolve()
-            inside = target.is_relative_to(self.folder.resolve())
+            targets = [(path.resolve(), path) for path in tries]
+            fences = [folder.resolve() for folder in self.folders]
+            inside = [
+                pair for pair in targets if any(pair[0].is_relative_to(fence) for fence in fences)
+            ]
+            found = next((pair for pair in inside if pair[0].is_file()), None)
         except (OSError, ValueError, RuntimeError) as error:
-            self.report(rest[0], f"cannot include {name!r}: {error}")
+            self.report(place, f"cannot include {name!r}: {error}")
             return
         if not inside:
             self.report(
-                rest[0],
+                place,
                 f"{name!r} lies outside the program's folder",
-                "a program includes files of its own folder and the folders in it",
+                "a program includes files of its own folder, of those named by -I, and below",
             )
             return
         if len(self.including) >= MAX_INCLUDES:
-            self.report(rest[0], f"includes are nested more than {MAX_INCLUDES} deep")
+            self.report(place, f"includes are nested more than {MAX_INCLUDES} deep")
+            return
+        target, path = found or inside[0]
+        if target in self.once:
             return
         try:
             data = target.read_bytes()
         except OSError as error:
-            siblings = sorted(p.name for p in here.glob("*.dl"))
+            siblings = sorted({p.name for tried in tries for p in tried.parent.glob("*.dl")})
             close = suggest(name, siblings)
             reason = error.strerror or str(error)
             self.report(
-                rest[0],
+                place,
                 f"cannot include {name!r}: {reason}",
                 f"did you mean {close!r}?" if close else None,
             )
             return
-        source, found = decode(data, str(here / name))
-        self.out.found.extend(found)
+        source, wrong = decode(data, str(path))
+        self.out.found.extend(wrong)
         self.including.append(target)
         self.file(source)
         self.including.pop()
@@ -301,8 +354,10 @@ def _ignore(token: Token, rest: list[Token]) -> None:
     """`#pragma` and `#line` are for other compilers."""
 
 
-def preprocess(source: Source, folder: Path | None = None) -> Preprocessed:
+def preprocess(
+    source: Source, folder: Path | None = None, given: Given = NOTHING_GIVEN
+) -> Preprocessed:
     """The tokens of `source` after `#` lines are obeyed. `folder` fences `#include`."""
-    preprocessor = _Preprocessor(folder)
+    preprocessor = _Preprocessor(folder, given)
     preprocessor.file(source)
     return preprocessor.out

@@ -13,10 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextvars import Token
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Self
 
 from deltafix.datalog.load import Analysis, analyse, read_bytes
+from deltafix.datalog.preprocess import Given
 from deltafix.diagnostics import Diagnostic
 from deltafix.errors import ProgramError
 from deltafix.rules import ast, extended
@@ -76,9 +77,28 @@ class Program(ast.Program):
         return cls._from(analyse(text, path))
 
     @classmethod
-    def from_file(cls, path: str | Path) -> Self:
-        """The program in a file (UTF-8). Raises SourceError and ProgramError."""
-        return cls._from(analyse(read_bytes(path), str(path)))
+    def from_file(
+        cls,
+        path: str | Path,
+        *,
+        include: Iterable[str | Path] = (),
+        macros: Mapping[str, str] = MappingProxyType({}),
+        word_size: int | None = None,
+    ) -> Self:
+        """The program in a file (UTF-8).
+
+        Args:
+            path: the file; it may include those of its folder and of the folders below it.
+            include: more folders to include from.
+            macros: macros by name, with their text, as `#define` would have them.
+            word_size: bits of a number, 32 or 64, whatever the program says itself.
+
+        Raises SourceError and ProgramError.
+        """
+        if word_size not in (None, 32, 64):
+            raise ValueError(f"word_size={word_size!r}; one of 32, 64, None")
+        given = Given(tuple(map(Path, include)), macros, word_size)
+        return cls._from(analyse(read_bytes(path), str(path), given))
 
     @classmethod
     def _from(cls, found: Analysis) -> Self:

@@ -15,7 +15,7 @@ from deltafix.diagnostics import suggest
 from deltafix.errors import FunctorError
 from deltafix.facts.schema import Value, show_value
 from deltafix.facts.shapes import Shape
-from deltafix.facts.values import VALID_VALUES, fitting
+from deltafix.facts.values import WORD, fitting, shown, valid_values
 from deltafix.rules.ast import BASES, FunctorDecl, Program
 from deltafix.rules.schemas import schemas_of
 from deltafix.rules.terms import Aggregate, Call, Term
@@ -36,6 +36,7 @@ class UserFunctor:
     compute: Callable[..., Any]
     result: str
     shape: Shape | None
+    bits: int = WORD
 
     def __call__(self, *values: Value) -> Any:
         """The function's value. Raises FunctorError where it raises or gives another type."""
@@ -48,14 +49,14 @@ class UserFunctor:
             try:
                 return self.shape.check(found)
             except ValueError as error:
-                message = f"{self._shown(values)} gave {found!r}, but {error}; rolled back"
+                message = f"{self._shown(values)} gave {shown(found)}, but {error}; rolled back"
                 raise FunctorError(message) from None
         if found is None:
             return NO_VALUE
-        fit = fitting(self.result, found)
+        fit = fitting(self.result, found, self.bits)
         if fit is None:
-            valid = next(words for base, words in VALID_VALUES.items() if base == self.result)
-            message = f"{self._shown(values)} gave {found!r}, but {self.result} takes {valid}"
+            valid = valid_values(self.result, self.bits)
+            message = f"{self._shown(values)} gave {shown(found)}, but {self.result} takes {valid}"
             raise FunctorError(f"{message}; rolled back")
         return fit
 
@@ -86,7 +87,7 @@ def bound(program: Program, functions: Mapping[str, Callable[..., Any]]) -> dict
         _require_callable(declared[name], compute)
         kind = program.kind(declared[name].result)
         shape = None if kind in BASES else Shape(constructed, kind)
-        found[name] = UserFunctor(name, compute, kind, shape)
+        found[name] = UserFunctor(name, compute, kind, shape, program.word_size)
     return found
 
 

@@ -50,6 +50,7 @@ class Codes:
         self._ids: dict[str, int] = {}
         self.symbols: list[str] = []
         self.records = Records()
+        self._counted: dict[tuple[Value, ...], int] = {}
         self._one: dict[int, Words] = {}
 
     def symbol(self, text: str) -> int:
@@ -62,6 +63,11 @@ class Codes:
             self._ids[text] = found
             self.symbols.append(text)
         return found
+
+    def count(self, call: str, values: tuple[Value, ...]) -> int:
+        """The number that a call of `autoinc` gives to these values: the next one, once. O(1)."""
+        key = (call, *(canonical(v) if isinstance(v, float) else v for v in values))
+        return self._counted.setdefault(key, len(self._counted))
 
     def _symbols(self, texts: list[str]) -> Words:
         """The ids of many symbols, entered where new. O(symbols), most of it in C."""

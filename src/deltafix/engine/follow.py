@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deltafix.errors import DeltafixError
+from deltafix.errors import DeltafixError, SourceError
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Row
 from deltafix.facts.source import input_path, read_input
@@ -34,16 +34,25 @@ class FactFolder:
         db: given the rows.
         folder: where the files lie.
         tell: called with a message for each version of a file that cannot be taken.
+        warn: called with what is passed over in reading: a file that is not there when the first
+            ones are read, values beyond the columns; without it those are errors.
     """
 
-    def __init__(self, db: Database, folder: Path, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        db: Database,
+        folder: Path,
+        tell: Callable[[str], None],
+        warn: Callable[[str], None] | None = None,
+    ) -> None:
         self.db = db
         self.folder = folder
         self._tell = tell
+        self._warn = warn
         self._inputs = [
             one
             for one in db.program.directives
-            if one.kind == "input" and one.parameters.get("IO", "file") == "file"
+            if one.kind == "input" and one.parameters.get("IO", "file") in ("file", "jsonfile")
         ]
         self._rows: dict[int, set[Row]] = {}
         self._read: dict[int, _Mark] = {}
@@ -71,6 +80,8 @@ class FactFolder:
                 continue
             self._read[number] = mark
             try:
+                if mark is None:
+                    raise SourceError(f"{self._path(one)} is gone")
                 rows = self._rows_of(one)
             except DeltafixError as error:
                 self._tell(f"{error}; its rows stay as they were")
@@ -96,7 +107,7 @@ class FactFolder:
         return tx.delta
 
     def _rows_of(self, one: Directive) -> set[Row]:
-        rows = read_input(self.db.schemas[one.relation], one.parameters, self.folder)
+        rows = read_input(self.db.schemas[one.relation], one.parameters, self.folder, self._warn)
         if isinstance(rows, list):
             return set(rows)
         from deltafix.facts.arrow import rows_from_table  # noqa: PLC0415  pyarrow is slow

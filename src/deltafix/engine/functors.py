@@ -16,9 +16,11 @@ from deltafix.engine.codes import Codes
 from deltafix.engine.link import Linked, Memo
 from deltafix.errors import FactError, FunctorError
 from deltafix.facts.schema import BaseType, Schema, Value
+from deltafix.facts.values import WORD, shown
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
 from deltafix.kernel.edit import answer
+from deltafix.rules.autoinc import AUTOINC
 from deltafix.rules.values import NO_VALUE, comparison, constructor, function, reinterpret
 
 __all__ = ["Functors", "fitted", "functor"]
@@ -63,10 +65,13 @@ def functor(
     if name in ("match", "contains"):
         test = comparison(name, "symbol")
         return lambda left, right: int(test(left, right))
+    if name.startswith(AUTOINC):
+        return lambda *values: codes.count(name, values)
     if name == "ord":
         return codes.symbol
-    if name == "as":
-        return lambda value: reinterpret(value, types[0], memo.result)
+    if name in ("as", "as32"):
+        bits = 32 if name == "as32" else WORD
+        return lambda value: reinterpret(value, types[0], memo.result, bits)
     return function(name, types[0])
 
 
@@ -75,6 +80,6 @@ def fitted(value: object, kind: BaseType, source: str) -> Value:
     try:
         row = Schema.of("value", ["value"], [kind]).check_rows([(value,)])[0]
     except FactError:
-        message = f"{source} gave {value!r}, which is no {kind}; rolled back"
+        message = f"{source} gave {shown(value)}, which is no {kind}; rolled back"
         raise FunctorError(message) from None
     return row[0]

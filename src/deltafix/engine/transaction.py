@@ -19,6 +19,7 @@ from deltafix.engine.questions import cause_in
 from deltafix.errors import MissingRowError, TransactionError
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Row, Schema, show_row
+from deltafix.facts.values import WORD
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Words
 from deltafix.kernel.edit import delete_rows, insert_rows, lookup
@@ -241,6 +242,7 @@ class Transaction:
         db = self._db
         whole = all(kind in ("number", "unsigned") for kind in schema.types)
         signed = rows.dtype.kind == "i" and "unsigned" not in schema.types
+        signed = signed and all(column.bits == WORD for column in schema.columns)
         if whole and signed and rows.ndim == 2 and rows.shape[1] == schema.arity:
             return schema, db._codes.encode_array(schema, rows), len(rows)
         from deltafix.facts.arrow import check_array  # noqa: PLC0415

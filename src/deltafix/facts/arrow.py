@@ -12,16 +12,18 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deltafix.errors import FactError, TypeMismatchError
-from deltafix.facts.schema import BaseType, Row, Schema
-from deltafix.facts.values import write_value
+from deltafix.facts.schema import BaseType, Column, Row, Schema
+from deltafix.facts.values import WORD, write_value
 
 __all__ = [
     "ARROW_TYPES",
     "arrow_schema",
     "check_array",
     "check_table",
+    "in_range",
     "is_tabular",
     "rows_from_table",
     "table_from_rows",
@@ -189,20 +191,34 @@ def _cast(
         )
         raise FactError(message, relation=schema.relation, column=column.name, row=row)
     wanted = ARROW_TYPES[column.type]
-    if array.type.equals(wanted) or pa.types.is_dictionary(array.type):
+    if pa.types.is_dictionary(array.type):
         return array
-    if _fits(array.type, column.type):
+    if array.type.equals(wanted) or _fits(array.type, column.type):
         try:
-            return array.cast(wanted)
+            done = array if array.type.equals(wanted) else array.cast(wanted)
         except pa.ArrowInvalid:
-            # Out of range: the value-by-value check below names the row.
-            for row, value in enumerate(array.to_pylist()):
-                schema.check_value(column, row, value)
+            done = None
+        if done is not None and in_range(column, done):
+            return done
+        # Out of range: the value-by-value check names the row.
+        for row, value in enumerate(array.to_pylist()):
+            schema.check_value(column, row, value)
     message = (
         f"{schema.relation}: column {column.name!r} is of Arrow type {given}, which does "
         f"not fit {column.type}; it should be {wanted}"
     )
     raise TypeMismatchError(message, relation=schema.relation, column=column.name, value=str(given))
+
+
+def in_range(column: Column, array: pa.ChunkedArray) -> bool:
+    """Whether the integers of a column's Arrow type are those of its word size. O(cells)."""
+    if column.bits == WORD or column.range is None:
+        return True
+    found = pc.min_max(array)
+    low, high = column.range
+    return bool(
+        not found["min"].is_valid or low <= found["min"].as_py() <= found["max"].as_py() <= high
+    )
 
 
 def _fits(kind: pa.DataType, base: BaseType) -> bool:

@@ -14,25 +14,28 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from io import StringIO
-from typing import TYPE_CHECKING, Final, NoReturn, TextIO
+from typing import TYPE_CHECKING, Final, NoReturn, TextIO, TypeAlias
 
 from deltafix.diagnostics import suggest
 from deltafix.errors import FactError, TypeMismatchError
-from deltafix.facts.schema import VALID_VALUES, Column, Row, Schema, Value
-from deltafix.facts.values import write_value
+from deltafix.facts.schema import Column, Row, Schema, Value
+from deltafix.facts.values import fitting, read_real, read_whole, shown, write_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["PARAMETERS", "FactFormat", "read_facts", "read_value", "write_facts"]
+__all__ = ["PARAMETERS", "FactFormat", "Told", "read_facts", "read_value", "write_facts"]
 
 PARAMETERS: Final = (
-    "IO", "filename", "dbname", "delimiter", "headers", "rfc4180", "compress",
+    "IO", "filename", "dbname", "delimiter", "columns", "headers", "rfc4180", "compress", "format",
 )  # fmt: skip
 """The parameters of `.input` and `.output` that are understood."""
 
+Told: TypeAlias = Callable[[str], None] | None
+"""Hears of what is passed over in reading; without it that is an error."""
+
 _NULLARY: Final = "()"
-_WHOLE: Final = re.compile(r"[+-]?(?:[0-9]+|0[xX][0-9a-fA-F]+|0[bB][01]+)")
+_PLACES: Final = re.compile(r"[0-9]{1,6}(:[0-9]{1,6})*")
 _CHUNK: Final = 10_000
 
 
@@ -47,12 +50,15 @@ class FactFormat:
         rfc4180: whether values may be quoted with `"`, doubled inside.
         compress: whether a file is packed by gzip whatever its name; without a file name, the
             relation's gets `.gz`.
+        columns: which of a line's values are the relation's, counted from 0; empty for the first
+            ones. For reading.
     """
 
     delimiter: str = "\t"
     headers: bool = False
     rfc4180: bool = False
     compress: bool = False
+    columns: tuple[int, ...] = ()
 
     @classmethod
     def from_parameters(cls, relation: str, parameters: Mapping[str, str]) -> FactFormat:
@@ -75,10 +81,17 @@ class FactFormat:
             message = f"{relation}: rfc4180 takes a delimiter of one character, not {delimiter!r}"
             raise FactError(message, relation=relation, value=delimiter)
         compress = _flag(relation, "compress", parameters)
-        return cls(delimiter, _flag(relation, "headers", parameters), rfc4180, compress)
+        places = parameters.get("columns", "")
+        if places and _PLACES.fullmatch(places) is None:
+            message = f"{relation}: columns={places!r}, but it takes places from 0, like 2:0"
+            raise FactError(message, relation=relation, value=places)
+        columns = tuple(map(int, places.split(":"))) if places else ()
+        return cls(delimiter, _flag(relation, "headers", parameters), rfc4180, compress, columns)
 
 
-def read_facts(data: bytes, schema: Schema, form: FactFormat, label: str) -> pa.Table | list[Row]:
+def read_facts(
+    data: bytes, schema: Schema, form: FactFormat, label: str, told: Told = None
+) -> pa.Table | list[Row]:
     """Read the whole text of a fact file. O(bytes).
 
     Args:
@@ -86,6 +99,8 @@ def read_facts(data: bytes, schema: Schema, form: FactFormat, label: str) -> pa.
         schema: what a line must fit.
         form: how the file is spelled.
         label: what errors call the file.
+        told: hears of lines with more values than columns, whose first ones are taken; without
+            it such a line is an error.
 
     Returns:
         A table of `arrow_schema(schema)`; rows for a nullary relation, which has no columns, and
@@ -95,14 +110,20 @@ def read_facts(data: bytes, schema: Schema, form: FactFormat, label: str) -> pa.
         FactError: a line of the wrong width, or text that is not UTF-8.
         TypeMismatchError: a value its column does not take. Both name file and line.
     """
+    if form.columns and len(form.columns) != schema.arity:
+        message = (
+            f"{schema.relation}: columns={':'.join(map(str, form.columns))} names "
+            f"{len(form.columns)} of them, but {schema.show()} has {schema.arity}"
+        )
+        raise FactError(message, relation=schema.relation, value=form.columns)
     if not schema.columns or "record" in schema.types:
-        return list(_read_lines(data, schema, form, label))
+        return list(_read_lines(data, schema, form, label, told))
     from deltafix.facts.arrow import table_from_rows  # noqa: PLC0415  pyarrow is slow to import
 
     table = _read_arrow(data, schema, form)
     if table is not None:
         return table
-    return table_from_rows(schema, list(_read_lines(data, schema, form, label)))
+    return table_from_rows(schema, list(_read_lines(data, schema, form, label, told)))
 
 
 def write_facts(
@@ -153,13 +174,21 @@ def _read_arrow(data: bytes, schema: Schema, form: FactFormat) -> pa.Table | Non
     import pyarrow as pa  # noqa: PLC0415  slow to import
     from pyarrow import csv as arrow_csv  # noqa: PLC0415
 
-    from deltafix.facts.arrow import ARROW_TYPES, arrow_schema  # noqa: PLC0415
+    from deltafix.facts.arrow import ARROW_TYPES, arrow_schema, in_range  # noqa: PLC0415
 
-    names = [f"c{i}" for i in range(schema.arity)]
+    # Where columns are chosen, the first line says how many there are to choose from.
+    width = data.split(b"\n", 1)[0].count(form.delimiter.encode()) + 1
+    wide = width if form.columns else schema.arity
+    places = form.columns or range(schema.arity)
+    if max(places) >= wide:
+        return None
+    names = [f"c{place}" for place in places]
     try:
         table = arrow_csv.read_csv(
             pa.BufferReader(pa.py_buffer(data)),
-            read_options=arrow_csv.ReadOptions(column_names=names, skip_rows=int(form.headers)),
+            read_options=arrow_csv.ReadOptions(
+                column_names=[f"c{i}" for i in range(wide)], skip_rows=int(form.headers)
+            ),
             parse_options=arrow_csv.ParseOptions(
                 delimiter=form.delimiter,
                 quote_char=False,
@@ -169,6 +198,7 @@ def _read_arrow(data: bytes, schema: Schema, form: FactFormat) -> pa.Table | Non
                 ignore_empty_lines=False,
             ),
             convert_options=arrow_csv.ConvertOptions(
+                include_columns=names,
                 column_types={
                     name: ARROW_TYPES[base] for name, base in zip(names, schema.types, strict=True)
                 },
@@ -177,6 +207,9 @@ def _read_arrow(data: bytes, schema: Schema, form: FactFormat) -> pa.Table | Non
             ),
         )
     except pa.ArrowInvalid:
+        return None
+    columns = zip(schema.columns, table.columns, strict=True)
+    if not all(in_range(column, array) for column, array in columns):
         return None
     return pa.Table.from_arrays(table.columns, schema=arrow_schema(schema))
 
@@ -195,23 +228,38 @@ def _plain(data: bytes, schema: Schema, form: FactFormat) -> bool:
     return not (whole and (b"0x" in data or b"0X" in data))
 
 
-def _read_lines(data: bytes, schema: Schema, form: FactFormat, label: str) -> Iterator[Row]:
+def _read_lines(
+    data: bytes, schema: Schema, form: FactFormat, label: str, told: Told
+) -> Iterator[Row]:
     """The exact route: a Python object per cell, about 1 µs each, and every error explained."""
+    longer: list[int] = []
     text = _decode(data, label)
     lines = _quoted_lines(text, form, label) if form.rfc4180 else _plain_lines(text, form, schema)
     for number, cells in lines:
         if form.headers and number == 1:
             continue
-        if not schema.columns:
-            if cells != [_NULLARY]:
+        if form.columns:
+            if max(form.columns) >= len(cells):
                 _refuse_width(label, number, schema, cells)
-            yield ()
-            continue
-        if len(cells) != schema.arity:
-            _refuse_width(label, number, schema, cells)
+            taken = [cells[place] for place in form.columns]
+        else:
+            # Soufflé writes the one row of a relation without columns as `()`, and reads any line.
+            taken = cells[: schema.arity]
+            if len(cells) > max(schema.arity, 1) or (
+                not schema.columns and cells not in ([_NULLARY], [""])
+            ):
+                longer.append(number)
+            if len(taken) < schema.arity or (longer and told is None):
+                _refuse_width(label, number, schema, cells)
         yield tuple(
             read_value(cell, column, label, number)
-            for cell, column in zip(cells, schema.columns, strict=True)
+            for cell, column in zip(taken, schema.columns, strict=True)
+        )
+    if longer and told is not None:
+        count = "1 line has" if len(longer) == 1 else f"{len(longer)} lines have"
+        told(
+            f"{label}:{longer[0]}: {count} more values than {schema.show()}; "
+            "the first ones were taken"
         )
 
 
@@ -265,7 +313,7 @@ def _quoted_lines(text: str, form: FactFormat, label: str) -> Iterator[tuple[int
 
 
 def _refuse_width(label: str, number: int, schema: Schema, cells: list[str]) -> NoReturn:
-    found = "an empty line" if cells == [""] else f"{len(cells)} value(s): {cells!r}"
+    found = "an empty line" if cells == [""] else f"{len(cells)} value(s): {shown(cells)}"
     wanted = f"{schema.arity} value(s)" if schema.columns else f"the line {_NULLARY}"
     message = f"{label}:{number}: expected {wanted} for {schema.show()}, found {found}"
     raise FactError(message, path=label, line=number, relation=schema.relation, value=cells)
@@ -282,34 +330,16 @@ def read_value(cell: str, column: Column, label: str, number: int) -> Value:
         try:
             return column.shape.read(cell)
         except ValueError as error:
-            message = f"{label}:{number}: column {column.name!r} is {cell!r}, but {error}"
+            message = f"{label}:{number}: column {column.name!r} is {shown(cell)}, but {error}"
             raise TypeMismatchError(
                 message, path=label, line=number, column=column.name, value=cell
             ) from None
-    text = cell.strip(" \t")
-    if column.type == "float":
-        try:
-            if "_" not in text:
-                return float(text)
-        except ValueError:
-            pass
-    elif _WHOLE.fullmatch(text):
-        whole = _whole(text)
-        low, high = (0, 2**64 - 1) if column.type == "unsigned" else (-(2**63), 2**63 - 1)
-        if low <= whole <= high:
-            return whole
-    message = (
-        f"{label}:{number}: column {column.name!r} is {cell!r}, but {column.type} takes "
-        f"{VALID_VALUES[column.type]}"
-    )
+    value = read_real(cell) if column.type == "float" else read_whole(cell)
+    found = None if value is None else fitting(column.type, value, column.bits)
+    if found is not None:
+        return found
+    message = f"{label}:{number}: column {column.name!r} is {shown(cell)}, but {column.takes}"
     raise TypeMismatchError(message, path=label, line=number, column=column.name, value=cell)
-
-
-def _whole(text: str) -> int:
-    digits = text.lstrip("+-").lower()
-    bases = {"0x": 16, "0b": 2}
-    size = int(digits, bases.get(digits[:2], 10))
-    return -size if text.startswith("-") else size
 
 
 def _chunks(rows: Iterable[Row]) -> Iterator[list[Row]]:

@@ -19,17 +19,18 @@ from deltafix.errors import FactError, TypeMismatchError
 from deltafix.facts.shapes import Shape
 from deltafix.facts.values import (
     RANGES,
-    VALID_VALUES,
+    WORD,
     BaseType,
     Branch,
     Value,
     encodable,
     fitting,
     show_value,
+    shown,
+    valid_values,
 )
 
 __all__ = [
-    "VALID_VALUES",
     "BaseType",
     "Branch",
     "Column",
@@ -50,16 +51,25 @@ Row: TypeAlias = tuple[Value, ...]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its name (unique in its relation), base type, and the shape of a record."""
+    """One column: its name (unique in its relation), base type, and the shape of a record.
+
+    `bits` is the word size of integers in it.
+    """
 
     name: str
     type: BaseType
     shape: Shape | None = field(default=None, compare=False, repr=False)
+    bits: int = field(default=WORD, compare=False, repr=False)
 
     @property
     def takes(self) -> str:
         """What fits the column, as error messages say it."""
-        return f"{self.type} takes {VALID_VALUES[self.type]}"
+        return f"{self.type} takes {valid_values(self.type, self.bits)}"
+
+    @property
+    def range(self) -> tuple[int, int] | None:
+        """The smallest and largest value, if it is of an integer type."""
+        return RANGES[self.bits].get(self.type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +160,7 @@ class Schema:
                 return column.shape.check(value)
             except ValueError as error:
                 raise self.mismatch(column, row, value, str(error)) from None
-        found = fitting(column.type, value)
+        found = fitting(column.type, value, column.bits)
         if found is not None:
             return found
         raise self.mismatch(column, row, value)
@@ -158,7 +168,7 @@ class Schema:
     def mismatch(self, column: Column, row: int, value: object, why: str = "") -> TypeMismatchError:
         """The error for a value that does not fit its column; `why` says it of a part."""
         message = (
-            f"{self.relation}: column {column.name!r} of row {row} is {value!r} "
+            f"{self.relation}: column {column.name!r} of row {row} is {shown(value)} "
             f"({type(value).__name__}), but {why or column.takes}"
         )
         return TypeMismatchError(
@@ -177,8 +187,8 @@ class Schema:
             reals = cast("tuple[float, ...]", values)
             if kinds == {float} and 0.0 not in reals and not any(map(operator.ne, reals, reals)):
                 return values  # no zero that may have a sign, no NaN
-        elif kinds == {int} and column.type in RANGES:
-            low, high = RANGES[column.type]
+        elif kinds == {int} and column.range is not None:
+            low, high = column.range
             whole = cast("tuple[int, ...]", values)
             if low <= min(whole) and max(whole) <= high:
                 return values
@@ -188,7 +198,7 @@ class Schema:
         if isinstance(row, tuple | list):
             return tuple(row)
         message = (
-            f"{self.relation}: row {index} is {row!r} ({type(row).__name__}), but rows are "
+            f"{self.relation}: row {index} is {shown(row)} ({type(row).__name__}), but rows are "
             f"tuples like {self._example()}; one row alone goes in a list: [{self._example()}]"
         )
         raise FactError(message, relation=self.relation, row=index, value=row)
@@ -203,7 +213,7 @@ class Schema:
     def _wrong_width(self, batch: list[Row]) -> FactError:
         row, values = next(pair for pair in enumerate(batch) if len(pair[1]) != self.arity)
         message = (
-            f"{self.relation}: row {row} has {len(values)} value(s): {values!r}, but "
+            f"{self.relation}: row {row} has {len(values)} value(s): {shown(values)}, but "
             f"{self.show()} has {self.arity} column(s)"
         )
         return FactError(message, relation=self.relation, row=row, value=values)

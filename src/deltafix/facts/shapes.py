@@ -13,7 +13,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from deltafix.facts.values import RANGES, VALID_VALUES, Branch, Value, fitting
+from deltafix.facts.values import (
+    WORD,
+    Branch,
+    Value,
+    fitting,
+    read_real,
+    read_whole,
+    shown,
+    valid_values,
+)
 
 __all__ = ["Fields", "Shape", "Types"]
 
@@ -46,10 +55,11 @@ class _Frame:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A constructed type among those of its program."""
+    """A constructed type among those of its program, and the word size of its integers."""
 
     types: Types
     kind: str
+    bits: int = WORD
 
     def check(self, value: object) -> Value:
         """A Python value as the type holds it. Raises ValueError, saying what does not fit."""
@@ -76,10 +86,10 @@ class Shape:
         """A value without fields, or a frame for its fields."""
         branches = self.types.get(kind)
         if branches is None:
-            found = fitting(kind, given)
+            found = fitting(kind, given, self.bits)
             if found is None:
-                message = f"{given!r} in it is no {kind}, which takes {_valid(kind)}"
-                raise ValueError(message)
+                valid = valid_values(kind, self.bits)
+                raise ValueError(f"{shown(given)} in it is no {kind}, which takes {valid}")
             return found
         if "" in branches:
             if given is None:
@@ -127,7 +137,7 @@ class Shape:
         """One value, or the opening of one with fields, and what comes behind it."""
         branches = self.types.get(kind)
         if branches is None:
-            return _base(kind, text, at)
+            return _base(kind, text, at, self.bits)
         word = _WORD.match(text, at)
         if "" in branches:
             if word is not None and word[0] == "nil":
@@ -147,10 +157,6 @@ class Shape:
         return Branch(name), end
 
 
-def _valid(kind: str) -> str:
-    return next(words for base, words in VALID_VALUES.items() if base == kind)
-
-
 def _brief(given: object) -> str:
     return given if isinstance(given, str) else type(given).__name__
 
@@ -167,7 +173,7 @@ def _expect(text: str, at: int, mark: str) -> int:
     return at + 1
 
 
-def _base(kind: str, text: str, at: int) -> tuple[Value, int]:
+def _base(kind: str, text: str, at: int, bits: int) -> tuple[Value, int]:
     quoted = _QUOTED.match(text, at)
     if quoted is not None and kind == "symbol":
         plain = re.sub(r"\\(.)", lambda found: _ESCAPED.get(found[1], found[1]), quoted[1])
@@ -177,10 +183,10 @@ def _base(kind: str, text: str, at: int) -> tuple[Value, int]:
     word = text[at:end].rstrip(" \t")
     if kind == "symbol":
         return word, end
-    try:
-        value: int | float = float(word) if kind == "float" else int(word, 0)
-    except ValueError:
-        raise ValueError(f"{word!r} is no {kind}") from None
-    if kind in RANGES and not RANGES[kind][0] <= value <= RANGES[kind][1]:
-        raise ValueError(f"{word} does not fit {kind}")
-    return value, end
+    value = read_real(word) if kind == "float" else read_whole(word)
+    if value is None:
+        raise ValueError(f"{word[:60]!r} is no {kind}")
+    found = fitting(kind, value, bits)
+    if found is None:
+        raise ValueError(f"{word[:60]} does not fit {kind}")
+    return found, end

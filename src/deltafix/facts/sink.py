@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from deltafix.errors import SinkError
+from deltafix.errors import FactError, SinkError
 from deltafix.facts.codec import FactFormat, write_facts
 from deltafix.facts.schema import Row, Schema
 from deltafix.facts.source import inside
@@ -34,10 +34,11 @@ def write_output(
 ) -> Path | None:
     """Write one `.output` directive's relation.
 
-    Parameters, as in Soufflé: `IO` (`file`, the default, `stdout` or `sqlite`), `filename` (below
-    `folder`; `<relation>.csv` unless given, `.gz` or `compress=true` for gzip), `delimiter`,
-    `headers`, `rfc4180`; for sqlite `dbname` or `filename`, the database whose table of the
-    relation's name is made anew.
+    Parameters, as in Soufflé: `IO` (`file`, the default, `stdout`, `sqlite`, `jsonfile`, or `json`
+    on standard output), `filename` (below `folder`; `<relation>.csv` or `.json` unless given, `.gz`
+    or `compress=true` for gzip), `delimiter`, `headers`, `rfc4180`; for JSON `format=object` or
+    `list`; for sqlite `dbname` or `filename`, the database whose table of the relation's name is
+    made anew.
 
     Args:
         schema: the relation's schema.
@@ -56,10 +57,12 @@ def write_output(
     """
     form = FactFormat.from_parameters(schema.relation, parameters)
     kind = parameters.get("IO", "file")
-    if kind not in ("file", "stdout", "sqlite"):
-        valid = "valid: file, stdout, sqlite"
+    if kind not in ("file", "stdout", "sqlite", "json", "jsonfile"):
+        valid = "valid: file, stdout, sqlite, jsonfile, json"
         message = f"{schema.relation}: IO={kind} is not supported for output; {valid}"
         raise SinkError(message, relation=schema.relation, value=kind)
+    if kind in ("json", "jsonfile"):
+        return _write_json(schema, parameters, rows, None if kind == "json" else folder, stdout)
     if kind == "stdout" or folder is None:
         print_relation(schema, rows, form, stdout)
         return None
@@ -80,7 +83,33 @@ def write_output(
 
 def output_path(relation: str, parameters: Mapping[str, str], folder: Path) -> Path:
     """The file an `.output` directive names."""
-    return inside(folder, parameters.get("filename", f"{relation}.csv"), relation)
+    ending = "json" if parameters.get("IO") == "jsonfile" else "csv"
+    return inside(folder, parameters.get("filename", f"{relation}.{ending}"), relation)
+
+
+def _write_json(
+    schema: Schema,
+    parameters: Mapping[str, str],
+    rows: Iterable[Row],
+    folder: Path | None,
+    stdout: TextIO,
+) -> Path | None:
+    from deltafix.facts.json_rows import write_json  # noqa: PLC0415
+
+    form = parameters.get("format", "list")
+    if form not in ("list", "object"):
+        message = f"{schema.relation}: format={form!r}, but it takes list or object"
+        raise FactError(message, relation=schema.relation, value=form)
+    if folder is None:
+        write_json(rows, schema, stdout, as_objects=form == "object")
+        return None
+    path = output_path(schema.relation, parameters, folder)
+    packed = parameters.get("compress") == "true"
+    if packed and "filename" not in parameters:
+        path = path.with_name(f"{path.name}.gz")
+    with whole_file(path, packed=packed) as stream:
+        write_json(rows, schema, stream, as_objects=form == "object")
+    return path
 
 
 def print_relation(schema: Schema, rows: Iterable[Row], form: FactFormat, stdout: TextIO) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final
 
 from deltafix.errors import SourceError
-from deltafix.facts.codec import FactFormat, read_facts
+from deltafix.facts.codec import FactFormat, Told, read_facts
 from deltafix.facts.schema import Row, Schema
 
 if TYPE_CHECKING:
@@ -27,13 +27,18 @@ _PACKED: Final = b"\x1f\x8b"
 __all__ = ["input_path", "inside", "read_file", "read_input"]
 
 
-def read_input(schema: Schema, parameters: Mapping[str, str], folder: Path) -> pa.Table | list[Row]:
+def read_input(
+    schema: Schema, parameters: Mapping[str, str], folder: Path, told: Told = None
+) -> pa.Table | list[Row]:
     """The rows of one `.input` directive.
 
-    Parameters, as in Soufflé: `IO` (`file`, the default, `stdin` or `sqlite`), `filename` (below
-    `folder`; `<relation>.facts` unless given, `.gz` or `compress=true` for gzip), `delimiter`,
-    `headers`, `rfc4180`; for sqlite `dbname` or `filename`, the database with a table or view
-    called like the relation.
+    Parameters, as in Soufflé: `IO` (`file`, the default, `stdin`, `sqlite`, `jsonfile`, or `json`
+    from standard input), `filename` (below `folder`; `<relation>.facts` or `.json` unless given;
+    what gzip packed is unpacked), `delimiter`, `columns`, `headers`, `rfc4180`; for sqlite
+    `dbname` or `filename`, the database with a table or view called like the relation.
+
+    `told` hears of what Soufflé passes over: a file that is not there, and values beyond the
+    relation's columns. Without it both are errors.
 
     Raises:
         SourceError: a file that is missing, unreadable, or outside `folder`; another `IO`.
@@ -42,47 +47,79 @@ def read_input(schema: Schema, parameters: Mapping[str, str], folder: Path) -> p
     form = FactFormat.from_parameters(schema.relation, parameters)
     kind = parameters.get("IO", "file")
     if kind == "stdin":
-        return read_facts(sys.stdin.buffer.read(), schema, form, "<stdin>")
-    if kind == "sqlite":
-        from deltafix.facts.sqlite import database_name, read_table  # noqa: PLC0415
+        data = _unpacked(sys.stdin.buffer.read(), "<stdin>", schema)
+        return read_facts(data, schema, form, "<stdin>", told)
+    if kind == "json":
+        from deltafix.facts.json_rows import read_json  # noqa: PLC0415
 
-        name = database_name(schema.relation, parameters)
-        return read_table(inside(folder, name, schema.relation), schema)
-    if kind != "file":
-        valid = "valid: file, stdin, sqlite"
+        return read_json(_unpacked(sys.stdin.buffer.read(), "<stdin>", schema), schema, "<stdin>")
+    if kind not in ("file", "jsonfile", "sqlite"):
+        valid = "valid: file, stdin, sqlite, jsonfile, json"
         message = f"{schema.relation}: IO={kind} is not supported for input; {valid}"
         raise SourceError(message, relation=schema.relation, value=kind)
-    return read_file(input_path(schema.relation, parameters, folder), schema, form)
+    if kind == "sqlite":
+        from deltafix.facts.sqlite import database_name  # noqa: PLC0415
+
+        path = inside(folder, database_name(schema.relation, parameters), schema.relation)
+    else:
+        path = input_path(schema.relation, parameters, folder)
+    if told is not None and not path.exists():
+        told(f"{path}: no such fact file for {schema.show()}; it has no rows")
+        return []
+    if kind == "sqlite":
+        from deltafix.facts.sqlite import read_table  # noqa: PLC0415
+
+        return read_table(path, schema)
+    if kind == "jsonfile":
+        from deltafix.facts.json_rows import read_json  # noqa: PLC0415
+
+        return read_json(_bytes(path, schema), schema, str(path))
+    return read_file(path, schema, form, told)
 
 
 def input_path(relation: str, parameters: Mapping[str, str], folder: Path) -> Path:
     """The file an `.input` directive names; without `filename`, a lone `.facts.gz` serves too."""
     if "filename" in parameters:
         return inside(folder, parameters["filename"], relation)
-    path = inside(folder, f"{relation}.facts", relation)
+    ending = "json" if parameters.get("IO") == "jsonfile" else "facts"
+    path = inside(folder, f"{relation}.{ending}", relation)
     packed = path.with_name(path.name + ".gz")
     return packed if packed.exists() and not path.exists() else path
 
 
-def read_file(path: Path, schema: Schema, form: FactFormat) -> pa.Table | list[Row]:
-    """Read one fact file whole, unpacking `.gz` and, under `compress`, whatever is packed.
+def read_file(
+    path: Path, schema: Schema, form: FactFormat, told: Told = None
+) -> pa.Table | list[Row]:
+    """Read one fact file whole, unpacking what gzip packed, whatever it is called.
 
     Raises:
         SourceError: a file that is missing or unreadable, or a damaged `.gz`.
         FactError: a line or value that does not fit; names file and line.
     """
-    label = str(path)
+    return read_facts(_bytes(path, schema), schema, form, str(path), told)
+
+
+def _bytes(path: Path, schema: Schema) -> bytes:
     try:
         data = path.read_bytes()
-        if path.suffix == ".gz" or (form.compress and data[:2] == _PACKED):
-            data = gzip.decompress(data)
     except FileNotFoundError:
-        message = f"{label}: no such fact file for {schema.show()}"
-        raise SourceError(message, path=label, relation=schema.relation) from None
+        message = f"{path}: no such fact file for {schema.show()}"
+        raise SourceError(message, path=str(path), relation=schema.relation) from None
+    except OSError as error:
+        message = f"{path}: cannot be read: {error.strerror or error}"
+        raise SourceError(message, path=str(path), relation=schema.relation) from None
+    return _unpacked(data, str(path), schema)
+
+
+def _unpacked(data: bytes, label: str, schema: Schema) -> bytes:
+    """The text that gzip packed; text that it did not, as it is: UTF-8 begins no line so."""
+    if data[:2] != _PACKED:
+        return data
+    try:
+        return gzip.decompress(data)
     except (OSError, EOFError, zlib.error) as error:
-        message = f"{label}: cannot be read: {getattr(error, 'strerror', None) or error}"
+        message = f"{label}: cannot be unpacked: {error}"
         raise SourceError(message, path=label, relation=schema.relation) from None
-    return read_facts(data, schema, form, label)
 
 
 def inside(folder: Path, filename: str, relation: str) -> Path:

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 __all__ = [
     "RANGES",
-    "VALID_VALUES",
+    "WORD",
     "BaseType",
     "Branch",
     "Value",
@@ -26,9 +26,13 @@ __all__ = [
     "encodable",
     "fitting",
     "float_order",
+    "read_real",
+    "read_whole",
     "row_order",
     "show_value",
+    "shown",
     "sorted_rows",
+    "valid_values",
     "write_value",
 ]
 
@@ -53,19 +57,20 @@ Value: TypeAlias = int | float | str | tuple["Value", ...] | Branch | None
 A record is a tuple of its fields, or None for `nil`; a value of an algebraic data type a `Branch`.
 """
 
-VALID_VALUES: Final[dict[BaseType, str]] = {
-    "number": "an int from -9223372036854775808 to 9223372036854775807",
-    "unsigned": "an int from 0 to 18446744073709551615",
+_VALID: Final[dict[str, str]] = {
     "float": "a float, or an int that a float holds exactly",
     "symbol": "a str without lone surrogates",
     "record": "a tuple of field values, a Branch, or None for nil",
 }
-"""What a column of each base type takes, as error messages say it."""
 
-RANGES: Final[dict[str, tuple[int, int]]] = {
-    "number": (-(2**63), 2**63 - 1),
-    "unsigned": (0, 2**64 - 1),
+WORD: Final = 64
+"""Bits of a number, unless a program asks for 32."""
+
+RANGES: Final[dict[int, dict[str, tuple[int, int]]]] = {
+    bits: {"number": (-(1 << bits - 1), (1 << bits - 1) - 1), "unsigned": (0, (1 << bits) - 1)}
+    for bits in (32, WORD)
 }
+"""By word size, the smallest and largest value of the integer types."""
 _NAN: Final = math.nan
 _MAGNITUDE: Final = (1 << 63) - 1
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
@@ -87,6 +92,48 @@ def float_order(x: float) -> int:
     """
     (pattern,) = struct.unpack("<q", struct.pack("<d", x))
     return cast("int", pattern ^ ((pattern >> 63) & _MAGNITUDE))
+
+
+_WHOLE: Final = re.compile(r"([+-]?)(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)", re.ASCII)
+_REAL: Final = re.compile(
+    r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|infinity|nan)",
+    re.ASCII | re.IGNORECASE,
+)
+_BASES: Final = {"0x": 16, "0b": 2}
+_MOST_DIGITS: Final = 400
+"""Python refuses to read more than 4,300 decimal digits; no type holds a tenth of that."""
+
+
+def read_whole(text: str) -> int | None:
+    """The whole number that a text is: decimal, `0x1F` or `0b11`, signed, blanks around; or None.
+
+    Past 400 digits the number is some one of that sign that no type holds.
+    """
+    found = _WHOLE.fullmatch(text.strip(" \t"))
+    if found is None:
+        return None
+    sign, digits = found[1], found[2].lower()
+    base = _BASES.get(digits[:2], 10)
+    digits = digits[2 * (base != 10) :].lstrip("0") or "0"
+    size = int(digits, base) if len(digits) <= _MOST_DIGITS else 1 << _MOST_DIGITS
+    return -size if sign == "-" else size
+
+
+def read_real(text: str) -> float | None:
+    """The float that a text is: decimal, with or without an exponent, `inf` or `nan`; or None."""
+    text = text.strip(" \t")
+    return float(text) if _REAL.fullmatch(text) is not None else None
+
+
+def shown(value: object, most: int = 60) -> str:
+    """Any object as an error shows it, cut where it is long."""
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > most * 4:
+        return f"an int of {value.bit_length()} bits"  # Python refuses to print large ones
+    try:
+        text = repr(value)
+    except ValueError:  # an int inside it is too large to print
+        return f"a {type(value).__name__}"
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def show_value(value: Value) -> str:
@@ -173,8 +220,19 @@ class _Above:
 _ABOVE: Final = _Above()
 
 
-def fitting(base: str, value: object) -> int | float | str | None:
-    """The value as a base type holds it, as exactly int, float or str; None if it does not fit."""
+def valid_values(base: str, bits: int = WORD) -> str:
+    """What a column of a base type takes, as error messages say it."""
+    if base not in RANGES[bits]:
+        return _VALID[base]
+    low, high = RANGES[bits][base]
+    return f"an int from {low} to {high}"
+
+
+def fitting(base: str, value: object, bits: int = WORD) -> int | float | str | None:
+    """The value as a base type holds it, as exactly int, float or str; None if it does not fit.
+
+    `bits` is the word size of the program's integers.
+    """
     match base:
         case "symbol":
             if isinstance(value, str):
@@ -185,7 +243,7 @@ def fitting(base: str, value: object) -> int | float | str | None:
             found = _as_float(value)
             return None if found is None else canonical(found)
         case "number" | "unsigned":
-            low, high = RANGES[base]
+            low, high = RANGES[bits][base]
             whole = _as_int(value)
             if whole is not None and low <= whole <= high:
                 return whole

@@ -8,7 +8,6 @@ under another meaning are worse than none.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from deltafix.errors import DriftError, TypeMismatchError
 from deltafix.facts.arrow import ARROW_TYPES
 from deltafix.facts.groups import dictionary_of
 from deltafix.facts.schema import Column, Schema
+from deltafix.facts.values import read_real, read_whole
 from deltafix.pipeline.signed import Bad, Signed, signed_table
 
 __all__ = ["choose", "fit"]
@@ -27,7 +27,6 @@ __all__ = ["choose", "fit"]
 _PLUS = ("+", "+1", "1", "insert", "update_postimage", "true")
 _MINUS = ("-", "-1", "delete", "update_preimage", "false")
 _TEXTS = (pa.string(), pa.large_string(), pa.string_view(), pa.null())
-_WHOLE = re.compile(r"[+-]?[0-9]+")
 
 
 def choose(
@@ -157,13 +156,11 @@ def _cast(
 
 def _value(value: Any, column: Column) -> Any:
     """The value as its column takes it, or None."""
+    if isinstance(value, str) and column.type != "symbol":
+        value = read_real(value) if column.type == "float" else read_whole(value)
     try:
-        if isinstance(value, str) and column.type == "float":
-            return float(value)
-        if isinstance(value, str) and column.type != "symbol":
-            value = int(value) if _WHOLE.fullmatch(value) else None
         return None if value is None else Schema("", (column,)).check_value(column, 0, value)
-    except (ValueError, TypeMismatchError):
+    except TypeMismatchError:
         return None
 
 

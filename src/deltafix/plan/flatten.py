@@ -31,6 +31,7 @@ from deltafix.plan.clause import (
 from deltafix.plan.constructed import as_constant, field_types, has_wildcard, patterns, unpack
 from deltafix.plan.narrow import NARROW, narrow_call
 from deltafix.rules.ast import Atom, Comparison, Formula, Not, Program
+from deltafix.rules.autoinc import AUTOINC, numbered_by
 from deltafix.rules.functors import CONSTRAINTS
 from deltafix.rules.infer import Typed, term_type
 from deltafix.rules.schemas import Schemas
@@ -62,6 +63,8 @@ class Made:
     folds: list[Fold] = field(default_factory=list)
     demands: dict[str, Demand] = field(default_factory=dict)
     """By hidden relation: what it can only be asked by the recursion it is part of."""
+    calls: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    """The calls of `autoinc`, numbered: by rule, alternative and term."""
 
     def hide(self, types: Iterable[BaseType], *, is_range: bool = False) -> str:
         """A new hidden relation; returns its name."""
@@ -73,23 +76,25 @@ class Made:
 class Flattening:
     """The literals of one clause as they are made.
 
-    `whole` are the atoms and formulae of the alternative, heads included: what occurs in it
-    outside of a group or aggregate is shared with that. `context` is what holds around a group or
-    aggregate, all the way out: where the inside only tests a variable, that binds it; rather not
-    by reading `recursion`, the relations of the head's own stratum.
+    `place` is the rule's number and its alternative's. `whole` are the atoms and formulae of the
+    alternative, heads included: what occurs in it outside of a group or aggregate is shared with
+    that. `context` is what holds around a group or aggregate, all the way out: where the inside
+    only tests a variable, that binds it; rather not by reading `recursion`, the relations of the
+    head's own stratum.
     """
 
     def __init__(
         self,
         program: Program,
         typed: Typed,
-        number: int,
+        place: tuple[int, int],
         made: Made,
         whole: tuple[Formula, ...],
     ) -> None:
         self.program = program
         self.typed = typed
-        self.number = number
+        self.place = place
+        self.number = place[0]
         self.made = made
         self.whole = whole
         self.body: list[Literal] = []
@@ -98,10 +103,11 @@ class Flattening:
         self.pending: list[tuple[Aggregate, Slot]] = []
         self.context: tuple[Literal, ...] = ()
         self.recursion: frozenset[str] = frozenset()
+        self.case: tuple[Formula, ...] = ()
 
     def inner(self) -> Flattening:
         """A flattening for the body of a group or aggregate of this clause."""
-        made = Flattening(self.program, self.typed, self.number, self.made, self.whole)
+        made = Flattening(self.program, self.typed, self.place, self.made, self.whole)
         made.values = self.values
         made.types = self.types
         made.context = self.around()
@@ -126,6 +132,7 @@ class Flattening:
 
     def bodies(self, case: tuple[Formula, ...]) -> Iterator[None]:
         """Flatten a conjunction; at each step `body` is one of the clauses it amounts to."""
+        self.case = case
         total = occurrences(self.whole)
         inside = occurrences(case)
         taken_apart = patterns(case, total, (n for n in inside if total[n] > inside[n]))
@@ -322,6 +329,9 @@ class Flattening:
 
     def call(self, term: Call, kind: BaseType, target: Slot) -> None:
         """Append `target = term`. Longer calls of two-argument functors become a chain."""
+        if term.functor == AUTOINC:
+            self.numbered(term, target)
+            return
         terms = term.args[:1] if term.functor == "as" else term.args
         types = [term_type(arg, self.types, self.program) for arg in terms]
         args = [self.argument(arg, of) for arg, of in zip(terms, types, strict=True)]
@@ -334,7 +344,17 @@ class Flattening:
             types[:2] = types[:1]
         self.types[target.name] = kind
         call = Apply(target, term.functor, tuple(args), tuple(types), kind)
-        if self.program.word_size == NARROW and kind in ("number", "unsigned"):
+        if self.program.word_size == NARROW:
             self.body.extend(narrow_call(self, call, kind))
         else:
             self.body.append(call)
+
+    def numbered(self, term: Call, target: Slot) -> None:
+        """Append `target = autoinc:n(variables)`, one `n` for a call in one alternative."""
+        calls = self.made.calls
+        number = calls.setdefault((*self.place, id(term)), len(calls))
+        names = numbered_by(self.case)
+        args: tuple[Argument, ...] = tuple(map(Slot, names)) or (Code(0, "number"),)
+        types = tuple(self.types[name] for name in names) or ("number",)
+        self.types[target.name] = "number"
+        self.body.append(Apply(target, f"{AUTOINC}:{number}", args, types, "number"))

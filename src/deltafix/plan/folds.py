@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from deltafix.plan.clause import Absent, Clause, Code, Compare, Fold, Literal, Match, Slot
 from deltafix.plan.constructed import field_types
+from deltafix.plan.narrow import NARROW, cut
 from deltafix.rules.apart import own_names
 from deltafix.rules.ast import And, Atom, Formula, Or
 from deltafix.rules.infer import term_type
@@ -45,7 +46,15 @@ def literals(outer: Flattening, term: Aggregate, target: Slot) -> tuple[tuple[Li
     source, group, value = _source(outer, term, shared)
     types = tuple(outer.types[slot.name] for slot in shared)
     name = outer.made.hide((*types, kind))
-    found: tuple[Literal, ...] = (Match(name, (*shared, target)),)
+    wraps = term.op == "sum" or term.op.startswith("@@")
+    if outer.program.word_size == NARROW and wraps and kind in ("number", "unsigned"):
+        whole = outer.fresh(kind)
+        found: tuple[Literal, ...] = (
+            Match(name, (*shared, whole)),
+            *cut(outer, target, whole, kind),
+        )
+    else:
+        found = (Match(name, (*shared, target)),)
     if term.op not in _EMPTY or not shared:
         outer.made.folds.append(Fold(name, source, group, value, term.op))
         return (found,)

@@ -146,7 +146,7 @@ class _Keeping:
             less, more, *rest = alternatives(typed.rule.body)[0]
             for case in alternatives(typed.rule.body):
                 less, more, *rest = case
-                work = Flattening(self.program, typed, self.rule, self.made, tuple(case))
+                work = Flattening(self.program, typed, (self.rule, 0), self.made, tuple(case))
                 one, two = (self.arguments(work, atom, self.types) for atom in (less, more))
                 for _ in work.bodies(tuple(rest)):
                     yield Dominance(one, two, tuple(work.body), self.rule)

@@ -1,7 +1,9 @@
 """Arithmetic on words of 32 bits, in terms of that on 64: `.pragma "word-size" "32"`.
 
-What a functor gives is cut to 32 bits, with its sign for numbers; shifts count modulo 32, and an
-unsigned shift sees 32 bits. Invariant: values that fit 32 bits are not touched by the cut.
+What a functor or an aggregate gives is cut to 32 bits, with its sign for numbers; shifts count
+modulo 32, and an unsigned shift sees 32 bits; a text or a float that no 32 bits hold has no value
+as a whole number; `as` between those and floats reads the bits of a float of single precision.
+Invariant: values that fit 32 bits are not touched by the cut.
 """
 
 from __future__ import annotations
@@ -9,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from deltafix.plan.clause import Apply, Argument, Code, Literal, Slot
+from deltafix.facts.values import RANGES
+from deltafix.plan.clause import Apply, Argument, Code, Compare, Literal, Slot
 from deltafix.rules.terms import BaseType
 
 if TYPE_CHECKING:
     from deltafix.plan.flatten import Flattening
 
-__all__ = ["NARROW", "narrow_call"]
+__all__ = ["NARROW", "cut", "narrow_call"]
 
 NARROW: Final = 32
 _MASK: Final = (1 << 32) - 1
@@ -25,8 +28,21 @@ _WHOLE: Final = ("min", "max", "ord", "range")
 
 
 def narrow_call(outer: Flattening, call: Apply, kind: BaseType) -> Iterator[Literal]:
-    """A call with a result of type `kind`, number or unsigned, cut to 32 bits."""
+    """A call with a result of type `kind`, as words of 32 bits have it."""
     target, functor = call.target, call.functor
+    of = call.types[0] if call.types else kind
+    if functor == "as" and of != kind and "float" in (of, kind):
+        yield Apply(target, "as32", call.args, call.types, kind)
+        return
+    if kind not in RANGES[NARROW]:
+        yield call
+        return
+    if functor in ("to_number", "to_unsigned") and of in ("symbol", "float"):
+        least, most = RANGES[NARROW][kind]
+        yield call
+        yield Compare(">=", kind, target, Code(least, kind))
+        yield Compare("<=", kind, target, Code(most, kind))
+        return
     given = list(call.args)
     if functor in _SHIFTS:
         given[1] = count = outer.fresh(kind)
@@ -39,6 +55,11 @@ def narrow_call(outer: Flattening, call: Apply, kind: BaseType) -> Iterator[Lite
         return
     whole = outer.fresh(kind)
     yield Apply(whole, functor, tuple(given), call.types, kind)
+    yield from cut(outer, target, whole, kind)
+
+
+def cut(outer: Flattening, target: Slot, whole: Slot, kind: BaseType) -> Iterator[Literal]:
+    """`target` as the last 32 bits of `whole`, of type number or unsigned."""
     if kind == "unsigned":
         yield _apply(target, "band", whole, Code(_MASK, kind), kind)
         return

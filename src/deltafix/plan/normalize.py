@@ -73,13 +73,13 @@ def normalize(checked: CheckedProgram) -> Core:
     for number, typed in enumerate(checked.rules):
         rule = typed.rule
         for head in rule.heads:
-            for case in alternatives(rule.body):
+            for place, case in enumerate(alternatives(rule.body)):
                 whole = (*rule.heads, *case)
-                flat = Flattening(program, typed, number, made, whole)
+                flat = Flattening(program, typed, (number, place), made, whole)
                 flat.recursion = recursion.get(head.relation, frozenset())
                 flat.clause(head, case)
     keep(checked, made)
-    write_out_ranges(made)
+    write_out_ranges(made, program.word_size)
     return Core(
         tuple(made.relations), tuple(made.clauses), tuple(made.folds), made.demands, program
     )

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from math import inf
 
+from deltafix.facts.values import WORD
 from deltafix.plan.binding import evaluable, unbound
 from deltafix.plan.clause import (
     Apply,
@@ -34,31 +35,31 @@ from deltafix.rules.terms import BaseType
 
 __all__ = ["write_out_ranges"]
 
-_START, _END, _STEP, _AT, _NEXT = map(Slot, ("start", "end", "step", "at", "next"))
+_START, _END, _STEP, _AT, _NEXT, _SUM = map(Slot, ("start", "end", "step", "at", "next", "sum"))
 _KEY = (_START, _END, _STEP)
-_HALF = 1 << 63
-"""Unsigned steps from here on count down: they are written as two's complement."""
 
 
-def write_out_ranges(made: Made) -> None:
+def write_out_ranges(made: Made, bits: int) -> None:
     """Replace every `range` in the clauses of a program. Linear in what it adds."""
     clauses, made.clauses = made.clauses, []
     for clause in clauses:
-        made.clauses.append(_written_out(clause, made))
+        made.clauses.append(_written_out(clause, made, bits))
 
 
-def _written_out(clause: Clause, made: Made) -> Clause:
+def _written_out(clause: Clause, made: Made, bits: int) -> Clause:
     waiting = [lit for lit in clause.body if isinstance(lit, Apply) and lit.functor == "range"]
     body: list[Literal] = [literal for literal in clause.body if literal not in waiting]
     while waiting:
         known, _ = evaluable(body)
         ready = next(found for found in waiting if not unbound(found.args, known))
         waiting.remove(ready)
-        body.append(_numbers(ready, known, clause, made))
+        body.append(_numbers(ready, known, clause, made, bits))
     return Clause(clause.head, clause.args, tuple(body), clause.rule)
 
 
-def _numbers(term: Apply, known: tuple[Literal, ...], clause: Clause, made: Made) -> Match:
+def _numbers(
+    term: Apply, known: tuple[Literal, ...], clause: Clause, made: Made, bits: int
+) -> Match:
     """The literal that joins the numbers of a range, and the clauses behind it."""
     kind = term.result
     demand, numbers = made.hide((kind,) * 3), made.hide((kind,) * 4, is_range=True)
@@ -69,20 +70,20 @@ def _numbers(term: Apply, known: tuple[Literal, ...], clause: Clause, made: Made
         made.clauses.append(Clause(demand, (start, end, given[0]), body, rule))
     else:
         for op, step in (("<=", 1), (">", -1)):
-            code = Code(_constant(step, kind), kind)
+            code = Code(_constant(step, kind, bits), kind)
             test = Compare(op, kind, start, end)
             made.clauses.append(Clause(demand, (start, end, code), (*body, test), rule))
     key = Match(demand, _KEY)
-    zero = Code(_constant(0, kind), kind)
+    zero = Code(_constant(0, kind, bits), kind)
     tests = (*_counted(kind), Compare("=", kind, _STEP, zero), Compare("!=", kind, _START, _END))
     made.clauses.append(Clause(numbers, (*_KEY, _START), (key, *tests), rule))
-    for ahead, behind, way in (("<", ">", _up(kind)), (">", "<", _down(kind))):
+    for ahead, behind, way in (("<", ">", _up(kind, bits)), (">", "<", _down(kind, bits))):
         tests = (*way, *_counted(kind), Compare(ahead, kind, _START, _END))
         made.clauses.append(Clause(numbers, (*_KEY, _START), (key, *tests), rule))
         following: tuple[Literal, ...] = (
             Match(numbers, (*_KEY, _AT)),
             *way,
-            Apply(_NEXT, "+", (_AT, _STEP), (kind, kind), kind),
+            *_sum(kind, bits),
             Compare(ahead, kind, _NEXT, _END),
             Compare(behind, kind, _NEXT, _AT),
         )
@@ -90,10 +91,21 @@ def _numbers(term: Apply, known: tuple[Literal, ...], clause: Clause, made: Made
     return Match(numbers, (start, end, given[0] if given else None, term.target))
 
 
-def _constant(value: int, kind: BaseType) -> int | float:
+def _sum(kind: BaseType, bits: int) -> tuple[Apply, ...]:
+    """`next = at + step`; what counts down in unsigned words wraps around."""
+    if kind != "unsigned" or bits == WORD:
+        return (Apply(_NEXT, "+", (_AT, _STEP), (kind, kind), kind),)
+    mask = Code((1 << bits) - 1, kind)
+    return (
+        Apply(_SUM, "+", (_AT, _STEP), (kind, kind), kind),
+        Apply(_NEXT, "band", (_SUM, mask), (kind, kind), kind),
+    )
+
+
+def _constant(value: int, kind: BaseType, bits: int) -> int | float:
     if kind == "float":
         return float(value)
-    return value % (1 << 64) if kind == "unsigned" else value
+    return value % (1 << bits) if kind == "unsigned" else value
 
 
 def _counted(kind: BaseType) -> tuple[Compare, ...]:
@@ -102,12 +114,16 @@ def _counted(kind: BaseType) -> tuple[Compare, ...]:
     return tuple(Compare("<=", kind, slot, Code(inf, kind)) for slot in _KEY)
 
 
-def _up(kind: BaseType) -> tuple[Compare, ...]:
-    above = Compare(">", kind, _STEP, Code(_constant(0, kind), kind))
-    return (above, Compare("<", kind, _STEP, Code(_HALF, kind))) if kind == "unsigned" else (above,)
+def _up(kind: BaseType, bits: int) -> tuple[Compare, ...]:
+    above = Compare(">", kind, _STEP, Code(_constant(0, kind, bits), kind))
+    return (
+        (above, Compare("<", kind, _STEP, Code(1 << bits - 1, kind)))
+        if kind == "unsigned"
+        else (above,)
+    )
 
 
-def _down(kind: BaseType) -> tuple[Compare, ...]:
+def _down(kind: BaseType, bits: int) -> tuple[Compare, ...]:
     if kind == "unsigned":
-        return (Compare(">=", kind, _STEP, Code(_HALF, kind)),)
-    return (Compare("<", kind, _STEP, Code(_constant(0, kind), kind)),)
+        return (Compare(">=", kind, _STEP, Code(1 << bits - 1, kind)),)
+    return (Compare("<", kind, _STEP, Code(_constant(0, kind, bits), kind)),)

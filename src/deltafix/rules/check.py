@@ -7,8 +7,8 @@ names were found sound. Severity `warning` refuses nothing.
 Codes: DF110 undeclared, DF111 declared twice, DF112 arity, DF113 type name, DF114 directive,
 DF115 functor, DF120 types, DF121 range, DF130 ungrounded, DF131 `_`, DF132 fact with variable,
 DF133 too many alternatives, DF140 strata, DF150 and DF151 constructors, DF153 to DF156 what a
-relation keeps of its rows, DF157 user functors, DF158 `autoinc`; warnings: DF160 variable used
-once, DF164 two relations that negate each other.
+relation keeps of its rows, DF157 user functors, DF158 `autoinc`; warnings: DF160, DF165 and DF166
+(`rules.cautions`), DF164 two relations that negate each other.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from dataclasses import dataclass
 
 from deltafix.diagnostics import Diagnostic, render_all, suggest
 from deltafix.errors import ProgramError
-from deltafix.rules.apart import apart, plain_name
+from deltafix.rules.apart import apart
 from deltafix.rules.ast import Atom, Program, Rule
+from deltafix.rules.autoinc import check_autoinc
+from deltafix.rules.cautions import cautions
 from deltafix.rules.declarations import check_declarations
 from deltafix.rules.infer import Typed, infer
 from deltafix.rules.passes.hints import check_hints, inline_names
@@ -29,12 +31,11 @@ from deltafix.rules.results import with_local_results
 from deltafix.rules.schemas import schemas_of
 from deltafix.rules.scope import check_scope
 from deltafix.rules.strata import Stratum, dependencies, strata, unstratified
-from deltafix.rules.terms import Aggregate, Var
+from deltafix.rules.terms import Aggregate
 from deltafix.rules.walk import (
     MAX_ALTERNATIVES,
     body_of,
     count_alternatives,
-    occurrences,
     subterms,
     terms_of,
     uses,
@@ -100,7 +101,7 @@ def _run(
         one_name = with_witnesses(written)
         if not inlines or typed_rules is orders:
             found.extend(check_scope(one_name))
-        found.extend(_unused(written))
+        found.extend(cautions(written))
         if schemas is not None:
             one, mismatches = infer(program, schemas, one_name)
             typed_rules.append(one)
@@ -112,6 +113,7 @@ def _run(
         edges = dependencies(program)
         found.extend(unstratified(program, edges))
         order = strata(program, edges)
+        found.extend(check_autoinc(program, order))
     refused = {item.span for item in found if item.severity == "error"}
     found = [item for item in found if item.severity == "error" or item.span not in refused]
     found.sort(key=lambda item: (item.span.line, item.span.column) if item.span else (0, 0))
@@ -179,20 +181,3 @@ def _sizes(rule: Rule) -> Iterator[Diagnostic]:
         yield Diagnostic(
             "DF133", message, rule.span, "name a disjunction with a relation of its own"
         )
-
-
-def _unused(rule: Rule) -> Iterator[Diagnostic]:
-    if rule.is_fact:
-        return
-    total = occurrences((*rule.heads, rule.body))
-    for term in terms_of(rule.body):
-        for part in subterms(term):
-            if isinstance(part, Var) and total[part.name] == 1 and not part.name.startswith("_"):
-                name = plain_name(part.name)
-                yield Diagnostic(
-                    "DF160",
-                    f"variable `{name}` occurs only once",
-                    part.span,
-                    f"write `_`, or `_{name}` to keep the name",
-                    "warning",
-                )

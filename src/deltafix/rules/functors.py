@@ -10,7 +10,6 @@ from typing import Final
 
 __all__ = [
     "CONSTRAINTS",
-    "GENERATORS",
     "INFIX",
     "PREFIX",
     "PREFIX_POWER",
@@ -24,9 +23,9 @@ class Signature:
     """Argument and result types of a functor.
 
     A type is a base type, `any` (each argument on its own), or a class whose members must all be
-    equal: `numeric` (number, unsigned, float), `integral` (number, unsigned), `same` (any one
-    type). A result that names a class has the arguments' type. The last `optional` arguments may
-    be left out.
+    equal: `numeric` (number, unsigned, float), `integral` (number, unsigned), `addable` (numeric
+    or symbol), `same` (any one type). A result that names a class has the arguments' type. The
+    last `optional` arguments may be left out.
     """
 
     arguments: tuple[str, ...]
@@ -36,6 +35,8 @@ class Signature:
 
     def argument(self, position: int) -> str:
         """The type wanted at a position (the last one repeats when variadic)."""
+        if not self.arguments:
+            return "any"  # there are too many: that is told by `accepts`
         return self.arguments[min(position, len(self.arguments) - 1)]
 
     def accepts(self, count: int) -> bool:
@@ -50,7 +51,8 @@ _ARITHMETIC: Final = Signature(("numeric", "numeric"), "numeric")
 _BITWISE: Final = Signature(("integral", "integral"), "integral")
 
 SIGNATURES: Final[dict[str, Signature]] = {
-    **dict.fromkeys(("+", "-", "*", "/", "^"), _ARITHMETIC),
+    "+": Signature(("addable", "addable"), "addable"),
+    **dict.fromkeys(("-", "*", "/", "^"), _ARITHMETIC),
     "%": _BITWISE,
     **dict.fromkeys(("band", "bor", "bxor", "bshl", "bshr", "bshru"), _BITWISE),
     **dict.fromkeys(("land", "lor", "lxor"), _BITWISE),
@@ -67,12 +69,10 @@ SIGNATURES: Final[dict[str, Signature]] = {
     "to_float": Signature(("any",), "float"),
     "to_string": Signature(("any",), "symbol"),
     "ord": Signature(("symbol",), "number"),
+    "autoinc": Signature((), "number"),
     "range": Signature(("numeric", "numeric", "numeric"), "numeric", optional=1),
 }
 """Every functor but `as`, whose second argument names a type."""
-
-GENERATORS: Final = ("autoinc",)
-"""Functors whose value is not a function of their arguments; refused by name."""
 
 CONSTRAINTS: Final = ("match", "contains")
 """Comparisons spelt like functors: `match(pattern, text)`, `contains(part, text)`."""

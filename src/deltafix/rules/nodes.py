@@ -12,23 +12,18 @@ from deltafix.diagnostics import Diagnostic, Span
 from deltafix.rules.ast import BASES, Program
 from deltafix.rules.schemas import Schemas
 
-__all__ = ["CLASSES", "RANGES", "Node", "Unifier"]
+__all__ = ["CLASSES", "Node", "Unifier"]
 
 CLASSES: Final[dict[str, frozenset[str]]] = {
     "numeric": frozenset(("number", "unsigned", "float")),
     "integral": frozenset(("number", "unsigned")),
+    "addable": frozenset(BASES),
     "same": frozenset(BASES),
     "any": frozenset(BASES),
     **{base: frozenset((base,)) for base in BASES},
 }
 
 EXAMPLES: Final = {"number": "3", "unsigned": "3u", "float": "3.0", "symbol": '"abc"'}
-
-RANGES: Final[dict[str, tuple[int, int]]] = {
-    "number": (-(1 << 63), (1 << 63) - 1),
-    "unsigned": (0, (1 << 64) - 1),
-}
-"""Smallest and largest value of the integer types."""
 
 
 class Node:

@@ -66,8 +66,8 @@ def row_schemas(program: Program) -> dict[str, Schema]:
 
     def column(attribute: Attribute) -> Column:
         kind = program.kind(attribute.type)
-        shape = None if kind in BASES else Shape(constructed, kind)
-        return Column(attribute.name, program.base_type(kind), shape)
+        shape = None if kind in BASES else Shape(constructed, kind, program.word_size)
+        return Column(attribute.name, program.base_type(kind), shape, program.word_size)
 
     return {
         declared.name: Schema(declared.name, tuple(map(column, declared.attributes)))

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import math
 import operator
-import re
 import struct
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from typing import Any, Final, TypeAlias, cast
 
 from deltafix.facts.schema import BaseType, Branch, Value
-from deltafix.facts.values import canonical
+from deltafix.facts.values import WORD, canonical, read_real, read_whole
+from deltafix.rules.regex import RegexError, compile_regex
 
 __all__ = [
     "NO_VALUE",
@@ -140,24 +139,17 @@ def _unsigned_to_float(x: int) -> float:
     return float(x) if x < _SIGN else float(x - (1 << 64)) + 2.0**64
 
 
-_WHOLE: Final = re.compile(r"[+-]?[0-9]+")
-_REAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_DIGITS: Final = 4000
-"""Longer than any value in range even with leading zeros worth writing; bounds the work."""
-
-
 def _read_whole(wrap: Callable[[int], int]) -> Function:
     def read(text: str) -> Any:
-        if len(text) > _DIGITS or _WHOLE.fullmatch(text) is None:
-            return NO_VALUE
-        value = int(text)
-        return value if wrap(value) == value else NO_VALUE
+        value = read_whole(text)
+        return value if value is not None and wrap(value) == value else NO_VALUE
 
     return read
 
 
 def _read_real(text: str) -> Any:
-    return canonical(float(text)) if _REAL.fullmatch(text) is not None else NO_VALUE
+    value = read_real(text)
+    return NO_VALUE if value is None else canonical(value)
 
 
 def _substring(text: str, start: int, count: int) -> str:
@@ -240,17 +232,11 @@ def constructor(functor: str) -> Function:
     return lambda value: value.fields[at] if value.name == name[1:] else NO_VALUE
 
 
-@lru_cache(maxsize=1024)
-def _pattern(text: str) -> re.Pattern[str] | None:
-    try:
-        return re.compile(text)
-    except (re.error, OverflowError, RecursionError):
-        return None
-
-
 def _matches(pattern: str, text: str) -> bool:
-    compiled = _pattern(pattern)
-    return compiled is not None and compiled.fullmatch(text) is not None
+    try:
+        return compile_regex(pattern).fullmatch(text) is not None
+    except RegexError:
+        return False
 
 
 _TESTS: Final[dict[str, Test]] = {
@@ -308,12 +294,23 @@ def numbers(of: BaseType, start: Any, end: Any, step: Any = None) -> Iterator[Va
         at = following
 
 
-_FORMATS: Final[dict[str, str]] = {"number": "<q", "unsigned": "<Q", "float": "<d"}
+_FORMATS: Final[dict[int, dict[str, str]]] = {
+    32: {"number": "<i", "unsigned": "<I", "float": "<f"},
+    WORD: {"number": "<q", "unsigned": "<Q", "float": "<d"},
+}
 
 
-def reinterpret(value: Value, of: BaseType, to: BaseType) -> Value:
-    """`as(value, to)`: the same 64 bits read as another numeric type; a symbol stays itself."""
+def reinterpret(value: Value, of: BaseType, to: BaseType, bits: int = WORD) -> Value:
+    """`as(value, to)`: the same bits read as another numeric type; a symbol stays itself.
+
+    A float of 32 bits has single precision: the nearest one, an infinity beyond all of them.
+    """
     if of == to or "symbol" in (of, to):
         return value
-    read = struct.unpack(_FORMATS[to], struct.pack(_FORMATS[of], value))[0]
+    formats = _FORMATS[bits]
+    try:
+        pattern = struct.pack(formats[of], value)
+    except OverflowError:
+        pattern = struct.pack(formats[of], math.copysign(math.inf, cast(float, value)))
+    read = struct.unpack(formats[to], pattern)[0]
     return canonical(read) if to == "float" else cast(int, read)

@@ -29,6 +29,9 @@ from deltafix.tabling.terms import (
 
 __all__ = ["Place", "ReadClause", "read_clauses", "read_term"]
 
+_MOST_DIGITS = 4300
+"""Python reads no longer decimal numbers: the work grows with the square."""
+
 _CLOSERS = {")": "(", "]": "[", "}": "{"}
 
 
@@ -295,6 +298,9 @@ class _Reader:
         text = text.replace("_", "")
         if "." in text or "e" in text or "E" in text:
             return floating(sign * float(text))
+        if len(text) > _MOST_DIGITS:
+            message = f"a number of {len(text)} digits; the most are {_MOST_DIGITS}"
+            raise self.source.problem(message, token.start, token.end)
         return integer(sign * int(text))
 
 

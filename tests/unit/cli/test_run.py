@@ -70,6 +70,7 @@ def test_profile_says_what_was_done_on_standard_error(deltafix, folder):
     ("facts", "wanted"),
     [
         ("a\tb\nc\n", "edge.facts:2: expected 2 value(s)"),
+        ("a\tb\nc\td\te\n", "edge.facts:2: expected 2 value(s)"),
         (None, "edge.facts: no such fact file for edge(x: symbol, y: symbol)"),
     ],
 )
@@ -77,11 +78,61 @@ def test_bad_facts_end_the_run_with_one_message_and_write_nothing(deltafix, fold
     (folder / "facts" / "edge.facts").unlink()
     if facts is not None:
         (folder / "facts" / "edge.facts").write_text(facts)
-    ended = deltafix("run", folder / "p.dl", "-F", folder / "facts", "-D", folder / "out", "-q")
+    out = ("-F", folder / "facts", "-D", folder / "out")
+    ended = deltafix("run", folder / "p.dl", *out, "--strict", "-q")
     assert (ended.code, ended.out) == (2, "")
     assert wanted in ended.err
     assert len(ended.err.splitlines()) == 1
     assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("facts", "wanted", "size"),
+    [
+        (b"a\tb\nb\tc\td\ne\tf\tg\n", "edge.facts:2: 2 lines have more values than edge(x:", 3),
+        (None, "edge.facts: no such fact file for edge(x: symbol, y: symbol); it has no rows", 0),
+        (gzip.compress(b"a\tb\n"), "", 1),
+    ],
+)
+def test_what_souffle_passes_over_is_warned_of(deltafix, folder, facts, wanted, size):
+    (folder / "facts" / "edge.facts").unlink()
+    if facts is not None:
+        (folder / "facts" / "edge.facts").write_bytes(facts)
+    out = ("-F", folder / "facts", "-D", folder / "out")
+    ended = deltafix("run", folder / "p.dl", *out)
+    assert (ended.code, ended.out) == (0, f"edge\t{size}\n")
+    warnings = [line for line in ended.err.splitlines() if line.startswith("warning: ")]
+    assert len(warnings) == bool(wanted)
+    assert all(wanted in line for line in warnings)
+    assert deltafix("run", folder / "p.dl", *out, "-q").err == ""
+
+
+def test_a_number_of_5000_digits_names_file_line_and_column(deltafix, folder):
+    (folder / "n.dl").write_text(".decl n(x: symbol, y: number) .input n .output n")
+    (folder / "facts" / "n.facts").write_text(f"a\t1\nb\t{'9' * 5000}\n")
+    ended = deltafix("run", folder / "n.dl", "-F", folder / "facts", "-D", folder / "out", "-q")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("error[DF202]: ")
+    assert "n.facts:2: column 'y' is '999" in ended.err
+    assert len(ended.err) < 300
+
+
+@pytest.mark.parametrize("jobs", [["-j"], ["-j", "4"], ["-j4"], ["-j", "auto"], ["-j", "-q"]])
+def test_jobs_are_taken_and_have_no_effect(deltafix, folder, jobs):
+    ended = deltafix("run", folder / "p.dl", "-F", folder / "facts", "-D", folder, *jobs)
+    assert (ended.code, ended.out) == (0, "edge\t2\n")
+    assert ("-j has no effect" in ended.err) == ("-q" not in jobs)
+
+
+def test_macros_and_folders_of_the_command_line(deltafix, folder):
+    (folder / "more").mkdir()
+    (folder / "more" / "m.dl").write_text(".decl m(x: number) m(LIMIT). .output m\n")
+    (folder / "i.dl").write_text('#ifdef WITH_M\n.include "m.dl"\n#endif\n')
+    out = ("-D", "-", "-q", "-I", folder / "more")
+    ended = deltafix("run", folder / "i.dl", *out, "-M", "LIMIT=3 WITH_M")
+    assert ended.out == "---------------\nm\n===============\n3\n===============\n"
+    assert deltafix("run", folder / "i.dl", *out, "-M", "LIMIT=3").out == ""
+    assert deltafix("check", folder / "i.dl", "-M", "WITH_M").code == 2
 
 
 def test_a_bad_program_is_shown_with_its_carets(deltafix, folder):
@@ -142,7 +193,7 @@ def test_as_a_process_piped_output_has_no_colours_and_errors_no_traceback(folder
     good = deltafix("run", folder / "p.dl", "-F", folder / "facts", "-D", "-")
     assert (good.returncode, good.stdout[:21]) == (0, "---------------\npath\n")
     assert "\x1b" not in good.stdout + good.stderr
-    bad = deltafix("run", folder / "p.dl", "-F", folder / "none", "-D", "-")
+    bad = deltafix("run", folder / "p.dl", "-F", folder / "none", "-D", "-", "--strict")
     assert (bad.returncode, bad.stdout) == (2, "")
     assert bad.stderr.startswith("error[DF300]: ")
     assert "Traceback" not in bad.stderr

@@ -47,4 +47,8 @@ def test_the_address_is_printed_and_a_missing_fact_file_is_an_error(deltafix, fo
     assert done.out.strip() == seen[0][0]
     assert seen[0][1:] == (1, 0.3)
     (folder / "r.facts").unlink()
-    assert deltafix("serve", folder / "program.dl", "-F", folder, "--port", 0).code == 2
+    again = ("serve", folder / "program.dl", "-F", folder, "--port", 0)
+    assert deltafix(*again, "--strict").code == 2
+    missing = deltafix(*again)
+    assert missing.code == 0
+    assert "r.facts: no such fact file" in missing.err

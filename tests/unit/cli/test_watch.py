@@ -58,7 +58,7 @@ def test_a_bad_file_is_told_once_and_its_rows_stay(folder):
         assert db.rows("path") == [("a", "b")]
         (folder / "edge.facts").unlink()
         assert [files.poll() for _ in range(3)] == [None] * 3
-        assert "no such fact file" in messages[1]
+        assert "edge.facts is gone" in messages[1]
         write(folder / "edge.facts", "x\ty\n")
         files.poll()
         delta = files.poll()

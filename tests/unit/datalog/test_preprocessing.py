@@ -198,3 +198,46 @@ def test_a_macro_bomb_ends() -> None:
     found = preprocess(Source(bomb + "A39"))
     assert [item.code for item in found.found] == ["DF107"]
     assert f"{MAX_EXPANSION:,}" in found.found[0].message
+
+
+def test_a_file_with_once_is_read_once_however_it_is_included(tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "n.dl").write_text(".once\n.decl n(x: number)\nn(1).\n")
+    (tmp_path / "parts" / "m.dl").write_text('.include "n.dl"\n.decl m(x: number)\n')
+    main = tmp_path / "main.dl"
+    main.write_text(
+        '.include "parts/n.dl"\n#include "parts/m.dl"\n.comp C {\n.include "parts/n.dl"\n}\n'
+    )
+    program = Program.from_file(main)
+    assert [relation.name for relation in program.relations] == ["n", "m"]
+    assert len(program.rules) == 1
+
+
+def test_folders_of_the_user_are_searched_after_the_including_one(tmp_path: Path) -> None:
+    for folder, name in (("here", "a"), ("one", "a"), ("one", "b"), ("two", "c")):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / f"{name}.dl").write_text(f".decl {folder}_{name}()\n")
+    main = tmp_path / "here" / "main.dl"
+    main.write_text('#include "a.dl"\n.include "b.dl"\n#include <c.dl>\n')
+    program = Program.from_file(main, include=[tmp_path / "one", tmp_path / "two"])
+    assert [relation.name for relation in program.relations] == ["here_a", "one_b", "two_c"]
+    main.write_text('#include "../two/c.dl"\n')
+    with pytest.raises(ProgramError, match="outside the program's folder"):
+        Program.from_file(main, include=[tmp_path / "one"])
+    assert len(Program.from_file(main, include=[tmp_path / "two"]).relations) == 1
+
+
+def test_macros_of_the_user(tmp_path: Path) -> None:
+    file = tmp_path / "p.dl"
+    file.write_text("#ifdef MORE\n.decl n(x: number)\nn(TWICE(LIMIT)).\n#endif\n")
+    macros = {"MORE": "", "LIMIT": "21", "TWICE(x)": "2 * x"}
+    assert Program.from_file(file).rules == ()
+    assert len(Program.from_file(file, macros=macros).rules) == 1
+    with pytest.raises(ProgramError, match="wants a name"):
+        Program.from_file(file, macros={"1": "2"})
+
+
+def test_an_include_without_a_name_is_refused() -> None:
+    found = analyse(".include\n.decl n(x: number)\n.once\n")
+    assert [item.code for item in found.errors] == ["DF107"]
+    assert len(found.program.relations) == 1

@@ -162,6 +162,36 @@ def test_parameters_of_a_directive():
     assert FactFormat.from_parameters("r", {"delimiter": ";"}).delimiter == ";"
 
 
+def test_columns_are_chosen_from_wider_lines():
+    data = b"7\ta\tx\n8\tb\ty\n"
+    chosen = FactFormat.from_parameters("sn", {"columns": "2:0"})
+    assert rows_from_table(read_facts(data, SN, chosen, "sn.facts")) == [("x", 7), ("y", 8)]
+    with pytest.raises(FactError, match=r"sn.facts:3: expected"):
+        read_facts(data + b"9\tc\n", SN, chosen, "sn.facts")
+    for wrong in ("2:", "a", "0:1:2", "-1"):
+        with pytest.raises(FactError, match="columns="):
+            read_facts(data, SN, FactFormat.from_parameters("sn", {"columns": wrong}), "sn.facts")
+
+
+def test_what_is_passed_over_is_told_once():
+    told = []
+    data = b"a\t1\tx\nb\t2\nc\t3\ty\tz\n"
+    found = read_facts(data, SN, TAB, "sn.facts", told.append)
+    assert rows_from_table(found) == [("a", 1), ("b", 2), ("c", 3)]
+    assert len(told) == 1
+    assert told[0].startswith("sn.facts:1: 2 lines have more values than")
+    with pytest.raises(FactError, match=r"sn.facts:2: expected 2"):
+        read_facts(b"a\t1\nb\n", SN, TAB, "sn.facts", told.append)
+
+
+@pytest.mark.parametrize("data", [b"()\n", b"()", b"\n", b"()\n()\n", b"()\r\n"])
+def test_a_relation_without_columns_holds_if_its_file_has_a_line(data):
+    nullary = Schema("r")
+    assert set(read_facts(data, nullary, TAB, "r.facts")) == {()}
+    assert set(read_facts(data, nullary, CSV, "r.facts")) == {()}
+    assert read_facts(b"", nullary, TAB, "r.facts") == []
+
+
 cells = st.text(alphabet="ab01-+. _xX\t\n\r\"',é\0", max_size=4)
 
 
@@ -170,7 +200,7 @@ cells = st.text(alphabet="ab01-+. _xX\t\n\r\"',é\0", max_size=4)
 def test_agree_both_routes_accept_the_same_files_and_read_the_same_rows(parts, schema, form):
     data = "".join(parts).encode()
     try:
-        exact = list(codec._read_lines(data, schema, form, "r.facts"))
+        exact = list(codec._read_lines(data, schema, form, "r.facts", None))
     except DeltafixError:
         assert codec._read_arrow(data, schema, form) is None
         return

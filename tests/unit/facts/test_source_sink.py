@@ -63,16 +63,33 @@ def test_missing_unreadable_and_damaged_files_are_source_errors(tmp_path):
     (tmp_path / "d").mkdir()
     with pytest.raises(SourceError, match="cannot be read: Is a directory"):
         read_input(FLAGGED, {"filename": "d"}, tmp_path)
-    (tmp_path / "e.gz").write_bytes(b"not packed")
-    with pytest.raises(SourceError, match="cannot be read"):
+    (tmp_path / "e.gz").write_bytes(gzip.compress(b"1\t2\n" * 99)[:-9])
+    with pytest.raises(SourceError, match="cannot be unpacked"):
         read_input(FLAGGED, {"filename": "e.gz"}, tmp_path)
 
 
+def test_what_gzip_packed_is_known_by_its_first_bytes_not_by_its_name(tmp_path):
+    (tmp_path / "e.gz").write_bytes(b"1\t2\n")
+    (tmp_path / "e.csv").write_bytes(gzip.compress(b"3\t4\n"))
+    assert rows(read_input(FLAGGED, {"filename": "e.gz"}, tmp_path)) == [(1, 2)]
+    assert rows(read_input(FLAGGED, {"filename": "e.csv"}, tmp_path)) == [(3, 4)]
+
+
+def test_a_missing_file_is_told_of_where_someone_hears_it(tmp_path):
+    for parameters in ({}, {"IO": "jsonfile"}, {"IO": "sqlite", "dbname": "e.db"}):
+        told = []
+        assert read_input(FLAGGED, parameters, tmp_path, told.append) == []
+        assert len(told) == 1
+        assert "it has no rows" in told[0]
+        with pytest.raises(SourceError, match="no such"):
+            read_input(FLAGGED, parameters, tmp_path)
+
+
 def test_kinds_of_input_and_output_that_are_not_supported_say_which_are(tmp_path):
-    with pytest.raises(SourceError, match=r"IO=json is not supported .* file, stdin, sqlite"):
-        read_input(FLAGGED, {"IO": "json"}, tmp_path)
-    with pytest.raises(SinkError, match=r"IO=json is not supported .* file, stdout, sqlite"):
-        write_output(FLAGGED, {"IO": "json"}, [], tmp_path, StringIO())
+    with pytest.raises(SourceError, match=r"IO=xml is not supported .* file, stdin, sqlite"):
+        read_input(FLAGGED, {"IO": "xml"}, tmp_path)
+    with pytest.raises(SinkError, match=r"IO=xml is not supported .* file, stdout, sqlite"):
+        write_output(FLAGGED, {"IO": "xml"}, [], tmp_path, StringIO())
 
 
 def test_compress_packs_whatever_the_name(tmp_path):

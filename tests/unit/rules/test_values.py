@@ -84,6 +84,10 @@ def test_comparisons_mean_what_the_kernel_makes_of_them(of: str, op: str) -> Non
         ("max", ("b", "a"), "b"),
         ("to_number", ("-7",), -7),
         ("to_number", ("7x",), NO_VALUE),
+        ("to_number", ("0x1F",), 31),
+        ("to_number", ("-0B11",), -3),
+        ("to_number", ("+8 ",), 8),
+        ("to_number", ("0" * 5000 + "8",), 8),
         ("to_number", ("٣",), NO_VALUE),
         ("to_number", ("9223372036854775808",), NO_VALUE),
         ("to_number", ("9" * 5000,), NO_VALUE),
@@ -91,12 +95,16 @@ def test_comparisons_mean_what_the_kernel_makes_of_them(of: str, op: str) -> Non
         ("to_unsigned", ("-1",), NO_VALUE),
         ("to_float", ("-1.5e3",), -1500.0),
         ("to_float", ("1e999",), math.inf),
-        ("to_float", ("nan",), NO_VALUE),
+        ("to_float", ("-inf",), -math.inf),
         ("to_string", ("a",), "a"),
     ],
 )
 def test_symbols(functor: str, args: tuple, value: object) -> None:
     assert function(functor, "symbol")(*args) == value
+
+
+def test_nan_is_read_as_a_fact_file_has_it() -> None:
+    assert math.isnan(function("to_float", "symbol")("nan"))
 
 
 def test_to_string_of_numbers() -> None:

@@ -23,11 +23,12 @@ from deltafix.facts.schema import Row, Schema
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
 from deltafix.plan.depend import Layer
+from deltafix.rules.autoinc import AUTOINC
 from deltafix.rules.terms import BaseType
 
 __all__ = ["BeyondStratum"]
 
-_IN_PYTHON = frozenset(["match", "contains", "ord", "as"])
+_IN_PYTHON = frozenset(["match", "contains", "ord", "as", "as32"])
 """Functors whose meaning `engine.functors` knows, beside the users' own."""
 
 
@@ -47,7 +48,7 @@ class BeyondStratum:
         def meaning(name: str, types: tuple[BaseType, ...], result: BaseType) -> Callable[..., Any]:
             if name.startswith("@"):  # asked once: a functor is a function, also under deletes
                 return cache(functor(Memo(name, types, result), codes, functors))
-            if name in _IN_PYTHON or name[0] in "[$":
+            if name in _IN_PYTHON or name[0] in "[$" or name.startswith(AUTOINC):
                 return functor(Memo(name, types, result), codes, functors)
             return intrinsic(name, types, result)
 

@@ -29,6 +29,7 @@ from deltafix.rules.ast import (
     Rule,
     conjunction,
 )
+from deltafix.rules.autoinc import counts
 from deltafix.rules.passes.hints import magic_names
 from deltafix.rules.strata import dependencies, unstratified
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
@@ -68,8 +69,11 @@ def _candidates(program: Program) -> frozenset[str]:
     whole = {directive.relation for directive in program.directives}
     whole |= {atom.relation for order in program.orders for atom, _ in uses(order.body)}
     for rule in program.rules:
+        counted = counts(rule)  # a copy for each way of asking would count anew
         for head in rule.heads:
-            if any(isinstance(part, Aggregate) for arg in head.args for part in subterms(arg)):
+            if counted or any(
+                isinstance(part, Aggregate) for arg in head.args for part in subterms(arg)
+            ):
                 whole.add(head.relation)
     return frozenset((magic_names(program) & ruled) - whole)
 

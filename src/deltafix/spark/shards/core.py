@@ -42,6 +42,7 @@ from deltafix.plan.clause import (
 from deltafix.plan.depend import Layer, layers
 from deltafix.plan.normalize import Core
 from deltafix.rules.ast import Program
+from deltafix.rules.autoinc import AUTOINC
 from deltafix.rules.check import typed
 from deltafix.rules.schemas import Schemas, schemas_of
 
@@ -232,8 +233,9 @@ def _unfit(core: Core) -> Iterator[str]:
             yield f"the choice-domain of `{relation.name}`, which is recursive"
     for clause in core.clauses:
         functors = [literal.functor for literal in clause.body if isinstance(literal, Apply)]
-        if "ord" in functors:
-            yield f"the functor ord in the rules of `{clause.head}`"
+        for name in dict.fromkeys(functor.partition(":")[0] for functor in functors):
+            if name in ("ord", AUTOINC):
+                yield f"the functor {name} in the rules of `{clause.head}`"
 
 
 # --- the types of hidden columns -----------------------------------------------------------------

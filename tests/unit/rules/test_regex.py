@@ -1,0 +1,73 @@
+"""`match` reads ECMAScript's regular expressions, and refuses what is none."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from tests.oracle_regex import Malformed, matches
+
+from deltafix.rules.regex import RegexError, compile_regex
+
+PIECES = [
+    "a", "b", "A", "1", "_", "-", " ", "]", "}", "[", "(", ")", "|", "^", "$", ".", "*", "+", "?",
+    "??", "{2}", "{1,2}", "{0,}", "{,2}", "{2,1}", "{", "(?:", "(?=", "(?!", "(?i)", "(?<=a)",
+    "\\d", "\\w", "\\s", "\\D", "\\W", "\\S", "\\b", "\\B", "\\.", "\\n", "\\x41", "\\u0061",
+    "\\cJ", "\\0", "\\q", "\\_", "\\x4", "[a-c]", "[^a]", "[a-]", "[-a]", "[c-a]", "[]", "[^]",
+    "[.]", "[\\d-a]", "[\\w-]", "[\\b]", "[a\\]]", "[[:digit:]]", "[[:alpha:][:space:]]",
+    "[^[:punct:]]", "[[:word:]]", "[[.a.]]", "[[=b=]]", "[[.ab.]]", "&&", "--", "||", "~~",
+]  # fmt: skip
+TEXT = "abA1-]_. \n}q\0"
+
+
+def ours(pattern: str, text: str) -> bool:
+    return compile_regex(pattern).fullmatch(text) is not None
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_oracle_random_patterns(seed: int) -> None:
+    rng = Random(f"regex {seed}")
+    held = refused = 0
+    for _ in range(400):
+        pattern = "".join(rng.choice(PIECES) for _ in range(rng.randint(1, 5)))
+        texts = ["".join(rng.choices(TEXT, k=rng.randint(0, 4))) for _ in range(6)]
+        try:
+            expected = [matches(pattern, text) for text in texts]
+        except Malformed:
+            refused += 1
+            with pytest.raises(RegexError):
+                compile_regex(pattern)
+            continue
+        assert [ours(pattern, text) for text in texts] == expected, (pattern, texts)
+        held += sum(expected)
+    assert held > 20
+    assert refused > 50
+
+
+def test_a_group_is_found_again_by_its_number() -> None:
+    assert ours(r"(a|b)\1", "aa")
+    assert not ours(r"(a|b)\1", "ab")
+    assert ours(r"(a)(?:b)(c)\2", "abcc")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("a)", "without an open"),
+        ("(a", "never closed"),
+        ("[a", "never closed"),
+        ("a{", "no count"),
+        ("*a", "repeats nothing"),
+        ("(?i)a", "begins no group"),
+        (r"\1(a)", "no group"),
+        (r"(a\1)", "no group"),
+        ("[[:word:]]", "no class"),
+        ("a\\", "lone backslash"),
+        (r"\xg1", "hex digits"),
+        ("a{99999999999}", "too large"),
+        ("(" * 200 + ")" * 200, "nested"),
+    ],
+)
+def test_what_is_no_pattern_says_why(pattern: str, why: str) -> None:
+    with pytest.raises(RegexError, match=why):
+        compile_regex(pattern)
