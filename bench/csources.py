@@ -120,10 +120,37 @@ def _fake_headers(cache: Path) -> Path:
         wanted = f"pycparser=={pycparser.__version__}"
         pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps"]
         _run([*pip, "--no-binary", "pycparser", "-d", "sdist", wanted], cache)
-        with tarfile.open(sorted((cache / "sdist").glob("pycparser-*.tar.gz"))[-1]) as archive:
-            archive.extractall(cache / "sdist", filter="data")
-        shutil.copytree(next((cache / "sdist").glob("*/utils/fake_libc_include")), folder)
+        unpacked = folder.with_suffix(".part")
+        unpack_folder(
+            sorted((cache / "sdist").glob("pycparser-*.tar.gz"))[-1], folder.name, unpacked
+        )
+        unpacked.rename(folder)
     return folder
+
+
+def unpack_folder(archive: Path, name: str, target: Path) -> None:
+    """Write the files of every folder called `name` in a tar archive to `target`, by their names.
+
+    Only plain files, below `target` whatever the archive says; `extractall(filter=...)` would do,
+    but Python has it from 3.11.4 on.
+
+    Raises:
+        SetupError: There is no such folder in the archive.
+    """
+    found = False
+    with tarfile.open(archive) as opened:
+        for member in opened:
+            parts = Path(member.name).parts
+            inside = parts[parts.index(name) + 1 :] if name in parts else ()
+            data = opened.extractfile(member) if member.isfile() and inside else None
+            if data is None or ".." in inside:
+                continue
+            path = target.joinpath(*inside)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data.read())
+            found = True
+    if not found:
+        raise SetupError(f"{archive.name} has no folder {name}")
 
 
 def preprocessed(cache: Path) -> list[tuple[str, Path]]:

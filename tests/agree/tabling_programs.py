@@ -23,6 +23,8 @@ from deltafix.errors import BudgetError
 from deltafix.tabling import Tables, open_tables
 from deltafix.tabling.clauses import Kind, Rule
 from deltafix.tabling.goals import read_goal
+from deltafix.tabling.operators import STANDARD
+from deltafix.tabling.reader import read_term
 from deltafix.tabling.terms import Struct, Term, Var
 from deltafix.tabling.trace import goal_term
 from deltafix.tabling.translate import Symbols, pattern_of, translate
@@ -136,15 +138,46 @@ class Script:
         name, arity = self.rng.choice(pool)
         return written(name, [self.rng.choice(self.constants) for _ in range(arity)])
 
-    def edit(self, tables: Tables) -> tuple[list[str], list[str]]:
-        """Clauses to insert and to delete."""
+    def edit(self, tables: Tables) -> dict[str, list[str]]:
+        """Clauses to insert, to delete, and heads to delete by: arguments of `Tables.update`."""
         rng = self.rng
         present = sorted(map(str, tables.program.clauses.values()))
         doomed = rng.sample(present, min(len(present), rng.randint(0, 3)))
         arriving = [
             self.rule() if rng.random() < 0.25 else self.fact() for _ in range(rng.randint(0, 3))
         ]
-        return arriving, doomed
+        heads = []
+        if rng.random() < 0.2:
+            name, arity = rng.choice(self.derived + FACTS)
+            heads = [written(name, [rng.choice(["_", *self.constants]) for _ in range(arity)])]
+        return {"insert": arriving, "delete": doomed, "retractall": heads}
+
+
+def edited(before: set[Term], edit: dict[str, list[str]]) -> set[Term]:
+    """The clauses after an edit, judged by nothing but their texts and places."""
+    arriving, doomed = (
+        {read_term(text, STANDARD).term for text in edit[part]} for part in ("insert", "delete")
+    )
+    for pattern in (read_term(head, STANDARD).term for head in edit["retractall"]):
+        doomed |= {clause for clause in before if _clashes(_head(clause), pattern) is False}
+    return (before - (doomed - arriving)) | arriving
+
+
+def _head(clause: Term) -> Term:
+    return clause.args[0] if isinstance(clause, Struct) and clause.name == ":-" else clause
+
+
+def _clashes(head: Term, pattern: Term) -> bool | None:
+    """Whether a flat head has no instance of a pattern of constants and `_`; None: another's."""
+    parts = [t.args if isinstance(t, Struct) else () for t in (head, pattern)]
+    if head.name != pattern.name or len(parts[0]) != len(parts[1]):
+        return None
+    bound: dict[Term, Term] = {}
+    return any(
+        given.ground
+        and (bound.setdefault(arg, given) if isinstance(arg, Var) else arg) is not given
+        for arg, given in zip(*parts, strict=True)
+    )
 
 
 def contents(tables: Tables, goal: str) -> dict[Term, str]:
@@ -153,9 +186,10 @@ def contents(tables: Tables, goal: str) -> dict[Term, str]:
 
 
 def fresh(script: Script, tables: Tables) -> dict[str, dict[Term, str]]:
-    """The goals' answers from scratch."""
-    again = Tables(script.header, max_answers=20_000)
-    again.update(insert=[c.term for c in tables.program.clauses.values()])
+    """The goals' answers from scratch, by the program's own text."""
+    again = Tables(tables.program.show(), max_answers=20_000)
+    assert again.program.clauses.keys() == tables.program.clauses.keys()
+    assert again.program.show() == tables.program.show()
     return {goal: contents(again, goal) for goal in script.goals}
 
 
@@ -265,13 +299,14 @@ def play(seed: int, mode: str, *, oracle_too: bool = False) -> Counter[str]:
         return Counter(stopped=1)
     epochs: Counter[str] = Counter()
     for _ in range(rng.randint(3, 9)):
-        arriving, doomed = script.edit(tables)
+        edit = script.edit(tables)
         strategy = rng.choice(STRATEGIES)
-        what = f"seed {seed} {mode} {strategy}: +{arriving} -{doomed}\n{tables.program.show()}"
+        what = f"seed {seed} {mode} {strategy}: {edit}\n{tables.program.show()}"
         before = now
+        clauses = edited(set(tables.program.clauses), edit)
         tables.budget.max_answers = rng.randint(0, 3) if rng.random() < 0.2 else 600
         try:
-            delta = tables.update(insert=arriving, delete=doomed, strategy=strategy)
+            delta = tables.update(**edit, strategy=strategy)
         except BudgetError:
             tables.budget.max_answers = 600
             tables.check_invariants()
@@ -280,6 +315,7 @@ def play(seed: int, mode: str, *, oracle_too: bool = False) -> Counter[str]:
             continue
         tables.budget.max_answers = 600
         tables.check_invariants()
+        assert set(tables.program.clauses) == clauses, what
         now = {goal: contents(tables, goal) for goal in script.goals}
         assert now == fresh(script, tables), what
         if mode != "terms":
@@ -324,9 +360,9 @@ def play_routes(seed: int, connect) -> int:
     for _ in range(4):
         for goal in script.goals:
             assert contents(term, goal) == contents(auto, goal), (seed, goal, term.program.show())
-        arriving, doomed = script.edit(term)
-        expected = term.update(insert=arriving, delete=doomed).lines()
-        assert auto.update(insert=arriving, delete=doomed).lines() == expected, seed
+        edit = script.edit(term)
+        expected = term.update(**edit).lines()
+        assert auto.update(**edit).lines() == expected, seed
         epochs += 1
     auto.close()
     return epochs

@@ -33,14 +33,20 @@ class Bucket:
 
 
 class Predicate:
-    """One predicate. `derived` says that its goals go through tables, not through buckets."""
+    """One predicate. `derived` says that its goals go through tables, not through buckets.
 
-    __slots__ = ("derived", "facts", "generators", "key", "loose", "rules", "tabled", "views")
+    `tabled` and `dynamic` say that it was declared so.
+    """
+
+    __slots__ = (
+        "derived", "dynamic", "facts", "generators", "key", "loose", "rules", "tabled", "views",
+    )  # fmt: skip
 
     def __init__(self, key: Key) -> None:
         self.key = key
         self.derived = False
         self.tabled = False
+        self.dynamic = False
         self.rules: dict[Rule, None] = {}
         self.facts: dict[Rule, None] = {}
         self.loose: dict[Rule, None] = {}
@@ -67,6 +73,11 @@ class Predicate:
     def matching(self, bucket: Bucket) -> Iterator[Rule]:
         """The facts that may unify with the goals of a bucket."""
         return chain(bucket.facts, self.loose)
+
+    @property
+    def clauses(self) -> Iterator[Rule]:
+        """Its rules and facts."""
+        return chain(self.rules, self.facts, self.loose)
 
     def waiting(self, fact: Rule) -> list[Consumer]:
         """The consumers whose goal may unify with a fact."""

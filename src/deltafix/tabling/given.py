@@ -7,20 +7,22 @@ update those are taken back with everything else.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from deltafix.errors import MissingRowError
 from deltafix.tabling.clauses import Clause, compile_clause
+from deltafix.tabling.goals import Goal, read_goal
 from deltafix.tabling.lexer import Source
-from deltafix.tabling.program import Declaration
+from deltafix.tabling.program import Declaration, Program
 from deltafix.tabling.reader import Place, ReadClause
 from deltafix.tabling.table import Forest
 from deltafix.tabling.terms import Term, atom, from_python, struct
-from deltafix.tabling.unify import instantiate
+from deltafix.tabling.unify import instantiate, unify
 from deltafix.tabling.update import declare
 from deltafix.tabling.writer import variable_name
 
-__all__ = ["ClauseLike", "changes_of", "read_given"]
+__all__ = ["ClauseLike", "Given", "changes_of", "read_given"]
 
 ClauseLike: TypeAlias = "str | Term | tuple[object, ...]"
 """A text of clauses, a clause as a term, or a fact as a tuple: name first, then values."""
@@ -45,6 +47,8 @@ def read_given(
                     predicate = forest.program.predicate(read.key)
                     if read.tabled:
                         declare(forest, predicate, tabled=True)
+                    else:
+                        forest.set(predicate, "dynamic", True)
                 else:
                     yield read.term, read
             continue
@@ -54,30 +58,49 @@ def read_given(
         yield term, compile_clause(ReadClause(term, names, Place(0, 0), _NO_TEXT))
 
 
-def changes_of(
-    forest: Forest, insert: Iterable[ClauseLike | Source], delete: Iterable[ClauseLike],
-    missing: str,
-) -> tuple[list[Clause], list[Clause]]:  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What one update was given: clauses to insert and to delete, heads to delete by."""
+
+    insert: Iterable[ClauseLike | Source]
+    delete: Iterable[ClauseLike] = ()
+    retractall: Iterable[str] = ()
+    missing: str = "error"
+
+
+def changes_of(forest: Forest, given: Given) -> tuple[list[Clause], list[Clause]]:
     """The clauses that really arrive and leave: one that does both, or is there, does neither.
 
     Raises:
         MissingRowError: a deleted clause is not there (unless `missing` is `ignore`).
+        UnknownPredicateError: a head to delete by is of no predicate.
         PrologError, TypeError: as `read_given`.
     """
     program = forest.program
-    arriving = dict(read_given(forest, insert))
-    leaving: dict[Term, Clause] = {}
-    for term, clause in read_given(forest, delete):
+    heads = [read_goal(program, head) for head in given.retractall]
+    arriving = dict(read_given(forest, given.insert))
+    leaving = {clause.term: clause for head in heads for clause in headed(program, head)}
+    for term in leaving.keys() & arriving.keys():
+        del leaving[term]
+    for term, clause in read_given(forest, given.delete):
         present = program.clauses.get(term)
         if term in arriving and present is not None:
             del arriving[term]
         elif present is not None:
             leaving[term] = present
-        elif missing == "error":
+        elif given.missing == "error":
             msg = f"cannot delete `{clause}`: the program has no such clause"
             raise MissingRowError(msg, clause=str(clause))
     inserts = [clause for term, clause in arriving.items() if term not in program.clauses]
     return inserts, list(leaving.values())
+
+
+def headed(program: Program, head: Goal) -> Iterator[Clause]:
+    """The clauses whose head unifies with a goal. O(clauses of its predicate)."""
+    args = instantiate(head.args, (None,) * len(head.names))
+    for rule in program.predicates[head.key].clauses:
+        if unify(rule.args, (None,) * rule.slots, args) is not None:
+            yield rule.clause
 
 
 def _ended(text: str) -> str:

@@ -75,10 +75,10 @@ class AutoTables:
 
     def update(
         self, insert: Iterable[ClauseLike] | str = (), delete: Iterable[ClauseLike] | str = (),
-        *, missing: str = "error",
+        *, retractall: Iterable[str] | str = (), missing: str = "error",
     ) -> TablesDelta:  # fmt: skip
         """Change the program; see `Tables.update`. All is as before if it raises."""
-        delta = self.tables.update(insert, delete, missing=missing)
+        delta = self.tables.update(insert, delete, retractall=retractall, missing=missing)
         arrived, left = self.tables.changed
         if self.route == "term":
             return delta

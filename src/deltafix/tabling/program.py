@@ -21,6 +21,7 @@ from deltafix.tabling.lexer import Source
 from deltafix.tabling.operators import STANDARD
 from deltafix.tabling.reader import ReadClause, read_clauses
 from deltafix.tabling.terms import Atom, Int, Struct, Term, list_items
+from deltafix.tabling.writer import show_atom
 
 __all__ = ["Declaration", "Program", "read_file"]
 
@@ -135,6 +136,15 @@ class Program:
         return f"did you mean {close}? {declare}" if close else f"give it a clause, {declare}"
 
     def show(self) -> str:
-        """The program as text, clauses in the order they came."""
-        lines = [f":- table {n}/{a}." for (n, a), p in self.predicates.items() if p.tabled]
+        """The program as text, declarations first, clauses in the order they came.
+
+        A predicate that is left without a clause is declared too: it is known all the same.
+        """
+        lines = []
+        for (name, arity), predicate in self.predicates.items():
+            indicator = f"{show_atom(name)}/{arity}"
+            if predicate.tabled:
+                lines.append(f":- table {indicator}.")
+            elif predicate.dynamic or not any(predicate.clauses):
+                lines.append(f":- dynamic {indicator}.")
         return "\n".join([*lines, *map(str, self.clauses.values())]) + "\n"

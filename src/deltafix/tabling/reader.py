@@ -106,12 +106,12 @@ class _Reader:
         at = 0
         while at < len(tokens):
             token = tokens[at]
-            following = tokens[at + 1] if at + 1 < len(tokens) else None
             context = stack[-1]
             if wants_operand:
-                used, wants_operand = self._operand(stack, token, following)
+                used, wants_operand = self._operand(stack, token, tokens[at + 1 : at + 3])
                 at += used
             else:
+                following = tokens[at + 1] if at + 1 < len(tokens) else None
                 wants_operand = self._operator(stack, context, token, following)
                 at += 1
         end = tokens[-1].end
@@ -124,14 +124,17 @@ class _Reader:
             raise self.source.problem("the clause ends where a term is expected", end, end + 1)
         return self._finish(stack[0])
 
-    def _operand(
-        self, stack: list[_Context], token: Token, following: Token | None
-    ) -> tuple[int, bool]:
-        """Take a token where a term may start; returns tokens used and whether one is still due."""
+    def _operand(self, stack: list[_Context], token: Token, ahead: list[Token]) -> tuple[int, bool]:
+        """Take a token where a term may start; returns tokens used and whether one is still due.
+
+        `ahead` are the next two tokens, as far as there are any.
+        """
         context = stack[-1]
+        following = ahead[0] if ahead else None
         kind, value = token.kind, token.value
         opens = following is not None and following.value == "(" and not following.spaced
-        if kind in ("name", "quoted") and opens and following is not None:
+        named = kind in ("name", "quoted")
+        if named and opens and following is not None:
             stack.append(_Context("(", following.start, token))
             return 2, True
         numeric = following is not None and following.kind == "number" and not following.spaced
@@ -139,7 +142,7 @@ class _Reader:
             number = self._number(following, negative=True)
             self._push(context, number, 0, Place(token.start, following.end))
             return 2, False
-        if kind == "name" and value in self.operators.prefix and self._starts_term(following):
+        if named and value in self.operators.prefix and self._starts_term(*ahead):
             context.operators.append(_Pending(self.operators.prefix[value], token, True))
             return 1, True
         place = Place(token.start, token.end)
@@ -149,7 +152,7 @@ class _Reader:
             self._push(context, string(value), 0, place)
         elif kind == "var":
             self._push(context, self._variable(value), 0, place)
-        elif kind in ("name", "quoted"):
+        elif named:
             self._push(context, atom(value), 0, place)
         elif value in "([{":
             closer = {"[": "]", "{": "}"}.get(value)
@@ -183,7 +186,7 @@ class _Reader:
             context.tail = NIL
             return True
         operator = self.operators.infix.get(value)
-        if operator is None or token.kind not in ("name", "punct"):
+        if operator is None or token.kind not in ("name", "quoted", "punct"):
             shown = repr(value) if token.kind in ("string", "quoted") else value
             raise self.source.problem(
                 f"{shown} where an operator or the end of the term is expected",
@@ -206,15 +209,23 @@ class _Reader:
 
     # -- operators ------------------------------------------------------------------------------
 
-    def _starts_term(self, token: Token | None) -> bool:
-        """Whether a term can start at `token`: else a prefix operator before it is an atom."""
+    def _starts_term(self, token: Token | None = None, after: Token | None = None) -> bool:
+        """Whether a term can start at `token`: else a prefix operator before it is an atom.
+
+        An infix operator starts one if no operand follows it: it is an atom then itself.
+        """
         if token is None:
             return False
         if token.kind == "punct":
             return token.value in "([{"
-        if token.kind == "name" and token.value in self.operators.infix:
-            return token.value in self.operators.prefix or token.value == "\\+"
-        return True
+        infix = token.kind in ("name", "quoted") and token.value in self.operators.infix
+        if not infix or token.value in self.operators.prefix:
+            return True
+        if after is None or (after.value == "(" and not after.spaced):
+            return True
+        if after.kind == "punct":
+            return after.value not in "([{"
+        return after.kind in ("name", "quoted") and after.value in self.operators.infix
 
     def _reduce(self, context: _Context, limit: int, token: Token | None) -> None:
         """Build the pending operators that bind at least as tightly as `limit`."""

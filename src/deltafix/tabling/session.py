@@ -19,7 +19,7 @@ from deltafix.tabling.callgraph import CallGraph
 from deltafix.tabling.changes import TablesDelta, compared, contents, net_changes
 from deltafix.tabling.clauses import Clause, Kind
 from deltafix.tabling.drop import dependents, discard, unreachable
-from deltafix.tabling.given import ClauseLike, changes_of
+from deltafix.tabling.given import ClauseLike, Given, changes_of
 from deltafix.tabling.goals import Goal, Solution, read_goal, visible
 from deltafix.tabling.invariants import check_invariants
 from deltafix.tabling.lexer import Source
@@ -164,31 +164,36 @@ class Tables:
         return self._consult(Source(text))
 
     def _consult(self, source: Source) -> TablesDelta:
-        return self._update([source], (), None, "error")
+        return self._update(Given([source]), None)
 
     def update(
         self,
         insert: Iterable[ClauseLike] | str = (),
         delete: Iterable[ClauseLike] | str = (),
         *,
+        retractall: Iterable[str] | str = (),
         strategy: Strategy | None = None,
         missing: str = "error",
     ) -> TablesDelta:
         """Delete and insert clauses, facts or rules, seen together; bring all tables up to date.
 
-        Inserting a clause that is there does nothing. Strategies: `local` interleaves both
+        Inserting a clause that is there does nothing. `delete` names clauses, `retractall` heads:
+        every clause whose head unifies with one is deleted (none need be there), unless it is
+        inserted as well. Strategies: `local` interleaves both
         halves by component and rank; `deletes_first`, `inserts_first` do not; `dred` marks
         whatever lost any support; `scratch` drops all tables and asks the kept goals again.
         After an error program and tables are as before.
 
         Raises:
             MissingRowError: a deleted clause is not there (unless `missing="ignore"`).
+            UnknownPredicateError: a head of `retractall` is of no predicate.
             PrologError: a clause cannot be accepted or run.
             BudgetError: `max_answers` or `timeout` is spent.
         """
         items = [insert] if isinstance(insert, str) else list(insert)
         doomed = [delete] if isinstance(delete, str) else list(delete)
-        return self._update(items, doomed, strategy, missing)
+        heads = [retractall] if isinstance(retractall, str) else list(retractall)
+        return self._update(Given(items, doomed, heads, missing), strategy)
 
     def insert(self, *clauses: ClauseLike) -> TablesDelta:
         """`update(insert=clauses)`."""
@@ -198,17 +203,15 @@ class Tables:
         """`update(delete=clauses)`."""
         return self.update(delete=clauses)
 
+    def retractall(self, *heads: str) -> TablesDelta:
+        """`update(retractall=heads)`: `tables.retractall("edge(1, _)")`."""
+        return self.update(retractall=heads)
+
     def replace(self, old: ClauseLike, new: ClauseLike) -> TablesDelta:
         """`update(insert=[new], delete=[old])`: an update of a fact, seen as one."""
         return self.update(insert=[new], delete=[old])
 
-    def _update(
-        self,
-        insert: Iterable[ClauseLike | Source],
-        delete: Iterable[ClauseLike],
-        strategy: Strategy | None,
-        missing: str,
-    ) -> TablesDelta:
+    def _update(self, given: Given, strategy: Strategy | None) -> TablesDelta:
         chosen = strategy or self.strategy
         self._check_strategy(chosen)
         self._finish()
@@ -220,7 +223,7 @@ class Tables:
         before = contents(forest) if chosen == "scratch" else {}
         try:
             with held_back(), guarded(forest):
-                self.changed = inserts, leaving = changes_of(forest, insert, delete, missing)
+                self.changed = inserts, leaving = changes_of(forest, given)
                 if chosen == "scratch":
                     apply_from_scratch(forest, inserts, leaving)
                     found = compared(forest, before)

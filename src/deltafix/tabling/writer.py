@@ -66,11 +66,7 @@ def show(term: Term, names: Sequence[str] = (), operators: OperatorTable = STAND
         top, limit = item
         if not isinstance(top, Struct):
             text = _leaf(top, names)
-            if (isinstance(top, Atom) and (top.name in operators.infix) and limit < 1200) or (
-                isinstance(top, Int | Float) and text[0] == "-" and limit < 999
-            ):
-                text = f"({text})"
-            _append(out, text)
+            _append(out, f"({text})" if _misread(top, limit, operators) else text)
         elif top.name == "." and len(top.args) == 2:
             items, tail = list_items(top)
             parts: list[tuple[Term, int] | str] = ["["]
@@ -82,6 +78,16 @@ def show(term: Term, names: Sequence[str] = (), operators: OperatorTable = STAND
         else:
             work.extend(reversed(_compound(top, limit, operators)))
     return "".join(out)
+
+
+def _misread(leaf: Term, limit: int, operators: OperatorTable) -> bool:
+    """Whether a leaf would be taken for an operator or its operand where `limit` holds."""
+    if isinstance(leaf, Atom):
+        operand = limit not in (999, 1200)  # neither an argument nor a whole term
+        return (leaf.name in operators.infix and limit < 1200) or (
+            leaf.name in operators.prefix and operand
+        )
+    return isinstance(leaf, Int | Float) and str(leaf.value)[0] == "-" and limit < 999
 
 
 def _append(out: list[str], text: str) -> None:
@@ -111,7 +117,9 @@ def _compound(term: Struct, limit: int, operators: OperatorTable) -> list[tuple[
         return ["(", *parts, ")"] if prefix.priority > limit else parts
     if term.name == "{}" and len(term.args) == 1:
         return ["{", (term.args[0], 1200), "}"]
-    parts = [f"{show_atom(term.name)}("]
+    bracketed = term.name in ("[]", "{}")  # tokens of their own, no names that take arguments
+    name = quoted(term.name, "'") if bracketed else show_atom(term.name)
+    parts = [f"{name}("]
     for position, argument in enumerate(term.args):
         parts += [", ", (argument, 999)] if position else [(argument, 999)]
     return [*parts, ")"]

@@ -1,13 +1,28 @@
 """The Prolog reader: what is read, how it is written back, where errors point."""
 
+from itertools import pairwise
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from deltafix.errors import PrologSyntaxError
-from deltafix.tabling.lexer import Source
+from deltafix.tabling.lexer import Source, tokenize
 from deltafix.tabling.operators import STANDARD
 from deltafix.tabling.reader import read_clauses, read_term
-from deltafix.tabling.terms import Int, Struct, atom, integer, list_items, struct, var
-from deltafix.tabling.writer import show
+from deltafix.tabling.terms import (
+    Int,
+    Struct,
+    atom,
+    floating,
+    integer,
+    list_items,
+    list_of,
+    string,
+    struct,
+    var,
+)
+from deltafix.tabling.writer import quoted, show
 
 ROUND_TRIPS = [
     "r(X, Y) :- e(X, Z), r(Z, Y)",
@@ -36,6 +51,86 @@ ROUND_TRIPS = [
 def test_what_is_written_is_read_back_as_the_same_object(text):
     first = read_term(text, STANDARD)
     assert read_term(show(first.term), STANDARD).term is first.term
+
+
+NAMES = [
+    "a",
+    "+",
+    "-",
+    "\\+",
+    "is",
+    "dynamic",
+    "=",
+    ":-",
+    "[]",
+    "{}",
+    "hello world",
+    "|",
+    ";",
+    "*-",
+]
+LEAVES = st.one_of(
+    st.sampled_from(NAMES).map(atom),
+    st.integers(-3, 3).map(integer),
+    st.sampled_from([0.5, -1e22, 1e-9]).map(floating),
+    st.sampled_from(["", 'a "b"', "\\\n"]).map(string),
+    st.integers(0, 2).map(var),
+)
+
+
+def _larger(parts):
+    wide = st.lists(parts, min_size=1, max_size=3)
+    return st.one_of(
+        st.builds(struct, st.sampled_from([*NAMES, ","]), wide),
+        st.builds(list_of, st.lists(parts, max_size=3), parts),
+    )
+
+
+TERMS = st.recursive(LEAVES, _larger, max_leaves=8)
+
+
+def with_quotes(text):
+    """The same text with every name between quotes; the sign of a number is none."""
+    tokens = [*tokenize(Source(text)), None]
+    out, end = [], 0
+    for token, following in pairwise(tokens):
+        out.append(text[end : token.start])
+        sign = token.value == "-" and following is not None and following.kind == "number"
+        sign = sign and not following.spaced
+        quote = token.kind == "name" and not sign
+        out.append(quoted(token.value, "'") if quote else text[token.start : token.end])
+        end = token.end
+    return "".join(out)
+
+
+@settings(max_examples=400)
+@given(TERMS)
+def test_law_what_is_written_is_read_back_quoted_or_not(term):
+    # variables are numbered by first occurrence
+    first = read_term(show(term), STANDARD).term
+    text = show(first)
+    assert read_term(text, STANDARD).term is first
+    assert read_term(with_quotes(text), STANDARD).term is first
+    if term.ground:
+        assert first is term
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("X '=' 1 '+' 2", "X = 1 + 2"),
+        ("a ':-' b ',' c", "a :- b, c"),
+        ("'\\\\+' p", "\\+ p"),
+        ("'-' 1", "-(1)"),
+        ("'-'1", "-(1)"),
+        ("- '=' x", "- = x"),
+        ("'dynamic' p / 1", "dynamic p/1"),
+        ("[a '-' b, '-']", "[a - b, (-)]"),
+        ("f('=', '-')", "f((=), (-))"),
+    ],
+)
+def test_quotes_make_no_difference_to_an_operator(text, same):
+    assert read_term(text, STANDARD).term is read_term(same, STANDARD).term
 
 
 @pytest.mark.parametrize(

@@ -259,6 +259,53 @@ def test_deleting_what_is_not_there():
     assert not tables.update(delete=["e(9, 9)"], missing="ignore")
 
 
+def test_clauses_are_deleted_by_a_pattern_of_their_heads():
+    tables = Tables(
+        ":- table r/2.\n:- dynamic e/2.\nr(X, Y) :- e(X, Y).\nr(X, X) :- e(X, _).\nr(9, 9).\n"
+        "e(1, 2). e(1, 3). e(2, 1). e(X, 7). e(f(Y), Y)."
+    )
+    goal = "r(1, X)"
+    assert answers(tables, goal) == ["r(1, 1)", "r(1, 2)", "r(1, 3)", "r(1, 7)"]
+    assert not tables.retractall("e(3, 4)")
+    assert tables.retractall("e(f(_), 8)", "e(1, 2)").lines() == ["r(1, A): -r(1, 2)"]
+    assert [str(c) for c in tables.changed[1]] == ["e(f(Y), Y).", "e(1, 2)."]
+    both = tables.update(insert=["e(1, 3)", "e(1, 4)"], retractall="e(1, _)")
+    assert both.lines() == ["r(1, A): +r(1, 4)", "r(1, A): -r(1, 7)"]  # e(A, 7) had fitted
+    assert sorted(map(str, tables.changed[0])) == ["e(1, 4)."]
+    assert tables.retractall("r(Z, Z)").lines() == [f"r(1, A): -r(1, {n})" for n in (1, 3, 4)]
+    tables.check_invariants()
+    assert ":- dynamic e/2." in tables.program.show()
+    assert [str(c) for c in tables.program.clauses.values()] == ["e(1, 3).", "e(2, 1).", "e(1, 4)."]
+
+
+@pytest.mark.parametrize(
+    ("head", "error"),
+    [
+        ("ee(_)", UnknownPredicateError),
+        ("X", PrologError),
+        ("e(1, 2) :- a", PrologError),
+        ("X = 1", PrologError),
+        ("e(1,", PrologError),
+    ],
+)
+def test_a_pattern_that_is_no_head_is_an_error_and_changes_nothing(head, error):
+    tables = Tables(EDGES)
+    with pytest.raises(error):
+        tables.update(insert="e(7, 7)", retractall=head)
+    assert tables.program.show() == EDGES.replace(". ", ".\n")
+
+
+def test_the_text_of_a_program_keeps_what_is_declared_and_what_is_known():
+    text = ":- table 'P'/1.\n:- dynamic e/1.\n:- dynamic f/2.\n'P'(X) :- e(X), g(X).\nf(1, 2).\n"
+    tables = Tables(text + "g(1).")
+    tables.delete("g(1)")
+    shown = tables.program.show()
+    assert sorted(shown.splitlines()) == sorted([*text.splitlines(), ":- dynamic g/1."])
+    again = Tables(shown)
+    assert again.program.show() == shown
+    assert answers(again, "'P'(X)") == []
+
+
 def test_files_are_consulted_and_their_names_are_in_errors(tmp_path):
     good, bad = tmp_path / "good.pl", tmp_path / "bad.pl"
     good.write_text(REACH + EDGES)
