@@ -30,7 +30,8 @@ for line in sys.stdin:
     folder, at, mode = line.split()
     child = os.fork()
     if child == 0:
-        disk.os = Killer(int(at), mode)
+        killer = disk.os = Killer(int(at), mode)
+        getattr(script, "step", lambda killer: None)(killer)
         script.run(Path(folder))
         os._exit(0)
     _, status = os.waitpid(child, 0)
@@ -56,15 +57,15 @@ class Killer:
         return self.step(name, real) if name in self.STEPS else real
 
     def step(self, name: str, real):
-        def stepped(*args):
+        def stepped(*args, **options):
             number = len(self.seen)
             self.seen.append(name)
             if number != self.at:
-                return real(*args)
+                return real(*args, **options)
             if self.mode == "tear" and name == "pwrite":
                 real(args[0], bytes(args[1])[: len(args[1]) // 2], args[2])
             if self.mode == "late":
-                real(*args)
+                real(*args, **options)
             os.kill(os.getpid(), signal.SIGKILL)
             raise AssertionError("unreachable")
 

@@ -23,6 +23,7 @@ from deltafix.pipeline.maintainer import CONES
 from deltafix.pipeline.manifest import read_manifest
 from deltafix.pipeline.quarantine import refused
 from deltafix.pipeline.sources.registry import ON_SPARK, by_file, counted, make_source
+from deltafix.pipeline.targets.registry import make_target, place_of
 
 __all__ = ["check"]
 
@@ -67,7 +68,11 @@ def check(config: Config) -> Iterator[str]:
     for output in config.outputs:
         manifest = read_manifest(output.path)
         at = "new" if manifest is None else f"at epoch {manifest.epoch}"
-        yield f"output {output.relation}: {output.path} ({at})"
+        target = make_target(output, schemas[output.relation], "")
+        if target is None:
+            yield f"output {output.relation}: {output.path} ({at})"
+        else:
+            yield f"output {output.relation}: {output.sink} {place_of(output)} ({at})"
     if change:
         yield f"the rules have changed: {change.show()}; run with --on-change rebuild"
     yield f"{config.path}: ok"

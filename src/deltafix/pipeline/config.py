@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +47,21 @@ class InputConfig:
 
 @dataclass(frozen=True, slots=True)
 class OutputConfig:
-    """One `[output.RELATION]`."""
+    """One `[output.RELATION]`.
+
+    Attributes:
+        relation: the view.
+        path: the folder of its delta log; that of an output that goes elsewhere is in the state.
+        mode: what the log keeps, `delta+snapshot` or `delta`.
+        sink: where it goes behind its log; `parquet` is the log itself.
+        values: those of its section, for that sink.
+    """
 
     relation: str
     path: Where
-    mode: str
+    mode: str = "delta+snapshot"
+    sink: str = "parquet"
+    values: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +111,14 @@ def read_config(path: str | Path) -> Config:
         _input(path, name, _table(path, f"input.{name}", section), schemas)
         for name, section in _table(path, "input", given.get("input", {})).items()
     )
+    state = _place(folder, values["state"])
     outputs = tuple(
-        _output(path, name, _table(path, f"output.{name}", section), schemas)
+        _output(path, name, _table(path, f"output.{name}", section), schemas, state)
         for name, section in _table(path, "output", given.get("output", {})).items()
     )
     _apart(path, inputs, outputs)
     spark = _settings(path, "spark", _table(path, "spark", given.get("spark", {})))
-    return Config(path, program, _place(folder, values["state"]), inputs, outputs, values, spark)
+    return Config(path, program, state, inputs, outputs, values, spark)
 
 
 def schemas_of(program: Program) -> dict[str, Schema]:
@@ -177,10 +188,7 @@ def _input(
             raise ConfigError(message, key=key, value=value)
     if "path" in values and "://" not in values["path"]:
         values["path"] = str(path.resolve().parent / values["path"])
-    for option in values.get("options") or ():
-        if "=" not in option:
-            message = f'{where} options: {option!r} is not valid; it takes "NAME=VALUE"'
-            raise ConfigError(message, key="options", value=option)
+    _check_options(where, values)
     if values.get("late", "apply") != "apply" and not values["version"]:
         message = (
             f'{where} late = "{values["late"]}" needs version = "COLUMN", the whole number that '
@@ -191,17 +199,39 @@ def _input(
 
 
 def _output(
-    path: Path, name: str, given: dict[str, Any], schemas: Mapping[str, Schema]
+    path: Path, name: str, given: dict[str, Any], schemas: Mapping[str, Schema], state: Folder
 ) -> OutputConfig:
     where = f"{path}: [output.{name}]"
-    _declared(where, name, schemas)
-    values = read_section(where, given, OUTPUT)
+    schema = _declared(where, name, schemas)
+    sink = given.get("sink", "parquet")
+    if not isinstance(sink, str) or sink not in OUTPUT:
+        valid = " or ".join(f'"{one}"' for one in OUTPUT)
+        message = f"{where} sink = {sink!r} is not valid; it takes {valid}"
+        raise ConfigError(message, key="sink", value=sink)
+    rest = {key: value for key, value in given.items() if key != "sink"}
+    values = read_section(where, rest, OUTPUT[sink])
+    _check_options(where, values)
+    for column in values.get("key") or ():
+        if column not in schema.names:
+            message = f"{where} key: {schema.show()} has no column {column!r}"
+            raise ConfigError(message, key="key", value=column)
+    if sink != "parquet":
+        if "path" in values:
+            values["path"] = str(_place(path.resolve().parent, values["path"]))
+        return OutputConfig(name, state / "outputs" / name, sink=sink, values=values)
     return OutputConfig(name, _place(path.resolve().parent, values["path"]), values["mode"])
 
 
 def _place(base: Path, given: str) -> Folder:
     """A path relative to the file, or a URL."""
     return folder_at(given if "://" in given else base / given)
+
+
+def _check_options(where: str, values: Mapping[str, Any]) -> None:
+    for option in values.get("options") or ():
+        if "=" not in option:
+            message = f'{where} options: {option!r} is not valid; it takes "NAME=VALUE"'
+            raise ConfigError(message, key="options", value=option)
 
 
 def _declared(where: str, name: str, schemas: Mapping[str, Schema]) -> Schema:

@@ -100,7 +100,11 @@ class Maintainer:
         try:
             self.journal.mend(db.epoch, self._journaled())
             self.outputs = Outputs(db, outputs)
-            self.opening = self._mend(noted)
+            try:
+                self.opening = self._mend(noted)
+            except BaseException:
+                self.outputs.close()
+                raise
         except BaseException:
             db.close()
             raise
@@ -201,7 +205,8 @@ class Maintainer:
         self.outputs.fold(force=True, keep=keep)
 
     def close(self) -> None:
-        """Give the state back. Idempotent."""
+        """Give state and targets back. Idempotent."""
+        self.outputs.close()
         self.db.close()
 
     # --- inside --------------------------------------------------------------------------------

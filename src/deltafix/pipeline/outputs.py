@@ -1,7 +1,8 @@
 """The outputs of a pipeline together: ahead of a commit, after it, and when they lag.
 
 Invariant: between epochs every output is at the engine's epoch. What breaks it is mended before
-the next epoch: a prepared epoch that was committed is published; an output that is new, that fell
+the next epoch: a prepared epoch that was committed is published, and goes on to the output's target
+where it has one (`targets`); an output that is new, that fell
 behind, or whose rules changed is brought up by one epoch that holds the difference (`lagging`).
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +24,9 @@ from deltafix.pipeline.config import OutputConfig
 from deltafix.pipeline.manifest import read_view
 from deltafix.pipeline.signed import SIGN, difference
 from deltafix.pipeline.sink import ParquetSink
+from deltafix.pipeline.targets.deliver import Delivery
+from deltafix.pipeline.targets.registry import make_target
+from deltafix.pipeline.targets.target import Target
 
 __all__ = ["PREPARED", "Outputs"]
 
@@ -46,6 +51,12 @@ class Outputs:
             )
             for one in configs
         }
+        targets = {one.relation: self._target(one) for one in configs}
+        self.deliveries = {
+            name: Delivery(self.sinks[name], target)
+            for name, target in targets.items()
+            if target is not None
+        }
         for name, sink in self.sinks.items():
             if sink.manifest.epoch > db.epoch:
                 message = (
@@ -54,6 +65,9 @@ class Outputs:
                     "output back too, or name a new folder"
                 )
                 raise SinkError(message, relation=name, path=str(sink.folder))
+
+    def _target(self, one: OutputConfig) -> Target | None:
+        return make_target(one, self._db.schemas[one.relation], self._db.name)
 
     def prepare(self, delta: Delta, instead: dict[str, Sides] | None = None) -> dict[str, Sides]:
         """Write every output's part of an epoch ahead of its commit; `instead` replaces parts."""
@@ -67,10 +81,23 @@ class Outputs:
         return done
 
     def publish(self) -> None:
-        """Publish the engine's epoch, where it was prepared and is not published yet."""
+        """Publish the engine's epoch, where it was prepared and is not published yet.
+
+        Raises SinkError; what could be published is, and the rest is with the next call.
+        """
         prepared = self._db.marks.get(PREPARED, {})
-        if prepared.get("epoch") != self._db.epoch:
-            return
+        if prepared.get("epoch") == self._db.epoch:
+            self._publish(prepared)
+        failed: list[SinkError] = []
+        for delivery in self.deliveries.values():
+            try:
+                delivery.run()
+            except SinkError as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
+
+    def _publish(self, prepared: dict[str, Any]) -> None:
         writer = prepared["writer"]
         for name, sink in self.sinks.items():
             rows = prepared["outputs"].get(name)
@@ -98,12 +125,23 @@ class Outputs:
         for name in names:
             self.sinks[name].publish(self._db.epoch, self._db.generation)
             self.sinks[name].is_new = False
+        self.publish()
+
+    def close(self) -> None:
+        """Let go of the targets. Idempotent."""
+        for delivery in self.deliveries.values():
+            delivery.target.close()
 
     def fold(self, *, force: bool = False, keep: int | None = None) -> None:
         """Join files and write snapshots where it is due; keep the deltas of `keep` epochs."""
         for name, sink in self.sinks.items():
-            sink.fold(partial(self._db.to_arrow, name), force=force)
+            anew = sink.fold(partial(self._db.to_arrow, name), force=force)
             snapshot = sink.manifest.snapshot
+            if anew and snapshot is not None and name in self.deliveries:
+                # Nobody but the target reads this log.
+                held = self.deliveries[name].held
+                sink.drop_before(min(held or 0, snapshot.last) + 1)
+                continue
             if keep is not None and snapshot is not None:
                 sink.drop_before(min(self._db.epoch - keep, snapshot.last) + 1)
 

@@ -1,8 +1,8 @@
 """The keys of a pipeline file, as data: what each section takes, of which values, by default.
 
 Three tables, read like a reference page (docs/concepts/pipeline.md is written from them):
-`PIPELINE`, `INPUT` by source, `OUTPUT`. Invariant: a key that is not here is refused by name, so
-a misspelt option never silently does nothing. Nothing here opens a file.
+`PIPELINE`, `INPUT` by source and `OUTPUT` by sink. Invariant: a key that is not here is refused by
+name, so a misspelt option never silently does nothing. Nothing here opens a file.
 """
 
 from __future__ import annotations
@@ -113,11 +113,28 @@ INPUT: Final[Mapping[str, Section]] = {
 }  # fmt: skip
 """By `source`: the keys of an `[input.NAME]` section, beside `source` itself."""
 
-OUTPUT: Final[Section] = {
-    "sink": Key(str, "parquet", ("parquet",)),
-    "path": Key(str),
-    "mode": Key(str, "delta+snapshot", ("delta+snapshot", "delta")),
+_MODE: Final[Section] = {"mode": Key(str, "merge", ("merge", "append"))}
+_OPTIONS: Final[Section] = {"options": Key(list, None)}
+
+OUTPUT: Final[Mapping[str, Section]] = {
+    "parquet": {
+        "path": Key(str),
+        "mode": Key(str, "delta+snapshot", ("delta+snapshot", "delta")),
+    },
+    "delta": {"path": Key(str), **_MODE, **_OPTIONS},
+    "iceberg": {"table": Key(str), "catalog": Key(str), **_MODE, **_OPTIONS},
+    "postgres": {"table": Key(str), "dsn": Key(str, ""), "key": Key(list, None), **_MODE},
+    "kafka": {
+        "servers": Key(str),
+        "topic": Key(str),
+        "envelope": Key(str, "signed", ("signed", "debezium")),
+        "key": Key(list, None),
+        "timeout": Key(int, 30, least=1),
+        **_OPTIONS,
+    },
+    "foreach_epoch": {"function": Key(str)},
 }
+"""By `sink`: the keys of an `[output.RELATION]` section, beside `sink` itself."""
 
 
 def read_section(where: str, given: Mapping[str, Any], keys: Section) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from deltafix.pipeline.config import Config, InputConfig
 from deltafix.pipeline.journal import Journal
 from deltafix.pipeline.manifest import read_manifest
 from deltafix.pipeline.quarantine import Quarantine
+from deltafix.pipeline.targets.registry import place_of
 
 __all__ = ["status"]
 
@@ -39,7 +40,8 @@ def status(config: Config) -> Iterator[str]:
             yield f"output {output.relation}: nothing yet"
             continue
         rows = sum(one.rows for one in manifest.deltas)
-        shown = f"epoch {manifest.epoch}, {rows:,} signed rows from epoch {manifest.floor}"
+        via = "" if output.sink == "parquet" else f"{output.sink} {place_of(output)}, "
+        shown = f"{via}epoch {manifest.epoch}, {rows:,} signed rows from epoch {manifest.floor}"
         if manifest.snapshot is not None:
             kept = manifest.snapshot
             shown += f", snapshot of epoch {kept.last} with {kept.rows:,} rows"

@@ -138,7 +138,7 @@ def test_defaults_are_filled_in_and_paths_are_those_of_the_file(job, monkeypatch
 
 def test_the_page_names_every_key(request) -> None:
     page = (request.config.rootpath / "docs" / "concepts" / "pipeline.md").read_text()
-    sections = [PIPELINE, *INPUT.values(), OUTPUT]
+    sections = [PIPELINE, *INPUT.values(), *OUTPUT.values()]
     missing = {key for section in sections for key in section if f"`{key}`" not in page}
     assert missing == set()
 

@@ -1,0 +1,119 @@
+"""An Iceberg table, written in this process by the package `pyiceberg` through any of its catalogs.
+
+The epoch is a property of the table, set in the very commit that changes the rows (and stands in
+the snapshots' summaries): both are there or neither. A commit that meets another one is not tried
+again on top of it, as pyiceberg would: the next look finds out whose it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+
+from deltafix.errors import MissingDependencyError
+from deltafix.facts.schema import Schema
+from deltafix.pipeline.targets.target import EpochRows, decimals, failing, whole
+
+try:
+    from pyiceberg.catalog import Catalog, load_catalog
+    from pyiceberg.exceptions import NoSuchTableError
+    from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, IsNaN, Or
+    from pyiceberg.table import Table, TableProperties
+except ImportError as _error:
+    raise MissingDependencyError(
+        "Iceberg tables need the package pyiceberg: `pip install 'deltafix[iceberg]'`"
+    ) from _error
+
+__all__ = ["IcebergTarget"]
+
+FEW = 200
+"""So many removed rows are named one by one; more of them, and the table is written anew."""
+
+
+class IcebergTarget:
+    """The table `table` (`namespace.name`) of a catalog; `merge` keeps the view in it."""
+
+    def __init__(
+        self, schema: Schema, table: str, name: str, *, merge: bool, catalog: str,
+        options: Mapping[str, str],
+    ) -> None:  # fmt: skip
+        self._schema = schema
+        self._place = table
+        self._name = name
+        self._merge = merge
+        self._settings = (catalog, dict(options))
+        self._catalog: Catalog | None = None
+
+    def epoch(self) -> int | None:
+        """As `Target.epoch`."""
+        with self._failing():
+            table = self._table()
+            if table is None:
+                return None
+            found = table.properties.get(self._name)
+            if found is None and self._merge and table.scan().count():
+                raise whole(f"Iceberg table {self._place}", f"{table.scan().count():,} rows")
+        return None if found is None else int(found)
+
+    def apply(self, rows: EpochRows) -> None:
+        """As `Target.apply`."""
+        added = decimals(rows.added if self._merge else rows.signed)
+        with self._failing():
+            table = self._table() or self._made(added.schema)
+            if int(table.properties.get(self._name, -1)) >= rows.epoch:
+                return
+            note = {"deltafix.output": self._name, "deltafix.epoch": str(rows.epoch)}
+            alone = {**table.metadata.properties, TableProperties.COMMIT_NUM_RETRIES: "0"}
+            table.metadata = table.metadata.model_copy(update={"properties": alone})
+            with table.transaction() as tx:
+                if self._merge and rows.removed.num_rows > FEW:
+                    left = _without(table.scan().to_arrow(), decimals(rows.removed))
+                    tx.overwrite(
+                        pa.concat_tables([left.cast(added.schema), added]),
+                        AlwaysTrue(), snapshot_properties=note,
+                    )  # fmt: skip
+                else:
+                    if self._merge and rows.removed.num_rows:
+                        tx.delete(_any_of(decimals(rows.removed)), snapshot_properties=note)
+                    if added.num_rows:
+                        tx.append(added, snapshot_properties=note)
+                tx.set_properties({self._name: str(rows.epoch)})
+
+    def _table(self) -> Table | None:
+        if self._catalog is None:
+            name, options = self._settings
+            self._catalog = load_catalog(name, **options)
+        try:
+            return self._catalog.load_table(self._place)
+        except NoSuchTableError:
+            return None
+
+    def _made(self, shape: pa.Schema) -> Table:
+        assert self._catalog is not None  # noqa: S101  it was asked for the table
+        self._catalog.create_namespace_if_not_exists(self._place.rpartition(".")[0])
+        return self._catalog.create_table_if_not_exists(self._place, schema=shape)
+
+    def _failing(self) -> Any:
+        # pyiceberg's errors have no common class, and a catalog's driver has its own.
+        return failing(f"Iceberg table {self._place}", Exception)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _any_of(rows: pa.Table) -> BooleanExpression:
+    """The condition that a row is one of these; a balanced tree, for readers that recurse."""
+    found = [
+        reduce(And, [IsNaN(n) if v != v else EqualTo(n, v) for n, v in row.items()])  # noqa: PLR0124
+        for row in rows.to_pylist()
+    ]
+    while len(found) > 1:
+        found = [reduce(Or, found[at : at + 2]) for at in range(0, len(found), 2)]
+    return found[0]
+
+
+def _without(rows: pa.Table, gone: pa.Table) -> pa.Table:
+    return rows.join(gone, keys=rows.column_names, join_type="left anti")

@@ -1,0 +1,217 @@
+"""A table of PostgreSQL: rows and the epoch's mark in one transaction of the database.
+
+The marks are the table `deltafix_epochs`, one row an output, beside the output's table. Its row is
+locked while an epoch is applied, so of two writers the second waits, and then finds the epoch.
+Invariant: what an epoch takes away was in the table, and what it brings was not; where that does
+not hold, somebody else changed the table, and it is refused rather than left wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from deltafix.errors import MissingDependencyError, SinkError
+from deltafix.facts.schema import Schema
+from deltafix.pipeline.sink import beside
+from deltafix.pipeline.targets.target import EpochRows, failing, whole
+
+try:
+    import psycopg
+    from psycopg import sql
+except ImportError as _error:
+    raise MissingDependencyError(
+        "PostgreSQL needs the package psycopg: `pip install 'deltafix[postgres]'`"
+    ) from _error
+
+__all__ = ["PostgresTarget"]
+
+_TYPES = {
+    "number": "bigint",
+    "unsigned": "numeric(20)",
+    "float": "double precision",
+    "symbol": "text",
+    "record": "text",
+}
+
+
+class PostgresTarget:
+    """The table `table` (`name` or `schema.name`); `merge` keeps the view in it.
+
+    Args:
+        schema: the view.
+        dsn: where the database is, as libpq takes it; what it leaves out comes from `PG…`.
+        table: made with the first epoch if it is not there.
+        name: this output, in the marks.
+        merge: whether the table is the view; else it gets signed rows.
+        key: columns that tell rows of the view apart. An epoch that replaces a row of a key then
+            updates it.
+    """
+
+    def __init__(
+        self, schema: Schema, dsn: str, table: str, name: str, *, merge: bool, key: Sequence[str]
+    ) -> None:
+        self._schema = schema
+        self._dsn = dsn
+        self._place = f"table {table}"
+        self._name = name
+        self._merge = merge
+        self._key = list(key)
+        self._names = [*schema.names, *(() if merge else beside(schema))]
+        parts = table.split(".")
+        self._table = sql.Identifier(*parts)
+        self._marks = sql.Identifier(*parts[:-1], "deltafix_epochs")
+        self._open: psycopg.Connection[Any] | None = None
+
+    def epoch(self) -> int | None:
+        """As `Target.epoch`."""
+        with self._failing():
+            db = self._connection()
+            with db.transaction():
+                if not self._exists(db, self._marks):
+                    found = None
+                else:
+                    query = "SELECT epoch FROM {marks} WHERE output = %s"
+                    found = self._run(db, query, [self._name]).fetchone()
+                if found is None and self._merge and self._exists(db, self._table):
+                    (count,) = self._run(db, "SELECT count(*) FROM {table}").fetchone()
+                    if count:
+                        raise whole(self._place, f"{count:,} rows")
+        return None if found is None else int(found[0])
+
+    def apply(self, rows: EpochRows) -> None:
+        """As `Target.apply`."""
+        with self._failing():
+            db = self._connection()
+            with db.transaction():
+                if self._begin(db) >= rows.epoch:
+                    return
+                if not self._merge:
+                    self._copy(db, "{table}", rows.signed, self._names)
+                elif self._key:
+                    self._upsert(db, rows)
+                else:
+                    self._remove(db, rows.removed)
+                    self._copy(db, "{table}", rows.added, self._names)
+                query = "UPDATE {marks} SET epoch = %s WHERE output = %s"
+                self._run(db, query, [rows.epoch, self._name])
+
+    def close(self) -> None:
+        """As `Target.close`."""
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    # --- one epoch -----------------------------------------------------------------------------
+
+    def _begin(self, db: Any) -> int:
+        """Make what is not there, and lock this output's mark; returns its epoch, or -1."""
+        self._run(
+            db,
+            "CREATE TABLE IF NOT EXISTS {marks} (output text PRIMARY KEY, epoch bigint NOT NULL)",
+        )
+        self._run(db, "CREATE TABLE IF NOT EXISTS {table} ({columns})")
+        query = "INSERT INTO {marks} VALUES (%s, -1) ON CONFLICT DO NOTHING"
+        self._run(db, query, [self._name])
+        query = "SELECT epoch FROM {marks} WHERE output = %s FOR UPDATE"
+        return int(self._run(db, query, [self._name]).fetchone()[0])
+
+    def _remove(self, db: Any, rows: pa.Table) -> None:
+        if not rows.num_rows:
+            return
+        self._beside(db, "gone", rows)
+        done = self._run(db, "DELETE FROM {table} t USING gone WHERE {same}").rowcount
+        if done != rows.num_rows:
+            raise self._changed(f"{rows.num_rows - done} of {rows.num_rows} rows to remove are not")
+
+    def _upsert(self, db: Any, rows: EpochRows) -> None:
+        """Rows of one key that go and come are an update."""
+        self._beside(db, "gone", rows.removed)
+        self._beside(db, "come", rows.added)
+        (both,) = self._run(
+            db, "SELECT count(*) FROM {table} t JOIN gone ON {same} WHERE {replaced}"
+        ).fetchone()
+        query = "DELETE FROM {table} t USING gone WHERE {same} AND NOT {replaced}"
+        done = self._run(db, query).rowcount + both
+        if done != rows.removed.num_rows:
+            missing = rows.removed.num_rows - done
+            raise self._changed(f"{missing} of {rows.removed.num_rows} rows to remove are not")
+        query = (
+            "INSERT INTO {table} ({names}) SELECT {names} FROM come "
+            "ON CONFLICT ({key}) DO UPDATE SET {set} RETURNING xmax = 0"
+        )
+        updated = sum(not new for (new,) in self._run(db, query).fetchall())
+        if updated != both:
+            key = ", ".join(self._key)
+            raise self._changed(
+                f"{updated - both} rows to add have the key ({key}) of others that are"
+            )
+
+    def _changed(self, what: str) -> SinkError:
+        return SinkError(
+            f"{self._place}: {what} there: somebody else has changed it, or its key is none; "
+            "nothing of the epoch is there",
+            path=self._place,
+        )
+
+    def _beside(self, db: Any, name: str, rows: pa.Table) -> None:
+        self._run(db, "CREATE TEMP TABLE " + name + " ({plain}) ON COMMIT DROP")
+        self._copy(db, name, rows, self._names)
+
+    def _copy(self, db: Any, table: str, rows: pa.Table, names: Sequence[str]) -> None:
+        if not rows.num_rows:
+            return
+        query = self._sql("COPY " + table + " ({names}) FROM STDIN")
+        columns = [column.to_pylist() for column in rows.select(list(names)).columns]
+        with db.cursor() as cursor, cursor.copy(query) as copy:
+            for row in zip(*columns, strict=True):
+                copy.write_row(row)
+
+    # --- SQL -----------------------------------------------------------------------------------
+
+    def _sql(self, text: str) -> sql.Composed:
+        def joined(between: str, parts: list[str], names: Sequence[str]) -> sql.Composable:
+            form = "".join(parts)
+            return sql.SQL(between).join(
+                sql.SQL(form).format(name=sql.Identifier(name)) for name in names
+            )
+
+        kinds = {one.name: _TYPES[one.type] for one in self._schema.columns}
+        if not self._merge:
+            kinds |= dict(zip(self._names[-2:], ("smallint", "bigint"), strict=True))
+        plain = sql.SQL(", ").join(
+            sql.SQL("{} " + kinds[name] + " NOT NULL").format(sql.Identifier(name))
+            for name in self._names
+        )
+        columns: sql.Composable = plain
+        if self._merge:
+            key = joined(", ", ["{name}"], self._key or self._schema.names)
+            columns = sql.SQL("{}, PRIMARY KEY ({})").format(plain, key)
+        again = joined(" AND ", ["come.{name} = gone.{name}"], self._key)
+        replaced = sql.SQL("EXISTS (SELECT FROM come WHERE {})").format(again)
+        rest = [name for name in self._schema.names if name not in self._key] or self._key
+        return sql.SQL(text).format(
+            table=self._table, marks=self._marks, plain=plain, columns=columns,
+            names=joined(", ", ["{name}"], self._names),
+            same=joined(" AND ", ["t.{name} = gone.{name}"], self._schema.names),
+            replaced=replaced,
+            key=joined(", ", ["{name}"], self._key),
+            set=joined(", ", ["{name} = EXCLUDED.{name}"], rest),
+        )  # fmt: skip
+
+    def _run(self, db: Any, text: str, values: Sequence[Any] = ()) -> Any:
+        return db.execute(self._sql(text), values)
+
+    def _exists(self, db: Any, table: sql.Identifier) -> bool:
+        found = db.execute("SELECT to_regclass(%s)", [table.as_string(db)]).fetchone()
+        return found is not None and found[0] is not None
+
+    def _connection(self) -> psycopg.Connection[Any]:
+        if self._open is None or self._open.closed:
+            self._open = psycopg.connect(self._dsn, autocommit=True)
+        return self._open
+
+    def _failing(self) -> Any:
+        return failing(self._place, psycopg.Error, OSError)

@@ -1,0 +1,82 @@
+"""From an `[output.RELATION]` section to its target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, cast
+
+from deltafix.errors import ConfigError
+from deltafix.facts.schema import Schema
+from deltafix.pipeline.config import OutputConfig
+from deltafix.pipeline.targets.target import Target, name_of
+from deltafix.store.folder import folder_at
+
+__all__ = ["make_target", "place_of"]
+
+
+def place_of(one: OutputConfig) -> str:
+    """The target of an output, in words."""
+    return str(
+        next(one.values[key] for key in ("path", "table", "topic", "function") if key in one.values)
+    )
+
+
+def make_target(one: OutputConfig, schema: Schema, state: str) -> Target | None:
+    """The target of an output; None for one that is its delta log.
+
+    Args:
+        one: the output.
+        schema: its view.
+        state: the name of the engine's state.
+
+    Connects to nothing yet. Raises MissingDependencyError for a package that is not installed,
+    ConfigError for a function that cannot be loaded.
+    """
+    values, name = one.values, name_of(state, one.relation)
+    if one.sink == "parquet":
+        return None
+    if one.sink == "foreach_epoch":
+        from deltafix.pipeline.targets.function import FunctionTarget  # noqa: PLC0415  as below
+
+        return FunctionTarget(_function(one), folder_at(one.path), name)
+    options = dict(option.split("=", 1) for option in values.get("options") or ())
+    if one.sink == "kafka":
+        from deltafix.pipeline.targets.kafka import KafkaTarget  # noqa: PLC0415  an extra
+
+        return KafkaTarget(
+            schema, values["servers"], values["topic"], name, envelope=values["envelope"],
+            key=values["key"] or (), timeout=values["timeout"], options=options,
+        )  # fmt: skip
+    merge = values["mode"] == "merge"
+    if one.sink == "delta":
+        from deltafix.pipeline.targets.delta import DeltaTarget  # noqa: PLC0415  an extra
+
+        return DeltaTarget(schema, values["path"], name, merge=merge, options=options)
+    if one.sink == "iceberg":
+        from deltafix.pipeline.targets.iceberg import IcebergTarget  # noqa: PLC0415  an extra
+
+        return IcebergTarget(
+            schema, values["table"], name, merge=merge, catalog=values["catalog"], options=options
+        )
+    from deltafix.pipeline.targets.postgres import PostgresTarget  # noqa: PLC0415  an extra
+
+    return PostgresTarget(
+        schema, values["dsn"], values["table"], name, merge=merge, key=values["key"] or ()
+    )
+
+
+def _function(one: OutputConfig) -> Callable[..., Any]:
+    text = one.values["function"]
+    if callable(text):
+        return cast("Callable[..., Any]", text)
+    module, _, attribute = str(text).partition(":")
+    try:
+        found: Callable[..., Any] = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        message = (
+            f'[output.{one.relation}] function = "{text}" cannot be loaded: {error}; it takes '
+            '"package.module:function"'
+        )
+        raise ConfigError(message, key="function", value=text) from error
+    return found

@@ -1,0 +1,89 @@
+"""What a target must do: say which epoch it holds, and take one more, once.
+
+The life of an epoch in an output: written to the delta log ahead of the commit, decided by the
+engine's record, named by the log's manifest, and then applied to the target. A target notes the
+epoch in the same transaction of its own that changes its rows; so `apply` of an epoch that it holds
+changes nothing, and after a crash the target, not we, says where to go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from deltafix.errors import SinkError
+from deltafix.facts.schema import Schema
+from deltafix.pipeline.sink import delta_table
+
+__all__ = ["EpochRows", "Target", "decimals", "failing", "name_of", "whole"]
+
+
+@dataclass(frozen=True)
+class EpochRows:
+    """What an epoch changed in a view: its number, the rows added, the rows removed."""
+
+    schema: Schema
+    epoch: int
+    added: pa.Table
+    removed: pa.Table
+
+    @cached_property
+    def signed(self) -> pa.Table:
+        """The relation's columns, `sign` (removed rows first) and `epoch`."""
+        return delta_table(self.schema, self.added, self.removed, self.epoch)
+
+
+class Target(Protocol):
+    """Takes the epochs of one view, in order. All raise SinkError."""
+
+    def epoch(self) -> int | None:
+        """The last epoch of this output that it holds; None if it was never given one.
+
+        Raises SinkError if it holds what this output did not put there.
+        """
+
+    def apply(self, rows: EpochRows) -> None:
+        """Take an epoch, wholly or not at all; one that it holds changes nothing.
+
+        The first one is the whole view, and makes the table or topic if need be.
+        """
+
+    def close(self) -> None:
+        """Let go of connections. Idempotent."""
+
+
+def name_of(state: str, relation: str) -> str:
+    """What an output is called in marks outside: the same as long as the state lives."""
+    return f"deltafix-{state}-{relation}"
+
+
+@contextmanager
+def failing(place: str, *kinds: type[Exception]) -> Iterator[None]:
+    """Errors of a library as a SinkError that names the target."""
+    try:
+        yield
+    except SinkError:
+        raise
+    except kinds as error:
+        text = " ".join(str(error).split()) or type(error).__name__
+        raise SinkError(f"{place}: {text}", path=place) from error
+
+
+def decimals(table: pa.Table) -> pa.Table:
+    """The same rows for a format without unsigned numbers and bytes: decimal(20, 0) and int."""
+    types = {pa.uint64(): pa.decimal128(20, 0), pa.int8(): pa.int32()}
+    fields = [field.with_type(types.get(field.type, field.type)) for field in table.schema]
+    return table.cast(pa.schema([field.with_nullable(False) for field in fields]))
+
+
+def whole(place: str, found: Any) -> SinkError:
+    """The refusal of a target that is not ours."""
+    return SinkError(
+        f"{place} holds {found} that this output did not put there; name a new one, or empty it",
+        path=place,
+    )

@@ -1,0 +1,309 @@
+"""Postgres, Delta, Iceberg, functions: what a view's target holds after stops at any step.
+
+Invariant asserted after every kill, once the pipeline has run to its end: a table that is the view
+has exactly the view's rows; signed rows, in order of epochs, lead to it, each once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
+from tests.faults.killing import Killer, forking
+from tests.faults.test_pipeline_faults import PIPELINE
+from tests.pipelines import Job, Row
+from tests.targets import job as jobs
+from tests.targets.job import Calls, direct, finish, go, job_at, kill_everywhere, replayed
+
+from deltafix.errors import SinkError
+from deltafix.kernel.jit import JIT_DISABLED
+from deltafix.pipeline.manifest import read_manifest
+from deltafix.pipeline.targets.target import EpochRows
+
+KILLS = 2 if JIT_DISABLED else 60 if "DELTAFIX_EXAMPLES" in os.environ else 2
+DELTA, ICEBERG = "deltafix.pipeline.targets.delta", "deltafix.pipeline.targets.iceberg"
+POSTGRES = "deltafix.pipeline.targets.postgres"
+
+
+@dataclass
+class Place:
+    """A kind of target: its section for a name, what it then holds, the calls that change it."""
+
+    section: Callable[[str], str]
+    rows: Callable[[str], list[dict[str, Any]]]
+    calls: Calls
+    spoil: Callable[[str], None]
+
+
+@pytest.fixture
+def places(tmp_path, request) -> dict[str, Place]:
+    """By name. Postgres is started when it is asked for."""
+
+    def delta(name: str) -> str:
+        return str(tmp_path / "lake" / name)
+
+    def delta_rows(name: str) -> list[dict[str, Any]]:
+        return DeltaTable(delta(name)).to_pyarrow_table().to_pylist()
+
+    where = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db",
+             "warehouse": f"file://{tmp_path}/warehouse"}  # fmt: skip
+    options = [f"{key}={value}" for key, value in where.items()]
+
+    def ice(name: str) -> Any:
+        return load_catalog("lake", **where).load_table(f"db.{name}")
+
+    def postgres(query: str, *, fetch: bool = True) -> list[dict[str, Any]]:
+        with psycopg.connect(request.getfixturevalue("postgres"), autocommit=True) as db:
+            found = db.execute(query)
+            names = [one.name for one in found.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in found] if fetch else []
+
+    def lines(name: str) -> list[dict[str, Any]]:
+        path = tmp_path / f"{name}.jsonl"
+        found: dict[int, list[dict[str, Any]]] = {}
+        for line in path.read_text().splitlines() if path.exists() else ():
+            one = json.loads(line)
+            # At least once: an epoch that comes again says the same.
+            assert found.setdefault(one["epoch"], one["rows"]) == one["rows"]
+        return [row for rows in found.values() for row in rows]
+
+    return {
+        "delta": Place(
+            lambda name: f'sink = "delta"\npath = "{delta(name)}"',
+            delta_rows,
+            [(DELTA, "write_deltalake"), (f"{DELTA}:DeltaTarget", "_change")],
+            lambda name: DeltaTable(delta(name)).delete(),
+        ),
+        "iceberg": Place(
+            lambda name: f'sink = "iceberg"\ntable = "db.{name}"\ncatalog = "lake"\n'
+            f"options = {json.dumps(options)}",
+            lambda name: ice(name).scan().to_arrow().to_pylist(),
+            [("pyiceberg.table:Transaction", name) for name in
+             ("append", "delete", "overwrite", "commit_transaction")],
+            lambda name: ice(name).delete(),
+        ),
+        "postgres": Place(
+            lambda name: f'sink = "postgres"\ntable = "{name}"\n'
+            f'dsn = "{request.getfixturevalue("postgres")}"',
+            lambda name: postgres(f'SELECT * FROM "{name}"'),
+            [(f"{POSTGRES}:PostgresTarget", "_run"), (f"{POSTGRES}:PostgresTarget", "_copy"),
+             ("psycopg:Transaction", "__exit__")],
+            lambda name: postgres(f'DELETE FROM "{name}"', fetch=False) and None,
+        ),
+        "function": Place(
+            lambda name: f'sink = "foreach_epoch"\nfunction = "tests.targets.told:{name}"',
+            lines,
+            [("tests.targets.told", "tell")],
+            lambda name: None,
+        ),
+    }  # fmt: skip
+
+
+CASES = [
+    ("delta", 'mode = "merge"'), ("delta", 'mode = "append"'),
+    ("iceberg", 'mode = "merge"'), ("iceberg", 'mode = "append"'),
+    ("postgres", 'mode = "merge"'), ("postgres", 'mode = "merge"\nkey = ["who", "doc"]'),
+    ("postgres", 'mode = "append"'),
+    ("function", ""),
+]  # fmt: skip
+IDS = [f"{kind}-{more.split(chr(34))[1] if more else ''}{'-key' * ('key' in more)}"
+       for kind, more in CASES]  # fmt: skip
+
+
+def new_name(kind: str, tmp_path: Path) -> str:
+    return str(tmp_path.name + "_told") if kind == "function" else f"t{uuid4().hex[:10]}"
+
+
+def held(place: Place, name: str, more: str) -> set[Row]:
+    """The view as a target has it."""
+    rows = place.rows(name)
+    if "merge" in more:
+        found = [(row["who"], int(row["doc"])) for row in rows]
+        assert len(set(found)) == len(found)
+        return set(found)
+    return replayed(
+        (int(row["sign"]), (row["who"], int(row["doc"])), int(row["epoch"])) for row in rows
+    )
+
+
+def step(killer: Killer) -> None:
+    """For the process that is killed: its target's calls are steps too."""
+    jobs.stepping(killer, json.loads(os.environ["DELTAFIX_CALLS"]))
+
+
+run = jobs.run
+
+
+@pytest.fixture
+def told(tmp_path, monkeypatch) -> None:
+    """A function that keeps what it is told in a file of its name."""
+    monkeypatch.setenv("DELTAFIX_TOLD", str(tmp_path))
+
+
+@pytest.mark.parametrize(("kind", "more"), CASES, ids=IDS)
+def test_agree_after_a_kill_at_any_step_of_a_target(
+    kind, more, tmp_path, places, *, monkeypatch, told
+) -> None:
+    place = places[kind]
+    names: dict[int, str] = {}
+
+    def section(number: int) -> str:
+        name = names.setdefault(number, new_name(kind, tmp_path) + str(number))
+        return f"{place.section(name)}\n{more}"
+
+    def check(folder: Path, number: int) -> None:
+        job = Job(folder, pipeline=PIPELINE, rewrite=False)
+        job = job_at(folder, section(number))
+        view = finish(job)
+        assert held(place, names[number], more) == view
+        assert view
+
+    counted = job_at(tmp_path / "count", section(-1))
+    seen = jobs.steps_of(counted, place.calls, monkeypatch)
+    assert held(place, names[-1], more) == finish(counted)
+    monkeypatch.setenv("DELTAFIX_CALLS", json.dumps(list(place.calls)))
+    origin = job_at(tmp_path / "origin", section(-2)).folder
+    calls = {name for _, name in place.calls}
+    with forking("tests.targets.test_targets") as runner:
+        kill_everywhere(runner, origin, seen, calls, KILLS, check=check, section=section)
+
+
+@pytest.mark.parametrize(("kind", "more"), CASES[:-1], ids=IDS[:-1])
+def test_a_target_that_is_away_keeps_the_pipeline_waiting_and_loses_nothing(
+    kind, more, tmp_path, places, monkeypatch
+) -> None:
+    place, name = places[kind], new_name(kind, tmp_path)
+    job = job_at(tmp_path / "job", f"{place.section(name)}\n{more}")
+    with job.open() as pipeline:
+        pipeline.step()
+        at = 0
+        target = pipeline.maintainer.outputs.deliveries["can"].target
+        with monkeypatch.context() as patch:
+
+            def away(*args: object) -> None:
+                raise SinkError("it is away")
+
+            patch.setattr(target, "apply", away)
+            for _ in range(3):
+                with pytest.raises(SinkError, match="away"):
+                    while pipeline.step() is not None:
+                        pass
+                # Epochs that do not change the view pass; then nothing more is taken.
+                at = at or pipeline.maintainer.epoch
+                assert pipeline.maintainer.epoch == at
+        list(pipeline.drain())
+        job.check(pipeline)
+        assert held(place, name, more) == set(pipeline.maintainer.db.rows("can"))
+
+
+@pytest.mark.parametrize(("kind", "more"), CASES[:-1], ids=IDS[:-1])
+def test_of_two_writers_of_one_epoch_one_applies_it(kind, more, tmp_path, places) -> None:
+    place, name = places[kind], new_name(kind, tmp_path)
+    job = job_at(tmp_path / "job", f"{place.section(name)}\n{more}")
+    go(job)
+    with job.open() as first:
+        delivery = first.maintainer.outputs.deliveries["can"]
+        schema, epoch = delivery.log.schema, first.maintainer.epoch + 1
+        rows = pa.table({"who": ["new"], "doc": pa.array([99])})
+        more_rows = EpochRows(schema, epoch, rows, rows.slice(0, 0))
+        from deltafix.pipeline.targets.registry import make_target
+
+        output = next(one for one in first.config.outputs if one.relation == "can")
+        other = make_target(output, schema, first.maintainer.db.name)
+        before = len(place.rows(name))
+        assert other is not None
+        assert other.epoch() == delivery.target.epoch()
+        delivery.target.apply(more_rows)
+        other.apply(more_rows)
+        delivery.target.apply(more_rows)
+        assert len(place.rows(name)) == before + 1
+        assert other.epoch() == epoch
+        other.close()
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg", "postgres"])
+def test_a_table_with_rows_of_others_is_refused(kind, tmp_path, places) -> None:
+    place, name = places[kind], new_name(kind, tmp_path)
+    finish(job_at(tmp_path / "one", place.section(name)))
+    with pytest.raises(SinkError, match="did not put there"):
+        go(job_at(tmp_path / "two", place.section(name)))
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg", "postgres"])
+def test_other_rules_bring_the_table_up_to_them(kind, tmp_path, places) -> None:
+    place, name = places[kind], new_name(kind, tmp_path)
+    job = job_at(tmp_path / "job", place.section(name))
+    assert finish(job)
+    text = (job.folder / "access.dl").read_text()
+    (job.folder / "access.dl").write_text(text.replace("grant(t, d).", "grant(t, d), d > 3."))
+    with job.open(on_change=lambda change: True) as pipeline:
+        list(pipeline.drain())
+        view = set(pipeline.maintainer.db.rows("can"))
+    assert held(place, name, "merge") == view
+    assert all(doc > 3 for _, doc in view)
+
+
+def test_the_log_of_a_target_is_short_where_it_was_delivered(tmp_path, places) -> None:
+    job = job_at(tmp_path / "job", places["delta"].section("short"))
+    finish(job)
+    with job.open() as pipeline:
+        pipeline.compact()
+        manifest = read_manifest(job.folder / "state" / "outputs" / "can")
+        assert manifest.deltas == ()
+        last = pipeline.maintainer.outputs.deliveries["can"].target.epoch()
+        assert manifest.floor == last + 1 <= pipeline.maintainer.epoch + 1
+    job.say("member", ("+", ("zed", "a")))
+    with job.open() as pipeline:
+        list(pipeline.drain())
+        assert held(places["delta"], "short", "merge") == set(pipeline.maintainer.db.rows("can"))
+
+
+def test_a_table_that_somebody_changed_is_refused_not_left_wrong(tmp_path, places) -> None:
+    for more in ("", 'key = ["who", "doc"]'):
+        place, name = places["postgres"], new_name("postgres", tmp_path)
+        job = job_at(tmp_path / name, f"{place.section(name)}\n{more}")
+        view = finish(job)
+        place.spoil(name)
+        (who, _), *_ = sorted(view)
+        gone = [row for row in job.rows["member"] if row[0] == who]
+        job.say("member", *(("-", row) for row in gone))
+        with pytest.raises(SinkError, match="somebody else has changed it"):
+            go(job)
+
+
+def test_a_key_that_is_none_is_refused_and_rows_of_a_key_are_updated(tmp_path, places) -> None:
+    place, name = places["postgres"], new_name("postgres", tmp_path)
+    job = job_at(tmp_path / "job", f'{place.section(name)}\nkey = ["who"]')
+    with pytest.raises(SinkError):
+        go(job)
+
+
+def test_sections_that_are_not_right(tmp_path) -> None:
+    from deltafix.errors import ConfigError
+
+    for section, wrong in (
+        ('sink = "oracle"', "it takes"),
+        ('sink = "postgres"', "has no 'table'"),
+        ('sink = "postgres"\ntable = "t"\nkey = ["nobody"]', "no column 'nobody'"),
+        ('sink = "delta"\npath = "x"\noptions = ["a"]', "NAME=VALUE"),
+        ('sink = "kafka"\nservers = "a:1"\ntopic = "t"\nenvelope = "avro"', "envelope"),
+        ('sink = "foreach_epoch"\nfunction = "tests.targets.told:nothing_of_that_name_"', None),
+    ):
+        job = job_at(tmp_path / "job", section)
+        if wrong is None:
+            continue
+        with pytest.raises(ConfigError, match=wrong):
+            job.open()
+    direct(job, 'sink = "foreach_epoch"\nfunction = "nowhere:at_all"')
+    with pytest.raises(ConfigError, match="cannot be loaded"):
+        job.open()
