@@ -23,7 +23,7 @@ from tests.targets.job import finish, go, job_at, kill_everywhere
 from deltafix.errors import SinkError
 from deltafix.pipeline.targets.registry import make_target
 
-KILLS = 60 if "DELTAFIX_EXAMPLES" in os.environ else 6
+KILLS = 60 if "DELTAFIX_EXAMPLES" in os.environ else 3
 PARTITIONS = 3
 TARGET = "deltafix.pipeline.targets.kafka:KafkaTarget"
 CALLS = [(TARGET, "_begin"), (TARGET, "_produce"), (TARGET, "_commit")]
@@ -44,7 +44,7 @@ def messages(servers: str, topic: str) -> list[dict[str, Any]]:
     """The committed messages of all partitions, by partition and then offset."""
     consumer = Consumer({
         "bootstrap.servers": servers, "group.id": uuid4().hex, "enable.partition.eof": True,
-        "isolation.level": "read_committed", "auto.offset.reset": "earliest",
+        "isolation.level": "read_committed", "auto.offset.reset": "earliest", "fetch.wait.max.ms": 20,
     })  # fmt: skip
     found = []
     for partition in range(PARTITIONS):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ from tests.targets.job import Calls, direct, finish, go, job_at, kill_everywhere
 from deltafix.errors import SinkError
 from deltafix.kernel.jit import JIT_DISABLED
 from deltafix.pipeline.manifest import read_manifest
+from deltafix.pipeline.targets.registry import make_target
 from deltafix.pipeline.targets.target import EpochRows
 
 KILLS = 2 if JIT_DISABLED else 60 if "DELTAFIX_EXAMPLES" in os.environ else 2
@@ -216,8 +218,6 @@ def test_of_two_writers_of_one_epoch_one_applies_it(kind, more, tmp_path, places
         schema, epoch = delivery.log.schema, first.maintainer.epoch + 1
         rows = pa.table({"who": ["new"], "doc": pa.array([99])})
         more_rows = EpochRows(schema, epoch, rows, rows.slice(0, 0))
-        from deltafix.pipeline.targets.registry import make_target
-
         output = next(one for one in first.config.outputs if one.relation == "can")
         other = make_target(output, schema, first.maintainer.db.name)
         before = len(place.rows(name))
@@ -229,6 +229,61 @@ def test_of_two_writers_of_one_epoch_one_applies_it(kind, more, tmp_path, places
         assert len(place.rows(name)) == before + 1
         assert other.epoch() == epoch
         other.close()
+
+
+@pytest.mark.parametrize(("kind", "more"), CASES[:-1], ids=IDS[:-1])
+def test_of_two_writers_that_meet_in_one_epoch_one_applies_it(
+    kind, more, tmp_path, places, *, monkeypatch
+) -> None:
+    place, name = places[kind], new_name(kind, tmp_path)
+    job = job_at(tmp_path / "job", f"{place.section(name)}\n{more}")
+    go(job)
+    with job.open() as opened:
+        log = opened.maintainer.outputs.deliveries["can"].log
+        output = next(one for one in opened.config.outputs if one.relation == "can")
+        writers: list[Any] = [
+            make_target(output, log.schema, opened.maintainer.db.name) for _ in range(2)
+        ]
+        view = sorted(opened.maintainer.db.rows("can"))
+        epoch = opened.maintainer.epoch + 1
+    added = pa.table({"who": ["new", "newer"], "doc": pa.array([99, 98])})
+    removed = pa.table({"who": [view[0][0]], "doc": pa.array([view[0][1]])})
+    rows = EpochRows(log.schema, epoch, added, removed)
+    before = len(place.rows(name))
+    met = threading.Barrier(2)
+    step = "_begin" if kind == "postgres" else "_table"
+
+    def meet(target: Any, real: Callable[..., Any]) -> Callable[..., Any]:
+        def stepped(*args: Any) -> Any:
+            found = None if kind == "postgres" else real(*args)
+            met.wait(60)  # both have seen the epoch before, and neither has done this one
+            return real(*args) if kind == "postgres" else found
+
+        return stepped
+
+    refused: list[SinkError] = []
+
+    def write(target: Any) -> None:
+        try:
+            target.apply(rows)
+        except SinkError as error:
+            refused.append(error)
+
+    with monkeypatch.context() as patch:
+        for target in writers:
+            patch.setattr(target, step, meet(target, getattr(target, step)))
+        threads = [threading.Thread(target=write, args=(target,)) for target in writers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(refused) <= 1, refused
+    assert len(place.rows(name)) == before + (1 if "merge" in more else 3)
+    for target in writers:
+        target.apply(rows)  # the one that was refused finds the epoch there
+        assert target.epoch() == epoch
+        target.close()
+    assert len(place.rows(name)) == before + (1 if "merge" in more else 3)
 
 
 @pytest.mark.parametrize("kind", ["delta", "iceberg", "postgres"])

@@ -170,6 +170,7 @@ class KafkaTarget:
         settings = {
             **self._settings, "group.id": self._name, "enable.auto.commit": False,
             "isolation.level": "read_committed", "enable.partition.eof": True,
+            "fetch.wait.max.ms": 20,
             "error_cb": self._hear,
         }  # fmt: skip
         consumer = Consumer(settings)
