@@ -44,7 +44,8 @@ def messages(servers: str, topic: str) -> list[dict[str, Any]]:
     """The committed messages of all partitions, by partition and then offset."""
     consumer = Consumer({
         "bootstrap.servers": servers, "group.id": uuid4().hex, "enable.partition.eof": True,
-        "isolation.level": "read_committed", "auto.offset.reset": "earliest", "fetch.wait.max.ms": 20,
+        "isolation.level": "read_committed", "auto.offset.reset": "earliest",
+        "fetch.wait.max.ms": 20,
     })  # fmt: skip
     found = []
     for partition in range(PARTITIONS):
