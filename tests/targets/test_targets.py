@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -45,6 +46,7 @@ class Place:
     rows: Callable[[str], list[dict[str, Any]]]
     calls: Calls
     spoil: Callable[[str], None]
+    drop: Callable[[str], None]
 
 
 @pytest.fixture
@@ -85,6 +87,7 @@ def places(tmp_path, request) -> dict[str, Place]:
             delta_rows,
             [(DELTA, "write_deltalake"), (f"{DELTA}:DeltaTarget", "_change")],
             lambda name: DeltaTable(delta(name)).delete(),
+            lambda name: shutil.rmtree(delta(name)),
         ),
         "iceberg": Place(
             lambda name: f'sink = "iceberg"\ntable = "db.{name}"\ncatalog = "lake"\n'
@@ -93,6 +96,7 @@ def places(tmp_path, request) -> dict[str, Place]:
             [("pyiceberg.table:Transaction", name) for name in
              ("append", "delete", "overwrite", "commit_transaction")],
             lambda name: ice(name).delete(),
+            lambda name: load_catalog("lake", **where).drop_table(f"db.{name}"),
         ),
         "postgres": Place(
             lambda name: f'sink = "postgres"\ntable = "{name}"\n'
@@ -101,11 +105,13 @@ def places(tmp_path, request) -> dict[str, Place]:
             [(f"{POSTGRES}:PostgresTarget", "_run"), (f"{POSTGRES}:PostgresTarget", "_copy"),
              ("psycopg:Transaction", "__exit__")],
             lambda name: postgres(f'DELETE FROM "{name}"', fetch=False) and None,
+            lambda name: postgres(f'DROP TABLE "{name}"', fetch=False) and None,
         ),
         "function": Place(
             lambda name: f'sink = "foreach_epoch"\nfunction = "tests.targets.told:{name}"',
             lines,
             [("tests.targets.told", "tell")],
+            lambda name: None,
             lambda name: None,
         ),
     }  # fmt: skip
@@ -294,6 +300,19 @@ def test_a_table_with_rows_of_others_is_refused(kind, tmp_path, places) -> None:
         go(job_at(tmp_path / "two", place.section(name)))
 
 
+def test_another_table_and_one_that_was_dropped_get_the_whole_view(tmp_path, places) -> None:
+    for kind in ("delta", "iceberg", "postgres"):
+        place, name = places[kind], new_name(kind, tmp_path)
+        job = job_at(tmp_path / kind, place.section(name))
+        view = finish(job)
+        direct(job, place.section(name + "2"))
+        assert finish(job) == view
+        assert held(place, name + "2", "merge") == view
+        place.drop(name + "2")
+        assert finish(job) == view
+        assert held(place, name + "2", "merge") == view
+
+
 @pytest.mark.parametrize("kind", ["delta", "iceberg", "postgres"])
 def test_other_rules_bring_the_table_up_to_them(kind, tmp_path, places) -> None:
     place, name = places[kind], new_name(kind, tmp_path)
@@ -358,6 +377,17 @@ def test_sections_that_are_not_right(tmp_path) -> None:
         if wrong is None:
             continue
         with pytest.raises(ConfigError, match=wrong):
+            job.open()
+    for shared, more in (
+        ('sink = "postgres"\ntable = "t"', ""),
+        ('sink = "kafka"\nservers = "a:1"\ntopic = "t"', ""),
+        ('sink = "delta"\npath = "lake"', ""),
+        ('path = "out/here"', 'mode = "delta"'),
+    ):
+        job = job_at(tmp_path / "job", shared)
+        text = job.toml.read_text().partition("[output.stands]")[0]
+        job.toml.write_text(f"{text}\n[output.stands]\n{shared}\n{more}")
+        with pytest.raises(ConfigError, match=r"is that of \[output.can\]"):
             job.open()
     direct(job, 'sink = "foreach_epoch"\nfunction = "nowhere:at_all"')
     with pytest.raises(ConfigError, match="cannot be loaded"):

@@ -258,12 +258,16 @@ def _apart(path: Path, inputs: tuple[InputConfig, ...], outputs: tuple[OutputCon
                 )
                 raise ConfigError(message, section=f"input.{one.name}", value=relation)
             fed[relation] = one.name
-    written: dict[str, str] = {}
+    written: dict[tuple[str, ...], str] = {}
+    keys = ("path", "dsn", "catalog", "servers", "table", "topic")
     for output in outputs:
-        if str(output.path) in written:
+        place = tuple(str(output.values[key]) for key in keys if key in output.values)
+        place = place or (str(output.path),)
+        if place in written and output.sink != "foreach_epoch":
+            what = next((key for key in reversed(keys) if key in output.values), "path")
             message = (
-                f"{path}: [output.{output.relation}] path = {output.path} is that of "
-                f"[output.{written[str(output.path)]}]; each output has a folder of its own"
+                f"{path}: [output.{output.relation}] {what} = {place[-1]} is that of "
+                f"[output.{written[place]}]; each output has a place of its own"
             )
-            raise ConfigError(message, section=f"output.{output.relation}", key="path")
-        written[str(output.path)] = output.relation
+            raise ConfigError(message, section=f"output.{output.relation}", key=what)
+        written[place] = output.relation

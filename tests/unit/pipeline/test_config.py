@@ -99,7 +99,7 @@ def refused(job: Job, text: str) -> str:
         (
             'path = "out/can"',
             'path = "out"\n[output.stands]\npath = "out"',
-            "is that of [output.can]; each output has a folder of its own",
+            "is that of [output.can]; each output has a place of its own",
         ),
         ("[output.can]", "[output]", "output.path = 'out/can' is not a section"),
     ],

@@ -56,7 +56,7 @@ class PostgresTarget:
         self._schema = schema
         self._dsn = dsn
         self._place = f"table {table}"
-        self._name = name
+        self._name = f"{name} {table}"
         self._merge = merge
         self._key = list(key)
         self._names = [*schema.names, *(() if merge else beside(schema))]
@@ -70,9 +70,8 @@ class PostgresTarget:
         with self._failing():
             db = self._connection()
             with db.transaction():
-                if not self._exists(db, self._marks):
-                    found = None
-                else:
+                found = None
+                if self._exists(db, self._marks) and self._exists(db, self._table):
                     query = "SELECT epoch FROM {marks} WHERE output = %s"
                     found = self._run(db, query, [self._name]).fetchone()
                 if found is None and self._merge and self._exists(db, self._table):
@@ -107,7 +106,11 @@ class PostgresTarget:
     # --- one epoch -----------------------------------------------------------------------------
 
     def _begin(self, db: Any) -> int:
-        """Make what is not there, and lock this output's mark; returns its epoch, or -1."""
+        """Make what is not there, and lock this output's mark; returns its epoch, or -1.
+
+        The mark of a table that somebody dropped is none.
+        """
+        fresh = not self._exists(db, self._table)
         self._run(
             db,
             "CREATE TABLE IF NOT EXISTS {marks} (output text PRIMARY KEY, epoch bigint NOT NULL)",
@@ -116,6 +119,8 @@ class PostgresTarget:
         query = "INSERT INTO {marks} VALUES (%s, -1) ON CONFLICT DO NOTHING"
         self._run(db, query, [self._name])
         query = "SELECT epoch FROM {marks} WHERE output = %s FOR UPDATE"
+        if fresh:
+            self._run(db, "UPDATE {marks} SET epoch = -1 WHERE output = %s", [self._name])
         return int(self._run(db, query, [self._name]).fetchone()[0])
 
     def _remove(self, db: Any, rows: pa.Table) -> None:
