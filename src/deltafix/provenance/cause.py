@@ -147,7 +147,15 @@ class _Search:
     def _state_after(self, changes: Iterable[Edit]) -> Any:
         """A trial of the old state and these changes."""
         kept = set(changes)
-        return trial(self.db, _undone(edit for edit in self.inputs if edit not in kept))
+        undone = _undone(edit for edit in self.inputs if edit not in kept)
+        return trial(self.db, undone, self._before)
+
+    def _before(self, relation: str) -> set[Row]:
+        """The rows of a relation before the epoch: its choices fell on them."""
+        if relation not in self.db.schemas:
+            return set()
+        part = self.delta[relation]
+        return set(self.db.rows(relation)).difference(part.added).union(part.removed)
 
     def _does(self, changes: Sequence[Edit]) -> bool:
         """Whether these changes alone, on the old state, have the effect."""

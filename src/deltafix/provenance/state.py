@@ -7,7 +7,7 @@ counted, logged or seen by readers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -86,10 +86,14 @@ def committed(db: Database) -> Iterator[State]:
 
 
 @contextmanager
-def trial(db: Database, edits: list[Edit]) -> Iterator[State]:
+def trial(
+    db: Database, edits: list[Edit], chosen: Callable[[str], Iterable[Row]] | None = None
+) -> Iterator[State]:
     """The state that these edits of given rows would make. Costs their epoch, and takes it back.
 
-    Edits that change nothing (a row given already, one that is not given) are skipped.
+    Edits that change nothing (a row given already, one that is not given) are skipped. `chosen`
+    names the rows that choices within recursion are to fall on, where they may; without it they
+    stay as they are, where they may.
     Raises what a commit raises: TransactionError if this thread has a transaction open, and
     BudgetError.
     """
@@ -105,9 +109,13 @@ def trial(db: Database, edits: list[Edit]) -> Iterator[State]:
             grouped.setdefault((sign, relation), []).append(row)
         for (sign, relation), rows in sorted(grouped.items()):
             (transaction.insert if sign > 0 else transaction.delete)(relation, rows)
+        if chosen is not None:
+            db._strata.prefer(chosen)
         db._run.epoch(db.budget)
         yield State(db, at.NOW, ("trial", next(_trials)))
     finally:
         transaction.rollback()
+        if chosen is not None:  # a stratum that did not run would still wish for them
+            db._strata.prefer(lambda _: ())
         cells[_COUNTERS], cells[rules] = counters, counts
         cells[at.DELTA + 1] = changed

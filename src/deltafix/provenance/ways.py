@@ -288,7 +288,7 @@ class Ways:
                 continue
             for binding, matched in self.live.solutions(clause.body, env):
                 way = self._way(clause, binding, matched)
-                if way is not None and (below is None or self._is_below(way, below)):
+                if way is not None and (below is None or self._is_below(way, relation, below)):
                     yield way
 
     def _way(self, clause: Clause, env: Bindings, matched: dict[int, Row]) -> Way | None:
@@ -332,12 +332,16 @@ class Ways:
                 wanted.append(OneOf(tuple(refuters)))
         yield Way(tuple(dict.fromkeys(wanted)))
 
-    def _is_below(self, way: Way, rank: int) -> bool:
-        return all(self._rank(node) < rank for node in way.premises)
+    def _is_below(self, way: Way, relation: str, rank: int) -> bool:
+        """Whether all premises of the relation's own stratum have lower ranks."""
+        strata = self.words.strata
+        return all(
+            self._rank(node) < rank
+            for node in way.premises
+            if isinstance(node, Live | Absence) and strata[node.relation] == strata[relation]
+        )
 
-    def _rank(self, node: Node) -> int:
-        if not isinstance(node, Live | Absence):
-            return 0
+    def _rank(self, node: Live | Absence) -> int:
         record = self._record(node.relation, node.row)
         return 0 if record is None else record.rank
 

@@ -85,6 +85,27 @@ def test_given_rows_of_a_relation_with_rules_are_input_changes_too(db):
     assert delta.why('clean("p", "q")').changes == ((-1, "path", ("p", "q")),)
 
 
+def test_a_choice_that_moved_is_explained_from_what_was_chosen_before():
+    db = deltafix.connect("""
+    .decl e(x: number, y: number)
+    .decl pick(x: number, y: number) choice-domain y
+    pick(1, 1).
+    pick(x, y) :- pick(_, x), e(x, y).
+    """)
+    with db.transaction() as tx:
+        tx.insert("e", [(1, 2), (1, 3), (2, 4), (3, 4)])
+    delta = edit(db, delete=[("e", (2, 4))], insert=[("e", (4, 5))])
+    assert delta["pick"].removed == [(2, 4)]
+    assert delta.why("pick(3, 4)").changes == ((-1, "e", (2, 4)),)
+    assert delta.why("pick(2, 4)").changes == ((-1, "e", (2, 4)),)
+    assert [s.fact for s in delta.why("pick(2, 4)").proof.steps][:2] == ["pick(2, 4)", "pick(1, 2)"]
+    db.check_invariants()
+    assert set(db.rows("pick")) == {(1, 1), (1, 2), (1, 3), (3, 4), (4, 5)}
+    # A question leaves no wish behind: what is chosen stays.
+    edit(db, insert=[("e", (2, 4))])
+    assert db.contains("pick", (3, 4))
+
+
 def test_the_database_is_as_before(db):
     delta = edit(db, delete=[("edge", ("a", "b"))])
     report, rows = db.last_epoch, db.rows("path")

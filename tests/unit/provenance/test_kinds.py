@@ -311,3 +311,22 @@ def test_all_proofs_of_a_deep_row_are_found_without_recursion():
     assert proof.height == 1200
     (chain,) = db.why("same(0, 1200)", all=True)
     assert len(chain.leaves) == 1200
+
+
+def test_a_proof_by_ranks_compares_them_within_a_stratum_only():
+    db = ask(
+        """
+        .decl e(x: number, y: number)
+        .decl tree(x: number, y: number) choice-domain y
+        .decl high(k: number, v: number <max>)
+        tree(x, x) :- e(x, _), x != 2.
+        tree(x, y) :- tree(_, x), e(x, _), e(y, _).
+        high(k, v) :- e(k, _), e(v, _).
+        high(l, min(v + 1, 6)) :- high(k, v), tree(k, l).
+        """,
+        {"e": [(0, 0), (1, 0), (4, 0)], "tree": [(0, 1), (1, 2), (4, 3), (2, 0), (2, 2)]},
+    )
+    for row in db.rows("high"):
+        hurried = db.why("high", row, max_work=1)
+        assert not hurried.is_smallest
+        assert hurried.goal.row == row
