@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 from deltafix.errors import ProofBoundError
 from deltafix.facts.schema import Row
 from deltafix.plan.clause import Clause
+from deltafix.provenance.kept import stands
 from deltafix.provenance.least import Choice
 from deltafix.provenance.nodes import GIVEN, Node, Way
 from deltafix.provenance.proof import Proof, Step
@@ -99,9 +100,9 @@ class _Builder:
         absent, tests = list(dict.fromkeys(parts.absent)), list(dict.fromkeys(parts.tests))
         proposed = relation in self.words.keeps and self.ways.state.fact(relation, row) is None
         if not proposed:
-            stands = self.words.stands(relation, row)
-            absent += stands[0]
-            tests += stands[1]
+            nothing_better, so_chosen = stands(self.words, relation, row)
+            absent += nothing_better
+            tests += so_chosen
         rule = None if parts.clause is None else parts.clause.rule
         return Step(
             relation, row, rule, parts.text, premises, tuple(absent), tuple(tests), proposed

@@ -18,6 +18,7 @@ from deltafix.engine.beyond.joined import JoinedRows
 from deltafix.facts.schema import Row, show_value
 from deltafix.facts.values import row_order
 from deltafix.plan.clause import Absent, Clause, Fold, Lattice, Match
+from deltafix.provenance.kept import made
 from deltafix.provenance.nodes import (
     GIVEN,
     Absence,
@@ -194,7 +195,7 @@ class Ways:
             yield Way((raw,), is_same=True)
         kind = self.words.keeps[relation]
         if kind == "eqrel":
-            says = self.words.made(relation, row)
+            says = made(self.words, relation, row)
             left, right = row
             if left != right:
                 yield Way((Reached(relation, row),), says=says)
@@ -205,7 +206,7 @@ class Ways:
             if len(joined) > 1:
                 yield Way(
                     tuple(self._attaining(relation, row, column) for column in joined),
-                    says=self.words.made(relation, row),
+                    says=made(self.words, relation, row),
                 )
 
     def _attaining(self, relation: str, row: Row, column: int) -> Node:
@@ -271,7 +272,7 @@ class Ways:
                 kept = rest
         yield Way(
             tuple(Proposal(node.relation, row) for row in kept),
-            says=self.words.made(node.relation, node.row),
+            says=made(self.words, node.relation, node.row),
         )
 
     def _instances(self, relation: str, row: Row, below: int | None) -> Iterator[Way]:

@@ -7,14 +7,13 @@ values put in, a copy made for demand by its relation, a rule as it was written 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
-from deltafix.facts.schema import Branch, Row, show_value
+from deltafix.facts.schema import Row, show_value
 from deltafix.plan.clause import (
     Absent,
     Apply,
@@ -35,9 +34,7 @@ from deltafix.rules.apart import plain_name
 from deltafix.rules.check import typed
 from deltafix.rules.functors import INFIX
 from deltafix.rules.passes.executable import executable
-from deltafix.rules.show import show_formula
-from deltafix.rules.terms import BaseType, Const, Term, Value, Var
-from deltafix.rules.walk import Leaf, map_formula
+from deltafix.rules.terms import BaseType, Value
 
 if TYPE_CHECKING:
     from deltafix.engine.codes import Codes
@@ -48,7 +45,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Words"]
 
-_BETTER: Final = {"min": "<", "max": ">"}
 _WORDS: WeakKeyDictionary[Database, Words] = WeakKeyDictionary()
 
 
@@ -68,6 +64,8 @@ class Words:
         clauses: those with a relation as their head.
         strata, falling: relations of strata beyond plain recursion.
         plain: relations that rest on none of all these.
+        run: the program that runs, which may not be the one that was written.
+        rules: the text of its rules, as they were written.
     """
 
     def __init__(self, program: Program, plan: Plan, codes: Codes) -> None:
@@ -108,7 +106,7 @@ class Words:
                 self.strata.update(dict.fromkeys(stage.relations, number))
                 self.falling |= stage.outside.layer.falling
         self.plain = self._plain()
-        self._declared = run
+        self.run = run
         self._codes = codes
         self._slots: dict[int, dict[Slot, BaseType]] = {}
 
@@ -227,71 +225,7 @@ class Words:
 
     def joined(self, relation: str) -> tuple[int, ...]:
         """The columns of a relation whose values are joined."""
-        return self._declared.relation(relation).joined
-
-    def made(self, relation: str, row: Row) -> str:
-        """How a relation makes a row of others derived for it."""
-        name = self.names[relation]
-        if self.keeps[relation] == "eqrel":
-            return f"{name} is an equivalence relation"
-        return f"join of what is derived or given for {self._keyed(relation, row)}"
-
-    def stands(self, relation: str, row: Row) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Why a row stands against those it competes with: what is absent, and what else is so."""
-        kind = self.keeps.get(relation)
-        if kind == "choice-domain":
-            return (), tuple(self._chosen(relation, row))
-        if kind == "lattice columns":
-            return tuple(self._unbeaten(relation, row)), ()
-        if kind == "subsumption":
-            return tuple(self._undominated(relation, row)), ()
-        return (), ()
-
-    def _chosen(self, relation: str, row: Row) -> Iterator[str]:
-        declared = self._declared.relation(relation)
-        names = [attribute.name for attribute in declared.attributes]
-        for domain in declared.choices:
-            key = (f"{name} = {show_value(row[names.index(name)])}" for name in domain)
-            yield f"chosen for {', '.join(key)}"
-
-    def _unbeaten(self, relation: str, row: Row) -> Iterator[str]:
-        declared = self._declared.relation(relation)
-        for column in declared.joined:
-            join, name = declared.attributes[column].join, declared.attributes[column].name
-            if join in _BETTER:
-                shown = self._keyed(relation, row, column)
-                value = show_value(row[column])
-                yield f"nothing gives {shown} with {name} {_BETTER[join]} {value}"
-
-    def _keyed(self, relation: str, row: Row, shown: int = -1) -> str:
-        """A row's key as an atom, with the name of one joined column."""
-        declared = self._declared.relation(relation)
-        args = [
-            attribute.name
-            if place == shown
-            else "_"
-            if place in declared.joined
-            else show_value(row[place])
-            for place, attribute in enumerate(declared.attributes)
-        ]
-        return f"{self.names[relation]}({', '.join(args)})"
-
-    def _undominated(self, relation: str, row: Row) -> Iterator[str]:
-        for order in self._declared.orders:
-            if order.less.relation != relation:
-                continue
-            known = {
-                arg.name: Const(value)
-                for arg, value in zip(order.less.args, row, strict=True)
-                if isinstance(arg, Var) and not isinstance(value, tuple | Branch)
-            }
-
-            def leaf(term: Leaf, known: dict[str, Const] = known) -> Term:
-                return known.get(term.name, term) if isinstance(term, Var) else term
-
-            more = show_formula(map_formula(order.more, leaf))
-            test = show_formula(map_formula(order.body, leaf))
-            yield f"nothing gives another {more}{'' if test == 'true' else f' with {test}'}"
+        return self.run.relation(relation).joined
 
     def slot_types(self, clause: Clause) -> dict[Slot, BaseType]:
         """The base type of each variable of a clause. Linear in the clause, kept."""
