@@ -105,9 +105,9 @@ def test_oracle_a_proofs_leaves_alone_derive_the_fact():
 
 
 def test_oracle_all_proofs_differ_and_come_lowest_first():
-    rng = Random("all proofs")
+    rng = Random("different proofs")
     several = 0
-    for _ in range(PROGRAMS // 2):
+    for _ in range(PROGRAMS):
         db, inputs = loaded(rng, POSITIVE)
         with db:
             checker = judge(db, inputs)
