@@ -1,9 +1,10 @@
 """A database: a program, its maintained relations, transactions in, deltas out.
 
-Life: `connect` plans and links the program and runs epoch 0 over the program's own facts; then
-transactions, one at a time; then `close`. Invariant: between transactions every derived relation
-is exactly what its rules give for the facts at hand. Readers see the last committed epoch, also
-while a writer works in another thread.
+Life: `connect` plans and links the program and runs epoch 0 over the program's own facts, unless
+inputs can bound what these derive: then the first commit does, or whoever reads before it
+(`settle`); then transactions, one at a time; then `close`. Invariant: whoever reads between
+transactions finds in every derived relation exactly what its rules give for the facts at hand.
+Readers see the last committed epoch, also while a writer works in another thread.
 """
 
 from __future__ import annotations
@@ -115,6 +116,7 @@ class Database(Reading):
         self._watchers = Watchers()
         self._last: weakref.ref[Changes] | None = None
         self._closed = False
+        self._unrun = True
         self.epoch = -1
         self._seconds = 0.0
         self._load()
@@ -198,6 +200,8 @@ class Database(Reading):
         self.close()
 
     def __repr__(self) -> str:
+        if self._unrun:
+            return f"<Database epoch {self.epoch}: not run yet>"
         sizes = ", ".join(f"{name}: {self.count(name):,}" for name in self.schemas)
         return f"<Database epoch {self.epoch}: {sizes}>"
 
@@ -225,7 +229,10 @@ class Database(Reading):
         cells = arena.cells
         if self.strategy == "auto":
             cells[at.SCHEDULE] = self._schedule()
-        self._run.epoch(self.budget)
+        if self._unrun:
+            self._first_epoch()
+        else:
+            self._run.epoch(self.budget)
         self._limits.check()
         if self._before_commit is not None:
             self._before_commit()
@@ -235,6 +242,7 @@ class Database(Reading):
         with self._gate:
             commit(arena.words, cells)
             self._strata.keep()
+            self._unrun = False
             self.epoch += 1
             if cells[at.DEAD + 1]:
                 arena.release()
@@ -275,18 +283,44 @@ class Database(Reading):
         self.budget = budget
         set_budget(self._arena, budget)
 
-    @contextmanager
-    def _fresh(self) -> Iterator[None]:
-        """Epochs inside run every rule from scratch, the facts of the program's text too."""
+    def _first_epoch(self) -> None:
+        """Run every rule from scratch, the text's facts too."""
         program = self._linked.program
         starts = program[int(program[1]) :][: int(program[0])]
         program[starts + at.T_FRESH] = 1
         try:
-            yield
+            self._run.epoch(self.budget)
         finally:
             program[starts + at.T_FRESH] = 0
 
     def _load(self) -> None:
-        """Epoch 0."""
-        with self._fresh(), self.transaction():
-            pass
+        """Epoch 0, or the promise of one."""
+        self.epoch = 0
+        if not self.plan.bounded:
+            self.settle()
+
+    def settle(self) -> None:
+        """See `Reading`."""
+        if not self._unrun:
+            return
+        with self._writer:
+            if not self._unrun or self._closed:
+                return
+            if self._open is not None:
+                message = (
+                    "nothing holds yet: the first epoch runs when this transaction commits, "
+                    "because its rows may bound what the rules derive; read after the commit"
+                )
+                raise TransactionError(message)
+            with self._unnoticed():
+                self.transaction().commit()
+
+    @contextmanager
+    def _unnoticed(self) -> Iterator[None]:
+        """The epoch inside is the one that `connect` left open: no number, no log, no watchers."""
+        epoch, watchers = self.epoch, self._watchers
+        self.epoch, self._watchers = epoch - 1, Watchers()
+        try:
+            yield
+        finally:
+            self.epoch, self._watchers = epoch, watchers

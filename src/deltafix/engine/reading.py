@@ -49,6 +49,15 @@ class Reading(Questions):
     _gate: threading.Lock
     _writer: threading.RLock
 
+    def settle(self) -> None:
+        """Run the first epoch, on the rows at hand, if it has not run yet.
+
+        `connect` leaves it to the first commit where inputs can bound what is derived; whoever
+        reads before that calls this. Raises what a commit raises, and TransactionError within the
+        first transaction, before which nothing holds.
+        """
+        raise NotImplementedError
+
     def rows(self, relation: str) -> list[Row]:
         """The rows of a relation in the last committed epoch, sorted."""
         schema = self._schema(relation)
@@ -57,6 +66,7 @@ class Reading(Questions):
     def count(self, relation: str) -> int:
         """How many rows a relation has in the last committed epoch. O(1)."""
         self._schema(relation)
+        self.settle()
         return relation_cell(self._arena, self._linked.ids[relation], at.R_WAS)
 
     def relation(self, name: str) -> RelationView:
@@ -90,6 +100,7 @@ class Reading(Questions):
         while another thread writes, one vectorised pass over the relation.
         """
         schema = self._schema(relation)
+        self.settle()
         wanted = tuple(pattern)
         alone = self._writer.acquire(blocking=False)
         try:
@@ -165,5 +176,6 @@ class Reading(Questions):
         return found
 
     def _committed(self, relation: str) -> np.ndarray[Any, np.dtype[np.int32]]:
+        self.settle()
         with self._gate:
             return codes_where(self._arena, self._linked.ids[relation], at.WAS)

@@ -35,7 +35,7 @@ __all__ = ["Replaced", "RuleEdit", "changed_program", "edited_rules", "replace_p
 
 _PARTS = (
     "program", "plan", "schemas", "_arena", "_codes", "_linked", "_width", "_types", "_by_number",
-    "_given", "_ruled", "_functors", "_strata", "_run", "_limits",
+    "_given", "_ruled", "_unrun", "_functors", "_strata", "_run", "_limits",
 )  # fmt: skip
 
 
@@ -161,13 +161,14 @@ def replace_program(db: Database, program: Program) -> Replaced:
     fresh = Fresh(
         program, strategy=db.strategy, budget=db.budget, users=db._users, profile=db._profile
     )
-    fresh._strata.prefer(lambda name: db.rows(name) if name in db.schemas else ())
+    held = () if db._unrun else db.schemas
+    fresh._strata.prefer(lambda name: db.rows(name) if name in held else ())
     with fresh.transaction() as tx:
         for name, rows in _given(db).items():
             tx.insert(name, rows)
     parts = []
     for name, schema in fresh.schemas.items():
-        before: set[Row] = set(db.rows(name)) if name in db.schemas else set()
+        before: set[Row] = set(db.rows(name)) if name in held else set()
         after = set(fresh.rows(name))
         added, removed = (sorted_rows(schema.types, r) for r in (after - before, before - after))
         parts.append(RelationDelta(schema, added, removed))

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from deltafix.diagnostics import Diagnostic
 from deltafix.plan.best import best_of
+from deltafix.plan.bounded import is_bounded
 from deltafix.plan.clause import Absent, Match, Subsumption
 from deltafix.plan.depend import Layer
 from deltafix.plan.derive import triggers_below, triggers_within
@@ -66,7 +67,7 @@ def plan_core(core: Core) -> Plan:
             )
         )  # fmt: skip
     columns = {name: tuple(found) for name, found in indexes.columns.items()}
-    return Plan(core.relations, tuple(stages), columns, given)
+    return Plan(core.relations, tuple(stages), columns, given, is_bounded(core, ordered))
 
 
 def _refuse_falling_recursion(core: Core, layer: Layer) -> None:

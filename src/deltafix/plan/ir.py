@@ -187,12 +187,15 @@ class Plan:
     """Relations, strata in order, and the indexes (key columns) each relation needs.
 
     `given` names the hidden relations where rows given to some relations lie (`plan.given`).
+    `bounded`: inputs can make its relations smaller (`plan.bounded`), so there is no sense in
+    running it before they are there.
     """
 
     relations: tuple[Relation, ...]
     stages: tuple[Stage, ...]
     indexes: dict[str, tuple[tuple[int, ...], ...]]
     given: dict[str, str] = field(default_factory=dict)
+    bounded: bool = False
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(self.show())}</pre>"

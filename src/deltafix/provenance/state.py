@@ -81,6 +81,7 @@ def committed(db: Database) -> Iterator[State]:
     """The state of the last committed epoch. Waits for a transaction of another thread."""
     if db._closed:
         raise TransactionError("the database is closed")
+    db.settle()
     with db._writer:
         yield State(db, at.WAS, db.epoch)
 

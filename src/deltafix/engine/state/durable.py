@@ -9,7 +9,8 @@ see is the epoch of the folder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
@@ -162,9 +163,10 @@ class DurableDatabase(Database):
         if state.same_program:
             # It was within its bounds epoch by epoch; all of it at once need not be.
             self._bound(Budget())
-        with self._fresh(), self.transaction():
-            for edits in found.values():
-                self._replay(edits[0].schema, edits)
+        if found or not self.plan.bounded:
+            with self.transaction():
+                for edits in found.values():
+                    self._replay(edits[0].schema, edits)
         self._bound(bounds)
 
     def _replay(self, schema: Schema, edits: list[GivenRows]) -> None:
@@ -182,6 +184,16 @@ class DurableDatabase(Database):
             door: Any = insert_rows if start < end and signs[start] else delete_rows
             part = codes[start * schema.arity : end * schema.arity]
             door(arena.words, arena.cells, part, number, end - start)
+
+    @contextmanager
+    def _unnoticed(self) -> Iterator[None]:
+        self._ready, before = False, self._before_commit
+        self._before_commit = None
+        try:
+            with super()._unnoticed():
+                yield
+        finally:
+            self._ready, self._before_commit = True, before
 
     def _log_epoch(self) -> None:
         epoch = self.epoch + 1
