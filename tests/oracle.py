@@ -135,7 +135,7 @@ class Keeper:
 
     def dominated(self, row: tuple, order: Dominates, rows: set, facts: Facts) -> bool:
         case = Case(self.world, order.rule, ())
-        case.facts = facts
+        case.facts = facts = {**facts, self.name: rows}
         env = case.match(order.less.args, row, {})
         for other in rows if env is not None else ():
             both = case.match(order.more.args, other, env)

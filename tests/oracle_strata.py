@@ -28,7 +28,12 @@ def levels(program: Program) -> tuple[dict[str, int], set[str]]:
         for head in rule.heads
         for name, odd in (*_uses(rule.body), *_uses_in(rule.heads))
     ]
-    edges += [(o.less.relation, name, None) for o in program.orders for name, _ in _uses(o.body)]
+    edges += [
+        (order.less.relation, name, None)
+        for order in program.orders
+        for name, _ in _uses(order.body)
+        if name != order.less.relation  # its own rows, as derived: outside recursion only
+    ]
     names = [relation.name for relation in program.relations]
     reach = {name: {name} for name in names}
     for _ in names:

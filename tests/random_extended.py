@@ -118,6 +118,19 @@ def records(draw: Draw, lines: list[str]) -> None:
     lines.append(f"{pair}([x, y]) :- {draw.atom(x='number', y=kind)}.")
     lines.append(f"{flat}(x, y) :- {pair}([x, y]), {pair}(p), p = [x, _].")
     if draw.rng.random() < 0.6:
+        # Equations that ground each other, either way round.
+        equations = ["p = [x, y]", draw.rng.choice(("q = [x, y]", "[x, y] = q", "q = [x, _]"))]
+        equations.append(draw.rng.choice((f"{pair}(q)", f"{pair}([x, _]), {pair}(q)", "q = p")))
+        if kind == "number":
+            extra = ("p = [y, x]", "[y, x] = q", f"!({pair}(r), r = [y, x])")
+            equations.append(draw.rng.choice(extra))
+        draw.rng.shuffle(equations)
+        lines.append(f"{flat}(x, y) :- {pair}(p), {', '.join(equations)}.")
+        both = draw.own("both", "number")
+        lines.append(f".decl {pair}s(p: {pair.upper()}) .decl {both}(x: number)")
+        lines.append(f"{pair}s(q) :- {pair}(p), p = [x, y], q = [z, y], z = (x + 1) % 4.")
+        lines.append(f"{both}(x) :- {pair}s(p), {pair}(q), p = [x, y], q = [x, y].")
+    if draw.rng.random() < 0.6:
         ends = draw.own("heads", "number")
         lines.append(f".type {many.upper()} = [head: number, tail: {many.upper()}]")
         lines.append(f".decl {many}(l: {many.upper()}) .decl {ends}(x: number)")
@@ -140,6 +153,11 @@ def branches(draw: Draw, lines: list[str]) -> None:
         f"{name}(${up}Node(n, t)) :- {name}(t), t = ${up}Leaf(x), {draw.atom(x=kind, n='number')}."
     )
     lines.append(f"{flat}(n, x) :- {name}(${up}Node(n, ${up}Leaf(x))).")
+    if draw.rng.random() < 0.5:
+        equations = [f"t = ${up}Node(n, l)", f"u = ${up}Node(n, l)", f"l = ${up}Leaf(x)"]
+        equations.append(draw.rng.choice((f"{name}(u)", f"!(t != u), {name}(u)", "u = t")))
+        draw.rng.shuffle(equations)
+        lines.append(f"{flat}(n, x) :- {name}(t), {', '.join(equations)}.")
 
 
 def choice(draw: Draw, lines: list[str]) -> None:
@@ -163,7 +181,17 @@ def subsumption(draw: Draw, lines: list[str]) -> None:
     for _ in range(draw.rng.randint(1, 2)):
         lines.append(f"{name}(x, v) :- {draw.atom(x=key, v='number')}.")
     test = draw.rng.choice(("v < w", "w < v", "v < w, w < 4", "v + 1 < w"))
+    if draw.rng.random() < 0.3:  # outside recursion an order may look at the rows themselves
+        own = draw.rng.choice((f"{name}(x, u), u != v", f"!{name}(x, 3)", f"{name}(_, w)"))
+        test = f"{test}, {own}"
     lines.append(f"{name}(x, v) <= {name}(x, w) :- {test}.")
+    if draw.rng.random() < 0.4:
+        pair = draw.own("first", key, "number")
+        lines.append(f".type {name.upper()} = [x: {key}, v: number]")
+        lines.append(f".decl {name}s(p: {name.upper()}) .decl {pair}(x: {key}, v: number)")
+        lines.append(f"{name}s([x, v]) :- {draw.atom(x=key, v='number')}.")
+        lines.append(f"{name}s([x, v]) <= {name}s([x, w]) :- {test.split(', ')[0]}.")
+        lines.append(f"{pair}(x, v) :- {name}s([x, v]).")
 
 
 def equivalence(draw: Draw, lines: list[str]) -> None:

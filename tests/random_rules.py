@@ -355,6 +355,14 @@ class Generator:
         ]
         return f"{relation.name}({', '.join(args)})"
 
+    def stated(self, kind: str, relation: Relation, relations: list[Relation]) -> str:
+        """A column of a fact: a constant, or an aggregate over a lower relation."""
+        lower = [one for one in relations if one.stratum < relation.stratum]
+        if kind == "symbol" or not lower or not self.may("aggregates", 0.3):
+            return self.constant(kind)
+        other = self.rng.choice(lower)
+        return f"count : {{ {other.name}({', '.join('_' * len(other.columns))}) }}"
+
     def text(self) -> str:
         relations = self.relations()
         lines = [".functor xor(x: number): number"] if "reducers" in self.features else []
@@ -378,6 +386,8 @@ class Generator:
                 for _ in range(self.rng.randint(0, 1 + self.size // 3)):
                     lines.append(self.rule(relation, relations, self.rng.random() < 0.6))
             if self.may("facts", 0.15):
-                args = ", ".join(map(self.constant, relation.columns))
+                args = ", ".join(
+                    self.stated(kind, relation, relations) for kind in relation.columns
+                )
                 lines.append(f"{relation.name}({args}).")
         return "\n".join(lines) + "\n"

@@ -32,6 +32,9 @@ def connect(
 ) -> Database:
     """Open a database for a program.
 
+    The program's own facts are evaluated now, unless inputs can bound what follows from them: then
+    nothing is, before the first commit or the first read (docs/semantics.md).
+
     Args:
         program: a Program, or its text.
         path: `":memory:"`, or a state folder (made if it is not there), by path or by URL (`s3://`,

@@ -91,6 +91,8 @@ def layers(core: Core) -> tuple[Layer, ...]:
         if falling is None:
             _refuse(core, names)
         merges = tuple((r.name, r.merge) for r in ordered if r.merge is not None)
+        if any(literal.relation in names for _, literal in _ordering(ordered)):
+            _refuse(core, names)
         found.append(Layer(relations, clauses, recursive, falling, merges))
     return tuple(found)
 
@@ -98,11 +100,18 @@ def layers(core: Core) -> tuple[Layer, ...]:
 def _uses(core: Core) -> Iterator[tuple[str, Match | Absent]]:
     """Every relation that a relation needs, through its clauses and its orders."""
     bodies: list[tuple[str, tuple[Literal, ...]]] = [(c.head, c.body) for c in core.clauses]
-    for relation in core.relations:
-        if isinstance(relation.merge, Subsumption):
-            bodies.extend((relation.name, order.body) for order in relation.merge.orders)
     for head, body in bodies:
         yield from ((head, found) for found in body if isinstance(found, Match | Absent))
+    yield from _ordering(core.relations)
+
+
+def _ordering(relations: Iterable[Relation]) -> Iterator[tuple[str, Match | Absent]]:
+    """What the orders of some relations look at."""
+    for relation in relations:
+        for order in relation.merge.orders if isinstance(relation.merge, Subsumption) else ():
+            yield from (
+                (relation.name, found) for found in order.body if isinstance(found, Match | Absent)
+            )
 
 
 def falling_side(

@@ -87,6 +87,12 @@ class _Keeping:
         self.other = tuple(Slot(f"{name}'") for name in names)
         mine = [n for n, r in enumerate(checked.rules) for h in r.rule.heads if self.is_mine(h)]
         self.rule = mine[0] if mine else 0
+        self.recursion = next(
+            (frozenset(s.relations) for s in checked.strata if declared.name in s.relations),
+            frozenset(),
+        )
+        # Clauses and folds of what the orders negate or aggregate, by number.
+        self.ordering: tuple[list[int], list[int]] = ([], [])
 
     def is_mine(self, head: object) -> bool:
         return getattr(head, "relation", None) == self.name
@@ -104,7 +110,24 @@ class _Keeping:
             replace(clause, head=hidden) if clause.head == self.name else clause
             for clause in self.made.clauses
         ]
+        # An order that looks at its own relation sees the rows as they were derived.
+        clauses, folds = self.ordering
+        for number in clauses:
+            clause = self.made.clauses[number]
+            self.made.clauses[number] = replace(clause, body=self.reading(hidden, clause.body))
+        for number in folds:
+            if self.made.folds[number].source == self.name:
+                self.made.folds[number] = replace(self.made.folds[number], source=hidden)
         return hidden
+
+    def reading(self, hidden: str, body: tuple[Literal, ...]) -> tuple[Literal, ...]:
+        """A body that reads all rows where it would read the relation."""
+        return tuple(
+            replace(one, relation=hidden)
+            if isinstance(one, Match | Absent) and one.relation == self.name
+            else one
+            for one in body
+        )
 
     def add(self, head: str, args: tuple[Argument, ...], *body: Literal) -> None:
         self.made.clauses.append(Clause(head, args, body, self.rule))
@@ -143,13 +166,17 @@ class _Keeping:
         for order, typed in zip(self.program.orders, self.checked.orders, strict=True):
             if order.less.relation != self.name:
                 continue
-            less, more, *rest = alternatives(typed.rule.body)[0]
             for case in alternatives(typed.rule.body):
                 less, more, *rest = case
                 work = Flattening(self.program, typed, (self.rule, 0), self.made, tuple(case))
                 one, two = (self.arguments(work, atom, self.types) for atom in (less, more))
+                work.recursion = self.recursion
+                work.context = (Match(self.name, one), Match(self.name, two))
+                begin, first = len(self.made.clauses), len(self.made.folds)
                 for _ in work.bodies(tuple(rest)):
                     yield Dominance(one, two, tuple(work.body), self.rule)
+                self.ordering[0].extend(range(begin, len(self.made.clauses)))
+                self.ordering[1].extend(range(first, len(self.made.folds)))
 
     def arguments(
         self, work: Flattening, atom: object, types: tuple[BaseType, ...]
@@ -217,6 +244,7 @@ class _Keeping:
                 less, more = order.less[column], order.more[column]
                 if less == more or (isinstance(less, Code) and isinstance(more, Code)):
                     continue
-                body = (Match(rows, order.less), Match(rows, order.more), *order.body)
+                tests = self.reading(rows, order.body)
+                body = (Match(rows, order.less), Match(rows, order.more), *tests)
                 self.add(beaten, order.less, *body, Compare("!=", kind, less, more))
         self.add(self.name, self.row, Match(rows, self.row), Absent(beaten, self.row))

@@ -8,7 +8,8 @@ becomes an intermediate variable with an `Apply`. A negation that ranges over mo
 
 so that the kernel only ever looks up whole rows, and counting makes the hidden relation exact. An
 aggregate becomes a `Fold` into a hidden relation (`plan.folds`), a `range` a relation of its
-numbers (`plan.ranges`), and what a relation keeps of its rows more clauses (`plan.keep`).
+numbers (`plan.ranges`), what a relation keeps of its rows more clauses (`plan.keep`), and a part
+of a body that shares nothing with the rest a test (`plan.separate`).
 Invariant: the clauses have the
 rules' meaning. The work on one clause is `plan.flatten`'s.
 """
@@ -24,6 +25,7 @@ from deltafix.plan.clause import Clause, Fold, Relation
 from deltafix.plan.flatten import Demand, Flattening, Made
 from deltafix.plan.keep import keep
 from deltafix.plan.ranges import write_out_ranges
+from deltafix.plan.separate import separate
 from deltafix.rules.ast import Program
 from deltafix.rules.check import CheckedProgram
 from deltafix.rules.schemas import schemas_of
@@ -79,6 +81,7 @@ def normalize(checked: CheckedProgram) -> Core:
                 flat.recursion = recursion.get(head.relation, frozenset())
                 flat.clause(head, case)
     keep(checked, made)
+    separate(made)
     write_out_ranges(made, program.word_size)
     return Core(
         tuple(made.relations), tuple(made.clauses), tuple(made.folds), made.demands, program

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from deltafix.diagnostics import Span
-from deltafix.rules.terms import BaseType, Term
+from deltafix.rules.terms import BaseType, Term, has_aggregate
 
 __all__ = [
     "BASES",
@@ -202,8 +202,12 @@ class Rule:
 
     @property
     def is_fact(self) -> bool:
-        """Whether the body is empty."""
-        return isinstance(self.body, And) and not self.body.parts
+        """Whether the body is empty, and the heads aggregate nothing."""
+        return (
+            isinstance(self.body, And)
+            and not self.body.parts
+            and not any(has_aggregate(arg) for head in self.heads for arg in head.args)
+        )
 
 
 @dataclass(frozen=True, slots=True)

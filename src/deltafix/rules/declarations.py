@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 
 from deltafix.diagnostics import Diagnostic, Span, suggest
 from deltafix.rules.ast import BASES, Attribute, Dominates, LatticeDecl, Program, RelationDecl
-from deltafix.rules.terms import Call, Const, Wildcard
-from deltafix.rules.walk import subterms, terms_of
+from deltafix.rules.terms import Aggregate, Call, Const, Wildcard
+from deltafix.rules.walk import is_constructor, subterms, terms_of
 
 __all__ = ["check_declarations"]
 
@@ -172,8 +172,8 @@ def _order(order: Dominates) -> Iterator[Diagnostic]:
         hint = f"write `{order.less.relation}(..) <= {order.less.relation}(..) :- ..`"
         yield Diagnostic("DF154", message, order.more.span, hint)
     for atom in (order.less, order.more):
-        for term in terms_of(atom):
-            if isinstance(term, Call):
-                message = "the rows of a subsumption are written with variables and constants"
+        for term in (part for outer in terms_of(atom) for part in subterms(outer)):
+            if isinstance(term, Call | Aggregate) and not is_constructor(term):
+                message = "the rows of a subsumption are variables, constants, and records of them"
                 hint = "compare a computed value in the body"
                 yield Diagnostic("DF154", message, term.span, hint)

@@ -57,9 +57,15 @@ def dependencies(program: Program) -> tuple[Edge, ...]:
             if atom in rule.heads and any(atom is head for head in rule.heads):
                 continue
             found.extend(Edge(head.relation, atom.relation, through, atom) for head in rule.heads)
+    own: list[Edge] = []
     for order in program.orders:
         for atom, through in uses(order.body):
-            found.append(Edge(order.less.relation, atom.relation, through.strip("!") or "<=", atom))
+            edge = Edge(order.less.relation, atom.relation, through.strip("!") or "<=", atom)
+            (own if edge.head == edge.body else found).append(edge)
+    if own:
+        # Outside recursion an order may look at its relation's own rows, as they were derived.
+        recursive = {n for s in strata(program, tuple(found)) if s.recursive for n in s.relations}
+        found.extend(edge for edge in own if edge.head in recursive)
     return tuple(found)
 
 

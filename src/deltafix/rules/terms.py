@@ -88,3 +88,10 @@ def constant(term: Term) -> Value:
         elif term.functor.startswith("$"):
             return Branch(term.functor[1:], tuple(map(constant, term.args)))
     raise ValueError(f"{term} is no constant")
+
+
+def has_aggregate(term: Term) -> bool:
+    """Whether a term is an aggregate or computes with one."""
+    if isinstance(term, Call):
+        return any(map(has_aggregate, term.args))
+    return isinstance(term, Aggregate)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 import deltafix
+from deltafix import Program
 from deltafix.kernel import layout
+from deltafix.plan.build import plan
+from deltafix.rules.check import typed
 
 REACH = """
 .decl edge(x: number, y: number)
@@ -153,3 +156,65 @@ def test_a_wave_that_costs_more_than_recomputing_is_abandoned() -> None:
     assert (figures[10**9].abandoned, figures[0].abandoned) == (0, 1)
     assert figures[0].derivations < figures[10**9].derivations
     assert figures[0].derivations <= 2 * whole.derivations
+
+
+@pytest.mark.parametrize("strategy", ["wavefront", "local", "dred"])
+def test_a_row_is_derived_again_from_the_literal_with_the_most_known_columns(
+    strategy: str,
+) -> None:
+    text = """
+    .decl s(x: number, y: number) .decl q(x: number, w: number, z: number)
+    .decl r(x: number, y: number, w: number, z: number) .decl p(x: number, y: number)
+    p(x, y) :- s(x, y).
+    p(x, y) :- p(w, y), q(x, w, z), r(x, y, w, z).
+    """
+    with deltafix.connect(text, strategy=strategy) as db:
+        with db.transaction() as tx:
+            tx.insert("q", [(1, 2, 7), (2, 1, 7), *((1, w, 7) for w in range(10, 3010))])
+            tx.insert("r", [(1, 5, 2, 7), (2, 5, 1, 7)])
+        for row in ((1, 5), (2, 5)):
+            with db.transaction() as tx:
+                tx.insert("s", [row])
+        with db.transaction() as tx:
+            tx.delete("s", [(1, 5)])
+        assert "p" not in tx.delta  # it was suspect, and derived again
+        assert db.last_epoch.revived + db.last_epoch.reranked >= 1
+        assert db.last_epoch.probed <= 30
+
+
+def test_atoms_that_share_nothing_are_tests_and_no_product() -> None:
+    text = """
+    .decl a(x: number) .decl b(x: number, y: number) .decl c(x: number) .input a, b, c
+    .decl any(x: number) .decl far(x: number)
+    any(1) :- a(_), b(_, _), c(_).
+    far(x) :- a(x), a(x), b(_, _), c(y), y > 3.
+    """
+    rows = range(300)
+    with deltafix.connect(text) as db:
+        with db.transaction() as tx:
+            tx.insert("a", [(x,) for x in rows])
+            tx.insert("b", [(x, x) for x in rows])
+            tx.insert("c", [(x,) for x in rows])
+        assert (db.count("any"), db.count("far")) == (1, 300)
+        assert db.last_epoch.derivations <= 5 * len(rows)
+        with db.transaction() as tx:
+            tx.insert("c", [(999,)])
+        assert db.last_epoch.derivations <= 3  # one more witness is nothing new
+        with db.transaction() as tx:
+            tx.delete("c", [(x,) for x in (*rows, 999)])
+        assert (db.count("any"), db.count("far")) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("body", "most"),
+    [
+        (", ".join(["e(x0, x200)"] * 200), 2),
+        (", ".join(["e(x0, x200)", *["e(_, _)"] * 199]), 8),
+        (", ".join(f"e(x{i}, x{i + 1})" for i in range(200)), 200 * (200 + 64)),
+    ],
+)
+def test_planning_a_long_body_makes_few_nodes(body: str, most: int) -> None:
+    text = f".decl e(x: number, y: number) .decl o(x: number, y: number)  o(x0, x200) :- {body}."
+    made = plan(typed(Program.parse(text)))
+    variants = [variant for stage in made.stages for variant in stage.lower]
+    assert sum(len(variant.nodes) for variant in variants) <= most

@@ -166,7 +166,8 @@ class _Demand:
         prefix: list[Formula] = []
         heads = rule.heads
         if pattern is not None:
-            head = heads[0]
+            head, computed = _asked(heads[0], pattern)
+            case = (*case, *computed)
             prefix.append(_demand(head, pattern))
             heads = (replace(head, relation=_copy_name(head.relation, pattern)),)
         body = self.body(case, prefix)
@@ -242,6 +243,19 @@ def _demand(atom: Atom, pattern: str) -> Atom:
     name = _demand_name(atom.relation, pattern)
     kept = tuple(arg for arg, mark in zip(atom.args, pattern, strict=True) if mark == "b")
     return Atom(name, kept, atom.span)
+
+
+def _asked(head: Atom, pattern: str) -> tuple[Atom, tuple[Comparison, ...]]:
+    """A head whose demanded columns can be read from the demand, and what they must equal."""
+    args: list[Term] = []
+    computed: list[Comparison] = []
+    for place, (arg, mark) in enumerate(zip(head.args, pattern, strict=True)):
+        if mark == "b" and not isinstance(arg, Var | Const):
+            value = Var(f"asked'{place}", arg.span)
+            computed.append(Comparison("=", value, arg, head.span))
+            arg = value  # noqa: PLW2901  the column by another name
+        args.append(arg)
+    return replace(head, args=tuple(args)), tuple(computed)
 
 
 def _bound(attributes: Iterable[Attribute], pattern: str) -> tuple[Attribute, ...]:
