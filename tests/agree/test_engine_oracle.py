@@ -36,7 +36,8 @@ def test_oracle_every_epoch_equals_recomputation(strategy: str) -> None:
     for _ in range(PROGRAMS):
         with connect(rng, rng.choice([1, 2, 3, 4]), strategy) as db:
             names = [relation.name for relation in db.program.relations]
-            before = {name: set(db.rows(name)) for name in names}
+            unrun = "not run" in repr(db) and rng.random() < 0.5  # then the first Delta says it all
+            before = {name: set() if unrun else set(db.rows(name)) for name in names}
             script = random_script(rng, db.program, epochs=8, edits=rng.choice([1, 3, 6]))
             for epoch, inputs in zip(script, replay(db.program, script), strict=True):
                 with db.transaction() as tx:
@@ -60,6 +61,8 @@ def test_agree_one_epoch_of_many_changes_equals_many_epochs_of_one(strategy: str
     for _ in range(PROGRAMS // 2):
         with connect(rng, 3, strategy) as whole:
             split = deltafix.connect(whole.program, strategy=strategy, reducers=REDUCERS)
+            whole.settle()  # epoch 0 aside: an empty script would leave it out of one side
+            split.settle()
             script = random_script(rng, whole.program, epochs=5, edits=6)
             for epoch in script:
                 parts = deltafix.Delta()
