@@ -298,3 +298,18 @@ def test_of_two_pipelines_the_newest_goes_on(tmp_path, store) -> None:
     first.close()
     second.close()
     finish(job)
+
+
+def test_an_epoch_of_a_pipeline_is_few_requests(tmp_path, store, monkeypatch) -> None:
+    job = on_store(Job(tmp_path / "job"), store.url())
+    job.say("member", ("+", ("ada", "core")))
+    with job.open() as pipeline:
+        list(pipeline.drain())
+        job.say("grant", ("+", ("core", 1)))
+        counter = Cut(1 << 60)
+        with monkeypatch.context() as patch:
+            patch.setattr(objects, "obstore", counter)
+            assert pipeline.step() is not None
+        # The record; rows of `can`; two manifests; the journal's line, read and put.
+        assert counter.seen == ["put"] * 4 + ["get", "put"]
+        job.check(pipeline)

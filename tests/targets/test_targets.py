@@ -33,7 +33,7 @@ from deltafix.pipeline.manifest import read_manifest
 from deltafix.pipeline.targets.registry import make_target
 from deltafix.pipeline.targets.target import EpochRows
 
-KILLS = 2 if JIT_DISABLED else 60 if "DELTAFIX_EXAMPLES" in os.environ else 2
+KILLS = 2 if JIT_DISABLED else min(60, int(os.environ.get("DELTAFIX_EXAMPLES", "2")))
 DELTA, ICEBERG = "deltafix.pipeline.targets.delta", "deltafix.pipeline.targets.iceberg"
 POSTGRES = "deltafix.pipeline.targets.postgres"
 

@@ -204,7 +204,7 @@ def test_a_log_holds_such_values_too(tmp_path) -> None:
         view |= added
         sides = [table_from_rows(SCHEMA, side) for side in ([*added.values()], removed)]
         log.prepare(epoch, *sides)
-        log.publish(epoch, 0)
+        log.publish(epoch, sum(side.num_rows for side in sides), 0)
         if epoch % 7 == 0:
             whole = table_from_rows(SCHEMA, list(view.values()))
             log.fold(partial(pa.concat_tables, [whole]), force=True)

@@ -104,7 +104,7 @@ class Outputs:
             behind = sink.manifest.epoch == self._db.epoch - 1
             # A machine without power may lose the name of a file that was synced.
             if rows is not None and behind and sink.has(self._db.epoch, rows, writer):
-                sink.publish(self._db.epoch, writer)
+                sink.publish(self._db.epoch, rows, writer)
 
     def tidy(self) -> None:
         """Remove what belongs to epochs that were not committed."""
@@ -123,7 +123,8 @@ class Outputs:
     def catch_up(self, names: Iterable[str]) -> None:
         """Publish an epoch that was prepared with what `lagging` gave."""
         for name in names:
-            self.sinks[name].publish(self._db.epoch, self._db.generation)
+            rows = self._db.marks[PREPARED]["outputs"][name]
+            self.sinks[name].publish(self._db.epoch, rows, self._db.generation)
             self.sinks[name].is_new = False
         self.publish()
 

@@ -91,6 +91,7 @@ class ParquetSink:
                 raise
             raise self._refused(f"it cannot be used: {error.strerror or error}") from error
         self.is_new = found is None
+        self._prepared = (-1, -1)
         self.manifest = found or Manifest(state, schema.show(), 0, None, (), 1)
         if self.manifest.view != schema.show():
             raise self._refused(f"it holds {self.manifest.view}, not {schema.show()}")
@@ -102,25 +103,27 @@ class ParquetSink:
     def prepare(self, epoch: int, added: pa.Table, removed: pa.Table) -> int:
         """Write what the epoch changes, ahead of its commit; returns the rows. Raises SinkError."""
         rows = int(added.num_rows + removed.num_rows)
-        name = self._file("delta", epoch)
-        if not rows:
-            self._try(lambda: self.folder.remove(name))
-            return 0
-        self._write(name, delta_table(self.schema, added, removed, epoch))
+        if rows:
+            name = self._file("delta", epoch)
+            self._write(name, delta_table(self.schema, added, removed, epoch))
+        self._prepared = (epoch, self._writer)
         return rows
 
     def has(self, epoch: int, rows: int, writer: int) -> bool:
         """Whether the epoch stands prepared with so many rows, by that writer."""
-        return not rows or self.folder.exists(self._file("delta", epoch, writer=writer))
+        known = not rows or self._prepared == (epoch, writer)
+        return known or self.folder.exists(self._file("delta", epoch, writer=writer))
 
-    def publish(self, epoch: int, writer: int) -> None:
-        """Name an epoch that a writer prepared in the manifest. Idempotent. Raises SinkError."""
+    def publish(self, epoch: int, rows: int, writer: int) -> None:
+        """Name an epoch that a writer prepared, of so many rows, in the manifest. Idempotent.
+
+        Raises SinkError.
+        """
         if epoch <= self.manifest.epoch:
             return
-        name = self._file("delta", epoch, writer=writer)
         deltas = self.manifest.deltas
-        if self.folder.exists(name):
-            rows = read_table(self.folder, name, columns=[]).num_rows
+        if rows:
+            name = self._file("delta", epoch, writer=writer)
             deltas = (*deltas, DeltaFile(name, epoch, epoch, rows))
         self._replace(self.manifest.with_(epoch=epoch, deltas=deltas))
 
