@@ -13,11 +13,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+from deltafix.errors import StateError
 from deltafix.pipeline.epoch import Epoch
 from deltafix.store import disk
 from deltafix.store.folder import Folder, LocalFolder, Where, folder_at
@@ -33,7 +35,7 @@ _EPOCHS = 500
 
 
 class Journal:
-    """The journal of a state folder."""
+    """The journal of a state folder. Raises StateError for what is no file."""
 
     def __init__(self, state: Where) -> None:
         folder = folder_at(state)
@@ -92,12 +94,22 @@ class _File:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        try:
+            is_file = stat.S_ISREG(path.lstat().st_mode)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            message = f"{path}: cannot be read: {error.strerror or error}"
+            raise StateError(message, path=str(path)) from None
+        if not is_file:
+            message = f"{path} is a link or a folder, and takes lines only as a file; remove it"
+            raise StateError(message, path=str(path))
 
     def append(self, epochs: Sequence[Epoch]) -> None:
         data = _bytes(epochs)
         if not data:
             return
-        fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         try:
             end = os.fstat(fd).st_size
             try:
@@ -115,7 +127,7 @@ class _File:
                 end, last = place, number
                 break
         if self.path.exists() and self.path.stat().st_size > end:
-            fd = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
+            fd = os.open(self.path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 disk.cut(fd, end)
             finally:
@@ -128,7 +140,8 @@ class _File:
     def _placed(self) -> Iterator[tuple[int, bytes]]:
         """Whole lines from the last on, each with where it ends."""
         try:
-            with self.path.open("rb") as stream:
+            fd = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            with os.fdopen(fd, "rb") as stream:
                 size = tail = self.path.stat().st_size
                 while tail:
                     # As much as holds a whole line; more, if the lines of it were not enough.

@@ -96,8 +96,8 @@ class Maintainer:
         self.db = db
         self._times: dict[str, Times] = {}
         self.quarantine = Quarantine(folder / "quarantine", db.generation)
-        self.journal = Journal(folder)
         try:
+            self.journal = Journal(folder)
             self.journal.mend(db.epoch, self._journaled())
             self.outputs = Outputs(db, outputs)
             try:

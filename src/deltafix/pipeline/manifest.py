@@ -77,9 +77,13 @@ class Manifest:
 
 
 def read_manifest(folder: Where) -> Manifest | None:
-    """The manifest of a folder; None if there is none. Raises SinkError if it is damaged."""
+    """The manifest of a folder; None if there is none. Raises SinkError for damage, or a link."""
     folder = folder_at(folder)
-    found = folder.look(MANIFEST)
+    try:
+        found = folder.look(MANIFEST)
+    except OSError as error:
+        message = f"{folder}/{MANIFEST}: cannot be read: {error.strerror or error}"
+        raise SinkError(message, path=f"{folder}/{MANIFEST}") from None
     return parse_manifest(None if found is None else found[0], f"{folder}/{MANIFEST}")
 
 

@@ -54,10 +54,10 @@ class Quarantine:
                 self.folder.remove(file)
 
     def counts(self) -> dict[str, int]:
-        """How many rows are set aside, by input."""
+        """How many rows are set aside, by input. Raises SinkError."""
         found: dict[str, int] = {}
         for name, _, file in self._files():
-            found[name] = found.get(name, 0) + self.folder.read(file).count(b"\n")
+            found[name] = found.get(name, 0) + self._read(file).count(b"\n")
         return found
 
     def rows(self, name: str, epoch: int | None = None) -> list[dict[str, Any]]:
@@ -66,8 +66,16 @@ class Quarantine:
             {"epoch": number, **json.loads(line)}
             for one, number, file in self._files()
             if one == name and epoch in (None, number)
-            for line in self.folder.read(file).decode().split("\n")[:-1]
+            for line in self._read(file).decode().split("\n")[:-1]
         ]
+
+    def _read(self, file: str) -> bytes:
+        try:
+            return self.folder.read(file)
+        except OSError as error:
+            path = f"{self.folder}/{file}"
+            message = f"{path}: the quarantine cannot be read: {error.strerror or error}"
+            raise SinkError(message, path=path) from error
 
     def _files(self) -> Iterator[tuple[str, int, str]]:
         for file in self.folder.names():

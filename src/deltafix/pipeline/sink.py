@@ -172,7 +172,7 @@ class ParquetSink:
         kept = []
         for one in self.manifest.deltas:
             if one.first < epoch <= one.last:
-                table = read_table(self.folder, one.file)
+                table = self._read(one.file)
                 later = pc.greater_equal(table.column(table.num_columns - 1), epoch)
                 kept.append(self._joined(table.filter(later), epoch, one.last))
             elif one.last >= epoch:
@@ -182,7 +182,7 @@ class ParquetSink:
 
     def _merged(self, single: list[DeltaFile]) -> tuple[DeltaFile, ...]:
         first, last = single[0].first, single[-1].last
-        table = pa.concat_tables([read_table(self.folder, one.file) for one in single])
+        table = pa.concat_tables([self._read(one.file) for one in single])
         kept = [one for one in self.manifest.deltas if one not in single]
         return (*kept, self._joined(table, first, last))
 
@@ -197,6 +197,12 @@ class ParquetSink:
         by = self._writer if writer is None else writer
         numbers = [f"{epoch:012d}" for epoch in epochs] + ([f"{by}"] if by else [])
         return f"{'-'.join([kind, *numbers])}.parquet"
+
+    def _read(self, name: str) -> pa.Table:
+        try:
+            return read_table(self.folder, name)
+        except OSError as error:
+            raise self._refused(str(error)) from error
 
     def _write(self, name: str, table: pa.Table) -> None:
         self._try(lambda: write_table(self.folder, name, table))

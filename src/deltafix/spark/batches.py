@@ -133,7 +133,7 @@ class BatchFolder:
         name = Path(str(name)).name  # a manifest names no file outside its folder
         try:
             return read_table(self._folder, name)
-        except (OSError, pa.ArrowInvalid) as error:
+        except OSError as error:
             raise StateError(f"{self.path / name} cannot be read: {error}") from error
 
 

@@ -1,4 +1,4 @@
-"""Every call that changes something on a local disk, one function each.
+"""Every call that changes something on a local disk, one function each, and reading a file.
 
 Invariant: no other module of states, logs and outputs writes, syncs, renames or cuts, so a test
 that makes these fail one by one has tried every step of a protocol (tests/faults).
@@ -17,6 +17,8 @@ __all__ = [
     "Piece",
     "create",
     "cut",
+    "make_folder",
+    "read",
     "remove",
     "rename",
     "sync",
@@ -29,6 +31,22 @@ FSYNC = ("always", "interval", "never")
 
 Piece: TypeAlias = bytes | memoryview
 """Bytes to write, however they are held."""
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, and those above it that are not there, and wait until each has its name."""
+    if path.is_dir():
+        return
+    make_folder(path.parent)
+    path.mkdir(exist_ok=True)
+    sync_folder(path.parent)
+
+
+def read(path: Path) -> bytes:
+    """All of a file; a link is none."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with os.fdopen(fd, "rb") as stream:
+        return stream.read()
 
 
 def write_at(fd: int, start: int, pieces: Iterable[Piece]) -> int:

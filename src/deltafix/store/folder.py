@@ -92,7 +92,7 @@ class LocalFolder:
 
     def read(self, name: str) -> bytes:
         """As `Folder.read`."""
-        return (self.path / name).read_bytes()
+        return disk.read(self.path / name)
 
     def exists(self, name: str) -> bool:
         """As `Folder.exists`."""
@@ -136,7 +136,7 @@ class LocalFolder:
     def _beside(self, name: str, pieces: Iterable[Piece]) -> tuple[Path, int]:
         own = f".{uuid4().hex[:8]}" if self._shared else ""
         beside = self.path / f"{name}{own}.new"
-        self.path.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(self.path)
         return beside, disk.create(beside, pieces)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from deltafix.errors import SourceError
 from deltafix.store.folder import Folder
 
 __all__ = ["read_table", "write_table"]
@@ -23,5 +24,15 @@ def write_table(folder: Folder, name: str, table: pa.Table) -> int:
 
 
 def read_table(folder: Folder, name: str, columns: Sequence[str] | None = None) -> pa.Table:
-    """Read a table, or some of its columns. Raises OSError, or ArrowInvalid for other bytes."""
-    return pq.read_table(pa.BufferReader(folder.read(name)), columns=columns)
+    """Read a table, or some of its columns.
+
+    Raises FileNotFoundError, or SourceError for what cannot be read, a link or other bytes.
+    """
+    try:
+        return pq.read_table(pa.BufferReader(folder.read(name)), columns=columns)
+    except FileNotFoundError:
+        raise
+    except (OSError, pa.ArrowException) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        message = f"{folder}/{name}: cannot be read: {reason}"
+        raise SourceError(message, path=f"{folder}/{name}") from None

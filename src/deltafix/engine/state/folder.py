@@ -140,7 +140,7 @@ class StateFolder(State):
 
 def _take(path: Path) -> Lock:
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(path)
         found = set(os.listdir(path))
         if found and not found & _FILES:
             message = f"{path} holds other files and no state; name a new folder"
