@@ -174,7 +174,8 @@ class Generator:
         if shape == "match":
             return f'{self.rng.choice(("", "!"))}match("{self.rng.choice(PATTERNS)}", {one})'
         if shape == "ord":
-            return f"ord({one}) {self.rng.choice(('=', '!='))} ord({two})"
+            apart = self.may("comparisons", 0.5)
+            return f"ord({one}) {'!=' if apart else '='} ord({two})"
         if shape == "strlen":
             return f"{body.new('number')} = strlen({one})"
         if shape == "to_number":
@@ -244,7 +245,7 @@ class Generator:
         for kind, name in found:
             body.bound[kind].append(name)
             # The rule itself mentions a witness: two aggregates alone would not share it.
-            body.literals.append(f"{name} <= {name}")
+            body.literals.append(f"{name} >= {name}")
         result = body.new("number")
         if not found and self.rng.random() < 0.2:
             # The result's own name inside: there it is another variable.

@@ -11,7 +11,6 @@ from typing import Final, NoReturn
 
 from deltafix.datalog.lexer import END, Token
 from deltafix.datalog.source import Source
-from deltafix.datalog.unsupported import UNSUPPORTED
 from deltafix.diagnostics import Diagnostic, Span
 
 __all__ = ["Cursor", "SyntaxFault"]
@@ -53,7 +52,6 @@ class Cursor:
         self.tokens = [*tokens, Token(END, "", source, last, last)]
         self.position = 0
         self.found: list[Diagnostic] = []
-        self.refused: set[str] = set()
         self.closing = _matching(self.tokens)
 
     @property
@@ -129,13 +127,6 @@ class Cursor:
         last = self.tokens[max(self.position - 1, 0)]
         end = last.end if last.source is start.source and last.end > start.start else start.end
         return start.source.span(start.start, end)
-
-    def refuse(self, construct: str, token: Token) -> None:
-        """Record that a construct is not supported: once per construct, at its first use."""
-        if construct not in self.refused:
-            self.refused.add(construct)
-            row = UNSUPPORTED[construct]
-            self.found.append(Diagnostic(row.code, row.what, token.span, row.help, row.severity))
 
     def skip_group(self) -> None:
         """Move behind the bracket that closes the one at hand (or to the end)."""

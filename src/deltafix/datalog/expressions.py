@@ -21,7 +21,7 @@ from deltafix.rules.functors import (
 )
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
 
-__all__ = ["AGGREGATES", "RELATIONAL", "ExpressionParser"]
+__all__ = ["AGGREGATES", "RELATIONAL", "RESERVED", "ExpressionParser"]
 
 AGGREGATES: Final = ("count", "sum", "min", "max", "mean")
 RELATIONAL: Final = ("=", "!=", "<", "<=", ">", ">=")
@@ -34,6 +34,8 @@ _NAMED: Final = tuple(
     name for name in SIGNATURES if name.isidentifier() and name not in (*INFIX, *_UNSPELT)
 )
 _FUNCTORS: Final = (*_NAMED, "as")
+RESERVED: Final = frozenset((*_FUNCTORS, *CONSTRAINTS, *INFIX, *PREFIX, "nil"))
+"""Words that no relation can be called: an atom would be read as something else."""
 
 
 class ExpressionParser(Cursor):

@@ -100,6 +100,7 @@ def lower_types(syntax: Types) -> tuple[tuple[TypeDecl, ...], tuple[Diagnostic, 
             tuple(parent.text for parent in item.parents),
             item.branches,
             item.span,
+            item.subtype,
         )
         for name, item in written.items()
         if name in bases

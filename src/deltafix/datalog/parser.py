@@ -15,10 +15,12 @@ from typing import Final
 from deltafix.datalog.components.reading import ComponentParser
 from deltafix.datalog.components.tree import ComponentSyntax, InstanceSyntax
 from deltafix.datalog.cursor import SyntaxFault
+from deltafix.datalog.expressions import RESERVED
 from deltafix.datalog.lexer import DIRECTIVES, END, Token
 from deltafix.datalog.types import TypeParser, Types
 from deltafix.diagnostics import Diagnostic, Span, suggest
-from deltafix.rules.ast import Directive, Dominates, RelationDecl, Rule
+from deltafix.rules.ast import Atom, Directive, Dominates, RelationDecl, Rule
+from deltafix.rules.walk import MAX_ALTERNATIVES, alternatives, count_alternatives
 
 __all__ = ["Parser", "Syntax"]
 
@@ -50,6 +52,7 @@ class Parser(ComponentParser, TypeParser):
 
     out: Syntax
     unreadable: Sequence[Span] = ()
+    read_rule = after_rule = False
 
     def program(self, unreadable: Sequence[Span] = ()) -> Syntax:
         """Read everything up to the end.
@@ -73,6 +76,8 @@ class Parser(ComponentParser, TypeParser):
             start = self.token
             self.out.starts.append(start)
             self.depth = 0
+            self.after_rule = self.read_rule
+            self.read_rule = False
             outer, components = self.out, self.components
             try:
                 self.item()
@@ -147,6 +152,7 @@ class Parser(ComponentParser, TypeParser):
                 self.out.orders.append(read)
             else:
                 self.out.rules.append(read)
+                self.read_rule = True
 
     # Declarations -----------------------------------------------------------------------------
 
@@ -159,6 +165,10 @@ class Parser(ComponentParser, TypeParser):
 
     def _read_decl(self, _: Token) -> None:
         names = self.names("a relation's name")
+        for name in names:
+            if name.text in RESERVED:
+                hint = "give the relation another name"
+                self.fail(f"`{name.text}` is a word of the language", name, hint)
         self.expect("(", f"after `{names[-1].text}`")
         attributes = self.columns(")", "column")
         qualifiers, uses = self.qualifiers()
@@ -243,8 +253,13 @@ class Parser(ComponentParser, TypeParser):
                 text = f"-{self.take().text}"
             else:
                 self.fail(f"expected a value for `{key.text}`, found {value.shown}", value)
+            if key.text in found:
+                self.fail(f"`{key.text}` is given twice", key, "remove one of them")
             found[key.text] = text
-            if not self.accept(",") and not self.at(")"):
+            if self.accept(","):
+                if self.at(")"):
+                    self.fail("expected a parameter's name, found `)`")
+            elif not self.at(")"):
                 self.fail(f"expected `,` or `)` after a parameter, found {self.token.shown}")
         self.take()
         return found
@@ -257,14 +272,46 @@ class Parser(ComponentParser, TypeParser):
             self.fail("expected a quoted name", help='write `.pragma "name" "value"`')
         self.out.pragmas.append((values[0], values[1] if len(values) > 1 else ""))
 
-    # Refused by name --------------------------------------------------------------------------
+    # Plans ------------------------------------------------------------------------------------
 
     def _read_plan(self, start: Token) -> None:
-        self.refuse("plan", start)
-        while self.token.kind == "number" and self.peek().text == ":":
+        """`.plan version:(atoms), …` behind a rule: checked against it, and without effect."""
+        orders: list[tuple[Token, list[Token]]] = []
+        while True:
+            if self.token.kind != "number":
+                self.fail(f"expected a version, found {self.token.shown}", help="`.plan 0:(2, 1)`")
+            version = self.take()
+            self.expect(":", "after the version")
+            self.expect("(", "before the order of the atoms")
+            atoms: list[Token] = []
+            while not self.at(")"):
+                if self.token.kind != "number":
+                    self.fail(f"expected the number of an atom, found {self.token.shown}")
+                atoms.append(self.take())
+                if not self.at(")"):
+                    self.expect(",", "between the numbers of atoms")
             self.take()
-            self.take()
-            if self.at("("):
-                self.skip_group()
+            orders.append((version, atoms))
             if not self.accept(","):
                 break
+        if not self.after_rule:
+            message = ".plan stands behind the rule it is for"
+            self.found.append(Diagnostic("DF117", message, start.span, "put it behind its rule"))
+            return
+        body = self.out.rules[-1].body
+        if count_alternatives(body) > MAX_ALTERNATIVES:
+            return  # refused anyhow
+        for case in alternatives(body):
+            wide = sum(isinstance(part, Atom) for part in case)
+            for version, atoms in orders:
+                if sorted(int(atom.value) for atom in atoms) != list(range(1, wide + 1)):  # type: ignore[arg-type]  # number tokens
+                    plural = "" if wide == 1 else "s"
+                    message = f"this order does not name the rule's {wide} atom{plural} once each"
+                    valid = ", ".join(map(str, range(1, wide + 1)))
+                    hint = f"an order of {valid}" if valid else "the rule has no atoms to order"
+                    self.found.append(Diagnostic("DF117", message, version.span, hint))
+                    return
+        if not any(item.code == "DF159" for item in self.found):
+            message = ".plan has no effect: deltafix chooses the join order while it runs"
+            hint = "remove the line, or leave it for Soufflé"
+            self.found.append(Diagnostic("DF159", message, start.span, hint, "warning"))

@@ -58,7 +58,10 @@ class TypeParser(ClauseParser):
             kind = self.dotted_name("a type")
             join = self.join() if what == "column" else ""
             found.append(Attribute(column.text, kind.text, join, self.since(column)))
-            if not self.accept(",") and not self.at(closing):
+            if self.accept(","):
+                if self.at(closing):
+                    self.fail(f"expected a {what}'s name, found `{closing}`")
+            elif not self.at(closing):
                 self.fail(f"expected `,` or `{closing}` after a {what}, found {self.token.shown}")
         self.take()
         return tuple(found)

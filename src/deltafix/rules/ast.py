@@ -104,6 +104,12 @@ class TypeDecl:
     parents: tuple[str, ...] = ()
     branches: tuple[Constructor, ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
+    subtype: bool = False
+
+    @property
+    def is_alias(self) -> bool:
+        """Whether it is another name of its one parent."""
+        return len(self.parents) == 1 and not self.subtype
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,9 @@ class Builder:
                 close = suggest(parent, list(known))
                 hint = f"; did you mean {close!r}?" if close else ""
                 raise ProgramError(f"there is no type {parent!r}{hint}")
-        self.types.append(TypeDecl(name, known[parents[0]], parents, span=here()))
+        self.types.append(
+            TypeDecl(name, known[parents[0]], parents, span=here(), subtype=len(parents) == 1)
+        )
         return name
 
     def direct(

@@ -5,10 +5,11 @@ gives a `CheckedProgram` only when there is no error. Checks that need sound nam
 names were found sound. Severity `warning` refuses nothing.
 
 Codes: DF110 undeclared, DF111 declared twice, DF112 arity, DF113 type name, DF114 directive,
-DF115 functor, DF120 types, DF121 range, DF130 ungrounded, DF131 `_`, DF132 fact with variable,
-DF133 too many alternatives, DF140 strata, DF150 and DF151 constructors, DF153 to DF156 what a
-relation keeps of its rows, DF157 user functors, DF158 `autoinc`; warnings: DF160, DF165 and DF166
-(`rules.cautions`), DF164 two relations that negate each other.
+DF115 functor, DF116 directive given twice, DF120 types (also `rules.subtypes`), DF121 range, DF130
+ungrounded, DF131 `_`, DF132 fact with variable, DF133 too many alternatives, DF140 strata, DF150
+and DF151 constructors, DF153 to DF156 what a relation keeps of its rows, DF157 user functors, DF158
+`autoinc`; warnings: DF160, DF165 and DF166 (`rules.cautions`), DF164 two relations that negate each
+other.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 
 from deltafix.diagnostics import Diagnostic, render_all, suggest
 from deltafix.errors import ProgramError
+from deltafix.rules.anonymous import by_fields
 from deltafix.rules.apart import apart
 from deltafix.rules.ast import Atom, Program, Rule
 from deltafix.rules.autoinc import check_autoinc
@@ -31,6 +33,7 @@ from deltafix.rules.results import with_local_results
 from deltafix.rules.schemas import schemas_of
 from deltafix.rules.scope import check_scope
 from deltafix.rules.strata import Stratum, dependencies, strata, unstratified
+from deltafix.rules.subtypes import Subtypes
 from deltafix.rules.terms import Aggregate
 from deltafix.rules.walk import (
     MAX_ALTERNATIVES,
@@ -88,6 +91,10 @@ def _run(
     types: list[Typed] = []
     orders: list[Typed] = []
     named = True
+    subtypes = Subtypes(program) if schemas is not None else None
+    widths = frozenset(
+        len(branch.fields) for one in program.types for branch in one.branches if not branch.name
+    )
     for rule, typed_rules in (
         *((rule, types) for rule in program.rules),
         *((order.rule, orders) for order in program.orders),
@@ -97,7 +104,7 @@ def _run(
         if wrong:
             named = named and not any(item.code == "DF110" for item in wrong)
             continue
-        written = rule if rule.is_fact else with_local_results(apart(rule))
+        written = rule if rule.is_fact else with_local_results(apart(by_fields(rule, widths)))
         one_name = with_witnesses(written)
         if not inlines or typed_rules is orders:
             found.extend(check_scope(one_name))
@@ -106,6 +113,8 @@ def _run(
             one, mismatches = infer(program, schemas, one_name)
             typed_rules.append(one)
             found.extend(mismatches)
+            if subtypes is not None and not mismatches:
+                found.extend(subtypes.check(one.rule))
     if inlines and not any(item.severity == "error" for item in found):
         found.extend(_inlined(program, types))
     order: tuple[Stratum, ...] = ()
@@ -132,7 +141,14 @@ def _inlined(program: Program, rules: list[Typed]) -> Iterator[Diagnostic]:
 def _directives(program: Program) -> Iterator[Diagnostic]:
     names = [relation.name for relation in program.relations]
     known = set(names)
+    once: set[tuple[str, str]] = set()
     for directive in program.directives:
+        which = (directive.kind, directive.relation)
+        if directive.kind in ("printsize", "limitsize"):
+            if which in once:
+                message = f".{directive.kind} is given twice for `{directive.relation}`"
+                yield Diagnostic("DF116", message, directive.span, "remove one of them")
+            once.add(which)
         if directive.relation not in known:
             message = f".{directive.kind} names the undeclared relation `{directive.relation}`"
             yield Diagnostic("DF114", message, directive.span, _declare(directive.relation, names))

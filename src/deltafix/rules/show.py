@@ -144,7 +144,7 @@ def _type(declared: TypeDecl) -> str:
     if declared.branches:
         shown = (f"{branch.name} {{{_columns(branch.fields)}}}" for branch in declared.branches)
         return f".type {declared.name} = {' | '.join(shown)}"
-    if len(declared.parents) == 1:
+    if declared.subtype:
         return f".type {declared.name} <: {declared.parents[0]}"
     return f".type {declared.name} = {' | '.join(declared.parents)}"
 

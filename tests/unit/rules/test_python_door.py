@@ -53,7 +53,9 @@ def test_every_construct_has_a_python_spelling() -> None:
         o(x, z) <= (e(x, y) | e(y, x)) & (z == (x + y * 2 - 1) % 5) & ~(e(z, y) & (y < x))
         f(z) <= f(x) & (z == -x / 2.0) & (x**2 >= 1.5)
         u(x) <= u(x) & (x < unsigned(7))
-        s(z) <= s(x) & (z == call("cat", x, "!")) & match("a.*", x) & contains("b", x)
+        s(z) <= s(x) & (z == call("as", call("cat", x, "!"), "Name")) & match("a.*", x) & contains(
+            "b", x
+        )
         o(x, z) <= e(x, _) & (z == count(e(x, _)) + sum_of(y, e(x, y)))
         o(x, z) <= (x == min_of(y, e(y, _))) & (z == max_of(y, e(y, _)))
         f(z) <= (z == mean_of(y, e(y, _)))
@@ -78,7 +80,7 @@ o(x, y), flag() :- e(y, x), !e(x, _), x != y.
 o(x, z) :- (e(x, y) ; e(y, x)), z = (x + y * 2 - 1) % 5, !(e(z, y), y < x).
 f(z) :- f(x), z = -x / 2.0, x ^ 2 >= 1.5.
 u(x) :- u(x), x < 7u.
-s(z) :- s(x), z = cat(x, "!"), match("a.*", x), contains("b", x).
+s(z) :- s(x), z = as(cat(x, "!"), Name), match("a.*", x), contains("b", x).
 o(x, z) :- e(x, _), z = count : { e(x, _) } + sum y : { e(x, y) }.
 o(x, z) :- x = min y : { e(y, _) }, z = max y : { e(y, _) }.
 f(z) :- z = mean y : { e(y, _) }.
