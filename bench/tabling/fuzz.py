@@ -48,7 +48,7 @@ def main(argv: list[str] | None = None) -> int:
         for mode in MODES:
             try:
                 if mode == "kernel":
-                    counts[mode] += programs.play_routes(seed, deltafix.connect)
+                    counts[mode] += programs.play_routes(seed, deltafix.connect).total()
                 else:
                     epochs = programs.play(seed, mode, oracle_too=True)
                     counts[mode] += epochs["compared"] + epochs["stopped"]

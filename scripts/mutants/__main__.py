@@ -81,6 +81,16 @@ PARTS = {
         ("tests/unit/tabling", "tests/agree/test_tabling_agree.py"),
         (*LOW, "plan"),
     ),
+    "changes": Part(
+        "src/deltafix/changes",
+        ("tests/unit/changes", "tests/laws", "tests/unit/fixpoint"),
+        ("errors", "diagnostics", "events", "facts", "kernel", "rules", "datalog", "plan"),
+    ),
+    "fixpoint": Part(
+        "src/deltafix/fixpoint",
+        ("tests/unit/fixpoint", "tests/laws/test_laws_of_fixpoints.py"),
+        LOW,
+    ),
     "provenance": Part(
         "src/deltafix/provenance",
         (

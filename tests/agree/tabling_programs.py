@@ -347,22 +347,23 @@ def _check_delta(tables, script, delta, states, what) -> None:
         assert revalued == {a for a in new if a in old and new[a] != old[a]}, what
 
 
-def play_routes(seed: int, connect) -> int:
+def play_routes(seed: int, connect) -> Counter[str]:
     """Play a function-free seed on the kernel route: answers and deltas as on the term route.
 
     Every third seed has negation; where that is not stratified, both are on the term route.
+    Counts epochs by the route they ended on.
     """
     script = Script(seed, "negation" if seed % 3 == 2 else "flat")
     term, auto = Tables(script.header), open_tables(script.header, engine="auto", connect=connect)
     term.update(insert=script.clauses)
     auto.update(insert=script.clauses)
-    epochs = 0
+    epochs: Counter[str] = Counter()
     for _ in range(4):
         for goal in script.goals:
             assert contents(term, goal) == contents(auto, goal), (seed, goal, term.program.show())
         edit = script.edit(term)
         expected = term.update(**edit).lines()
         assert auto.update(**edit).lines() == expected, seed
-        epochs += 1
+        epochs[auto.route] += 1
     auto.close()
     return epochs
