@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from random import Random
 
 from deltafix import Program
 from deltafix.errors import BudgetError
-from deltafix.tabling import Tables, open_tables
+from deltafix.tabling import Solution, Tables, open_tables
 from deltafix.tabling.clauses import Kind, Rule
 from deltafix.tabling.goals import read_goal
 from deltafix.tabling.operators import STANDARD
@@ -69,6 +70,7 @@ class Script:
             | {self.fact() for _ in range(rng.randint(2, 12))}
         )
         self.goals = sorted({self.goal(n, a) for n, a in self.derived})
+        self.opened: Iterator[Solution] | None = None
 
     def goal(self, name: str, arity: int) -> str:
         choice = [self.rng.choice(["A", "B", "0", "1"]) for _ in range(arity)]
@@ -326,10 +328,32 @@ def play(seed: int, mode: str, *, oracle_too: bool = False) -> Counter[str]:
         epochs["compared"] += 1
         epochs["valued"] += bool(delta.counters.valued)
         epochs["undefined"] += any("undefined" in rows.values() for rows in now.values())
-        if rng.random() < 0.2:
-            tables.collect()
-            tables.check_invariants()
+        _handle(script, tables)
+        tables.check_invariants()
+        now = {goal: contents(tables, goal) for goal in script.goals}
     return epochs
+
+
+def _handle(script: Script, tables: Tables) -> None:
+    """What a session does between updates: drops tables, opens queries, asks for more."""
+    rng = script.rng
+    draw = rng.random()
+    if draw < 0.2:
+        tables.collect()
+    elif draw < 0.3:
+        tables.abolish(rng.choice(script.goals))
+    elif draw < 0.5:
+        goal = script.goal(*rng.choice(script.derived))
+        script.opened = tables.query(goal)  # finished by the next update, or given up
+        try:
+            next(script.opened, None)
+            if rng.random() < 0.5:
+                contents(tables, goal)
+                script.goals = sorted({*script.goals, goal})
+        except BudgetError:
+            return
+        if rng.random() < 0.5:
+            script.opened = None
 
 
 def _check_delta(tables, script, delta, states, what) -> None:
