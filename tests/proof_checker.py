@@ -27,7 +27,7 @@ from deltafix.rules.terms import Aggregate, Term
 
 __all__ = ["INTERNAL", "Checker"]
 
-INTERNAL = re.compile(r"~|\?|\$\d|\w'(?!s )|\{[bf]+\}|\bNone\b")
+INTERNAL = re.compile(r"~|\?[\w.]+\{|\$\d|\w'(?!s )|\{[bf]+\}|\bNone\b")
 """What no text shown to a user holds (the random programs' own symbols are letters)."""
 
 

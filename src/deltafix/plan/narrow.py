@@ -8,8 +8,9 @@ Invariant: values that fit 32 bits are not touched by the cut.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from deltafix.facts.values import RANGES
 from deltafix.plan.clause import Apply, Argument, Code, Compare, Literal, Slot
@@ -18,13 +19,21 @@ from deltafix.rules.terms import BaseType
 if TYPE_CHECKING:
     from deltafix.plan.flatten import Flattening
 
-__all__ = ["NARROW", "cut", "narrow_call"]
+__all__ = ["NARROW", "cut", "cut_calls", "narrow_call"]
 
 NARROW: Final = 32
 _MASK: Final = (1 << 32) - 1
 _SHIFTS: Final = ("bshl", "bshr", "bshru")
 _WHOLE: Final = ("min", "max", "ord", "range")
 """Functors that give one of their arguments, or no arithmetic result."""
+
+_Step: TypeAlias = tuple[str, tuple[Argument, ...]]
+_HALF: Final = (Code(NARROW, "number"),)
+_CUTS: Final[dict[_Step, tuple[_Step, ...]]] = {
+    ("bshr", _HALF): (("bshl", _HALF), ("", ())),
+    ("band", (Code(_MASK, "unsigned"),)): (("", ()),),
+}
+"""By the last literal of a cut, those before it (functor and second argument), last first."""
 
 
 def narrow_call(outer: Flattening, call: Apply, kind: BaseType) -> Iterator[Literal]:
@@ -66,6 +75,25 @@ def cut(outer: Flattening, target: Slot, whole: Slot, kind: BaseType) -> Iterato
     high = outer.fresh(kind)
     yield _apply(high, "bshl", whole, Code(NARROW, kind), kind)
     yield _apply(target, "bshr", high, Code(NARROW, kind), kind)
+
+
+def cut_calls(body: Iterable[Literal]) -> dict[Literal, Apply | None]:
+    """How the literals of a cut read: the last as the call with the value cut, the others not."""
+    made = {found.target: found for found in body if isinstance(found, Apply)}
+    read: dict[Literal, Apply | None] = {}
+    for last in made.values():
+        steps = [last]
+        for functor, other in _CUTS.get((last.functor, last.args[1:]), ()):
+            value = steps[-1].args[0]
+            step = made.get(value) if isinstance(value, Slot) else None
+            if step is None or (functor and (functor, other) != (step.functor, step.args[1:])):
+                break
+            steps.append(step)
+        else:
+            if len(steps) > 1 and steps[-1].target.name.startswith("$"):
+                read.update(dict.fromkeys(steps[1:]))
+                read[last] = replace(steps[-1], target=last.target)
+    return read
 
 
 def _apply(target: Slot, functor: str, left: Argument, right: Argument, kind: BaseType) -> Apply:

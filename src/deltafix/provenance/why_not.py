@@ -202,7 +202,7 @@ class _Search:
         body, env = begun
         best = _Prefix(self.rows, self.rows.looked_at + self.max_work)
         best.follow([], [part for part in body if not words.is_guard(part)], env)
-        held = tuple(words.literal(one, best.env) for one in best.held if not words.is_pattern(one))
+        held = tuple(words.held(clause, best.held, best.env))
         failed = best.failed
         if failed is None:
             derives = best.is_whole and words.names[clause.head] in words.keeps
@@ -214,7 +214,8 @@ class _Search:
                 shown = f"!{there}: it holds"
             return Attempt(clause.rule, text, held, shown, is_cut=best.is_cut)
         below = self._below(failed, best.env, depth, above)
-        return Attempt(clause.rule, text, held, words.literal(failed, best.env), below, best.is_cut)
+        shown = words.literal(words.cuts(clause).get(failed) or failed, best.env)
+        return Attempt(clause.rule, text, held, shown, below, best.is_cut)
 
     def _below(
         self, failed: Literal, env: Bindings, depth: int, above: frozenset[tuple[str, Row]]

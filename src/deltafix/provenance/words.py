@@ -7,6 +7,7 @@ values put in, a copy made for demand by its relation, a rule as it was written 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -28,6 +29,7 @@ from deltafix.plan.clause import (
     Slot,
 )
 from deltafix.plan.depend import made_by
+from deltafix.plan.narrow import NARROW, cut_calls
 from deltafix.provenance.program import clauses_of
 from deltafix.provenance.written import as_written, written_rules
 from deltafix.rules.apart import plain_name
@@ -181,15 +183,32 @@ class Words:
             if isinstance(literal, Absent)
         )
 
+    def held(
+        self, clause: Clause, literals: Iterable[Literal], values: dict[Slot, Value]
+    ) -> list[str]:
+        """Literals of a clause that hold, but for those that only name a value or make one."""
+        cuts = self.cuts(clause)
+        return [
+            self.literal(shown, values)
+            for literal in literals
+            if (shown := cuts.get(literal, literal)) is not None
+            and not self.is_pattern(shown)
+            and not (isinstance(shown, Compare) and _is_move(shown, values))
+        ]
+
+    def cuts(self, clause: Clause) -> dict[Literal, Apply | None]:
+        """How literals read that cut values to 32 bits (`plan.narrow`)."""
+        return cut_calls(clause.body) if self.run.word_size == NARROW else {}
+
     def tests(self, clause: Clause, values: dict[Slot, Value]) -> tuple[str, ...]:
         """Comparisons and computed values, one phrase each; moves of a value are left out."""
-        return tuple(
-            self.literal(literal, values)
+        said = [
+            literal
             for literal in clause.body
-            if (isinstance(literal, Apply) and not self.is_pattern(literal))
-            or (isinstance(literal, Compare) and not _is_move(literal, values))
+            if isinstance(literal, Apply | Compare)
             or (isinstance(literal, Match) and literal.relation in self.ranges)
-        )
+        ]
+        return tuple(self.held(clause, said, values))
 
     def literal(self, literal: Literal, values: dict[Slot, Value]) -> str:
         """A literal with the values put in; variables without a value stay."""

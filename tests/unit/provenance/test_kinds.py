@@ -330,3 +330,23 @@ def test_a_proof_by_ranks_compares_them_within_a_stratum_only():
         hurried = db.why("high", row, max_work=1)
         assert not hurried.is_smallest
         assert hurried.goal.row == row
+
+
+def test_words_of_32_bits_read_as_they_were_written():
+    db = ask(
+        """
+        .pragma "word-size" "32"
+        .decl i(x: number)
+        .decl u(x: unsigned)
+        .decl r(x: number, y: number)
+        .decl s(x: unsigned, y: unsigned)
+        r(x, x * 65536 + 1) :- i(x).
+        s(x, x - 2) :- u(x).
+        """,
+        {"i": [(65536,), (3,)], "u": [(1,)]},
+    )
+    assert db.why("r(65536, 1)").goal.tests == ("65536 * 65536 = 0", "0 + 1 = 1")
+    assert db.why("s(1, 4294967295)").goal.tests == ("1 - 2 = 4294967295",)
+    (attempt,) = db.why_not("r(3, 4)").attempts
+    assert attempt.held == ("i(3)", "3 * 65536 = 196608")
+    assert attempt.failed == "196608 + 1 = 4"
