@@ -4,7 +4,7 @@ Invariant: every step of the loop moves forward by at least one character, so an
 a character that starts no token becomes a diagnostic and is skipped. A token points into its
 `Source`, and its line and column are computed only when an error or a tree node wants them.
 Lines that start with `#` become one `cpp` token each, and so do `.include "file"` and `.once`:
-`preprocess` reads those.
+`preprocess` reads those. Annotations, `@[doc = "text"]`, are comments.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ DIRECTIVES: Final = frozenset(
         "number_type",
         "symbol_type",
         "pragma",
+        "strict",
         "comp",
         "init",
         "override",
@@ -51,7 +52,8 @@ _ESCAPES: Final = {
 _TOKEN: Final = re.compile(
     r"""
     (?P<space>(?:[ \t\r\f\v\n]|\\\r?\n)+)
-  | (?P<comment>//[^\n]* | /\*(?:[^*]|\*(?!/))*\*/)
+  | (?P<comment>//[^\n]* | /\*(?:[^*]|\*(?!/))*\*/
+      | @!?\[(?:[^\[\]"]|"(?:[^"\\\n]|\\[^\n])*"|\[[^\[\]"]*\])*\])
   | (?P<open_comment>/\*)
   | (?P<address>\d+\.\d+\.\d+\.\d+)
   | (?P<float>\d+\.\d+(?:[eE][+-]?\d+)? | \d+[eE][+-]?\d+)

@@ -311,7 +311,19 @@ class Parser(ComponentParser, TypeParser):
                     hint = f"an order of {valid}" if valid else "the rule has no atoms to order"
                     self.found.append(Diagnostic("DF117", message, version.span, hint))
                     return
+        self.no_effect(start)
+
+    def _read_strict(self, start: Token) -> None:
+        """`.strict` behind a rule: its atoms in the order of the text. Without effect."""
+        if self.after_rule:
+            self.no_effect(start)
+            return
+        message = ".strict stands behind the rule it is for"
+        self.found.append(Diagnostic("DF117", message, start.span, "put it behind its rule"))
+
+    def no_effect(self, start: Token) -> None:
+        """Say once that the join order is not the text's."""
         if not any(item.code == "DF159" for item in self.found):
-            message = ".plan has no effect: deltafix chooses the join order while it runs"
+            message = f"{start.text} has no effect: deltafix chooses the join order while it runs"
             hint = "remove the line, or leave it for Soufflé"
             self.found.append(Diagnostic("DF159", message, start.span, hint, "warning"))

@@ -1,10 +1,11 @@
 """The part of the C preprocessor that Datalog programs use, on tokens.
 
 `#include "file"`, `#define` with and without parameters, `#undef`, `#ifdef`, `#ifndef`, `#if`,
-`#elif`, `#else`, `#endif`, `#error`, `#warning`; and `.include "file"`, and `.once`, by which a
-file is read the first time only. Invariant: a token keeps the place a reader would look at: in an
-included file its own line, from a macro the line of the macro's use. Working on tokens means that
-nothing needs a line map. Includes stay inside the program's folder and the folders named by `-I`.
+`#elif`, `#else`, `#endif`, `#error`, `#warning`; `.include "file"`, and `.once`, by which a file is
+read the first time only; `__FILE__` and `__LINE__`. Invariant: a token keeps the place a reader
+would look at: in an included file its own line, from a macro the line of the macro's use. Working
+on tokens means that nothing needs a line map. Includes stay inside the program's folder and the
+folders named by `-I`.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ class _Preprocessor:
             elif token.kind == "ident" and token.text in self.macros:
                 position = self.expand(tokens, position, token, self.out.tokens, frozenset())
             else:
-                self.out.tokens.append(token)
+                self.out.tokens.append(_place_of(token, token))
                 position += 1
         for condition in conditions:
             self.report(condition.opening, "this condition is never closed", "close it with #endif")
@@ -346,8 +347,19 @@ class _Preprocessor:
             if usable and token.text not in hidden and len(hidden) <= MAX_INCLUDES:
                 position = self.expand(tokens, position, place, into, hidden)
             else:
-                into.append(token.moved_to(place))
+                into.append(_place_of(token, place).moved_to(place))
                 position += 1
+
+
+def _place_of(token: Token, place: Token) -> Token:
+    """`__FILE__` and `__LINE__` as the path and the line of `place`; any other token itself."""
+    if token.kind != "ident" or token.text not in ("__FILE__", "__LINE__"):
+        return token
+    if token.text == "__LINE__":
+        line = place.source.line(place.start)
+        return Token("number", str(line), place.source, place.start, place.end, line)
+    path = place.source.path or ""
+    return Token("string", f'"{path}"', place.source, place.start, place.end, path)
 
 
 def _ignore(token: Token, rest: list[Token]) -> None:

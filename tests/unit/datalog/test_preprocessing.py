@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from deltafix.datalog.conditions import evaluate, prepare
+from deltafix.datalog.format import format_program
 from deltafix.datalog.lexer import tokenize
 from deltafix.datalog.load import analyse
 from deltafix.datalog.preprocess import MAX_EXPANSION, preprocess
@@ -241,3 +242,24 @@ def test_an_include_without_a_name_is_refused() -> None:
     found = analyse(".include\n.decl n(x: number)\n.once\n")
     assert [item.code for item in found.errors] == ["DF107"]
     assert len(found.program.relations) == 1
+
+
+def test_a_text_knows_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "p.dl"
+    file.write_text(
+        "#define HERE at(__FILE__, __LINE__).\n.decl at(x: symbol, y: number)\nHERE\n\n"
+        "at(__FILE__, __LINE__).\n"
+    )
+    found = [tuple(arg.value for arg in r.heads[0].args) for r in Program.from_file(file).rules]
+    assert found == [(str(file), 3), (str(file), 5)]
+
+
+def test_annotations_and_doc_comments_are_comments() -> None:
+    text = (
+        '/// rows\n@[doc = "a ] [ in text"]\n.decl n(@[key] x: number)\n'
+        '.comp C {\n    @![doc = "inner", tags[1]]\n    .decl m(x: number)\n}\n@[]\nn(1).\n'
+    )
+    program = Program.parse(text)
+    assert [relation.name for relation in program.relations] == ["n"]
+    assert Program.parse(format_program(text)) == program
+    assert '@[doc = "a ] [ in text"]' in format_program(text)
