@@ -4,9 +4,9 @@ A mutant is one replaced piece of text, found by the syntax tree: a comparison, 
 constant, a branch, a statement left out, a procedure left at once. Its name is a hash of what it
 changes and not of where, so it stays the same while lines move.
 
-Not changed, because no test could or should notice: docstrings, annotations, decorators, asserts,
-the text of errors, `__repr__`, checks that cannot fail (`strict=`), and capital names of numbers
-(layout offsets and sizes that only tune).
+Not changed, because no test could or should notice: docstrings, annotations, decorators, the text
+of errors, `__repr__`, capital names of numbers (layout offsets and sizes that only tune), and what
+fires only on a mistake of our own (asserts, `InternalError`, `strict=`, `check_invariants`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _ARITHMETIC: dict[type[ast.operator], tuple[str, str]] = {
     ast.RShift: (">>", "<<"),
 }
 _CANNOT_FAIL = frozenset({"strict", "stacklevel", "repr", "slots", "frozen"})
-_SHOWN_ONLY = frozenset({"__repr__", "__rich_repr__"})
+_NOT_SEEN = frozenset({"__repr__", "check_invariants", "check_fact"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class _Finder(ast.NodeVisitor):
             super().visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        if node.name in _SHOWN_ONLY:
+        if node.name in _NOT_SEEN:
             return
         self._inside.append(node.name)
         body = node.body
@@ -206,7 +206,9 @@ class _Finder(ast.NodeVisitor):
             self._add("branches swapped", start, end, f"not ({self._text(test)})")
 
     def visit_Raise(self, node: ast.Raise) -> None:
-        self._drop(node)
+        error = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+        if not (isinstance(error, ast.Name) and error.id == "InternalError"):
+            self._drop(node)
 
     def visit_Continue(self, node: ast.Continue) -> None:
         self._drop(node)

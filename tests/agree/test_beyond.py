@@ -285,6 +285,19 @@ def test_a_join_that_raises_rolls_back() -> None:
         db.check_invariants()
 
 
+def test_a_join_without_a_value_rolls_back() -> None:
+    def either(a: int, b: int) -> int | None:
+        return a | b if a + b < 3 else None
+
+    with deltafix.connect(PROGRAMS["sets as bits"], functors={"either": either}) as db:
+        with db.transaction() as tx:
+            tx.insert("set", [(1, 1), (2, 1)])
+        with pytest.raises(FunctorError, match="no join of its values"), db.transaction() as tx:
+            tx.insert("set", [(1, 2)])
+        assert db.rows("reach") == [(1, 1), (2, 1)]
+        db.check_invariants()
+
+
 def test_a_falling_relation_that_reads_itself_is_refused() -> None:
     with pytest.raises(ProgramError, match=r"(?s)DF172.*`b` shrinks while `a` grows.*under `!`"):
         deltafix.connect("""

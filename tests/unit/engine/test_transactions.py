@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import threading
+from random import Random
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import deltafix
 from deltafix.engine import query
@@ -339,3 +342,38 @@ def test_memory_is_told_by_index() -> None:
         total = parts.pop("total")
         assert {"index [0]", "index [1]"} <= parts.keys()
         assert total == sum(parts.values())
+
+
+@pytest.mark.parametrize("missing", ["error", "ignore"])
+@settings(max_examples=30)
+@given(seed=st.integers(0, 2**32))
+def test_oracle_edits_that_are_refused_in_between_change_nothing(missing: str, seed: int) -> None:
+    """What a caught error leaves behind: the transaction as it was before that call."""
+    rng = Random(seed)
+    held: set[tuple[int, int]] = set()
+    with deltafix.connect(NUMBERS) as db:
+        for _ in range(4):
+            before = set(held)
+            with db.transaction(missing=missing) as tx:
+                for _ in range(rng.randrange(1, 6)):
+                    # Rows twice in one call, rows that are missing, rows that only follow.
+                    rows = [
+                        (rng.randrange(3), rng.randrange(3)) for _ in range(rng.randrange(1, 4))
+                    ]
+                    if rng.random() < 0.5:
+                        assert tx.insert("edge", rows) == len(set(rows) - held)
+                        held |= set(rows)
+                    elif missing == "ignore":
+                        assert tx.delete("edge", rows) == len(set(rows) & held)
+                        held -= set(rows)
+                    elif len(set(rows)) == len(rows) and held.issuperset(rows):
+                        assert tx.delete("edge", rows) == len(rows)
+                        held -= set(rows)
+                    else:
+                        with pytest.raises(MissingRowError):
+                            tx.delete("edge", rows)
+                    assert tx.given("edge", sorted(held)).all()
+            assert set(db.rows("edge")) == held
+            assert set(tx.delta["edge"].added) == held - before
+            assert set(tx.delta["edge"].removed) == before - held
+            db.check_invariants()
