@@ -10,13 +10,16 @@ from __future__ import annotations
 import itertools
 import json
 import threading
+from contextlib import suppress
 from random import Random
+from typing import Any
 
 import pytest
 from tests.faults.test_pipeline_faults import prepare
 from tests.faults.test_state_faults import COMPACT_AFTER, EPOCHS, check, commit, connect, edits
 from tests.pipelines import Job
 from tests.s3 import Cut, Server, Stopped
+from tests.targets.job import job_at, replayed
 
 import deltafix
 from deltafix.engine.state import objects as state_objects
@@ -220,7 +223,7 @@ def on_store(job: Job, url: str) -> Job:
     for name in ("can", "stands"):
         text = text.replace(f'path = "out/{name}"', f'path = "{url}/{name}"')
     job.toml.write_text(text)
-    job.places = {name: f"{url}/{name}" for name in ("can", "stands")}
+    job.places = {name: f"{url}/{name}" for name in job.places}
     return job
 
 
@@ -313,3 +316,36 @@ def test_an_epoch_of_a_pipeline_is_few_requests(tmp_path, store, monkeypatch) ->
         # The record; rows of `can`; two manifests; the journal's line, read and put.
         assert counter.seen == ["put"] * 4 + ["get", "put"]
         job.check(pipeline)
+
+
+def test_a_target_behind_a_log_in_the_store_gets_every_epoch(tmp_path, store, monkeypatch) -> None:
+    monkeypatch.setenv("DELTAFIX_TOLD", str(tmp_path))
+    rng = Random("targets")
+
+    def job_named(name: str) -> Job:
+        section = f'sink = "foreach_epoch"\nfunction = "tests.targets.told:{name}"'
+        return on_store(job_at(tmp_path / name, section), store.url())
+
+    counter = Cut(1 << 60)
+    job = job_named("counted")
+    with monkeypatch.context() as patch:
+        patch.setattr(objects, "obstore", counter)
+        drain(job)
+    for number in range(1 if JIT_DISABLED else 6):
+        job = job_named(f"stopped{number}")
+        for at in (rng.randrange(len(counter.seen)), rng.randrange(25)):
+            with monkeypatch.context() as patch, suppress(Stopped):
+                patch.setattr(objects, "obstore", Cut(at, rng.choice(["before", "behind"])))
+                drain(job)
+        drain(job)
+        with job.open() as pipeline:
+            view = set(pipeline.maintainer.db.rows("can"))
+        told: dict[int, list[dict[str, Any]]] = {}
+        for line in (tmp_path / f"stopped{number}.jsonl").read_text().splitlines():
+            one = json.loads(line)
+            assert told.setdefault(one["epoch"], one["rows"]) == one["rows"]
+        rows = [row for epoch in told.values() for row in epoch]
+        assert (
+            replayed((row["sign"], (row["who"], row["doc"]), row["epoch"]) for row in rows) == view
+        )
+        assert [*told] == sorted(told)

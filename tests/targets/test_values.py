@@ -158,16 +158,21 @@ def test_many_removed_rows_write_an_iceberg_table_anew(tmp_path, request) -> Non
     assert target.epoch() == 2
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("a\0b", "NUL"), ("".join(Random("long").choices("abcdefgh123", k=20000)), "index row")],
+    ids=["nul", "long"],
+)
 def test_a_text_that_postgres_cannot_hold_is_told_and_nothing_of_the_epoch_is_there(
-    tmp_path, request
+    text, why, tmp_path, request
 ) -> None:
     config, read = output("postgres", "merge", tmp_path, request)
     target = make_target(config, SCHEMA, uuid4().hex)
     assert target is not None
     empty = arrow_schema(SCHEMA).empty_table()
     target.apply(EpochRows(SCHEMA, 1, table_from_rows(SCHEMA, [(1, 1, 1.0, "a")]), empty))
-    bad = table_from_rows(SCHEMA, [(2, 1, 1.0, "b"), (2, 1, 1.0, "a\0b")])
-    with pytest.raises(SinkError, match="NUL"):
+    bad = table_from_rows(SCHEMA, [(2, 1, 1.0, "b"), (2, 1, 1.0, text)])
+    with pytest.raises(SinkError, match=why):
         target.apply(EpochRows(SCHEMA, 2, bad, empty))
     assert [row["order"] for row in read()] == [1]
     assert target.epoch() == 1
