@@ -25,15 +25,12 @@ demo: $(READY)  ## dead code of a real package, live: extract with Spark, edit, 
 test: $(READY)  ## all tests, the fast ones first
 	$(PYTEST)
 
-# Delta's jars fit no newer Spark yet; see docs/concepts/pipeline.md.
-SPARK42 := build/pyspark-4.2.0
-
-$(SPARK42): | $(READY)
-	$(BIN)/python -m pip install --quiet --no-deps --target $@ pyspark==4.2.0
+build/pyspark-%: | $(READY)
+	$(BIN)/python -m pip install --quiet --no-deps --target $@ pyspark==$*
 
 .PHONY: connectors
-connectors: $(SPARK42)  ## Kafka, change feeds and Delta tables through Spark 4.2, for real
-	PYTHONPATH=$(SPARK42) $(PYTEST) tests/connectors
+connectors: $(READY) $(if $(SPARK),build/pyspark-$(SPARK))  ## Kafka, Delta and Iceberg through Spark, for real; SPARK=4.2.0 for another one
+	PYTHONPATH=$(if $(SPARK),build/pyspark-$(SPARK)) $(PYTEST) tests/connectors
 
 .PHONY: lint
 lint: $(READY)  ## ruff, mypy --strict, and the layers

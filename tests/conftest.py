@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 from collections.abc import Iterator
@@ -13,12 +14,17 @@ import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from tests.s3 import Server
 
 # CI must not fail by chance on code it did not see change: it runs the same examples every time.
 settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+# PySpark's own: it asks pandas for a deprecated name, and leaves sockets to the collector.
+_PYSPARK = ("ResourceWarning", "DeprecationWarning", "pytest.PytestUnraisableExceptionWarning")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -33,6 +39,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.get_closest_marker("slow") is not None,
         )
     )
+    for item in items:
+        if item.get_closest_marker("spark") is not None:
+            for warning in _PYSPARK:
+                item.add_marker(pytest.mark.filterwarnings(f"ignore::{warning}"))
     examples = os.environ.get("DELTAFIX_EXAMPLES")
     if examples is None:
         return
@@ -49,6 +59,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _plain_output(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "100")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One Spark session for all tests: starting one costs more than most of them."""
+    from deltafix.spark.session import spark_session
+
+    with spark_session(master="local[2]") as session:
+        yield session
+    gc.collect()  # PySpark leaves sockets to the collector: while warnings of that are ignored
+
+
+@pytest.fixture(params=["local", pytest.param("spark", marks=pytest.mark.spark)])
+def runner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Pipelines of `tests.pipelines` are opened on this runner."""
+    if request.param == "spark":
+        request.getfixturevalue("spark")
+    monkeypatch.setattr("tests.pipelines.RUNNER", request.param)
+    return str(request.param)
 
 
 @pytest.fixture(scope="session")

@@ -49,6 +49,18 @@ mode = "delta"
 
 Row = tuple[object, ...]
 
+RUNNER = "local"
+"""Set by the fixture `runner`."""
+
+
+def open_pipeline(file: Path, **options: object) -> Pipeline:
+    """A pipeline file, opened on the runner that is tested."""
+    if RUNNER == "spark":
+        from deltafix.spark.sources import on_spark
+
+        options["make_source"] = on_spark()
+    return Pipeline(read_config(file), **options)  # type: ignore[arg-type]
+
 
 class Job:
     """A pipeline below a folder, fed with change files by `say`."""
@@ -89,7 +101,7 @@ class Job:
 
     def open(self, **options: object) -> Pipeline:
         """The pipeline, opened."""
-        return Pipeline(read_config(self.toml), **options)  # type: ignore[arg-type]
+        return open_pipeline(self.toml, **options)
 
     def run(self) -> list[int]:
         """Run until nothing is left; the numbers of the epochs."""

@@ -25,10 +25,14 @@ import deltafix
 from deltafix.errors import PipelineError
 from deltafix.kernel.jit import JIT_DISABLED
 from deltafix.pipeline.batches import Batches, Name, Rows
+from deltafix.pipeline.columns import fit
 from deltafix.pipeline.config import OutputConfig
+from deltafix.pipeline.fold import net_sums
 from deltafix.pipeline.maintainer import Maintainer
 from deltafix.pipeline.manifest import read_deltas
 from deltafix.pipeline.policy import Policy
+from deltafix.pipeline.portion import difference_with
+from deltafix.pipeline.signed import SIGN
 
 EXAMPLES = int(os.environ.get("DELTAFIX_EXAMPLES", "0")) or (3 if JIT_DISABLED else 20)
 
@@ -112,16 +116,31 @@ class Consumer:
         policy = Policy("apply", self.options.duplicates, self.options.missing, 0, quarantine=True)
         return Batches(self.maintainer, query, policy=policy, limit=self._limit)
 
+    def rows(self, said: Said) -> dict[str, Rows]:
+        """What a batch says, net, as it comes from executors."""
+        found = {}
+        for name, (whole, one) in said.items():
+            schema = self.maintainer.db.schemas[name]
+            table = table_of(name, self._shuffled(one), whole=whole)
+            signed = fit(schema, table, schema.names, name, sign=1 if whole else "sign")
+            if whole:
+                policy = Policy(duplicates=self.options.duplicates)
+                signed.table = difference_with(self.maintainer.db, signed, policy)
+            else:
+                signed.table = net_sums(signed.table, schema.names, SIGN)
+            found[name] = Rows(signed, whole)
+        return found
+
     def deliver(self, query: str, number: int, said: Said) -> None:
         """Once, or again and again."""
-        rows = {name: Rows(table_of(name, self._shuffled(one), whole=whole), whole)
-                for name, (whole, one) in said.items()}  # fmt: skip
+        rows = self.rows(said)
         name = Name("run", f"{query} {number}")
         while self._rng.random() < 0.3:
             mode = self._rng.choice(["die", "tear", "late"])
             with suppress(Halted), halting(self._rng.randrange(25), mode):
                 self.batches(query).apply(number, rows, name)
             self.reopen()
+            rows = self.rows(said)
         epochs = self.batches(query).apply(number, rows, name)
         assert epochs
         first, last = self.batches(query).find(number, name)
@@ -185,7 +204,7 @@ def test_agree_batches_give_one_answer_and_hand_out_every_epoch(duplicates, memo
 def test_batches_that_cannot_be_are_refused(tmp_path) -> None:
     consumer = Consumer(tmp_path, Options(), Random("refused"))
     said: Said = {"node": (False, [(1, ("a",))])}
-    rows = {"node": Rows(table_of("node", said["node"][1], whole=False))}
+    rows = consumer.rows(said)
     batches = consumer.batches("q")
     with pytest.raises(PipelineError, match="its first batch here is 7: those before are not in"):
         batches.apply(7, rows, Name("run", "7"))
@@ -220,8 +239,7 @@ def test_a_batch_with_other_rows_than_those_taken_in_part_is_refused(tmp_path, m
     consumer = Consumer(tmp_path, Options(), Random(0))
     policy = Policy()
     batches = Batches(consumer.maintainer, "q", policy=policy, limit=1)
-    rows = {name: Rows(table_of(name, [(1, row) for row in some], whole=False))
-            for name, some in ROWS.items()}  # fmt: skip
+    rows = consumer.rows({name: (False, [(1, row) for row in some]) for name, some in ROWS.items()})
     real = consumer.maintainer.commit
 
     def commit(portions, **options):
@@ -233,7 +251,8 @@ def test_a_batch_with_other_rows_than_those_taken_in_part_is_refused(tmp_path, m
         patch.setattr(consumer.maintainer, "commit", commit)
         with pytest.raises(Halted):
             batches.apply(0, rows)
-    other = replace(rows["edge"], table=rows["edge"].table.slice(1))
+    signed_ = rows["edge"].signed
+    other = Rows(replace(signed_, table=signed_.table.slice(1)))
     with pytest.raises(PipelineError, match="was taken in part, and has other rows now"):
         batches.apply(0, {**rows, "edge": other})
     assert len(batches.apply(0, rows)) == len(ROWS["edge"]) + len(ROWS["node"]) - 2
@@ -245,7 +264,7 @@ def test_as_many_batches_are_remembered_as_promised(tmp_path) -> None:
     consumer = Consumer(tmp_path, Options(missing="ignore"), Random(1))
     batches = consumer.batches("q")
     for number in range(130):
-        batches.apply(number, {"node": Rows(table_of("node", [(1, ("a",))], whole=False))})
+        batches.apply(number, consumer.rows({"node": (False, [(1, ("a",))])}))
     assert batches.find(30) is not None
     with pytest.raises(PipelineError, match="batch 29 was before the last 100"):
         batches.find(29)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.connectors.broker import Broker, Client
-from tests.connectors.jars import DELTA, SETS, jars
+from tests.connectors.jars import SETS, jars
 
 from deltafix.spark.session import spark_session
 
@@ -19,21 +19,28 @@ CHANGELOG = "org.apache.spark.sql.connector.catalog.InMemoryChangelogCatalog"
 
 
 @pytest.fixture(scope="package")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     assert SparkSession.getActiveSession() is None, "run tests/connectors before tests/spark"
-    chosen = [name for name in SETS if name != "broker" and (name != "delta" or DELTA)]
+    chosen = [name for name in SETS if name != "broker"]
     options = {
         "spark.jars": ",".join(str(path) for name in chosen for path in jars(name)),
-        "spark.sql.catalog.lake": CHANGELOG,
         "spark.sql.shuffle.partitions": "2",
     }
-    if DELTA:
+    if "changelog" in SETS:
+        options["spark.sql.catalog.lake"] = CHANGELOG
+    if "delta" in SETS:
+        warehouse = tmp_path_factory.mktemp("warehouse")
         options |= {
-            "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+            "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
+            "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+            "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
+            "spark.sql.catalog.ice.type": "hadoop",
+            "spark.sql.catalog.ice.warehouse": str(warehouse / "ice"),
+            "spark.sql.warehouse.dir": str(warehouse),
         }
     with spark_session(master="local[2]", options=options) as session:
         yield session

@@ -28,6 +28,12 @@ _MODULES = (
     "kafka-tools-api", "kafka-transaction-coordinator",
 )  # fmt: skip
 
+VERSION = ".".join(pyspark.__version__.split(".")[:2])
+"""Of the Spark that runs, e.g. 4.1."""
+
+# Of these, the newest that the registry has for that Spark; none is built for 4.3.
+_CONNECTOR = {"4.0": "4.0.0", "4.1": "4.1.1"}.get(VERSION, "4.2.0")
+
 SETS: dict[str, list[tuple[str, ...]]] = {
     # A broker. What else it needs (Scala, Jackson, logging) it takes from Spark's own jars.
     "broker": [
@@ -47,21 +53,26 @@ SETS: dict[str, list[tuple[str, ...]]] = {
     ],
     # Spark's Kafka connector.
     "kafka": [
-        ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
+        ("org.apache.spark", "spark-sql-kafka-0-10_2.13", _CONNECTOR),
         ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
         ("org.apache.kafka", "kafka-clients", "3.9.2"),
         ("org.apache.commons", "commons-pool2", "2.12.1"),
     ],
-    # The catalog with a changelog that Spark tests its own change feed with.
-    "changelog": [("org.apache.spark", "spark-catalyst_2.13", "4.2.0", "tests")],
-    "delta": [
-        ("io.delta", "delta-spark_4.1_2.13", "4.1.0"),
-        ("io.delta", "delta-storage", "4.1.0"),
-    ],
 }
 
-DELTA = pyspark.__version__.startswith("4.2.")
-"""Whether Delta's jars fit this Spark: on 4.3, 4.1.0 cannot read a table."""
+if VERSION in ("4.0", "4.1"):  # on newer ones Delta cannot read its tables, or not by their names
+    SETS["delta"] = {
+        "4.0": [("io.delta", "delta-spark_2.13", "4.0.0"), ("io.delta", "delta-storage", "4.0.0")],
+        "4.1": [
+            ("io.delta", "delta-spark_4.1_2.13", "4.1.0"), ("io.delta", "delta-storage", "4.1.0")
+        ],
+    }[VERSION]  # fmt: skip
+    SETS["iceberg"] = {
+        "4.0": [("org.apache.iceberg", "iceberg-spark-runtime-4.0_2.13", "1.10.0")],
+        "4.1": [("org.apache.iceberg", "iceberg-spark-runtime-4.1_2.13", "1.11.0")],
+    }[VERSION]
+else:  # the catalog with a changelog that Spark tests its own change feed with
+    SETS["changelog"] = [("org.apache.spark", "spark-catalyst_2.13", "4.2.0", "tests")]
 
 _HEAD = (
     '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'

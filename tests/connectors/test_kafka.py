@@ -21,14 +21,9 @@ from tests.pipelines import Job
 from deltafix.errors import PipelineError
 from deltafix.pipeline.config import read_config
 from deltafix.pipeline.runner import Pipeline
-from deltafix.spark.sources import make_source
+from deltafix.spark.sources import on_spark
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = pytest.mark.spark
 
 PARTITIONS = 3
 TEXT = """
@@ -150,7 +145,7 @@ import os, signal, sys
 from deltafix.store import disk
 from deltafix.pipeline.config import read_config
 from deltafix.pipeline.runner import Pipeline
-from deltafix.spark.sources import make_source
+from deltafix.spark.sources import on_spark
 
 class Killer:
     def __getattr__(self, name):
@@ -158,7 +153,7 @@ class Killer:
             os.kill(os.getpid(), signal.SIGKILL)
         return getattr(os, name)
 
-with Pipeline(read_config(sys.argv[1]), make_source=make_source) as pipeline:
+with Pipeline(read_config(sys.argv[1]), make_source=on_spark()) as pipeline:
     pipeline.step()
     disk.os = Killer()
     pipeline.step()
@@ -242,7 +237,7 @@ def test_an_unreachable_broker_is_one_message(spark, client, broker, tmp_path) -
     job = Topics(tmp_path, client, broker, "far")
     text = job.toml.read_text().replace(broker.servers, "127.0.0.1:1")
     job.toml.write_text(text.replace('"debezium"', '"debezium"\ntimeout = 2'))
-    with Pipeline(read_config(job.toml), make_source=make_source) as pipeline:
+    with Pipeline(read_config(job.toml), make_source=on_spark()) as pipeline:
         before = pipeline.maintainer.epoch
         with pytest.raises(PipelineError, match=r"topic far.member at 127.0.0.1:1: .*Timeout"):
             pipeline.step()

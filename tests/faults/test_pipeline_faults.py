@@ -31,6 +31,7 @@ from deltafix.pipeline.epoch import Epoch
 from deltafix.pipeline.maintainer import Maintainer
 from deltafix.pipeline.manifest import read_deltas, read_view
 from deltafix.pipeline.policy import Policy
+from deltafix.pipeline.signed import Signed, signed_table
 from deltafix.store import disk
 
 KILLS = 3 if JIT_DISABLED else 240 if "DELTAFIX_EXAMPLES" in os.environ else 30
@@ -195,13 +196,16 @@ def test_batches_of_no_rows_and_of_many_each_once(tmp_path) -> None:
     edges = np.unique(rng.integers(0, count, (count, 2)), axis=0)
     table = pa.table({"x": edges[:, 0], "y": edges[:, 1]})
     taken = table.append_column("sign", pa.array(np.repeat(np.int8(-1), len(edges))))
+    table = table.append_column("sign", pa.array(np.repeat(np.int8(1), len(edges))))
     output = [OutputConfig("edge", tmp_path / "out", "delta+snapshot")]
 
     def apply(batch: int, rows: pa.Table) -> list[Epoch]:
         maintainer = Maintainer(program, tmp_path / "state", output)
         try:
             batches = Batches(maintainer, "q", policy=Policy(), limit=count // 3)
-            return batches.apply(batch, {"edge": Rows(rows)})
+            schema = maintainer.db.schemas["edge"]
+            said = signed_table(schema, rows.select(["x", "y"]), rows.column("sign"))
+            return batches.apply(batch, {"edge": Rows(Signed(schema, said))})
         finally:
             maintainer.close()
 

@@ -23,13 +23,7 @@ from deltafix.errors import (
 )
 from deltafix.spark import EpochListener, maintain, register
 
-pytestmark = [
-    pytest.mark.spark,
-    # PySpark's own: it asks pandas for a deprecated name, and leaves sockets to the collector.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = pytest.mark.spark
 
 PROGRAM = deltafix.Program.parse(TEXT)
 

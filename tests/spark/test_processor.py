@@ -1,4 +1,4 @@
-"""A reducer as a StatefulProcessor, on Spark's desk tester: no JVM, the real processor."""
+"""A reducer as a StatefulProcessor, its state in dictionaries: no JVM, the real processor."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import random
 
 import pytest
 from pyspark.sql import Row
-from pyspark.sql.streaming import TwsTester
 
 from deltafix.errors import FactError, MissingRowError
 from deltafix.reactive import Count, Mean, Median, Min, Sum, Union, enriched, product
@@ -24,13 +23,63 @@ REDUCERS = (
 )
 
 
+class Value:
+    """A ValueState."""
+
+    def __init__(self) -> None:
+        self.held = None
+
+    def get(self):
+        return self.held
+
+    def update(self, value) -> None:
+        self.held = value
+
+    def clear(self) -> None:
+        self.held = None
+
+
+class Map(dict):
+    """A MapState."""
+
+    containsKey = dict.__contains__  # noqa: N815  Spark's names
+    getValue = dict.__getitem__  # noqa: N815
+    updateValue = dict.__setitem__  # noqa: N815
+    removeKey = dict.__delitem__  # noqa: N815
+
+    def iterator(self):
+        return iter(self.items())
+
+
+class Desk:
+    """A processor over states by key, as `transformWithState` keeps them."""
+
+    def __init__(self, processor) -> None:
+        self.processor = processor
+        self.states: dict = {}
+
+    def test(self, key, rows):
+        self.states.setdefault(key, {})
+        here = self.states[key]
+
+        class Handle:
+            def getValueState(self, name, schema):  # noqa: N802  Spark's name
+                return here.setdefault(name, Value())
+
+            def getMapState(self, name, key, value):  # noqa: N802
+                return here.setdefault(name, Map())
+
+        self.processor.init(Handle())
+        return list(self.processor.handleInputRows((key,), iter(rows), None))
+
+
 def _send(tester, key, *rows):
     given = [Row(value=value, sign=sign) for value, sign in rows]
     return [(row.key, row.value, row.sign) for row in tester.test(key, given)]
 
 
 def test_signed_rows_give_signed_results():
-    tester = TwsTester(ReducerProcessor(Sum(), value_type="long"))
+    tester = Desk(ReducerProcessor(Sum(), value_type="long"))
     assert _send(tester, "a", (3, 1), (5, 1), (7, 1)) == [("a", 15, 1)]
     assert _send(tester, "a", (5, -1), (2, 1)) == [("a", 15, -1), ("a", 12, 1)]
     assert _send(tester, "b", (1, 1), (1, -1)) == []
@@ -41,7 +90,7 @@ def test_signed_rows_give_signed_results():
 @pytest.mark.parametrize("reducer", REDUCERS, ids=lambda reducer: reducer.name)
 def test_oracle_results_equal_a_fold_of_what_is_held(reducer):
     chance = random.Random(5)
-    tester = TwsTester(ReducerProcessor(reducer, value_type="double"))
+    tester = Desk(ReducerProcessor(reducer, value_type="double"))
     held, shown = [], {}
     for _ in range(40):
         rows = []
@@ -59,20 +108,20 @@ def test_oracle_results_equal_a_fold_of_what_is_held(reducer):
 
 
 def test_only_what_needs_the_values_keeps_them():
-    plain = TwsTester(ReducerProcessor(Sum(), value_type="long"))
+    plain = Desk(ReducerProcessor(Sum(), value_type="long"))
     _send(plain, "k", (3, 1), (0.5, 1))
-    assert plain.peekValueState("accumulator", "k")[1] == 2
-    partial = TwsTester(ReducerProcessor(Min(partial=True), value_type="long"))
+    assert plain.states["k"]["accumulator"].get()[1] == 2
+    partial = Desk(ReducerProcessor(Min(partial=True), value_type="long"))
     _send(partial, "k", (3, 1), (5, 1))
-    assert dict(partial.peekMapState("values", "k")) == {(3,): (1,), (5,): (1,)}
+    assert partial.states["k"]["values"] == {(3,): (1,), (5,): (1,)}
     assert _send(partial, "k", (3, -1)) == [("k", 3, -1), ("k", 5, 1)]
 
 
 def test_deletes_of_what_is_absent_fail():
-    plain = TwsTester(ReducerProcessor(Sum(), value_type="long"))
+    plain = Desk(ReducerProcessor(Sum(), value_type="long"))
     with pytest.raises(MissingRowError, match="more left than came"):
         _send(plain, "k", (3, -1))
-    partial = TwsTester(ReducerProcessor(Min(partial=True), value_type="long"))
+    partial = Desk(ReducerProcessor(Min(partial=True), value_type="long"))
     _send(partial, "k", (3, 1))
     with pytest.raises(MissingRowError, match="5 at key 'k'"):
         _send(partial, "k", (5, -1))
@@ -83,7 +132,7 @@ def test_bad_rows_go_out_with_a_reason_or_fail():
         given = [Row(value=value, sign=sign) for value, sign in rows]
         return [(row.value, row.sign, row.reason) for row in tester.test("k", given)]
 
-    lenient = TwsTester(ReducerProcessor(Sum(), value_type="long", bad_rows="quarantine"))
+    lenient = Desk(ReducerProcessor(Sum(), value_type="long", bad_rows="quarantine"))
     assert send(lenient, (3, 1), (9, -1), (None, 1), (8, None)) == [
         (None, 1, "no value"),
         (None, 0, "no sign of the value 8"),
@@ -96,7 +145,7 @@ def test_bad_rows_go_out_with_a_reason_or_fail():
         (3, -1, None),
         (7, 1, None),
     ]
-    strict = TwsTester(ReducerProcessor(Sum(), value_type="long"))
+    strict = Desk(ReducerProcessor(Sum(), value_type="long"))
     for row in ((None, 1), (8, None)):
         with pytest.raises(FactError, match="bad row at key 'k': no"):
             strict.test("k", [Row(value=row[0], sign=row[1])])

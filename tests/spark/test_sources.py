@@ -9,15 +9,9 @@ import pytest
 from deltafix.errors import PipelineError
 from deltafix.pipeline.config import read_config
 from deltafix.pipeline.runner import Pipeline
-from deltafix.spark.sources import make_source
+from deltafix.spark.sources import on_spark
 
-pytestmark = [
-    pytest.mark.spark,
-    # PySpark's own: it asks pandas for a deprecated name, and leaves sockets to the collector.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = pytest.mark.spark
 
 
 def write(folder: Path, section: str) -> Path:
@@ -32,7 +26,7 @@ def test_a_table_without_a_change_feed_is_diffed_at_each_look(spark, tmp_path) -
 
     def take(*rows) -> tuple[int, set]:
         spark.createDataFrame(rows, "x string, n long").createOrReplaceTempView("edges")
-        with Pipeline(read_config(file), make_source=make_source) as pipeline:
+        with Pipeline(read_config(file), make_source=on_spark()) as pipeline:
             moved = sum(sum(epoch.given) for epoch in pipeline.drain())
             return moved, set(pipeline.maintainer.db.rows("edge"))
 
@@ -40,7 +34,7 @@ def test_a_table_without_a_change_feed_is_diffed_at_each_look(spark, tmp_path) -
     assert take(("b", 2), ("c", 3), ("c", 3)) == (2, {("b", 2), ("c", 3)})
     assert take(("c", 3), ("b", 2)) == (0, {("b", 2), ("c", 3)})
     file.write_text(file.read_text().replace("snapshot", "changes"))
-    with Pipeline(read_config(file), make_source=make_source) as pipeline:
+    with Pipeline(read_config(file), make_source=on_spark()) as pipeline:
         with pytest.raises(
             PipelineError, match=r'table edges: .*mode = "snapshot" diffs the whole'
         ):
@@ -56,7 +50,7 @@ def test_kafka_without_its_connector_is_one_clear_message(spark, tmp_path) -> No
         assert "ClassNotFoundException" in str(missing)
     else:
         pytest.skip("Spark's Kafka connector is among its jars")
-    with Pipeline(read_config(write(tmp_path, section)), make_source=make_source) as pipeline:
+    with Pipeline(read_config(write(tmp_path, section)), make_source=on_spark()) as pipeline:
         with pytest.raises(
             PipelineError, match=r"topic edges at 127.0.0.1:1: .*spark.jars.packages"
         ):

@@ -138,9 +138,9 @@ def _make_source(config: Config) -> MakeSource:
         from deltafix.pipeline.sources.registry import make_source  # noqa: PLC0415  without Spark
 
         return make_source
-    from deltafix.spark.sources import make_source as on_spark  # noqa: PLC0415  imports pyspark
+    from deltafix.spark.sources import on_spark  # noqa: PLC0415  imports pyspark
 
-    return on_spark
+    return on_spark(config.spark)
 
 
 def _seconds(text: str) -> float:

@@ -22,12 +22,10 @@ import pyarrow.compute as pc
 
 from deltafix.errors import PipelineError
 from deltafix.facts.schema import Schema
-from deltafix.pipeline.columns import choose, fit
 from deltafix.pipeline.epoch import Epoch
-from deltafix.pipeline.fold import net_sums
 from deltafix.pipeline.maintainer import Maintainer
 from deltafix.pipeline.policy import Policy
-from deltafix.pipeline.portion import Portion, difference_with
+from deltafix.pipeline.portion import Portion
 from deltafix.pipeline.signed import SIGN, Signed, plain
 
 __all__ = ["KEPT", "Batches", "Name", "Rows"]
@@ -36,15 +34,13 @@ KEPT = 100
 """Of so many batches the epochs are remembered; Spark replays only its last one."""
 
 _HANDED = "handed"
-_CHANGE = "_change_type"
-_BESIDE = ("_commit_version", "_commit_timestamp")
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What a batch says of a relation: a table, and whether it is all of it or its changes."""
+    """What a batch says of a relation, net: changes, or what differs from all that is given."""
 
-    table: pa.Table
+    signed: Signed
     whole: bool = False
 
 
@@ -63,15 +59,12 @@ class Name(NamedTuple):
 class Batches:
     """The batches of one query. `limit` bounds the rows of an epoch."""
 
-    def __init__(
-        self, maintainer: Maintainer, query: str, *, policy: Policy, limit: int, sign: str = "sign"
-    ) -> None:
+    def __init__(self, maintainer: Maintainer, query: str, *, policy: Policy, limit: int) -> None:
         self._maintainer = maintainer
         self._query = query
         self._mark = f"query/{query}"
         self._policy = policy
         self._limit = limit
-        self._sign = sign
 
     @property
     def last(self) -> int:
@@ -146,9 +139,8 @@ class Batches:
     ) -> list[Epoch]:
         """Apply a batch, as one epoch or several; returns them.
 
-        Of one that is in wholly, all that it hands out, as `replayed`. Raises DriftError for
-        columns that are not the relation's, what `find` and what `Maintainer.commit` raise; epochs
-        before that stand, and the same batch goes on behind them.
+        Of one that is in wholly, all that it hands out, as `replayed`. Raises what `find` and what
+        `Maintainer.commit` raise; epochs before that stand, and the same batch goes on behind them.
         """
         seen = self.find(batch, name)
         if seen is not None:
@@ -157,7 +149,7 @@ class Batches:
         mark = self._maintainer.db.marks.get(self._mark)
         part = mark if mark is not None and mark["batch"] == batch else None
         done: dict[str, int] = dict(part["done"]) if part else {}
-        waiting = [self._signed(relation, one) for relation, one in rows.items()]
+        waiting = [self._ordered(one) for one in rows.values()]
         digest = _digest([one for one in waiting if not rows[one.schema.relation].whole])
         if part:
             if part["digest"] != digest:
@@ -218,24 +210,12 @@ class Batches:
             portion.more = bool(rest)
         return portions, rest
 
-    def _signed(self, name: str, rows: Rows) -> Signed:
-        """The signed rows of a relation: sorted net changes."""
-        db = self._maintainer.db
-        schema = db.schemas[name]
-        table = rows.table
-        origin = f"input {name}: the batch"
-        sign: str | int = 1
+    def _ordered(self, rows: Rows) -> Signed:
+        """The net changes in an order that depends on nothing but them."""
+        table = rows.signed.table
         if not rows.whole:
-            sign = _CHANGE if _CHANGE in table.column_names else self._sign
-            sign = sign if sign in table.column_names else 1
-        beside = [sign] if isinstance(sign, str) else []
-        found = [one for one in table.column_names if one not in _BESIDE]
-        signed = fit(schema, table, choose(schema, found, None, beside, origin), origin, sign=sign)
-        if rows.whole:
-            signed.table = difference_with(db, signed, self._policy)
-        else:
-            signed.table = _sorted(schema, signed.table, self._policy.duplicates)
-        return signed
+            table = _sorted(rows.signed.schema, table, self._policy.duplicates)
+        return Signed(rows.signed.schema, table, list(rows.signed.bad))
 
 
 def _digest(parts: Sequence[Signed]) -> str:
@@ -253,7 +233,7 @@ def _digest(parts: Sequence[Signed]) -> str:
 
 def _sorted(schema: Schema, table: pa.Table, duplicates: str) -> pa.Table:
     """Net changes in an order that depends on nothing but them, rows to take out first."""
-    changes = plain(schema, net_sums(table, schema.names, SIGN))
+    changes = plain(schema, table)
     order = [(SIGN, "ascending"), *((name, "ascending") for name in schema.names)]
     changes = changes.sort_by(order)
     if duplicates == "ignore":

@@ -87,12 +87,14 @@ def fit(
     sign: str | int,
     version: str = "",
     messages: Sequence[int] = (),
+    before: int = 0,
 ) -> Signed:
     """Rows of a source as signed rows of a relation; those that do not fit are set aside.
 
     `sign` is a column, or the sign of all rows. `messages` tells for each row which message it came
-    with, ascending from 0: the rows of a message are taken or set aside together. Raises DriftError
-    for a column of a type that no value of the relation's fits.
+    with, ascending from 0: the rows of a message are taken or set aside together. `before` says how
+    many rows (or messages) of the source came before these. Raises DriftError for a column of a
+    type that no value of the relation's fits.
     """
     reasons: dict[int, str] = {}
     arrays = []
@@ -117,7 +119,7 @@ def fit(
             unit, named = np.array(messages), "message"
             wrong = wrong[np.unique(unit[wrong], return_index=True)[1]]  # one of each message
         for place, row in zip(wrong, table.take(pa.array(wrong)).to_pylist(), strict=True):
-            bad.append(Bad(reasons[place], f"{origin}, {named} {unit[place] + 1}", row))
+            bad.append(Bad(reasons[place], f"{origin}, {named} {before + unit[place] + 1}", row))
         good = pa.array(np.flatnonzero(~np.isin(unit, unit[wrong])))
         rows = rows.take(good)
         signs = signs if isinstance(signs, int) else signs.take(good)

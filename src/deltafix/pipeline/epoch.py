@@ -24,7 +24,8 @@ class Epoch:
         bad: rows that went to the quarantine, by input.
         out: rows added and removed, by output.
         touched: facts that the engine took up.
-        seconds: by stage: `read`, `edit`, `engine`, `write`, `publish`.
+        seconds: by stage: `read`, `net` (on Spark's executors), `edit`, `engine`, `write`,
+            `publish`.
         lag: seconds between the oldest change in it being written and its commit, if known.
         more: whether inputs have more to say right now.
         time: when it was committed, in seconds since 1970.

@@ -39,7 +39,7 @@ from deltafix.pipeline.journal import LINE, Journal
 from deltafix.pipeline.outputs import PREPARED, Outputs, Sides
 from deltafix.pipeline.policy import RecheckError, apply, late_rows
 from deltafix.pipeline.portion import Portion
-from deltafix.pipeline.quarantine import Quarantine, refused
+from deltafix.pipeline.quarantine import Quarantine, refused, require_few
 from deltafix.pipeline.signed import Bad, Signed, join
 from deltafix.pipeline.times import COUNTS, Times
 from deltafix.rules.ast import Program
@@ -293,6 +293,7 @@ class Maintainer:
             return
         if not portion.policy.quarantine:
             raise refused(portion.source, found, "the epoch was rolled back")
+        require_few(found)
         bad.setdefault(portion.source, []).extend(found)
 
     def _times_of(self, relation: str) -> Times | None:

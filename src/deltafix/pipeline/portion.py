@@ -8,7 +8,7 @@ crash gives what is not in, and nothing that is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -34,6 +34,10 @@ class Portion:
         more: whether the source has more to say right now.
         policy: what to do with its rows.
         stamp: when the oldest of it was written, in seconds since 1970, if that is known.
+        read: how many rows were read, where `signed` is their net change.
+        net_seconds: how long netting took, where it was done before the epoch.
+        settle: to be called when all portions of an epoch are polled, where `signed` is made
+            together with theirs.
     """
 
     source: str
@@ -43,11 +47,32 @@ class Portion:
     more: bool = False
     stamp: float | None = None
     policy: Policy = field(default_factory=Policy)
+    read: int | None = None
+    net_seconds: float = 0.0
+    settle: Callable[[], None] | None = None
+
+    def __bool__(self) -> bool:
+        """Whether it says anything at all."""
+        return bool(self.marks or self.bad or any(one.rows for one in self.signed))
 
     @property
     def rows(self) -> int:
         """Rows read, bad ones included."""
+        if self.read is not None:
+            return self.read
         return sum(one.rows for one in self.signed) + len(self.bad)
+
+    def cut(self, limit: int) -> bool:
+        """Keep at most `limit` of the rows, those of one relation; whether there were more.
+
+        Bad rows go with the last part.
+        """
+        (signed,) = self.signed
+        if signed.table.num_rows <= limit:
+            return False
+        self.signed = [Signed(signed.schema, signed.table.slice(0, limit))]
+        self.read = None
+        return True
 
 
 class State(Protocol):

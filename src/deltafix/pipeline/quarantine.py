@@ -12,15 +12,30 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from deltafix.errors import BadRowError, SinkError
 from deltafix.pipeline.signed import Bad
 from deltafix.store.folder import Where, folder_at
 
-__all__ = ["Quarantine", "refused"]
+__all__ = ["BAD_ROWS", "Quarantine", "refused", "require_few"]
+
+BAD_ROWS: Final = 100_000
+"""An epoch with more bad rows of an input fails: the input is not what its section says."""
 
 _NAME = re.compile(r"(.+)-(\d{12})(?:-\d+)?\.jsonl")
+
+
+def require_few(bad: Sequence[Bad], beyond: int = 0) -> None:
+    """Raise BadRowError for more than `BAD_ROWS`; `beyond` says how many are left out of `bad`."""
+    if len(bad) + beyond > BAD_ROWS:
+        first = bad[0]
+        message = (
+            f"{first.origin}: {first.reason}: {first.row!r}, and {len(bad) + beyond - 1:,} more "
+            f"bad rows; with more than {BAD_ROWS:,} in an epoch the input is not what its section "
+            "says, so nothing of it was taken"
+        )
+        raise BadRowError(message, reason=first.reason, row=first.row, count=len(bad) + beyond)
 
 
 class Quarantine:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Self
 
 from deltafix.errors import PipelineError
@@ -82,13 +83,9 @@ class Pipeline:
         for source in self.sources:
             if source.name in self.stopped:
                 continue
-            try:
+            portion = None
+            with self._stopping(source.name):
                 portion = source.poll(self.maintainer.db, left)
-            except PipelineError as error:
-                if source.name not in self._lenient:
-                    raise
-                self.stopped[source.name] = error
-                continue
             if portion is None:
                 continue
             portions.append(portion)
@@ -96,9 +93,28 @@ class Pipeline:
             if left <= 0:
                 portion.more = True
                 break
+        for portion in portions:
+            if portion.settle is not None:
+                with self._stopping(portion.source):
+                    portion.settle()
+        portions = [one for one in portions if one and one.source not in self.stopped]
         if not portions:
             return None
-        return self.maintainer.commit(portions, seconds={"read": time.perf_counter() - began})
+        seconds = {"read": time.perf_counter() - began}
+        net = sum(portion.net_seconds for portion in portions)
+        if net:
+            seconds = {"read": seconds["read"] - net, "net": net}
+        return self.maintainer.commit(portions, seconds=seconds)
+
+    @contextmanager
+    def _stopping(self, name: str) -> Iterator[None]:
+        """Leave an input out that cannot be read, where its rows may be set aside."""
+        try:
+            yield
+        except PipelineError as error:
+            if name not in self._lenient:
+                raise
+            self.stopped[name] = error
 
     def drain(self) -> Iterator[Epoch]:
         """Epochs until the inputs have nothing to say; first the one that opening made, if any.

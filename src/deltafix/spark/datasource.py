@@ -160,9 +160,16 @@ class _StreamReader(DataSourceStreamReader):  # type: ignore[misc]  # pyspark is
     def initialOffset(self) -> Offset:  # noqa: N802  Spark's name
         return {"state": self._manifest().state, "epoch": self._first - 1}
 
-    def latestOffset(self, start: Offset, limit: Any) -> Offset:  # noqa: N802  Spark's name
+    def latestOffset(self, start: Offset | None = None, limit: Any = None) -> Offset:  # noqa: N802
         manifest = self._manifest()
+        if start is None:  # only Spark 4.2 says where the stream is
+            return {"state": manifest.state, "epoch": max(manifest.epoch, self._first - 1)}
         behind = manifest.epoch < start["epoch"] and start["epoch"] >= self._first
+        self._require(manifest, start, behind=behind)
+        return {"state": manifest.state, "epoch": max(manifest.epoch, start["epoch"])}
+
+    def _require(self, manifest: Manifest, start: Offset, *, behind: bool) -> None:
+        """Raise SourceError where what was read is not what there is."""
         if manifest.state != start["state"] or behind:
             was = f"epoch {start['epoch']} of the state {start['state']}"
             message = (
@@ -171,7 +178,6 @@ class _StreamReader(DataSourceStreamReader):  # type: ignore[misc]  # pyspark is
                 "again, with a new checkpoint"
             )
             raise SourceError(message, path=self._folder)
-        return {"state": manifest.state, "epoch": max(manifest.epoch, start["epoch"])}
 
     def _manifest(self) -> Manifest:
         found = read_manifest(self._folder)
@@ -181,6 +187,7 @@ class _StreamReader(DataSourceStreamReader):  # type: ignore[misc]  # pyspark is
         return found
 
     def partitions(self, start: Offset, end: Offset) -> list[_Epochs]:
+        self._require(self._manifest(), start, behind=end["epoch"] < start["epoch"])
         return [_Epochs(start["epoch"] + 1, end["epoch"])] if end["epoch"] > start["epoch"] else []
 
     def read(self, partition: _Epochs) -> Iterator[pa.RecordBatch]:

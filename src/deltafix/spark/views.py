@@ -11,6 +11,7 @@ id), and what it changed can be read again from the delta logs in `<state>/views
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -26,9 +27,12 @@ from deltafix.pipeline.config import OutputConfig, schemas_of
 from deltafix.pipeline.epoch import Epoch
 from deltafix.pipeline.maintainer import Maintainer
 from deltafix.pipeline.policy import Policy
+from deltafix.pipeline.sources.single import CHANGE
 from deltafix.rules.ast import Program
 from deltafix.spark.checkpoint import Checkpoint
 from deltafix.spark.datasource import register
+from deltafix.spark.net import WIDTH, Look, Net, Piece, net_frames
+from deltafix.spark.sources.frames import Fit, decoded, diffed, fitted, held_frame
 from deltafix.store.folder import Folder, folder_at
 
 if TYPE_CHECKING:
@@ -107,9 +111,18 @@ def maintain(
         on_change=lambda change: on_change == "rebuild",
     )
     policy = Policy("apply", duplicates, missing, 0, bad_rows == "quarantine")
-    batches = Batches(maintainer, query, policy=policy, limit=rows_per_epoch, sign=sign)
+    batches = Batches(maintainer, query, policy=policy, limit=rows_per_epoch)
     session = next(iter(inputs.values())).sparkSession
-    kept = Maintained(session, maintainer, batches, folder, whole=tuple(whole), on_epoch=on_epoch)
+    kept = Maintained(
+        session,
+        maintainer,
+        batches,
+        folder,
+        policy=policy,
+        whole=tuple(whole),
+        sign=sign,
+        on_epoch=on_epoch,
+    )
     try:
         if any(streams.values()):
             kept.stream(inputs, checkpoint or f"{folder}/checkpoint", trigger or {})
@@ -136,7 +149,9 @@ class Maintained(Mapping[str, "DataFrame"]):
         batches: Batches,
         folder: Folder,
         *,
+        policy: Policy,
         whole: tuple[str, ...],
+        sign: str,
         on_epoch: Callable[[Epoch], None] | None,
     ) -> None:
         self.maintainer = maintainer
@@ -146,7 +161,9 @@ class Maintained(Mapping[str, "DataFrame"]):
         self._session = session
         self._batches = batches
         self._folder = folder
+        self._policy = policy
         self._whole = whole
+        self._sign = sign
         self._hearers = [] if on_epoch is None else [on_epoch]
         self._start = batches.handed + 1
         register(session)
@@ -157,10 +174,19 @@ class Maintained(Mapping[str, "DataFrame"]):
         Afterwards the mapping shows what changed since the batch before. Raises as `maintain`.
         """
         number = self._batches.last + 1 if batch is None else batch
-        rows = {}
-        if self._batches.find(number) is None:
-            rows = {name: Rows(one.toArrow(), name in self._whole) for name, one in inputs.items()}
-        return self._take(number, rows)
+        if self._batches.find(number) is not None:
+            return self._take(number, {})
+        db = self.maintainer.db
+        frames, looks = [], []
+        for name, frame in inputs.items():
+            schema = db.schemas[name]
+            sign = 1 if name in self._whole else self._sign_of(frame)
+            frames.append(decoded(schema, frame, _origin(name), sign=sign))
+            looks.append(Look(schema, "sum", self._policy))
+            if name in self._whole:
+                looks[-1] = Look(schema, diffed(self._policy), self._policy)
+                frames += held_frame(self._session, schema, db, self._policy)
+        return self._take(number, self._rows(net_frames(frames, looks)))
 
     def stream(
         self, inputs: Mapping[str, DataFrame], checkpoint: str | Path, trigger: Mapping[str, Any]
@@ -168,6 +194,11 @@ class Maintained(Mapping[str, "DataFrame"]):
         """Start the query that takes all of the streams' micro-batches."""
         from pyspark.sql import functions as f  # noqa: PLC0415  Spark is an extra
 
+        schemas = self.maintainer.db.schemas
+        fits = {}
+        for name, frame in inputs.items():
+            _, fits[name] = fitted(schemas[name], frame, _origin(name), sign=self._sign_of(frame))
+        looks = [Look(schemas[name], "sum", self._policy) for name in inputs]
         tagged = [
             frame.select(f.lit(name).alias(_RELATION), f.struct(*frame.columns).alias(name))
             for name, frame in inputs.items()
@@ -175,19 +206,28 @@ class Maintained(Mapping[str, "DataFrame"]):
         together = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), tagged)
         # Any StreamingQueryListener sees the rows of each batch under this name.
         observed = together.observe("deltafix", f.count(f.lit(1)).alias("rows"))
-        names = tuple(inputs)
 
         there = Checkpoint(self._session, str(checkpoint))
         self._batches.require_run(there.run(), there.last())
 
         def handle(frame: DataFrame, batch: int) -> None:
             name = Name(there.run() or "", there.offsets(batch))
-            seen = self._batches.find(batch, name) is not None
-            self._take(batch, {} if seen else _apart(frame.toArrow(), names), name)
+            nets: list[Net] = []
+            if self._batches.find(batch, name) is None:
+                nets = net_frames([(frame, _Apart(fits))], looks)
+            self._take(batch, self._rows(nets), name)
 
         writer = observed.writeStream.foreachBatch(handle)
         writer = writer.option("checkpointLocation", str(checkpoint))
         self.query = (writer.trigger(**trigger) if trigger else writer).start()
+
+    def _sign_of(self, frame: DataFrame) -> str | int:
+        """The column of signs; 1 where every row is put in."""
+        return next((name for name in (CHANGE, self._sign) if name in frame.columns), 1)
+
+    def _rows(self, nets: Sequence[Net]) -> dict[str, Rows]:
+        found = {net.signed.schema.relation: net.checked().signed for net in nets}
+        return {name: Rows(signed, name in self._whole) for name, signed in found.items()}
 
     def _take(self, batch: int, rows: Mapping[str, Rows], name: Name = _UNNAMED) -> list[Epoch]:
         self.epochs = self._batches.apply(batch, rows, name)
@@ -241,13 +281,24 @@ class Maintained(Mapping[str, "DataFrame"]):
         self.close()
 
 
-def _apart(table: pa.Table, names: Sequence[str]) -> dict[str, Rows]:
-    """The rows of each relation out of a batch of all of them."""
-    found = {}
-    for name in names:
-        rows = table.filter(pc.equal(table.column(_RELATION), name)).column(name).combine_chunks()
-        if isinstance(rows, pa.ChunkedArray):
-            rows = pa.concat_arrays(rows.chunks) if rows.num_chunks else rows.type.wrap_array([])
-        arrays = [rows.field(place) for place in range(rows.type.num_fields)]
-        found[name] = Rows(pa.Table.from_arrays(arrays, [one.name for one in rows.type]))
-    return found
+def _origin(name: str) -> str:
+    return f"input {name}: the batch"
+
+
+@dataclass(frozen=True, slots=True)
+class _Apart:
+    """Takes the rows of each relation out of a batch of all of them, on executors."""
+
+    fits: Mapping[str, Fit]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch], partition: int) -> Iterator[Piece]:
+        before = dict.fromkeys(self.fits, 0)
+        for batch in batches:
+            for name, fit in self.fits.items():
+                own = pc.equal(batch.column(_RELATION), name)
+                rows = batch.column(name).filter(own)
+                if len(rows):
+                    table = pa.Table.from_batches([pa.RecordBatch.from_struct_array(rows)])
+                    place = (partition << WIDTH) + before[name]
+                    yield Piece(place, fit(table, before[name]))
+                    before[name] += len(rows)

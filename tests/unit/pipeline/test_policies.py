@@ -7,6 +7,8 @@ from tests.pipelines import Job
 
 from deltafix.errors import BadRowError, DriftError
 
+pytestmark = pytest.mark.usefixtures("runner")
+
 
 def member(job: Job) -> set:
     with job.open() as pipeline:

@@ -12,6 +12,10 @@ from tests.pipelines import Job, signed
 from deltafix.errors import DriftError, PipelineError, StateInUseError
 from deltafix.pipeline.manifest import read_deltas
 
+pytestmark = pytest.mark.usefixtures("runner")
+
+local = pytest.mark.parametrize("runner", ["local"], indirect=True)
+
 
 def lines_of(folder: Path) -> list[dict]:
     text = (folder / "state" / "epochs.jsonl").read_text()
@@ -56,6 +60,7 @@ def test_agree_random_changes_with_recomputation_however_epochs_are_split(tmp_pa
     assert views[1] is not None
 
 
+@local
 def test_an_epoch_over_its_bound_is_split_and_nothing_is_lost(tmp_path) -> None:
     job = Job(tmp_path, pipeline="rows_per_epoch = 10")
     job.say("member", *(("+", (f"u{n}", "core")) for n in range(95)))
@@ -66,6 +71,7 @@ def test_an_epoch_over_its_bound_is_split_and_nothing_is_lost(tmp_path) -> None:
     assert [epoch.more for epoch in epochs[1:]] == [*[True] * 9, False]
 
 
+@local
 def test_a_stop_between_two_parts_of_a_file_goes_on_with_the_rest(tmp_path) -> None:
     job = Job(tmp_path, pipeline="rows_per_epoch = 4")
     job.say("member", *(("+", (f"u{n}", "core")) for n in range(10)))
@@ -77,7 +83,39 @@ def test_a_stop_between_two_parts_of_a_file_goes_on_with_the_rest(tmp_path) -> N
         job.check(pipeline)
 
 
-def test_every_epoch_has_a_line_of_json_and_a_line_for_people(tmp_path) -> None:
+@pytest.mark.spark
+@pytest.mark.parametrize("runner", ["spark"], indirect=True)
+def test_on_spark_an_epoch_is_of_whole_files_up_to_its_bytes(tmp_path) -> None:
+    job = Job(tmp_path, pipeline="rows_per_epoch = 2")  # 128 bytes
+    for n in range(5):
+        job.say("member", *(("+", (f"user {n}-{one}", "core")) for one in range(4)))
+    with job.open() as pipeline:
+        epochs = list(pipeline.drain())
+        job.check(pipeline)
+    assert [sum(epoch.read.values()) for epoch in epochs] == [0, 8, 8, 4]
+    assert [epoch.more for epoch in epochs[1:]] == [True, True, False]
+
+
+@pytest.mark.spark
+@local
+def test_a_state_goes_from_one_runner_to_the_other_even_within_a_file(
+    spark, monkeypatch, tmp_path
+) -> None:
+    job = Job(tmp_path, pipeline="rows_per_epoch = 4")
+    job.say("member", *(("+", (f"u{n}", "core")) for n in range(10)))
+    with job.open() as pipeline:
+        pipeline.step()
+        assert pipeline.maintainer.db.count("member") == 4
+    monkeypatch.setattr("tests.pipelines.RUNNER", "spark")
+    with job.open() as pipeline:
+        assert [sum(epoch.read.values()) for epoch in pipeline.drain()] == [6]
+        job.check(pipeline)
+    job.say("member", ("-", ("u1", "core")))
+    monkeypatch.setattr("tests.pipelines.RUNNER", "local")
+    job.run()
+
+
+def test_every_epoch_has_a_line_of_json_and_a_line_for_people(runner, tmp_path) -> None:
     job = Job(tmp_path)
     job.say("member", ("+", ("ada", "core")))
     with job.open() as pipeline:
@@ -87,7 +125,8 @@ def test_every_epoch_has_a_line_of_json_and_a_line_for_people(tmp_path) -> None:
     last = lines[-1]
     assert (last["read"], last["given"]) == ({"member": 1}, [1, 0])
     assert last["out"] == {"can": [0, 0], "stands": [1, 0]}
-    assert set(last["seconds"]) == {"read", "edit", "engine", "write", "publish"}
+    stages = {"read", "edit", "engine", "write", "publish"}
+    assert set(last["seconds"]) == stages | ({"net"} if runner == "spark" else set())
     assert last["lag"] >= 0
     assert last["touched"] >= 1
     assert (
@@ -107,6 +146,7 @@ def test_a_clock_that_goes_backwards_changes_nothing(tmp_path, monkeypatch) -> N
     assert lines[0]["time"] > lines[-1]["time"]
 
 
+@local
 def test_two_writers_cannot_have_one_state(tmp_path) -> None:
     job = Job(tmp_path)
     with job.open(), pytest.raises(StateInUseError, match="is in use by process"):
@@ -126,6 +166,7 @@ def test_a_change_file_that_changes_after_it_was_read_is_refused(tmp_path) -> No
     job.run()
 
 
+@local
 def test_many_epochs_leave_few_files(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("deltafix.pipeline.sink.MERGE", 5)
     job = Job(tmp_path)
@@ -183,6 +224,7 @@ def test_where_rows_are_not_set_aside_nothing_of_the_epoch_is_taken(tmp_path) ->
         assert pipeline.maintainer.db.count("grant") == 0
 
 
+@local
 def test_a_file_that_was_begun_and_is_gone_is_missed(tmp_path) -> None:
     job = Job(tmp_path, pipeline="rows_per_epoch = 2")
     path = job.write("member", [("+", (f"u{n}", "core")) for n in range(5)])

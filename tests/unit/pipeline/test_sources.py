@@ -11,11 +11,10 @@ from random import Random
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.pipelines import open_pipeline
 
 import deltafix
 from deltafix.errors import BadRowError, ConfigError, DriftError, PipelineError
-from deltafix.pipeline.config import read_config
-from deltafix.pipeline.runner import Pipeline
 
 deltalake = None
 with suppress(ImportError):
@@ -31,6 +30,9 @@ twice(x, n + n) :- edge(x, n).
 """
 
 
+pytestmark = pytest.mark.usefixtures("runner")
+
+
 class One:
     """A pipeline of one input `edge`."""
 
@@ -43,7 +45,7 @@ class One:
 
     def take(self) -> tuple[int, set]:
         """Run; (rows given or taken away, the rows there are)."""
-        with Pipeline(read_config(self.folder / "p.toml")) as pipeline:
+        with open_pipeline(self.folder / "p.toml") as pipeline:
             moved = sum(sum(epoch.given) for epoch in pipeline.drain())
             db = pipeline.maintainer.db
             assert set(db.rows("twice")) == {(x, 2 * n) for x, n in db.rows("edge")}
@@ -139,7 +141,7 @@ def test_a_json_line_that_is_none_is_bad_and_the_others_are_taken(tmp_path) -> N
              '{"sign": 1, "x": "c", "n": 2.5}', '{"sign": 1, "x": "d"}']  # fmt: skip
     (tmp_path / "in" / "1.jsonl").write_text("\n".join(lines))
     assert one.take()[1] == {("a", 1), ("b", 2)}
-    with Pipeline(read_config(tmp_path / "p.toml")) as pipeline:
+    with open_pipeline(tmp_path / "p.toml") as pipeline:
         reasons = [row["reason"] for row in pipeline.maintainer.quarantine.rows("edge")]
     assert len(reasons) == 4
     assert "it is no JSON object" in reasons
@@ -161,7 +163,7 @@ def test_debezium_envelopes(tmp_path) -> None:
     told = [envelope("d", a, None, 6), envelope("c", None, b, 2)]
     (tmp_path / "in" / "2.json").write_text("\n".join(map(json.dumps, told)))
     assert one.take() == (1, {("b", 3)})
-    with Pipeline(read_config(tmp_path / "p.toml")) as pipeline:
+    with open_pipeline(tmp_path / "p.toml") as pipeline:
         reasons = [row["reason"] for row in pipeline.maintainer.quarantine.rows("edge")]
     assert reasons == [
         "op u without 'before'; the table must publish whole rows (REPLICA IDENTITY FULL)",
@@ -193,7 +195,7 @@ def test_a_tree_of_python_files(tmp_path) -> None:
     )
 
     def take() -> tuple[set, set]:
-        with Pipeline(read_config(tmp_path / "p.toml")) as pipeline:
+        with open_pipeline(tmp_path / "p.toml") as pipeline:
             list(pipeline.drain())
             db = pipeline.maintainer.db
             return {row[0] for row in db.rows("symbol")}, {row[0] for row in db.rows("used")}

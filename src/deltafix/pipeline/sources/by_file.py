@@ -23,7 +23,7 @@ from deltafix.pipeline.signed import Bad, Signed, signed_table
 from deltafix.pipeline.sources.folder import Folder, Stamp
 from deltafix.pipeline.sources.reading import FileReader
 
-__all__ = ["ByFile", "Content", "Contents", "FolderContents"]
+__all__ = ["ByFile", "Content", "Contents", "FolderContents", "by_file_schema"]
 
 _FEW = 16
 """Up to so many files, what they said is looked up file by file; else in one pass."""
@@ -103,21 +103,13 @@ class ByFile:
 
     def poll(self, state: State, limit: int) -> Portion | None:
         """What changed in as many files as fit."""
-        prefix = f"by_file/{self.name}/"
-        now = self._contents.files()
-        before = {
-            mark.removeprefix(prefix): stamp
-            for mark, stamp in state.marks.items()
-            if mark.startswith(prefix)
-        }
-        gone = [file for file in before if file not in now]
-        changed = [file for file, stamp in now.items() if before.get(file) != stamp]
-        if not gone and not changed:
+        now, waiting = self._waiting(state)
+        if not waiting:
             return None
         portion = Portion(self.name, policy=self._policy)
         # A file counts for one row at least, so that an epoch reads a bounded number of them.
-        taken = [*gone, *changed][:limit]
-        portion.more = len(taken) < len(gone) + len(changed)
+        taken = waiting[:limit]
+        portion.more = len(taken) < len(waiting)
         contents = dict(self._contents.read([file for file in taken if file in now]))
         held = self._held(state, taken)
         edits: dict[str, tuple[list[Row], list[Row]]] = {name: ([], []) for name in self.relations}
@@ -126,17 +118,14 @@ class ByFile:
             content = contents.get(file, Content({}))
             if content.error is not None:
                 portion.bad.append(Bad(f"the file cannot be read: {content.error}", file, None))
-                portion.marks[prefix + file] = now[file]
+                self._mark(portion, file, now)
                 continue
             left = self._compare(file, content, held, edits, left)
             if left < 0:
                 portion.more = True
                 break
             portion.bad.extend(content.bad)
-            portion.marks[prefix + file] = now.get(file)
-            if file in now:
-                written = now[file][0] / 1e9
-                portion.stamp = min(portion.stamp or written, written)
+            self._mark(portion, file, now)
         for name, (added, removed) in edits.items():
             if added or removed:
                 portion.signed.append(_signed(self._schemas[name], added, removed))
@@ -144,6 +133,25 @@ class ByFile:
 
     def close(self) -> None:
         """Nothing is held."""
+
+    def _waiting(self, state: State) -> tuple[Mapping[str, Stamp], list[str]]:
+        """The files there are, and those that are gone or changed, in this order."""
+        prefix = f"by_file/{self.name}/"
+        now = self._contents.files()
+        before = {
+            mark.removeprefix(prefix): stamp
+            for mark, stamp in state.marks.items()
+            if mark.startswith(prefix)
+        }
+        gone = [file for file in before if file not in now]
+        return now, gone + [file for file, stamp in now.items() if before.get(file) != stamp]
+
+    def _mark(self, portion: Portion, file: str, now: Mapping[str, Stamp]) -> None:
+        """Say that a file is in, or gone."""
+        portion.marks[f"by_file/{self.name}/{file}"] = now.get(file)
+        if file in now:
+            written = now[file][0] / 1e9
+            portion.stamp = min(portion.stamp or written, written)
 
     def _compare(
         self,
@@ -169,25 +177,32 @@ class ByFile:
         """(relation, file) to the rows that are in."""
         found: dict[tuple[str, str], set[Row]] = {}
         for name in self.relations:
-            beside = name + FILE
-            if len(files) <= _FEW:
-                free = [None] * self._schemas[name].arity
-                rows = [row for file in files for row in state.select(beside, [file, *free])]
-            else:
-                table = state.to_arrow(beside)
-                table = table.filter(pc.is_in(table.column(0), pa.array(files, pa.string())))
-                rows = list(zip(*(one.to_pylist() for one in table.columns), strict=True))
-            for file, *row in rows:
+            table = self._held_table(state, by_file_schema(self._schemas[name]), files)
+            for file, *row in zip(*(one.to_pylist() for one in table.columns), strict=True):
                 found.setdefault((name, file), set()).add(tuple(row))
         return found
 
+    def _held_table(self, state: State, schema: Schema, files: Sequence[str]) -> pa.Table:
+        """The rows that are in of some files, beside their names."""
+        if len(files) > _FEW:
+            table = state.to_arrow(schema.relation)
+            return table.filter(pc.is_in(table.column(0), pa.array(files, pa.string())))
+        free = [None] * (schema.arity - 1)
+        rows = [row for file in files for row in state.select(schema.relation, [file, *free])]
+        return table_from_rows(schema, rows)
 
-def _signed(schema: Schema, added: list[Row], removed: list[Row]) -> Signed:
-    whole = Schema.of(
+
+def by_file_schema(schema: Schema) -> Schema:
+    """The relation `R__file` of a relation R: its rows by file."""
+    return Schema.of(
         schema.relation + FILE,
         [f"file{FILE}", *schema.names],
         ["symbol", *schema.types],
     )
+
+
+def _signed(schema: Schema, added: list[Row], removed: list[Row]) -> Signed:
+    whole = by_file_schema(schema)
     parts = [
         signed_table(whole, table_from_rows(whole, rows), sign)
         for rows, sign in ((removed, -1), (added, 1))

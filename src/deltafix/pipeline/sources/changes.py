@@ -23,7 +23,7 @@ from deltafix.pipeline.signed import Signed
 from deltafix.pipeline.sources.folder import Folder, Stamp
 from deltafix.pipeline.sources.reading import FileReader
 
-__all__ = ["REMEMBERED", "ChangeFiles"]
+__all__ = ["REMEMBERED", "ChangeFiles", "digest_of"]
 
 REMEMBERED = 10_000
 """So many files that were read and removed are known by name; of those before, the last name."""
@@ -46,9 +46,7 @@ class ChangeFiles:
         """The next rows, of as many files as fit."""
         portion = Portion(self.name, policy=self._policy)
         left = limit
-        files = self._folder.files()
-        marks = {name.removeprefix(self._prefix): done for name, done in state.marks.items()
-                 if name.startswith(self._prefix)}  # fmt: skip
+        files, marks = self._listed(state)
         for file in self._in_order(files, marks):
             try:
                 taken = self._taken(file, files[file], marks.get(file), state)
@@ -67,10 +65,8 @@ class ChangeFiles:
             portion.signed.append(part)
             left -= part.rows
             whole = after >= rows
-            portion.marks[self._prefix + file] = [*files[file], -1 if whole else after, digest]
+            self._mark(portion, file, files[file], -1 if whole else after, digest)
             portion.more |= not whole
-            written = files[file][0] / 1e9
-            portion.stamp = min(portion.stamp or written, written)
         if not portion.marks:
             return None
         portion.marks |= self._forgotten(files, marks, state)
@@ -79,6 +75,18 @@ class ChangeFiles:
     def close(self) -> None:
         """Forget the file at hand."""
         self._open = None
+
+    def _listed(self, state: State) -> tuple[dict[str, Stamp], dict[str, Any]]:
+        """The files there are, and the marks of those that were read."""
+        marks = {name.removeprefix(self._prefix): done for name, done in state.marks.items()
+                 if name.startswith(self._prefix)}  # fmt: skip
+        return self._folder.files(), marks
+
+    def _mark(self, portion: Portion, file: str, stamp: Stamp, taken: int, digest: str) -> None:
+        """Say how much of a file is in."""
+        portion.marks[self._prefix + file] = [*stamp, taken, digest]
+        written = stamp[0] / 1e9
+        portion.stamp = min(portion.stamp or written, written)
 
     def _in_order(self, files: Mapping[str, Stamp], marks: Mapping[str, Any]) -> list[str]:
         """The files: one that is taken in part, then the others by name."""
@@ -106,7 +114,7 @@ class ChangeFiles:
                 raise PipelineError(message, input=self.name, path=file)
             return 0
         if stamp not in (done[:2], self._same.get(file)):
-            if stamp[1] != done[1] or _digest(path) != done[3]:
+            if stamp[1] != done[1] or digest_of(path) != done[3]:
                 message = (
                     f"input {self.name}: {path} changed after it was read; a change file is "
                     "written once, whole (write it beside and rename it): put it back as it was, "
@@ -132,11 +140,11 @@ class ChangeFiles:
         """The rows of a file and its digest, read once while it is taken in parts."""
         if self._open is None or self._open[:2] != (file, stamp):
             path = self._folder.at(file)
-            self._open = (file, stamp, self._reader.read(path), _digest(path))
+            self._open = (file, stamp, self._reader.read(path), digest_of(path))
         return self._open[2:]
 
 
-def _digest(path: Path) -> str:
+def digest_of(path: Path) -> str:
     """What tells a file's content from others'. Raises PipelineError."""
     try:
         with path.open("rb") as stream:

@@ -19,7 +19,7 @@ from deltafix.pipeline.sources.reading import FileReader
 from deltafix.pipeline.sources.snapshot import Snapshots
 from deltafix.pipeline.sources.tree import Mapper, TreeContents, find_extractor
 
-__all__ = ["ON_SPARK", "by_file", "counted", "make_source"]
+__all__ = ["ON_SPARK", "by_file", "counted", "folder_of", "make_source"]
 
 ON_SPARK: Final = ("table", "kafka")
 """Kinds of inputs that only Spark reads (`deltafix.spark.sources`)."""
@@ -76,16 +76,22 @@ def make_source(
         from deltafix.pipeline.sources.delta_lake import DeltaTable  # noqa: PLC0415  an extra
 
         return DeltaTable(one.name, schema, values, policy)
-    path = local_path(values["path"])
-    folder = Folder(one.name, path, values["pattern"], SUFFIXES[values["format"]])
-    changes = one.source == "files" and values["mode"] == "changes"
-    reader = FileReader.of(schema, values, changes=changes)
-    if changes:
+    folder, reader = folder_of(one, schema)
+    if one.source == "files" and values["mode"] == "changes":
         return ChangeFiles(one.name, folder, reader, policy)
     if one.source == "snapshot":
         return Snapshots(one.name, folder, reader, quarantine=policy.quarantine)
     contents = FolderContents(folder, reader)
     return ByFile(one.name, [schema], contents, quarantine=policy.quarantine)
+
+
+def folder_of(one: InputConfig, schema: Schema) -> tuple[Folder, FileReader]:
+    """The files of an input, and how one is read."""
+    values = one.values
+    path = local_path(values["path"])
+    folder = Folder(one.name, path, values["pattern"], SUFFIXES[values["format"]])
+    changes = one.source == "files" and values["mode"] == "changes"
+    return folder, FileReader.of(schema, values, changes=changes)
 
 
 def _tree(

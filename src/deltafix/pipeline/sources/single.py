@@ -36,7 +36,6 @@ class Single:
         schema: the relation.
         values: the input's section.
         policy: its policies.
-        spark: settings of the session it starts, if it needs Spark and there is none.
     """
 
     def __init__(
@@ -45,14 +44,12 @@ class Single:
         schema: Schema,
         values: Mapping[str, Any],
         policy: Policy,
-        spark: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
         self.relations = (schema.relation,)
         self.schema = schema
         self.values = values
         self.policy = policy
-        self.spark = spark or {}
 
     @property
     def lenient(self) -> Policy:
@@ -67,11 +64,15 @@ class Single:
         names = self.choose(found, beside, origin)
         return fit(self.schema, table, names, origin, sign=sign, version=version)
 
+    @property
+    def merges(self) -> bool:
+        """Whether it is said what rows are that differ only in columns left out."""
+        return bool(self.values["duplicates"]) or self.values.get("mode") == "snapshot"
+
     def choose(self, found: Sequence[str], beside: Sequence[str], origin: str) -> list[str]:
         """The source's columns for the relation's. Raises DriftError."""
-        merges = bool(self.values["duplicates"]) or self.values.get("mode") == "snapshot"
         columns = self.values["columns"]
-        return choose(self.schema, found, columns, beside, origin, merges=merges)
+        return choose(self.schema, found, columns, beside, origin, merges=self.merges)
 
     def whole(self, state: State, table: pa.Table, origin: str, limit: int) -> Portion:
         """At most `limit` of the changes that make the rows given those of the table.

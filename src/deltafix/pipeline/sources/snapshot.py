@@ -14,25 +14,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from deltafix.errors import PipelineError
 from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.portion import Portion, State, difference_with
-from deltafix.pipeline.signed import Signed, join
+from deltafix.pipeline.signed import join
 from deltafix.pipeline.sources.folder import Folder, Stamp
 from deltafix.pipeline.sources.reading import FileReader
 
-__all__ = ["Snapshots"]
+__all__ = ["Snapshot", "Snapshots"]
 
 _DONE, _BUSY, _PART = "_SUCCESS", "_temporary", "part-"
 """As Spark's writers name them: all is written; a job is writing; the files of a job."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Snapshot:
+class Snapshot:
     """One snapshot: its name, its files, and whether a job said that it is whole."""
 
     name: str
@@ -76,33 +76,36 @@ class Snapshots:
         if not waiting:
             return None
         first = waiting[0]
-        signed = self._read(first)
-        if signed is None:
-            return None
-        changes = difference_with(state, signed, self._policy)
-        whole = changes.num_rows <= limit
+        self._require_bytes(first)
         written = min(stamp[0] for stamp in first.files.values()) / 1e9
         portion = Portion(self.name, policy=self._policy, stamp=written)
-        bad = signed.bad if whole else []
-        portion.signed.append(Signed(signed.schema, changes.slice(0, limit), bad))
-        portion.more = not whole or len(waiting) > 1
-        # The snapshot is done when all of its difference is in.
-        if whole:
+
+        def compared() -> None:
+            if first not in self._there():  # its files changed meanwhile
+                portion.signed.clear()
+                return
+            portion.more = portion.cut(limit)
+            if portion.more:
+                return
+            # The snapshot is done when all of its difference is in.
+            portion.more = len(waiting) > 1
             prefix = f"{self._mark}/"
             known = [one for one in state.marks if one.startswith(prefix)]
             gone = {one for one in known if one.removeprefix(prefix) not in names}
             portion.marks |= dict.fromkeys(gone, None)
             portion.marks |= {f"{prefix}{first.name}": 1, self._mark: [first.name, first.digest]}
-        return portion
+
+        self._compare(portion, first, state, compared)
+        return portion if portion or portion.settle else None
 
     def close(self) -> None:
         """Nothing is held."""
 
-    def _there(self) -> list[_Snapshot]:
+    def _there(self) -> list[Snapshot]:
         """Those of the folder, in order, up to one that a job is writing."""
         if self._folder.path.is_file():
             files = self._folder.files()
-            return [_Snapshot(name, {name: stamp}, False) for name, stamp in files.items()]
+            return [Snapshot(name, {name: stamp}, False) for name, stamp in files.items()]
         markers = self._folder.markers((_DONE, _BUSY))
         groups: dict[str, dict[str, Stamp]] = {}
         for file, stamp in self._folder.files().items():
@@ -113,9 +116,9 @@ class Snapshots:
         for here in {*groups, *busy, *done}:
             files = groups.get(here, {})
             if here in busy | done or any(_is_part(file) for file in files):
-                found.append(_Snapshot(here, files, True))
+                found.append(Snapshot(here, files, True))
             else:
-                found += [_Snapshot(file, {file: stamp}, False) for file, stamp in files.items()]
+                found += [Snapshot(file, {file: stamp}, False) for file, stamp in files.items()]
         found.sort(key=lambda one: one.name)
         for place, one in enumerate(found):
             if one.by_job and one.name in busy:
@@ -130,8 +133,8 @@ class Snapshots:
                 raise self._refused(one, f"it holds {_DONE} and no file to read")
         return found
 
-    def _read(self, one: _Snapshot) -> Signed | None:
-        """Its rows; None if its files changed meanwhile."""
+    def _require_bytes(self, one: Snapshot) -> None:
+        """Raise PipelineError for a file that holds nothing at all."""
         for file, stamp in one.files.items():
             if not one.by_job and not stamp[1]:
                 raise self._refused(
@@ -139,15 +142,22 @@ class Snapshots:
                     f"{self._folder.at(file)} holds no bytes, as a writer leaves it that was "
                     "stopped; a relation without rows is a header alone, or an empty line",
                 )
+
+    def _compare(
+        self, portion: Portion, one: Snapshot, state: State, then: Callable[[], None]
+    ) -> None:
+        """Add what differs between a snapshot and the rows that are given; then call `then`."""
         try:
             signed = join([self._reader.read(self._folder.at(file)) for file in one.files])
         except PipelineError:
-            if one not in self._there():
-                return None
-            raise
-        return signed if one in self._there() else None
+            if one in self._there():
+                raise
+            return
+        signed.table = difference_with(state, signed, self._policy)
+        portion.signed.append(signed)
+        then()
 
-    def _refused(self, one: _Snapshot, reason: str) -> PipelineError:
+    def _refused(self, one: Snapshot, reason: str) -> PipelineError:
         place = self._folder.path if one.name in (".", self._folder.path.name) else one.name
         message = f"input {self.name}: snapshot {place}: {reason}"
         return PipelineError(message, input=self.name, path=one.name)

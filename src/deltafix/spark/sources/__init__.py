@@ -14,35 +14,47 @@ from deltafix.facts.schema import Schema
 from deltafix.pipeline.config import Config, InputConfig
 from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.portion import Source
+from deltafix.pipeline.runner import MakeSource
 from deltafix.pipeline.sources import registry
 from deltafix.pipeline.sources.tree import FACTS
 from deltafix.spark.ingest import map_batches
-from deltafix.spark.session import spark_session
+from deltafix.spark.sources.files import SparkByFile, SparkChangeFiles, SparkSnapshots
 from deltafix.spark.sources.kafka import KafkaTopic
+from deltafix.spark.sources.live import LiveSpark
 from deltafix.spark.sources.table import SparkTable
 
-__all__ = ["make_source"]
+__all__ = ["on_spark"]
 
-_SINGLE: Mapping[str, Callable[..., Source]] = {"table": SparkTable, "kafka": KafkaTopic}
+_FRAMES: Mapping[str, Callable[..., Source]] = {"table": SparkTable, "kafka": KafkaTopic}
 
 
-def make_source(config: Config, one: InputConfig, schemas: Mapping[str, Schema]) -> Source:
-    """The source of any input: Spark's own kinds here, the others by this process.
+def on_spark(settings: Mapping[str, str] | None = None) -> MakeSource:
+    """What makes the sources of a pipeline that Spark reads: one session, one job an epoch.
 
-    Starts no session before it is needed. Raises ConfigError.
+    `settings` are those of a session that is started where there is none; none is before it is
+    needed. What it gives raises ConfigError.
     """
-    kind = _SINGLE.get(one.source)
-    if kind is None:
-        return registry.make_source(config, one, schemas, partial(_map_files, config.spark))
-    policy = Policy.of(one.values, config.values["bad_rows"])
-    return kind(one.name, schemas[one.relations[0]], one.values, policy, config.spark)
+    live = LiveSpark(settings)
+
+    def make(config: Config, one: InputConfig, schemas: Mapping[str, Schema]) -> Source:
+        policy = Policy.of(one.values, config.values["bad_rows"])
+        schema = schemas[one.relations[0]]
+        kind = _FRAMES.get(one.source)
+        if kind is not None:
+            return kind(live, one.name, schema, one.values, policy)
+        if one.source not in ("files", "snapshot"):
+            return registry.make_source(config, one, schemas, partial(_map_files, live))
+        folder, reader = registry.folder_of(one, schema)
+        if one.source == "files" and one.values["mode"] == "changes":
+            return SparkChangeFiles(one.name, folder, reader, policy, live)
+        whole = SparkSnapshots if one.source == "snapshot" else SparkByFile
+        return whole(one.name, folder, reader, quarantine=policy.quarantine, live=live)
+
+    return make
 
 
 def _map_files(
-    options: Mapping[str, str],
-    paths: pa.Table,
-    function: Callable[[pa.RecordBatch], pa.RecordBatch],
+    live: LiveSpark, paths: pa.Table, function: Callable[[pa.RecordBatch], pa.RecordBatch]
 ) -> pa.Table:
-    """Extract on Spark's workers, in the session at hand or in one for this."""
-    with spark_session(options=options) as session:
-        return map_batches(session, paths, function, FACTS)
+    """Extract on Spark's workers."""
+    return map_batches(live.session(), paths, function, FACTS)

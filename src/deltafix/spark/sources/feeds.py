@@ -100,18 +100,27 @@ class DeltaFeed:
         return reader.table(self._table)
 
 
-def find_feed(spark: SparkSession, table: str) -> Feed:
-    """The feed of a table. Raises what Spark raises, for a table without one too."""
+def find_feed(spark: SparkSession, table: str) -> Feed | None:
+    """The feed of a table; None where only Spark 4.2 could tell whether it has one.
+
+    Raises what Spark raises, for a table without one too.
+    """
     from pyspark.errors import AnalysisException, PySparkException  # noqa: PLC0415  an extra
 
     try:
-        spark.read.changes(table).schema  # noqa: B018  Spark looks the table up for it
+        if hasattr(spark.read, "changes"):
+            spark.read.changes(table).schema  # noqa: B018  Spark looks the table up for it
+            return SparkFeed(spark, table)
+        spark.read.table(table).schema  # noqa: B018  likewise
+        missing = None
     except AnalysisException as error:
         if error.getCondition() != _NO_CHANGELOG:
             raise
-        try:
-            DeltaFeed(spark, table).latest(None)
-        except PySparkException:
-            raise error from None
-        return DeltaFeed(spark, table)
-    return SparkFeed(spark, table)
+        missing = error
+    try:
+        DeltaFeed(spark, table).latest(None)
+    except PySparkException:
+        if missing is None:
+            return None
+        raise missing from None
+    return DeltaFeed(spark, table)

@@ -1,17 +1,19 @@
 """A Kafka topic through Spark's connector: Debezium envelopes, or JSON objects with a sign.
 
 Mark: `kafka/<input>` = {partition: next offset}. Each poll asks the broker which offsets there are
-(`topic`) and reads a range of each partition, at most `limit` records in all; nothing is kept in a
-consumer group or a checkpoint of Spark's: the offsets are committed with the rows. Invariant: a
-partition's records are taken in offset order, each once, and none is passed over in silence.
+(`topic`) and reads a range of each partition, at most `limit` records in all, on the executors;
+nothing is kept in a consumer group or a checkpoint of Spark's: the offsets are committed with the
+rows. Invariant: a partition's records are taken in offset order, each once, and none is passed over
+in silence.
 The connector is no part of PySpark: name its package in `[spark]`, `jars.packages`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -22,9 +24,13 @@ from deltafix.pipeline.debezium import decode_envelopes
 from deltafix.pipeline.decode import json_values, records_table
 from deltafix.pipeline.portion import Portion, State
 from deltafix.pipeline.signed import Signed
-from deltafix.pipeline.sources.single import Single
-from deltafix.spark.sources.live import LiveSpark, spark_errors
+from deltafix.spark.net import Piece, by_batch
+from deltafix.spark.sources.frames import FrameSource
+from deltafix.spark.sources.live import spark_errors
 from deltafix.spark.sources.topic import Topic, share
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 __all__ = ["KafkaTopic", "decode_records"]
 
@@ -32,7 +38,7 @@ Ranges = Mapping[str, tuple[int, int]]
 """Partition to (first offset, offset behind the last)."""
 
 
-class KafkaTopic(Single):
+class KafkaTopic(FrameSource):
     """A source of a Kafka topic (`source = "kafka"`)."""
 
     def __init__(self, *given: Any) -> None:
@@ -42,7 +48,6 @@ class KafkaTopic(Single):
         self._topic = Topic(values["servers"], values["topic"], values["timeout"], options)
         self._origin = f"input {self.name}: topic {values['topic']}"
         self._where = f"{self._origin} at {values['servers']}"
-        self._live = LiveSpark(self.spark)
 
     def poll(self, state: State, limit: int) -> Portion | None:
         """The records behind the offsets that are in."""
@@ -58,16 +63,14 @@ class KafkaTopic(Single):
             return None
         portion = Portion(self.name, policy=self.policy, more=shares != waiting)
         portion.marks[mark] = {**done, **ends}
-        records = self._read({name: one for name, one in ranges.items() if one[0] < one[1]})
-        if records is not None and records.num_rows:
-            values = records.column("value").to_pylist()
-            portion.signed.append(decode_records(self.schema, values, self.values, self._where))
-            portion.stamp = min(records.column("stamp").to_pylist())
+        some = {name: one for name, one in ranges.items() if one[0] < one[1]}
+        if some:
+            decode = _Records(self.schema, self.values, self._where)
+            hint = "; is the connector of Spark's version, and all it needs, among Spark's jars?"
+            with spark_errors(self._where, hint, input=self.name, topic=self._topic.name):
+                records = self._read(some)
+            self._live.look(portion, self.schema, [(records, decode)], state, self._where)
         return portion
-
-    def close(self) -> None:
-        """Stop the session, if it was started here."""
-        self._live.close()
 
     def _starts(self, done: Mapping[str, int], there: Ranges) -> dict[str, int]:
         """Where each partition goes on. Raises PipelineError where it cannot."""
@@ -99,26 +102,35 @@ class KafkaTopic(Single):
         with spark_errors(self._where, input=self.name, topic=self._topic.name):
             return self._topic.offsets(spark, self._where)
 
-    def _read(self, ranges: Ranges) -> pa.Table | None:
-        if not ranges:
-            return None
+    def _read(self, ranges: Ranges) -> DataFrame:
+        """The records of these ranges, a partition of the topic in a task, in its order."""
         topic = self._topic.name
         options = {f"kafka.{name}": value for name, value in self._topic.properties().items()}
         for place, name in enumerate(("startingOffsets", "endingOffsets")):
             options[name] = json.dumps({topic: {one: ranges[one][place] for one in ranges}})
         options["assign"] = json.dumps({topic: [int(one) for one in ranges]})
-        hint = "; is the connector of Spark's version, and all it needs, among Spark's jars?"
-        with spark_errors(self._where, hint, input=self.name, topic=topic):
-            reader = self._live.session().read.format("kafka").options(**options)
-            return (
-                reader.load()
-                .selectExpr(
-                    "partition", "offset", "cast(value as string) value",
-                    "cast(timestamp as double) stamp",
-                )
-                .orderBy("offset", "partition")
-                .toArrow()
-            )  # fmt: skip
+        reader = self._live.session().read.format("kafka").options(**options)
+        return reader.load().selectExpr(
+            "partition", "offset", "cast(value as string) value", "cast(timestamp as double) stamp"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """Decodes records on executors."""
+
+    schema: Schema
+    values: Mapping[str, Any]
+    origin: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch], partition: int) -> Iterable[Piece]:
+        return by_batch(self._signed, "stamp")(batches, partition)
+
+    def _signed(self, table: pa.Table, before: int) -> Signed:
+        del before
+        first = table.slice(0, 1).to_pylist()[0]
+        origin = f"{self.origin}, partition {first['partition']}, from offset {first['offset']} on"
+        return decode_records(self.schema, table.column("value").to_pylist(), self.values, origin)
 
 
 def decode_records(

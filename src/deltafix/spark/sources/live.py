@@ -1,19 +1,33 @@
-"""The Spark session of a source: the one at hand, or one started when it is first needed.
+"""The Spark session of a pipeline, and the one job of its epochs.
 
-Also how what Spark says becomes an error of a pipeline: one line, whatever way it came. Invariant:
-nothing that Spark raises, in Python or in its JVM, leaves `spark_errors` as it was.
+Sources say what they look at (`look`); when all of an epoch's have, one job reads and nets it, and
+each portion gets its part (`Portion.settle`). Also how what Spark says becomes an error of a
+pipeline: one line, whatever way it came. Invariant: nothing that Spark raises, in Python or in its
+JVM, leaves `spark_errors` as it was.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from deltafix.errors import PipelineError
+from deltafix.facts.schema import Schema
+from deltafix.pipeline.condense import How
+from deltafix.pipeline.portion import Portion, State
+from deltafix.spark.net import Decode, Look, Net, Piece, by_item, net_frames
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+_TASK_BYTES: Final = 4 << 20
+"""Up to so many bytes are read by one task: a second one would cost a shuffle."""
+
+_TASKS_PER_SLOT: Final = 3
 
 __all__ = ["LiveSpark", "spark_errors"]
 
@@ -25,6 +39,7 @@ class LiveSpark:
         self._stack = ExitStack()
         self._session: SparkSession | None = None
         self._options = options
+        self._pending: list[_Pending] = []
 
     def session(self) -> SparkSession:
         """The session. Raises SparkMissingError, JavaNotFoundError, PipelineError."""
@@ -35,10 +50,103 @@ class LiveSpark:
                 self._session = self._stack.enter_context(spark_session(options=self._options))
         return self._session
 
+    def look_items(
+        self,
+        portion: Portion,
+        schema: Schema,
+        items: Sequence[Any],
+        decode: Callable[[int, Any], Piece],
+        state: State,
+        *,
+        size: int,
+        how: How = "said",
+        then: Callable[[Net], None] | None = None,
+    ) -> None:
+        """As `look`, at items of `size` bytes in all that tasks decode one by one."""
+        session = self.session()
+        slots = session.sparkContext.defaultParallelism
+        tasks = min(slots * _TASKS_PER_SLOT, -(-size // _TASK_BYTES))
+        frames = [by_item(session, items, decode, tasks=tasks)]
+        origin = f"input {portion.source}"
+        small = tasks <= 1
+        self.look(portion, schema, frames, state, origin, how=how, small=small, then=then)
+
+    def look(
+        self,
+        portion: Portion,
+        schema: Schema,
+        frames: Sequence[tuple[DataFrame, Decode]],
+        state: State,
+        origin: str,
+        *,
+        how: How = "said",
+        small: bool = False,
+        then: Callable[[Net], None] | None = None,
+    ) -> None:
+        """Look at frames for a portion: once it is settled it has their rows, net, with bad rows.
+
+        `how` says how rows are netted, `origin` is what errors begin with, `small` tells that one
+        task is enough; `then` is called when it is settled.
+        """
+        look = Look(schema, how, portion.policy, state.marks.get(f"high/{schema.relation}"))
+        pending = _Pending(portion, look, tuple(frames), origin, small, then)
+        self._pending.append(pending)
+        portion.settle = partial(self._settle, pending)
+
+    def _settle(self, pending: _Pending) -> None:
+        """Read and net all that is looked at, if that is not done; give a portion its part.
+
+        Raises PipelineError, DriftError, BadRowError for what is wrong with that part.
+        """
+        if pending.net is None:
+            waiting, self._pending = self._pending, []
+            try:
+                self._run(waiting)
+            except PipelineError:
+                if len(waiting) == 1:
+                    raise
+                self._run([pending])  # whose fault it is shows when each has a job of its own
+        assert pending.net is not None  # noqa: S101  it ran
+        net = pending.net.checked()
+        portion, look = pending.portion, pending.look
+        portion.signed.append(net.signed)
+        portion.read = net.read
+        if net.high != look.high:
+            portion.marks[f"high/{look.schema.relation}"] = net.high
+        stamps = [stamp for stamp in (portion.stamp, net.stamp) if stamp is not None]
+        portion.stamp = min(stamps, default=None)
+        if pending.then is not None:
+            pending.then(net)
+
+    def _run(self, waiting: Sequence[_Pending]) -> None:
+        began = time.perf_counter()
+        with spark_errors("; ".join(one.origin for one in waiting)):
+            nets = net_frames(
+                [frame for one in waiting for frame in one.frames],
+                [one.look for one in waiting],
+                owners=[place for place, one in enumerate(waiting) for _ in one.frames],
+                small=all(one.small for one in waiting),
+            )
+        waiting[0].portion.net_seconds = time.perf_counter() - began
+        for one, net in zip(waiting, nets, strict=True):
+            one.net = net
+
     def close(self) -> None:
         """Let go of it. Idempotent."""
         self._session = None
+        self._pending.clear()
         self._stack.close()
+
+
+@dataclass(slots=True)
+class _Pending:
+    portion: Portion
+    look: Look
+    frames: tuple[tuple[DataFrame, Decode], ...]
+    origin: str
+    small: bool
+    then: Callable[[Net], None] | None
+    net: Net | None = None
 
 
 @contextmanager

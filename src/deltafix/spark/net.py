@@ -1,0 +1,373 @@
+"""An epoch's net signed rows, made on the executors: read, cast, judge, net; the rest stays there.
+
+    frames --decode--> signed rows and notes --condense--> [shuffle by row --condense-->] `Net`s
+
+A task runs the functions that the local runner runs (`pipeline.columns`, `.debezium`, `.policy`).
+What is no row (how many were read, a bad row, the highest version, an error) travels beside them as
+a note, and rows of all relations travel in the same columns, so that an epoch is one job; a small
+one is one task without a shuffle. Invariant: rows and bad rows are those that the local runner
+finds; numbers travel as their 64 bits, so nothing is rounded. Of bad rows a task gives at most
+`BAD_ROWS` in full.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import deltafix.errors
+from deltafix.errors import BadRowError, DeltafixError, InternalError
+from deltafix.facts.arrow import ARROW_TYPES
+from deltafix.facts.groups import dictionary_of
+from deltafix.facts.schema import Column, Schema
+from deltafix.pipeline.condense import PLACE, How, condense
+from deltafix.pipeline.policy import Policy, late_rows
+from deltafix.pipeline.quarantine import BAD_ROWS, require_few
+from deltafix.pipeline.signed import SIGN, Bad, Signed, plain, signed_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["WIDTH", "Decode", "Look", "Net", "Piece", "by_batch", "by_item", "net_frames"]
+
+_RELATION, _NOTE = "relation", "note"
+WIDTH: Final = 36
+"""Bits of a row's place in its partition or item."""
+
+
+@dataclass(slots=True)
+class Piece:
+    """Signed rows as a task decodes them, the first of them at `place` in the order of all.
+
+    `read` is how many rows were read for it; None: those it has. `tell` goes to `Net.told`.
+    """
+
+    place: int
+    signed: Signed
+    stamp: float | None = None
+    read: int | None = None
+    tell: Any = None
+
+
+Decode = Callable[[Iterator[pa.RecordBatch], int], Iterable[Piece]]
+"""From the batches of a partition, and its number, to pieces. Runs on executors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What is looked at for a relation; `high` is the highest version as of the last epoch."""
+
+    schema: Schema
+    how: How
+    policy: Policy = field(default_factory=Policy)
+    high: int | None = None
+
+
+@dataclass(slots=True)
+class Net:
+    """What came of a look.
+
+    Attributes:
+        signed: net signed rows, and the bad ones.
+        read: how many rows were read, bad ones included.
+        high: the highest version seen, late rows included.
+        stamp: when the oldest of it was written, if known.
+        told: what the pieces told, by their places.
+        error: what a task raised of it; then the rest says nothing.
+    """
+
+    signed: Signed
+    read: int = 0
+    high: int | None = None
+    stamp: float | None = None
+    told: dict[int, Any] = field(default_factory=dict)
+    error: DeltafixError | None = None
+
+    def checked(self) -> Net:
+        """Itself. Raises its error."""
+        if self.error is not None:
+            raise self.error
+        return self
+
+
+def net_frames(
+    frames: Sequence[tuple[DataFrame, Decode]],
+    looks: Sequence[Look],
+    *,
+    owners: Sequence[int] = (),
+    small: bool = False,
+) -> list[Net]:
+    """Decode and net frames on the executors, in one job; a `Net` for each look.
+
+    Args:
+        frames: raw records, and what makes signed rows of them on the executors.
+        looks: one for each relation of which the frames have rows.
+        owners: for each frame, the look to which its errors belong; the first unless given.
+        small: whether one task is to do all of it, which costs no shuffle.
+
+    What a decoder raises is the `Net`'s error where it is one of deltafix; else Spark raises.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415  an extra
+
+    wire = _Wire.of(looks)
+    given = from_arrow_schema(wire.schema)
+    # Which rows are late depends on all before them: one task sees them in order.
+    small = small or any(look.policy.late != "apply" for look in looks)
+    parts = [frame.coalesce(1) if small else frame for frame, _ in frames]
+    raw = reduce(
+        lambda a, b: a.union(b),
+        (
+            part.mapInArrow(_Task(wire, decode, number, owners[number] if owners else 0), given)
+            for number, (part, (_, decode)) in enumerate(zip(parts, frames, strict=True))
+        ),
+    )
+    if not small or len(frames) > len(looks):
+        keys = [name for name in wire.schema.names if name not in (SIGN, PLACE)]
+        raw = raw.coalesce(1) if small else raw.repartition(*keys)
+        raw = raw.mapInArrow(_Joined(wire), given)
+    return wire.read(raw.toArrow())
+
+
+def by_item(
+    session: SparkSession, items: Sequence[Any], decode: Callable[[int, Any], Piece], *, tasks: int
+) -> tuple[DataFrame, Decode]:
+    """A frame whose tasks decode items (a file, a part of a table), and how: for `net_frames`.
+
+    `decode` takes the place of an item's first row and the item; it is sent with all items.
+    """
+    frame = session.range(0, len(items), 1, max(1, min(tasks, len(items))))
+
+    def each(batches: Iterator[pa.RecordBatch], partition: int) -> Iterator[Piece]:
+        del partition
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield decode(number << WIDTH, items[number])
+
+    return frame, each
+
+
+def by_batch(decode: Callable[[pa.Table, int], Signed], stamp: str = "") -> Decode:
+    """Decodes a frame's own rows; `decode` takes a table and how many of its task were before.
+
+    Rows follow each other in the order of their partition. `stamp` names the column that tells when
+    rows were written.
+    """
+
+    def each(batches: Iterator[pa.RecordBatch], partition: int) -> Iterator[Piece]:
+        before, place = 0, partition << WIDTH
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            signed = decode(pa.Table.from_batches([batch]), before)
+            before += batch.num_rows
+            place += signed.table.num_rows
+            oldest = pc.min(batch.column(stamp)).as_py() if stamp else None
+            yield Piece(place - signed.table.num_rows, signed, oldest)
+
+    return each
+
+
+@dataclass(frozen=True, slots=True)
+class _Wire:
+    """How rows travel: which relation, its text, its numbers as 64 bits; sign, place, note."""
+
+    looks: tuple[Look, ...]
+    schema: pa.Schema
+
+    @classmethod
+    def of(cls, looks: Sequence[Look]) -> _Wire:
+        texts = max(sum(_is_text(one) for one in look.schema.columns) for look in looks)
+        numbers = max(sum(not _is_text(one) for one in look.schema.columns) for look in looks)
+        columns = [(_RELATION, pa.int32())]
+        columns += [(f"t{place}", pa.string()) for place in range(texts)]
+        columns += [(f"n{place}", pa.int64()) for place in range(numbers)]
+        columns += [(SIGN, pa.int64()), (PLACE, pa.int64()), (_NOTE, pa.string())]
+        return cls(tuple(looks), pa.schema(columns))
+
+    def condensed(self, tables: Sequence[pa.Table], place: int) -> Iterator[pa.RecordBatch]:
+        """Rows of one look, as they travel, in fewer."""
+        if not tables:
+            return
+        look = self.looks[place]
+        names = self.names(look.schema)
+        table = condense(
+            pa.concat_tables(tables).select([*names, SIGN, PLACE]), names, look.how, look.policy
+        )
+        for batch in table.combine_chunks().to_batches():
+            columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+            columns[_RELATION] = pa.repeat(pa.scalar(place, pa.int32()), batch.num_rows)
+            yield self.write(columns, batch.num_rows)
+
+    def names(self, schema: Schema) -> list[str]:
+        """The columns in which those of a relation travel."""
+        seen = {"t": 0, "n": 0}
+        names = []
+        for column in schema.columns:
+            kind = "t" if _is_text(column) else "n"
+            names.append(f"{kind}{seen[kind]}")
+            seen[kind] += 1
+        return names
+
+    def write(self, columns: Mapping[str, Any], many: int) -> pa.RecordBatch:
+        """A batch of these columns, the others empty."""
+        arrays = [
+            columns[one.name] if one.name in columns else pa.nulls(many, one.type)
+            for one in self.schema
+        ]
+        return pa.record_batch(arrays, self.schema)
+
+    def read(self, table: pa.Table) -> list[Net]:
+        """What the executors gave, by look."""
+        told = pc.is_valid(table.column(_NOTE))
+        nets = [Net(Signed(look.schema, table)) for look in self.looks]
+        beyond = [0] * len(nets)
+        notes = [json.loads(text) for text in table.column(_NOTE).filter(told).to_pylist()]
+        for note in sorted(notes, key=lambda note: note["at"]):
+            place = note["look"]
+            if "error" in note:
+                kind, message, values = note["error"]
+                raised = getattr(deltafix.errors, kind, InternalError)(message, **values)
+                nets[place].error = nets[place].error or raised
+            elif "bad" in note:
+                nets[place].signed.bad.append(Bad(*note["bad"]))
+            else:
+                beyond[place] += note["beyond"]
+                _add(nets[place], note)
+        rows = table.filter(pc.invert(told))
+        for place, net in enumerate(nets):
+            try:
+                require_few(net.signed.bad, beyond[place])
+            except BadRowError as error:
+                net.error = net.error or error
+            own = rows.filter(pc.equal(rows.column(_RELATION), place)) if len(nets) > 1 else rows
+            net.signed.table = self._signed(self.looks[place].schema, own.sort_by(PLACE))
+        return nets
+
+    def _signed(self, schema: Schema, rows: pa.Table) -> pa.Table:
+        columns = [
+            _values(rows.column(name), column)
+            for name, column in zip(self.names(schema), schema.columns, strict=True)
+        ]
+        table = pa.table(dict(zip(schema.names, columns, strict=True)))
+        return signed_table(schema, table, rows.column(SIGN))
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What runs on an executor, over the batches of one partition of the frame of this number."""
+
+    wire: _Wire
+    decode: Decode
+    number: int
+    look: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext  # noqa: PLC0415  on executors only
+
+        context = TaskContext.get()
+        partition = 0 if context is None else context.partitionId()
+        places = {look.schema.relation: place for place, look in enumerate(self.wire.looks)}
+        rows: dict[int, list[pa.Table]] = {}
+        highs = [look.high for look in self.wire.looks]
+        left, at = BAD_ROWS, [self.number, partition, 0]
+        try:
+            for piece in self.decode(batches, partition):
+                place = places[piece.signed.schema.relation]
+                notes, left = self._notes(piece, place, highs, left)
+                yield self._told(notes, at)
+                if piece.signed.table.num_rows:
+                    rows.setdefault(place, []).append(self._rows(piece))
+            for place, some in rows.items():
+                yield from self.wire.condensed(some, place)
+        except DeltafixError as error:
+            told = [type(error).__name__, str(error), error.values]
+            yield self._told([{"look": self.look, "error": told}], at)
+
+    def _notes(
+        self, piece: Piece, place: int, highs: list[int | None], left: int
+    ) -> tuple[list[dict[str, Any]], int]:
+        """What there is to say of a piece; takes its late rows out."""
+        read = piece.signed.rows if piece.read is None else piece.read
+        highs[place] = late_rows(self.wire.looks[place].policy, piece.signed, highs[place])
+        bad = piece.signed.bad
+        notes: list[dict[str, Any]] = [
+            {"look": place, "bad": [one.reason, one.origin, one.row]} for one in bad[:left]
+        ]
+        total = {"read": read, "high": highs[place], "stamp": piece.stamp, "place": piece.place,
+                 "tell": piece.tell, "beyond": len(bad[left:])}  # fmt: skip
+        return [*notes, {"look": place, **total}], left - len(notes)
+
+    def _rows(self, piece: Piece) -> pa.Table:
+        """The rows of a piece as they travel, in few words already."""
+        schema = piece.signed.schema
+        table = plain(schema, piece.signed.table)
+        names = self.wire.names(schema)
+        arrays = [_bits(table.column(name)) for name in schema.names]
+        signs = table.column(SIGN).cast(pa.int64())
+        places = pa.array(np.arange(piece.place, piece.place + table.num_rows))
+        return pa.table([*arrays, signs, places], [*names, SIGN, PLACE])
+
+    def _told(self, notes: Sequence[dict[str, Any]], at: list[int]) -> pa.RecordBatch:
+        # What two tasks say alike is said twice: each note has a place of its own.
+        texts = []
+        for note in notes:
+            texts.append(json.dumps({"at": at, **note}, default=str))
+            at[-1] += 1
+        return self.wire.write({_NOTE: pa.array(texts, pa.string())}, len(texts))
+
+
+@dataclass(frozen=True, slots=True)
+class _Joined:
+    """What runs on an executor over rows that were brought together."""
+
+    wire: _Wire
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found = []
+        for batch in batches:
+            told = batch.column(_NOTE).is_valid()
+            notes = batch.filter(told)
+            if notes.num_rows:
+                yield notes
+            found.append(batch.filter(pc.invert(told)))
+        if not found:
+            return
+        rows = pa.Table.from_batches(found, self.wire.schema)
+        for place in range(len(self.wire.looks)):
+            own = rows.filter(pc.equal(rows.column(_RELATION), place))
+            yield from self.wire.condensed([own], place)
+
+
+def _add(net: Net, note: Mapping[str, Any]) -> None:
+    highs = [one for one in (net.high, note["high"]) if one is not None]
+    stamps = [one for one in (net.stamp, note["stamp"]) if one is not None]
+    net.read += note["read"]
+    if note["tell"] is not None:
+        net.told[note["place"]] = note["tell"]
+    net.high, net.stamp = max(highs, default=None), min(stamps, default=None)
+
+
+def _is_text(column: Column) -> bool:
+    return bool(ARROW_TYPES[column.type] == pa.string())
+
+
+def _bits(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pa.types.is_string(column.type) or pa.types.is_int64(column.type):
+        return column
+    return pa.chunked_array([chunk.view(pa.int64()) for chunk in column.chunks], pa.int64())
+
+
+def _values(column: pa.ChunkedArray, kind: Column) -> Any:
+    if kind.type == "symbol":
+        return dictionary_of(column.cast(pa.string()))
+    wanted = ARROW_TYPES[kind.type]
+    if wanted in (column.type, pa.string()):
+        return column.cast(wanted)
+    return pa.chunked_array([chunk.view(wanted) for chunk in column.chunks], wanted)
