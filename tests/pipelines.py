@@ -32,6 +32,7 @@ TOML = """
 [pipeline]
 program = "access.dl"
 state = "state"
+runner = "local"
 {pipeline}
 [input.member]
 source = "files"

@@ -133,8 +133,8 @@ def compact(
 
 
 def _make_source(config: Config) -> MakeSource:
-    """What makes the sources: Spark's where an input may need them."""
-    if all(one.source in ("files", "snapshot", "delta") for one in config.inputs):
+    """What makes the sources, on the runner that the file names."""
+    if config.values["runner"] == "local":
         from deltafix.pipeline.sources.registry import make_source  # noqa: PLC0415  without Spark
 
         return make_source

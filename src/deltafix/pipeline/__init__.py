@@ -2,7 +2,7 @@
 
 Map: `settings` and `config` (pipeline.toml), `sources/` (inputs), `decode`, `debezium`, `columns`
 and `signed` (from what they say to signed rows), `policy` and `quarantine` (rows that are not
-right), `augment` and `change` (the program), `maintainer` (one epoch, exactly once), `outputs`,
-`sink` and `manifest` (delta logs), `runner` (the loop), `epoch` (what was done), `replay` and
-`status` (looking back).
+right), `condense` (a look in fewer words), `augment` and `change` (the program), `maintainer` (one
+epoch, exactly once), `outputs`, `sink` and `manifest` (delta logs), `runner` (the loop), `epoch`
+(what was done), `replay` and `status` (looking back).
 """

@@ -55,6 +55,7 @@ Section = Mapping[str, Key]
 PIPELINE: Final[Section] = {
     "program": Key(str),
     "state": Key(str),
+    "runner": Key(str, "spark", ("spark", "local")),
     "rows_per_epoch": Key(int, 1_000_000, least=1),
     "fsync": Key(str, "always", ("always", "interval", "never")),
     "on_change": Key(str, "refuse", ("refuse", "rebuild")),

@@ -1,7 +1,7 @@
 """Spark: one session builder, views kept in jobs, Arrow in and out; only here is `pyspark` used.
 
 `maintain` keeps views of DataFrames; `register` makes delta logs readable as `format("deltafix")`;
-`pipeline` runs pipeline files, for which Spark is needed only by some inputs.
+`sources.on_spark` has the inputs of pipeline files read by Spark's tasks.
 """
 
 from __future__ import annotations

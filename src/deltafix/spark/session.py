@@ -52,7 +52,8 @@ def spark_session(
         from pyspark.sql import SparkSession  # noqa: PLC0415  an extra, and a second to import
     except ImportError as error:
         raise SparkMissingError(
-            "Spark is not installed: `pip install 'deltafix[spark]'`, or run with --local"
+            "Spark is not installed: `pip install 'deltafix[spark]'`, or run without it: --local, "
+            'or runner = "local" in a pipeline file'
         ) from error
     active = SparkSession.getActiveSession()
     if active is not None:

@@ -64,8 +64,8 @@ def make_source(
     values = one.values
     if one.source in ON_SPARK:
         message = (
-            f'{config.path}: [input.{one.name}] source = "{one.source}" is read by Spark; '
-            "run it with deltafix.spark"
+            f'{config.path}: [input.{one.name}] source = "{one.source}" is read by '
+            'Spark; run it with runner = "spark"'
         )
         raise ConfigError(message, key="source", value=one.source)
     policy = Policy.of(values, config.values["bad_rows"])

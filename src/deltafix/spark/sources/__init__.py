@@ -1,6 +1,7 @@
-"""Inputs that Spark reads: catalog tables with their change feeds, Kafka topics, large trees.
+"""Inputs that Spark reads: files, catalog tables and their change feeds, Kafka topics, large trees.
 
-Map: `table` and `feeds` (tables, change feeds), `kafka` and `topic` (topics), `live` (the session).
+Map: `files` (folders), `frames` (DataFrames), `table` and `feeds` (tables, change feeds), `kafka`
+and `topic` (topics), `live` (the session, one job an epoch); `deltafix.spark.net` is what tasks do.
 """
 
 from __future__ import annotations
