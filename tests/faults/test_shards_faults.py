@@ -173,3 +173,31 @@ def test_a_small_disk_that_is_full_of_other_things(small_disk) -> None:
         filler.unlink()
         db.apply(Delta.of(edits(3), db.schemas.values()))
     check(folder, 3)
+
+
+@pytest.mark.parametrize("lost", ["journal", "changes", "part"])
+@pytest.mark.parametrize("number", [1, 2])
+def test_workers_without_the_common_folder_are_found_out_before_a_commit(
+    number, lost, tmp_path, monkeypatch
+) -> None:
+    folder = tmp_path / "state"
+    run(folder, number - 1)
+    real = epoch.Attempt._note
+
+    def elsewhere(self, notes) -> None:
+        for note in notes:
+            changes = [folder / path for path, _ in note["changes"].values()]
+            for path in changes if lost == "changes" else [folder / note["file"]]:
+                if lost == "part":
+                    path.write_bytes(path.read_bytes()[:-1])
+                else:
+                    path.unlink()
+        real(self, notes)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(epoch.Attempt, "_note", elsewhere)
+        with pytest.raises(StateError, match="must be one folder, at the same path on the driver"):
+            run(folder, number)
+    check(folder, number - 1)
+    run(folder, number)
+    check(folder, number)

@@ -289,6 +289,9 @@ class ShardedDatabase:
             if grown is None:
                 grown = self._grown(attempt.changes)
             self._manifest = attempt.commit(grown)
+        except StateError:
+            attempt.discard()
+            raise
         except OSError as error:
             attempt.discard()
             message = f"{self._folder}: the epoch could not be written: {error}; nothing changed"

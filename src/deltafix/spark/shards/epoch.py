@@ -1,7 +1,8 @@
 """One attempt at an epoch: supersteps with files, and the commit at its end.
 
 Invariant: nothing an attempt writes counts until its manifest is in place; an attempt that fails
-is forgotten, and the next one begins from the committed files.
+is forgotten, and the next one begins from the committed files. What a shard says that it wrote is
+looked for here at once, so that workers without the common folder are found out before a commit.
 """
 
 from __future__ import annotations
@@ -117,10 +118,24 @@ class Attempt:
         self._files = {n: [*names] for n, names in self._files.items()}
         for note in notes:
             name, shard = str(note["file"]), int(note["shard"])
+            self._require_here(shard, name, int(note["size"]))
             self._files[shard] = [name] if self._compacted else [*self._files[shard], name]
             self._bytes += int(note["size"])
             for relation, (path, rows) in note["changes"].items():
+                self._require_here(shard, path, None)
                 self.changes.setdefault(relation, []).append((path, rows))
+
+    def _require_here(self, shard: int, name: str, size: int | None) -> None:
+        """Raise StateError if what a shard wrote is not in this process's folder."""
+        path = Path(self._spec.folder) / name
+        with suppress(OSError):
+            if size in (None, path.stat().st_size):
+                return
+        message = (
+            f"{path} was written where shard {shard} ran, and is not there here: the folder of "
+            "the state must be one folder, at the same path on the driver and on every worker"
+        )
+        raise StateError(message, path=str(path), shard=shard)
 
     def _is_large(self) -> bool:
         return self._before.log + self._bytes > max(self._before.base, _COMPACT)
