@@ -70,7 +70,10 @@ def edits(program: deltafix.Program, epoch: list[tuple[str, str, tuple]]) -> dic
 def agree(
     program: deltafix.Program, script: list, shards: ShardedDatabase, one: deltafix.Database
 ) -> None:
-    """Run a script on both; every epoch's delta is the same, also of shards made from files."""
+    """Run a script on both; every epoch's delta is the same, also of shards made from files.
+
+    So is the order of the strata, whose answer would come in any order: with more supersteps.
+    """
     for number, epoch in enumerate(script):
         if number % 2:
             resident.forget(str(shards._folder))
@@ -79,6 +82,11 @@ def agree(
         found = shards.apply(delta)
         assert found == expected, (program.show(), epoch, shards.work)
         assert found.epoch == shards.epoch == expected.epoch
+        # Lowest first, and each to its end: what a later one sends down would be done twice.
+        strata = [int(one.split()[1]) for one in shards.work.actions if " " in one]
+        sends = [one for one in shards.work.actions if one.startswith("send")]
+        assert strata == sorted(strata), shards.work
+        assert len(sends) == len(set(sends)), shards.work
     for name in one.schemas:
         assert shards.rows(name) == one.rows(name)
 

@@ -149,7 +149,11 @@ class _Page:
         return StreamingResponse(self.live.stream(), media_type="text/event-stream")
 
     async def edit(self, request: Request) -> Response:
-        body = await request.json()
+        try:
+            body = await request.json()
+        except (ValueError, RecursionError):
+            body = None  # no JSON, no UTF-8, or nested without end
+        body = body if isinstance(body, dict) else {}
         sign, text = body.get("sign"), body.get("facts")
         if sign not in ("+", "-") or not isinstance(text, str):
             return JSONResponse({"error": 'send {"sign": "+" or "-", "facts": "…"}'}, 400)

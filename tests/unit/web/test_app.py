@@ -213,6 +213,22 @@ def test_a_writable_page_edits(db):
     assert db.count("edge") == 4
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b"{", b"\xff\xfe", b"null", b"7", b"[]", b'"+"', b'["+", "edge"]', b"[" * 100_000,
+        b'{"sign": 1, "facts": ""}', b'{"sign": "+", "facts": null}', b'{"sign": ["+"]}',
+        b'{"sign": {}, "facts": ""}',
+    ],
+)  # fmt: skip
+def test_a_malformed_body_is_answered(db, body):
+    answer = client(db, writable=True).post(f"{BASE}/api/edit", content=body)
+    assert answer.status_code == 400
+    assert answer.json() == {"error": 'send {"sign": "+" or "-", "facts": "…"}'}
+    long = '{"sign": "+", "facts": "edge(' + "9" * 5_000 + ', 1)"}'
+    assert client(db, writable=True).post(f"{BASE}/api/edit", content=long).status_code == 400
+
+
 def test_epochs_are_streamed_to_every_open_page(db):
     async def listen():
         live = Live(db)
