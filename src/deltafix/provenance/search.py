@@ -116,6 +116,7 @@ class Searcher:
         """
         self._prepare(goal, state, mask)
         self._run(goal, mask, 0, ranked=ranked, only=True)
+        self.work = int(self._header[shape.W_WORK])
         end = int(self._header[shape.W_RECORDS])
         found, place = [], 0
         while place < end:

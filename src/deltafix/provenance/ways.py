@@ -38,6 +38,8 @@ __all__ = ["MAX_INPUTS", "Ways"]
 
 MAX_INPUTS: Final = 50
 """Rows of an aggregate that a proof shows; beyond, it says that there are more."""
+_IN_PYTHON: Final = 10
+"""What a way counts beside a row that the kernel looks at: bounds on work are bounds on time."""
 
 
 class Ways:
@@ -61,7 +63,7 @@ class Ways:
         found = self._known.get((node, ranked))
         if found is None:
             found = self._known[node, ranked] = tuple(self._find(node, ranked))
-            self.work += 1 + len(found)
+            self.work += _IN_PYTHON * (1 + len(found))
         return found
 
     def node(self, relation: str, row: Row) -> Node | None:
@@ -137,8 +139,9 @@ class Ways:
             yield GIVEN
             if ranked:
                 return
-        for found in self.state.derivations(fact, ranked=ranked):
-            self.work += 1
+        derivations = self.state.derivations(fact, ranked=ranked)
+        self.work += searcher.work
+        for found in derivations:
             if self.words.is_intake(found.clause):
                 yield GIVEN
                 continue

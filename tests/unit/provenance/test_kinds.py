@@ -350,3 +350,22 @@ def test_words_of_32_bits_read_as_they_were_written():
     (attempt,) = db.why_not("r(3, 4)").attempts
     assert attempt.held == ("i(3)", "3 * 65536 = 196608")
     assert attempt.failed == "196608 + 1 = 4"
+
+
+@pytest.mark.parametrize("others", [0, 3000])
+def test_the_search_beyond_plain_rules_looks_at_rows_near_the_goal_too(others):
+    db = ask(
+        """
+        .decl e(x: number, y: number)
+        .decl dist(x: number, d: number <min>)
+        .decl same(x: number, y: number) eqrel
+        .decl count_of(x: number, n: number)
+        dist(0, 0).
+        dist(y, d + 1) :- dist(x, d), e(x, y).
+        same(x, y) :- e(x, y), y < 100.
+        count_of(x, n) :- e(x, _), n = count : { dist(x, _) }.
+        """,
+        {"e": [(n, n + 1) for n in range(20)] + [(0, 1000 + n) for n in range(others)]},
+    )
+    for fact in ("dist(20, 20)", "same(3, 12)", "count_of(9, 1)"):
+        assert db.why(fact, max_work=2500).is_smallest, fact
