@@ -285,6 +285,62 @@ def test_demand_and_inlining_leave_no_trace():
     assert not INTERNAL.search(f"{proof}{found}")
 
 
+def test_what_is_on_demand_is_looked_at_once_it_is_asked_for():
+    db = ask(
+        """
+        .pragma "magic-transform" "path"
+        .decl edge(x: number, y: number)
+        .decl path(x: number, y: number)
+        .decl out(z: number)
+        .output out
+        path(x, y) :- edge(x, y).
+        path(x, z) :- edge(x, y), path(y, z).
+        out(z) :- path(w, y), edge(1, w), edge(y, z).
+        """,
+        {"edge": [(1, 2), (2, 3), (7, 8)]},
+    )
+    (attempt,) = db.why_not("out(9)").attempts
+    assert attempt.held == ("edge(1, 2)", "path(2, 3)")
+    assert attempt.failed == "edge(3, 9)"
+
+
+def test_a_failing_row_is_explained_so_far_down():
+    db = ask(
+        """
+        .decl d0(x: number)
+        .decl d1(x: number)
+        .decl d2(x: number)
+        .decl d3(x: number)
+        d1(x) :- d0(x).
+        d2(x) :- d1(x).
+        d3(x) :- d2(x).
+        """,
+        {"d0": [(1,)]},
+    )
+    for depth in (1, 2, 3):
+        below, levels = db.why_not("d3(2)", max_depth=depth), 0
+        while below is not None:
+            ((attempt,), levels) = (below.attempts, levels + 1)
+            below = attempt.below
+        assert levels == depth
+
+
+def test_the_numbers_of_a_range_within_a_recursion_that_keeps_the_best_need_no_proof():
+    db = ask(
+        """
+        .decl e(x: number, y: number)
+        .decl high(x: number, h: number <max>)
+        high(x, 0) :- e(x, _).
+        high(y, v) :- high(x, h), e(x, y), v = range(0, h + 2), v < 3.
+        """,
+        {"e": [(1, 2), (2, 3), (3, 3)]},
+    )
+    proof = db.why("high(3, 2)")
+    assert [leaf.relation for leaf in proof.leaves] == ["e"] * len(proof.leaves)
+    assert any(" = range(0, " in test for test in proof.goal.tests)
+    assert not INTERNAL.search(f"{proof}")
+
+
 def test_the_numbers_of_a_range_need_no_proof():
     db = ask(
         ".decl i(x: number)\n.decl r(x: number, y: number)\nr(x, y) :- i(x), y = range(0, x).",
