@@ -6,10 +6,13 @@ import json
 from pathlib import Path
 from random import Random
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.pipelines import Job, signed
 
-from deltafix.errors import DriftError, PipelineError, StateInUseError
+from deltafix.errors import DriftError, PipelineError, SourceError, StateInUseError
+from deltafix.pipeline import manifest
 from deltafix.pipeline.manifest import read_deltas
 
 pytestmark = pytest.mark.usefixtures("runner")
@@ -263,3 +266,45 @@ def test_of_many_files_that_are_gone_only_a_name_is_kept(tmp_path, monkeypatch) 
         path.unlink()
     job.say("member", ("+", ("new", "core")))
     job.run()
+
+
+def test_a_reader_begins_again_when_the_log_is_replaced_under_it(tmp_path, monkeypatch) -> None:
+    job = Job(tmp_path)
+    folder = tmp_path / "out" / "can"
+    with pytest.raises(SourceError, match=r"holds no delta log: no manifest\.json"):
+        read_deltas(folder)
+    job.say("member", ("+", ("ada", "core")))
+    for number in range(3):
+        job.say("grant", ("+", ("core", number)))
+        job.run()
+    real = manifest.read_table
+    looks = []
+
+    def slow(where, name):
+        looks.append(name)
+        if len(looks) == 1:  # the files go while they are read
+            with job.open() as pipeline:
+                pipeline.compact()
+        return real(where, name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(manifest, "read_table", slow)
+        rows = [row for _, row, _ in signed(read_deltas(folder))]
+    assert rows == [("ada", number) for number in range(3)]
+    assert len(looks) == 2
+    assert looks[0] != looks[1]
+    (folder / looks[1]).unlink()
+    with pytest.raises(SourceError, match="is gone, but the manifest names it"):
+        read_deltas(folder)
+
+
+def test_a_column_of_another_type_is_drift(tmp_path) -> None:
+    job = Job(tmp_path, member='format = "parquet"')
+    for values, said in (
+        ([[1]], r"column 'team' is of type list<.*>, but 'team' is a symbol"),
+        ([7], "column 'team' is of type int64, but 'team' is a symbol"),
+    ):
+        table = pa.table({"sign": ["+"], "who": ["ada"], "team": values})
+        pq.write_table(table, tmp_path / "in" / "member" / "1.parquet")
+        with pytest.raises(DriftError, match=said):
+            job.run()
