@@ -15,7 +15,7 @@ from tests.agree.test_beyond import FUNCTORS, PROGRAMS
 from tests.strategies import FEATURES, REDUCERS, random_program, random_script
 
 import deltafix
-from deltafix.errors import ProgramError
+from deltafix.errors import ProgramError, TypeMismatchError
 from deltafix.facts.delta import Delta
 from deltafix.spark.shards import ShardedDatabase, database, resident
 from deltafix.spark.shards.core import prepare
@@ -53,6 +53,21 @@ SAME_GENERATION = """
 .decl same(x: number, y: number)
 same(x, y) :- up(x, p), up(y, p), x != y.
 same(x, y) :- up(x, a), same(a, b), up(y, b).
+"""
+
+
+WORDS = """
+.pragma "word-size" "32"
+.decl pair(x: number, y: number)
+.decl product(x: number, y: number)
+.decl total(x: number, s: number)
+.decl bits(x: number, f: float)
+.decl grown(x: number)
+product(x + y, x * y * 700000000) :- pair(x, y).
+total(x, s) :- pair(x, _), s = sum y * 900000000 : { pair(x, y) }.
+bits(x, as(y * 1000000, float)) :- pair(x, y).
+grown(x) :- pair(x, _).
+grown(x * 3) :- grown(x), x > 0, x < 2000000000.
 """
 
 
@@ -209,6 +224,15 @@ def test_agree_known_programs_under_deletes(
         agree(program, script, db, deltafix.connect(program))
         if not shuffles:
             assert (db.work.supersteps, db.work.messages) == (1, 0)
+
+
+def test_agree_words_of_32_bits(tmp_path: Path) -> None:
+    program = deltafix.Program.parse(WORDS)
+    script = random_edits(Random(WORDS), {"pair": 2}, 6, 5)
+    with ShardedDatabase(program, shards=3, state=tmp_path) as db:
+        agree(program, script, db, deltafix.connect(program))
+        with pytest.raises(TypeMismatchError, match="to 2147483647"):
+            db.apply(Delta.of({"pair": ([(2**31, 0)], [])}))
 
 
 def test_agree_symbols_aggregates_and_facts_split_by_the_kept_column(tmp_path: Path) -> None:

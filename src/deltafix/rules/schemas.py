@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from deltafix.facts.schema import Column, Schema
 from deltafix.facts.shapes import Shape
+from deltafix.facts.values import WORD
 from deltafix.rules.ast import BASES, Attribute, Program
 
 __all__ = ["Columns", "Schemas", "row_schemas", "schemas_of"]
@@ -64,12 +65,19 @@ def row_schemas(program: Program) -> dict[str, Schema]:
     """What the rows of each relation of a checked program must fit."""
     constructed = schemas_of(program).constructed
 
-    def column(attribute: Attribute) -> Column:
+    def column(attribute: Attribute, bits: int) -> Column:
         kind = program.kind(attribute.type)
-        shape = None if kind in BASES else Shape(constructed, kind, program.word_size)
-        return Column(attribute.name, program.base_type(kind), shape, program.word_size)
+        shape = None if kind in BASES else Shape(constructed, kind, bits)
+        return Column(attribute.name, program.base_type(kind), shape, bits)
 
+    # A relation that a planner made, `~…`, holds whole sums: they are cut where a rule reads them.
     return {
-        declared.name: Schema(declared.name, tuple(map(column, declared.attributes)))
+        declared.name: Schema(
+            declared.name,
+            tuple(
+                column(attribute, WORD if declared.name.startswith("~") else program.word_size)
+                for attribute in declared.attributes
+            ),
+        )
         for declared in program.relations
     }
