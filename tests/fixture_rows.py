@@ -11,10 +11,16 @@ from pathlib import Path
 
 from deltafix.facts.schema import Branch
 from deltafix.rules.ast import Program
+from oracle_values import wrap
 
 __all__ = ["kinds_of", "least", "read_rows"]
 
-BASE = {"number": int, "unsigned": int, "float": float, "symbol": str}
+BASE = {
+    "number": int,
+    "unsigned": int,
+    "float": lambda text=0: wrap(float(text), "float"),
+    "symbol": str,
+}
 
 
 def kinds_of(program: Program, relation: str) -> tuple[str, ...]:

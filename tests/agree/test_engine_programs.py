@@ -6,6 +6,7 @@ follow their facts. The rows an edit makes up are mixed from the values that the
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from random import Random
 
@@ -32,7 +33,7 @@ def made_up(rng: Random, program: Program, name: str, facts: dict[str, set[tuple
     pools: dict[str, list] = {
         "number": [0, 1, 2],
         "unsigned": [0, 1],
-        "float": [0.5],
+        "float": [0.5, math.nan],
         "symbol": ["z"],
     }
     for relation, rows in facts.items():
