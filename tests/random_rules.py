@@ -251,13 +251,15 @@ class Generator:
             # The result's own name inside: there it is another variable.
             inside = re.sub(rf"\b{target}\b", result, inside)
             target = result
+        # A witness is one where the rule's own body mentions it.
+        tests = "".join(f", {name} != {self.constant(kind)}" for kind, name in found)
         if op == "count":
             return f"{result} = count : {{ {inside} }}"
         if op in ("sum", "min", "max") and self.may("arithmetic", 0.3):
             target = self.rng.choice((f"{target} + 1", f"{target} * 2", f"{target} - {target}"))
         if op == "sum" and self.rng.random() < 0.3:
             target = f"({target}) * 1500000000"
-        return f"{result} = {op} {target} : {{ {inside} }}"
+        return f"{result} = {op} {target} : {{ {inside} }}{tests}"
 
     def narrowed(
         self, atom: str, target: str, body: Body, inner: Body, lower: list[Relation]
