@@ -76,10 +76,10 @@ def test_a_feature_appears_when_asked_for_and_only_then(feature: str) -> None:
 
     assert shown(sources(FEATURES, 80))
     alone = {
-        "groups": {"negation", "parity"},
+        "groups": {*GROUPS, "negation"},
         "aggregates": {"reducers"},
         "arithmetic": set(GROUPS) | {"range", "strings"},
-        "comparisons": set(GROUPS) | {"groups", "arithmetic", "repeats"},
+        "comparisons": {*GROUPS, "groups", "arithmetic", "repeats", "strings", "witnesses"},
         "disjunction": {"groups"},
         "negation": set(GROUPS) | {"groups", "strings"},
         "symbols": {"strings"},
