@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeAlias, cast
 
 from deltafix.errors import InternalError
-from deltafix.tabling.clauses import Literal
+from deltafix.tabling.clauses import Literal, Rule
 from deltafix.tabling.drop import nodes
 from deltafix.tabling.factbase import Bucket, Predicate
 from deltafix.tabling.table import (
@@ -60,7 +61,11 @@ def check_invariants(forest: Forest) -> None:
         _require(
             not ground or len(generator.answers) < 2, "two answers of a ground call", generator
         )
+        _alive(generator.consumers, generator)
+        _alive(generator.negations, generator)
+        _alive(generator.absence.affects, generator)
         for answer in generator.answers.values():
+            _alive(answer.affects, answer)
             _answer(answer)
         for node in nodes(generator):
             _node(node)
@@ -69,12 +74,24 @@ def check_invariants(forest: Forest) -> None:
     _truth(forest)
 
 
+def _alive(nodes: Iterable[Consumer], on: Generator | Answer | Rule) -> None:
+    """Who waits or stands on something lives, and is of this forest: else it is never freed."""
+    for node in nodes:
+        known = node.generator.predicate.generators.get(node.generator.args) is node.generator
+        stands = node.source is on or node.premise is on or isinstance(node.premise, Absence)
+        _require(known and stands and not node.dead, "a node that is gone stands on", on)
+
+
 def _facts(predicate: Predicate) -> None:
+    for rule in predicate.clauses:
+        _alive(rule.affects, rule)
     for mask, view in predicate.views.items():
         filed = {fact for bucket in view.values() for fact in bucket.facts}
         _require(filed == set(predicate.facts), "a view's facts", predicate.key)
         for key, bucket in view.items():
             _require(bool(bucket.facts or bucket.consumers), "idle bucket", (predicate.key, key))
+            gone = any(node.dead for node in bucket.consumers)
+            _require(not gone, "a node that is gone waits on a bucket", (predicate.key, key))
             fits = all(tuple(fact.args[i] for i in mask) == key for fact in bucket.facts)
             _require(fits, "fact in another's bucket", (predicate.key, key))
 
