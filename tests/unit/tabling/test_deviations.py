@@ -1,6 +1,9 @@
 """Where the printed algorithm is not followed, and the stories of faults the fuzz found."""
 
+import pytest
+
 from deltafix.tabling import Tables
+from deltafix.tabling.update import STRATEGIES
 
 from .paper import FIGURE_6, answers, processed, traced
 
@@ -85,3 +88,28 @@ def test_a_complete_call_negated_for_the_first_time_counts_as_it_stands():
     tables = Tables(":- table p/1, q/1.\np(1). f(1). f(2).\nq(X) :- f(X), \\+ p(X).")
     assert answers(tables, "p(1)") == ["p(1)"]
     assert answers(tables, "q(X)") == ["q(2)"]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_calls_that_merge_while_an_answer_is_marked_do_not_hold_it_up(strategy):
+    """p(0, 3) calls q(3, A), which had used p(0, 1): marked by then, and now of one component."""
+    tables = Tables(
+        """
+        :- table p/2, q/2.
+        :- dynamic e/2.
+        p(X, Y) :- e(X, Y).
+        p(X, Y) :- p(X, Z), e(Z, Y).
+        p(X, Y) :- p(X, Z), q(Z, Y).
+        q(X, Y) :- g(X, Z), p(Z, Y).
+        e(0, 1). g(3, 0).
+        """,
+        strategy=strategy,
+    )
+    assert answers(tables, "p(0, A)") == ["p(0, 1)"]
+    assert answers(tables, "q(3, A)") == ["q(3, 1)"]
+    delta = tables.update(insert=["e(0, 2)", "e(2, 3)"], delete=["e(0, 1)"])
+    tables.check_invariants()
+    assert delta.lines() == [
+        f"{goal}: {change}" for goal, name in (("p(0, A)", "p(0"), ("q(3, A)", "q(3"))
+        for change in (f"+{name}, 2)", f"+{name}, 3)", f"-{name}, 1)")
+    ]  # fmt: skip
