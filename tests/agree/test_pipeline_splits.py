@@ -22,11 +22,10 @@ import pyarrow.parquet as pq
 import pytest
 from tests.faults.killing import Halted, halting
 from tests.oracle_inputs import ABSENT, JUNK, THERE, Judged, Message, Options, judge
-from tests.pipelines import rows_of, signed
+from tests.pipelines import open_pipeline, rows_of, signed
 
 from deltafix.errors import BadRowError
 from deltafix.kernel.jit import JIT_DISABLED
-from deltafix.pipeline.config import read_config
 from deltafix.pipeline.manifest import read_deltas, read_view
 from deltafix.pipeline.runner import Pipeline
 
@@ -167,7 +166,7 @@ class Split:
         self._files += 1
 
     def open(self) -> Pipeline:
-        return Pipeline(read_config(self.folder / "p.toml"))
+        return open_pipeline(self.folder / "p.toml")
 
     def _look(self, *, whole: bool = False) -> None:
         rng = self._rng
@@ -245,6 +244,18 @@ def test_agree_any_split_of_the_same_messages_gives_one_answer(form, memory) -> 
             split = Split(memory / f"{seed} {number}", form, options, rng, "quarantine")
             split.run(messages)
             split.check(wanted)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("form", FORMATS)
+def test_agree_any_split_on_spark_gives_that_answer(form, spark, memory, monkeypatch) -> None:
+    monkeypatch.setattr("tests.pipelines.RUNNER", "spark")
+    for seed in range(-(-EXAMPLES // 10)):
+        rng = Random(f"spark {form} {seed}")
+        messages, options = draw_messages(rng, form), draw_options(rng)
+        split = Split(memory / str(seed), form, options, rng, "quarantine")
+        split.run(messages)
+        split.check(judge(messages, options))
 
 
 def test_agree_without_quarantine_what_is_in_is_a_beginning_without_bad_rows(memory) -> None:

@@ -51,6 +51,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     SparkContext._gateway = SparkContext._jvm = None
 
 
+@pytest.fixture(autouse=True)
+def _on_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.pipelines.RUNNER", "spark")
+
+
 @pytest.fixture(scope="package")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     with Broker(tmp_path_factory.mktemp("broker")) as running:
