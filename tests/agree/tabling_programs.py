@@ -23,9 +23,11 @@ from deltafix import Program
 from deltafix.errors import BudgetError
 from deltafix.tabling import Solution, Tables, open_tables
 from deltafix.tabling.clauses import Kind, Rule
+from deltafix.tabling.drop import nodes
 from deltafix.tabling.goals import read_goal
 from deltafix.tabling.operators import STANDARD
 from deltafix.tabling.reader import read_term
+from deltafix.tabling.table import Generator
 from deltafix.tabling.terms import Struct, Term, Var
 from deltafix.tabling.trace import goal_term
 from deltafix.tabling.translate import Symbols, pattern_of, translate
@@ -192,7 +194,28 @@ def fresh(script: Script, tables: Tables) -> dict[str, dict[Term, str]]:
     again = Tables(tables.program.show(), max_answers=20_000)
     assert again.program.clauses.keys() == tables.program.clauses.keys()
     assert again.program.show() == tables.program.show()
-    return {goal: contents(again, goal) for goal in script.goals}
+    found = {goal: contents(again, goal) for goal in script.goals}
+    _check_components(again)
+    return found
+
+
+def _check_components(tables: Tables) -> None:
+    """Before any update, two calls are of one component iff each calls the other in the end.
+
+    Larger components would answer alike, and touch more.
+    """
+    calls = list(tables._forest.generators)
+    reached = {}
+    for call in calls:
+        stack, seen = [call], {call}
+        while stack:
+            sources = {node.source for node in nodes(stack.pop())}
+            stack.extend(more := {s for s in sources if isinstance(s, Generator)} - seen)
+            seen |= more
+        reached[call] = seen
+    for one, other in product(calls, repeat=2):
+        mutual = other in reached[one] and one in reached[other]
+        assert mutual == (one.component is other.component)
 
 
 def grounded(script: Script, tables: Tables) -> dict[str, dict[Term, str]]:

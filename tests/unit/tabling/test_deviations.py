@@ -113,3 +113,15 @@ def test_calls_that_merge_while_an_answer_is_marked_do_not_hold_it_up(strategy):
         f"{goal}: {change}" for goal, name in (("p(0, A)", "p(0"), ("q(3, A)", "q(3"))
         for change in (f"+{name}, 2)", f"+{name}, 3)", f"-{name}, 1)")
     ]  # fmt: skip
+
+
+def test_only_calls_on_the_cycle_become_one_component():
+    """c lies between a and b in the order, and is called by the cycle without being on it."""
+    tables = Tables(
+        ":- table a/0, b/0, c/0.\n:- dynamic d/0.\nb :- a.\nb :- c.\na :- d, b.\nc :- e.\ne."
+    )
+    assert tables.holds("b")
+    assert tables.insert("d").lines() == []
+    component = {str(g.predicate.key[0]): g.component for g in tables._forest.generators}
+    assert component["a"] is component["b"] is not component["c"]
+    tables.check_invariants()
