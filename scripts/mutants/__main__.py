@@ -40,7 +40,7 @@ BUILD = ROOT / "build" / "mutants"
 TREE = BUILD / "tree"
 RESULTS = BUILD / "results.jsonl"
 NOTES = Path(__file__).with_name("equivalent.toml")
-LOW = ("errors", "diagnostics", "events", "facts", "kernel", "changes", "store", "rules", "datalog")
+LOW = ("errors", "diagnostics", "events", "facts", "kernel", "changes", "rules", "datalog")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ def request(name: str) -> dict[str, Any]:
     return {
         "sources": [part.source],
         "tests": [test for test in part.tests if (TREE / test).exists()],
-        "preload": ["numpy", "pyarrow", "hypothesis", "rich", "typer"]
+        "preload": ["numpy", "pyarrow", "rich", "typer"]
         + ([] if part.plain else ["numba"])
         + [f"deltafix.{below}" for below in part.below],
         "never": [package],
@@ -266,7 +266,7 @@ def run(name: str, mutants: Iterable[Mutant], known: dict[str, Any], budget: flo
             order, seconds = chosen(tests, known, killers.get(mutant.path, Counter()), budget)
             result: dict[str, Any] = {"outcome": "not covered", "by": "", "seconds": 0}
             if order:
-                result = ask(process, mutant, order, seconds)
+                result = ask(name, process, mutant, order, seconds)
             if result["outcome"] == "killed":
                 killers.setdefault(mutant.path, Counter())[result["by"]] += 1
             line = {
@@ -281,7 +281,7 @@ def run(name: str, mutants: Iterable[Mutant], known: dict[str, Any], budget: flo
 
 
 def ask(
-    process: subprocess.Popen[str], mutant: Mutant, order: list[str], seconds: float
+    part: str, process: subprocess.Popen[str], mutant: Mutant, order: list[str], seconds: float
 ) -> dict[str, Any]:
     """Put the mutant into the tree, have it judged, and take it out again."""
     assert process.stdin is not None
@@ -295,6 +295,11 @@ def ask(
         process.stdin.write(json.dumps(wanted) + "\n")
         process.stdin.flush()
         answer: dict[str, Any] = json.loads(process.stdout.readline())
+        if answer["outcome"] == "no run":
+            log = Path(request(part)["log"]).read_text()
+            raise SystemExit(
+                f"the tests do not run; the mutant {mutant.name} tells nothing:\n{log}"
+            )
     finally:
         path.write_bytes(source)
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))

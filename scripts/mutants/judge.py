@@ -63,6 +63,10 @@ class _Chosen:
         items[:] = [item for item in items if item.nodeid in self.order]
         items.sort(key=lambda item: self.order[item.nodeid])
 
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self.said.write_text(f"{report.nodeid} (as it is loaded)")
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
             self.said.write_text(report.nodeid)
@@ -76,7 +80,9 @@ def _processor() -> float:
 def _arguments(request: dict[str, Any]) -> list[str]:
     return [
         *("-q", "-p", "no:cacheprovider", "-m", "not spark", "--no-header", "--tb=line"),
-        *("-W", "ignore::DeprecationWarning", f"--basetemp={request['scratch']}/pytest"),
+        # What was loaded before the fork is not rewritten, which is an error otherwise.
+        *("-W", "ignore::pytest.PytestAssertRewriteWarning", "-W", "ignore::DeprecationWarning"),
+        f"--basetemp={request['scratch']}/pytest",
     ]
 
 
@@ -141,7 +147,7 @@ def _memory(pid: int) -> int:
 
 
 def judge(request: dict[str, Any]) -> dict[str, Any]:
-    """Fork, run, wait: `killed`, `survived` or `timed out`, and by which test."""
+    """Fork, run, wait: `killed`, `survived`, `timed out` or `no run`, and by which test."""
     said = Path(request["said"])
     said.unlink(missing_ok=True)
     start = time.monotonic()
@@ -171,8 +177,8 @@ def judge(request: dict[str, Any]) -> dict[str, Any]:
         by = by or stopped or signal.Signals(os.WTERMSIG(status)).name
     else:
         code = os.WEXITSTATUS(status)
-        outcome = "survived" if code == 0 else "killed"
-        by = by or ("" if code == 0 else f"pytest {code}")
+        # No test, no kill: pytest itself may fail, and every mutant would look seen.
+        outcome = "survived" if code == 0 else "killed" if by else "no run"
     return {"outcome": outcome, "by": by, "seconds": round(used.ru_utime + used.ru_stime, 1)}
 
 
