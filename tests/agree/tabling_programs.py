@@ -329,6 +329,7 @@ def play(seed: int, mode: str, *, oracle_too: bool = False) -> Counter[str]:
         what = f"seed {seed} {mode} {strategy}: {edit}\n{tables.program.show()}"
         before = now
         clauses = edited(set(tables.program.clauses), edit)
+        held = tables.answers
         tables.budget.max_answers = rng.randint(0, 3) if rng.random() < 0.2 else 600
         try:
             delta = tables.update(**edit, strategy=strategy)
@@ -341,6 +342,9 @@ def play(seed: int, mode: str, *, oracle_too: bool = False) -> Counter[str]:
         tables.budget.max_answers = 600
         tables.check_invariants()
         assert set(tables.program.clauses) == clauses, what
+        if strategy != "scratch" and script.opened is None:  # an open query is finished first
+            work = delta.counters
+            assert tables.answers - held == work.answers_inserted - work.answers_deleted, what
         now = {goal: contents(tables, goal) for goal in script.goals}
         assert now == fresh(script, tables), what
         if mode != "terms":

@@ -68,8 +68,6 @@ class CallGraph:
     def __init__(self, reopen: Callable[[Component], None]) -> None:
         self.reopen = reopen
         self.order: list[Component] = []
-        self.moves = 0
-        self.merges = 0
         self.undo: Undo | None = None
 
     # -- places ---------------------------------------------------------------------------------
@@ -186,7 +184,6 @@ class CallGraph:
             self._relabel(component, self._above(low))
             self._insert(component)
             waiting.discard(component)
-            self.moves += 1
 
     def cycle(
         self, caller: Component, callee: Component, reached: list[Component]
@@ -225,7 +222,6 @@ class CallGraph:
             low = self._above(low)
             self._relabel(component, low)
             self._insert(component)
-        self.merges += 1
         return keeper
 
     def _absorb(self, keeper: Component, part: Component) -> None:
