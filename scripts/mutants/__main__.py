@@ -9,7 +9,7 @@
 
 `mutate` says what a mutant is, `judge` runs the tests; here: the sample, which tests, the results.
 All of it happens in a copy of the tree (`build/mutants/tree`). A mutant is judged by the tests of
-its part that run its lines (a map made once by coverage, with `--remap` made again), those that
+its part that run its lines (a map made by coverage, again when the tree has changed), those that
 killed in the same file before first, then the fastest, up to `--budget` seconds of them; limits are
 in seconds of the processor, so a busy machine changes nothing. Results are lines of
 `build/mutants/results.jsonl`. A survivor that changes nothing anyone can see gets a note in
@@ -179,16 +179,15 @@ def command(verb: str, name: str) -> list[str]:
     return [sys.executable, str(Path(__file__).with_name("judge.py")), verb, str(told)]
 
 
-def coverage_map(name: str, again: bool) -> dict[str, Any]:
+def coverage_map(name: str) -> dict[str, Any]:
     """Which tests run which lines of a part, and for how long."""
     path = Path(request(name)["map"])
     sources = sorted(p for f in ("src", "tests") for p in (TREE / f).rglob("*.py"))
     digest = hashlib.sha256(b"".join(p.read_bytes() for p in sources)).hexdigest()
-    if path.exists() and not again:
+    if path.exists():
         held: dict[str, Any] = json.loads(path.read_text())
-        if held.get("digest") != digest:
-            print(f"{name}: the map is of an older tree; --remap makes it again", flush=True)
-        return held
+        if held.get("digest") == digest:
+            return held
     print(f"{name}: running its tests once under coverage", flush=True)
     with (BUILD / name / "measure.log").open("w") as log:
         subprocess.run(
@@ -358,7 +357,6 @@ def main() -> int:
     parser.add_argument("--budget", type=float, default=60, help="seconds of tests a mutant")
     parser.add_argument("--least", type=float, default=90, help="percent to be seen (default: 90)")
     parser.add_argument("--again", action="store_true", help="run survivors once more")
-    parser.add_argument("--remap", action="store_true", help="make the maps of coverage again")
     parser.add_argument(
         "--mutant", help="run this one; its tests' output is build/mutants/PART/log"
     )
@@ -389,7 +387,7 @@ def main() -> int:
             or (options.again and known[mutant.name]["outcome"] in ("survived", "not covered"))
         ]
         if todo:
-            run(name, todo, coverage_map(name, options.remap), options.budget)
+            run(name, todo, coverage_map(name), options.budget)
             shutil.rmtree(BUILD / name / "pytest", ignore_errors=True)
     return 0 if report(mutants, options.least) else 1
 
