@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from deltafix.diagnostics import Diagnostic
 from deltafix.errors import ProgramError
 from deltafix.facts.schema import Row
+from deltafix.plan.bounded import is_bounded
 from deltafix.plan.build import lower
 from deltafix.plan.clause import (
     Absent,
@@ -63,6 +64,7 @@ class Prepared:
         seeds: rows that are given at epoch 0.
         entries: where rows given to a declared relation go, if not to itself.
         pinned: relations derived where all that they read is together, and by which columns.
+        bounded: nothing is to be derived before inputs are there (`plan.bounded`).
     """
 
     program: Program
@@ -70,6 +72,7 @@ class Prepared:
     seeds: dict[str, list[Row]]
     entries: dict[str, str]
     pinned: dict[str, tuple[int, ...]]
+    bounded: bool = False
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -84,6 +87,7 @@ def prepare(program: Program) -> Prepared:
     """
     core = lower(typed(program))
     _refuse(core)
+    bounded = is_bounded(core, layers(core))
     core = _renamed(core, {r.name: f"~hidden {r.name[1:]}" for r in core.relations if r.hidden})
     declared = {relation.name for relation in program.relations}  # not what magic sets add
     shown = tuple(replace(r, hidden=r.name not in declared) for r in core.relations)
@@ -112,7 +116,7 @@ def prepare(program: Program) -> Prepared:
         seeds[HERE] = [(0,)]
     entries = {r.name: r.entry for r in core.relations if r.entry}
     whole = Core(tuple(relations.values()), tuple(clauses), core.folds)
-    return Prepared(program, whole, seeds, entries, pinned)
+    return Prepared(program, whole, seeds, entries, pinned, bounded)
 
 
 def _one_place(relation: str) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -130,16 +131,16 @@ class ShardedDatabase:
             columns = {name: schema.names for name, schema in self.schemas.items()}
             users = Users(dict(functors), dict(reducers))
             self._spec = Spec(str(self._folder), self.layout, shards, columns, users)
-            if self._manifest.epoch < 0:
-                self._seed()
+            if not self.layout.bounded:
+                self.settle()
         except BaseException:
             self._lock.release()
             raise
 
     @property
     def epoch(self) -> int:
-        """The last committed epoch; 0 is that of the program's own facts."""
-        return self._manifest.epoch
+        """The last committed epoch; 0 is that of the program's own facts, if it has run."""
+        return max(self._manifest.epoch, 0)
 
     @property
     def shards(self) -> int:
@@ -179,7 +180,7 @@ class ShardedDatabase:
         }
         changed = sum(len(part) for part in changes.values())
         grown = sum(len(part.added) - len(part.removed) for part in changes.values())
-        found = self._run(list(messages_of(self._spec, edits)), changed, grown)
+        found = self._run([*self._first(), *messages_of(self._spec, edits)], changed, grown)
         parts = [
             read_delta(self.schemas[name], [self._folder / path for path, _ in pieces])
             for name, pieces in found.items()
@@ -197,9 +198,9 @@ class ShardedDatabase:
             }
             changed = sum(table.num_rows for table in tables.values())
             grown = sum(pa.compute.sum(t.column("sign")).as_py() or 0 for t in tables.values())
-            found = self._run(list(messages_of(self._spec, tables)), changed, grown)
+            found = self._run([*self._first(), *messages_of(self._spec, tables)], changed, grown)
         else:
-            first = self._frame([])
+            first = self._frame(self._first())
             for name, frame in changes.items():
                 first = first.unionAll(messages_frame(self._spec, self.schemas[name], frame))
             found = self._run(first, None, None)
@@ -208,14 +209,30 @@ class ShardedDatabase:
             for name, pieces in found.items()
         }
 
-    def _seed(self) -> None:
-        """Epoch 0: the facts of the program's text."""
+    def settle(self) -> None:
+        """Derive what the program's own facts give, if nothing has been derived yet.
+
+        A program whose inputs can bound what follows from its facts is left alone until the first
+        `apply`, as `connect` does; whoever reads before calls this.
+        """
+        if not self._manifest.files:
+            self._manifest = replace(self._manifest, epoch=-1)
+            self._run(self._seeds(), 0, 0)
+
+    def _first(self) -> list[Message]:
+        """The program's facts, where they wait for the first changes."""
+        if self._manifest.files:
+            return []
+        self._manifest = replace(self._manifest, epoch=0)  # nothing is written for it
+        return self._seeds()
+
+    def _seeds(self) -> list[Message]:
         edits: dict[str, pa.Table] = {}
         for name, rows in self.layout.seeds.items():
             types = self.layout.types[self.layout.given[name][0].name]
             schema = Schema.of(name, [f"c{n}" for n in range(len(types))], types)
             edits[name] = signed(table_from_rows(schema, rows), types, 1)
-        self._run(list(messages_of(self._spec, edits)), 0, 0)
+        return list(messages_of(self._spec, edits))
 
     # --- reading -----------------------------------------------------------------------------
 
@@ -225,6 +242,7 @@ class ShardedDatabase:
         Use it before the next `apply`. Raises UnknownRelationError.
         """
         self._require(relation)
+        self.settle()
         if self._spark is None:
             raise ValueError("frames need a Spark session; see `rows` and `to_arrow`")
         from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415  an extra
@@ -238,6 +256,7 @@ class ShardedDatabase:
     def to_arrow(self, relation: str) -> pa.Table:
         """A relation of the last committed epoch as an Arrow table, gathered in this process."""
         self._require(relation)
+        self.settle()
         found = [
             read_rows(self._spec, self._manifest.files.get(n, []), n, relation)
             for n in range(self._spec.shards)

@@ -85,7 +85,8 @@ class Layout:
         reports: local relations whose changes are the changes of a relation.
         derived: relations that shards derive together; empty where no shuffle is needed.
         readers: per copy, the lowest stratum that reads it.
-        seeds: rows given at epoch 0, for the facts of the program's text.
+        seeds: rows given at first, for the facts of the program's text.
+        bounded: they are given with the first inputs, which can bound what follows from them.
     """
 
     core: Core
@@ -96,6 +97,7 @@ class Layout:
     derived: Mapping[str, Derived] = field(default_factory=lambda: MappingProxyType({}))
     readers: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     seeds: Mapping[str, list[Row]] = field(default_factory=lambda: MappingProxyType({}))
+    bounded: bool = False
 
     @property
     def shuffles(self) -> bool:

@@ -133,6 +133,7 @@ class _Localizing:
             derived,
             self.readers,
             seeds,
+            self.prepared.bounded,
         )
 
     def local(self, name: str, like: str, *ranks: str, merged: bool = False) -> None:

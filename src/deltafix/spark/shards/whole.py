@@ -73,6 +73,7 @@ class _Whole:
             {name: given[entries.get(name, name)] for name in given if name not in folded},
             reports,
             seeds=self.prepared.seeds,
+            bounded=self.prepared.bounded,
         )
 
     def local(self, clause: Clause) -> Clause:
