@@ -66,10 +66,6 @@ class Made:
     calls: dict[tuple[int, int, int], int] = field(default_factory=dict)
     """The calls of `autoinc`, numbered: by rule, alternative and term."""
 
-    asking: dict[int, tuple[int, frozenset[str]]] = field(default_factory=dict)
-    """Clauses of those, by number: how many of their literals only say what is asked for, and the
-    relations of the recursion."""
-
     def hide(self, types: Iterable[BaseType], *, is_range: bool = False) -> str:
         """A new hidden relation; returns its name."""
         name = f"~{1 + sum(r.hidden for r in self.relations)}"
@@ -306,7 +302,6 @@ class Flattening:
         found, needs_recursion = binders(missing, self.around(), self.recursion)
         if needs_recursion:
             self.made.demands[name] = Demand(inside, tuple(slot.name for slot in missing))
-            self.made.asking[len(self.made.clauses)] = (len(found), self.recursion)
         return (*found, *body)
 
     def shared(self, inside: Formula | Aggregate) -> set[str]:

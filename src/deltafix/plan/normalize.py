@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from deltafix.diagnostics import Diagnostic, render_all
 from deltafix.errors import ProgramError
 from deltafix.plan.clause import Clause, Fold, Relation
-from deltafix.plan.domains import ask_domains
 from deltafix.plan.flatten import Demand, Flattening, Made
 from deltafix.plan.keep import keep
 from deltafix.plan.ranges import write_out_ranges
@@ -81,7 +80,6 @@ def normalize(checked: CheckedProgram) -> Core:
                 flat = Flattening(program, typed, (number, place), made, whole)
                 flat.recursion = recursion.get(head.relation, frozenset())
                 flat.clause(head, case)
-    ask_domains(made, frozenset(name for name in recursion if program.keeps(name)))
     keep(checked, made)
     separate(made)
     write_out_ranges(made, program.word_size)
