@@ -151,6 +151,8 @@ def test_agree_random_programs_in_shards(
     run = 0
     while run < 3:
         program = random_program(rng, rng.choice([2, 3, 4]), FEATURES)
+        if "ord(" in program.show():  # refused by name: a symbol's number is one engine's own
+            continue
         used = {name: how for name, how in REDUCERS.items() if f"@@{name}" in program.show()}
         try:
             one = deltafix.connect(program, reducers=used)
