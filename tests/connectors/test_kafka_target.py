@@ -23,7 +23,7 @@ from tests.targets.job import finish, go, job_at, kill_everywhere
 from deltafix.errors import SinkError
 from deltafix.pipeline.targets.registry import make_target
 
-pytestmark = pytest.mark.spark  # the broker's jars come through Spark, in the session of this folder
+pytestmark = pytest.mark.spark  # beside the other tests of the broker
 
 KILLS = min(60, int(os.environ.get("DELTAFIX_EXAMPLES", "3")))
 PARTITIONS = 3
