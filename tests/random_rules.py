@@ -47,6 +47,7 @@ class Body:
     literals: list[str] = field(default_factory=list)
     bound: dict[str, list[str]] = field(default_factory=lambda: {"number": [], "symbol": []})
     fresh: int = 0
+    has_witness: bool = False
 
     def new(self, kind: str) -> str:
         self.fresh += 1
@@ -218,7 +219,7 @@ class Generator:
 
     def aggregate(self, body: Body, lower: list[Relation]) -> str | None:
         usable = [relation for relation in lower if "number" in relation.columns]
-        if not usable:
+        if not usable or body.has_witness:  # a witness of two aggregates would be of neither
             return None
         relation = self.rng.choice(usable)
         inner = Body(bound={kind: list(names) for kind, names in body.bound.items()})
@@ -242,6 +243,7 @@ class Generator:
         atom = f"{relation.name}({', '.join(args)})"
         inside = self.narrowed(atom, target, body, inner, lower)
         body.fresh = inner.fresh
+        body.has_witness = bool(found)
         for kind, name in found:
             body.bound[kind].append(name)
             # The rule itself mentions a witness: two aggregates alone would not share it.

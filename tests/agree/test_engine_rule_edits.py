@@ -26,7 +26,7 @@ DECLARED = """
 .lattice Cost<> { Bottom -> -1, Lub -> @worse(_, _) }
 .decl top(k: number, c: Cost<>)
 .output top
-top(k % 2, k) :- first(k).
+top(k % 2, as(k, Cost)) :- first(k).
 .comp Kept<T> {
     .decl all(x: T, y: T)
     .output all
