@@ -324,7 +324,7 @@ def call(L, t, f, a, b):
             z += 18446744073709551616.0
         return encode(L, T_FLOAT, canonical(z))
     if f == FTOI or f == FTOU:
-        z = as_float(x)
+        z = np.trunc(as_float(x))
         low = -9223372036854775808.0 if f == FTOI else 0.0
         if not (low <= z < low + 18446744073709551616.0):
             return NO_VALUE

@@ -130,8 +130,9 @@ def _equal(x: float, y: float) -> bool:
     return x == y or (x != x and y != y)  # noqa: PLR0124  NaN
 
 
-def _real_to(low: float) -> Function:
-    return lambda x: int(x) if low <= x < low + 2.0**64 else NO_VALUE
+def _real_to(low: int) -> Function:
+    """Cut off towards zero, so -0.5 is an unsigned 0."""
+    return lambda x: int(x) if math.isfinite(x) and low <= int(x) < low + 2**64 else NO_VALUE
 
 
 def _unsigned_to_float(x: int) -> float:
@@ -188,8 +189,8 @@ _FUNCTIONS: Final[dict[BaseType, dict[str, Function]]] = {
         "neg": lambda x: canonical(-x),
         "min": lambda x, y: x if _below(x, y) else y,
         "max": lambda x, y: y if _below(x, y) else x,
-        "to_number": _real_to(-(2.0**63)),
-        "to_unsigned": _real_to(0.0),
+        "to_number": _real_to(-(2**63)),
+        "to_unsigned": _real_to(0),
         "to_float": lambda x: x,
         "to_string": repr,
     },
