@@ -22,20 +22,27 @@ from deltafix.spark.java import find_java, wrap_java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["OPTIONS", "spark_session"]
+__all__ = ["LOCAL", "OPTIONS", "spark_session"]
 
 OPTIONS: Mapping[str, str] = {
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+"""What every session is started with; the caller's own options come on top."""
+
+LOCAL: Mapping[str, str] = {
     # Nobody looks at the web page of a job that lasts seconds; its port may be taken.
     "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
     # Local sessions talk to themselves: never bind or look up a public name.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.sql.session.timeZone": "UTC",
     # Two small stages do not need 200 shuffle partitions.
     "spark.sql.shuffle.partitions": "8",
 }
-"""What every local session is started with; the caller's own options come on top."""
+"""What sessions on this machine are started with besides."""
+
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""What spark-submit puts into the environment of a Python program: its JVM runs already."""
 
 
 @contextmanager
@@ -45,8 +52,9 @@ def spark_session(
     """A Spark session for the length of a `with` block.
 
     The active session is used if there is one; otherwise one is started (5 to 20 s) and stopped
-    at the end. `options` are Spark settings by their full names. Raises SparkMissingError without
-    pyspark, JavaNotFoundError without a Java 17+.
+    at the end. `options` are Spark settings by their full names; `spark.master` among them, or
+    given to spark-submit, goes before `master`. Raises SparkMissingError without pyspark,
+    JavaNotFoundError without a Java 17+.
     """
     try:
         from pyspark.sql import SparkSession  # noqa: PLC0415  an extra, and a second to import
@@ -59,19 +67,23 @@ def spark_session(
     if active is not None:
         yield active
         return
+    chosen = dict(options or {})
+    submitted = _SUBMITTED in os.environ
+    if not submitted:
+        chosen = {"spark.master": master, "spark.app.name": "deltafix", **_quiet(), **chosen}
+    local = chosen.get("spark.master", "").startswith("local")
     with tempfile.TemporaryDirectory(prefix="deltafix-java-") as folder:
-        home = wrap_java(find_java(), Path(folder))
-        builder = SparkSession.builder.master(master).appName("deltafix")
-        settings = {**OPTIONS, **_quiet(), **(options or {})}
-        for name, value in settings.items():
+        around: dict[str, str] = {}
+        if not submitted:
+            # Workers are this very interpreter, so that they find deltafix and what it needs.
+            around = {"JAVA_HOME": str(wrap_java(find_java(), Path(folder)))}
+            around |= dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), sys.executable)
+        if local:
+            around["SPARK_LOCAL_IP"] = "127.0.0.1"
+        builder = SparkSession.builder
+        for name, value in {**OPTIONS, **(LOCAL if local else {}), **chosen}.items():
             builder = builder.config(name, value)
-        # Workers are this very interpreter, so that they find deltafix and its dependencies.
-        with _environment(
-            JAVA_HOME=str(home),
-            PYSPARK_PYTHON=sys.executable,
-            PYSPARK_DRIVER_PYTHON=sys.executable,
-            SPARK_LOCAL_IP="127.0.0.1",
-        ):
+        with _environment(**around):
             session = builder.getOrCreate()
         try:
             yield session
