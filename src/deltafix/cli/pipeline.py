@@ -140,7 +140,7 @@ def _make_source(config: Config) -> MakeSource:
         return make_source
     from deltafix.spark.sources import on_spark  # noqa: PLC0415  imports pyspark
 
-    return on_spark(config.spark)
+    return on_spark()
 
 
 def _seconds(text: str) -> float:

@@ -29,15 +29,18 @@ __all__ = ["on_spark"]
 _FRAMES: Mapping[str, Callable[..., Source]] = {"table": SparkTable, "kafka": KafkaTopic}
 
 
-def on_spark(settings: Mapping[str, str] | None = None) -> MakeSource:
+def on_spark() -> MakeSource:
     """What makes the sources of a pipeline that Spark reads: one session, one job an epoch.
 
-    `settings` are those of a session that is started where there is none; none is before it is
-    needed. What it gives raises ConfigError.
+    The session at hand is used, or one is started with the settings of the pipeline's `[spark]`,
+    not before it is needed. What is given back raises ConfigError.
     """
-    live = LiveSpark(settings)
+    lives: list[LiveSpark] = []
 
     def make(config: Config, one: InputConfig, schemas: Mapping[str, Schema]) -> Source:
+        if not lives:
+            lives.append(LiveSpark(config.spark))
+        live = lives[0]
         policy = Policy.of(one.values, config.values["bad_rows"])
         schema = schemas[one.relations[0]]
         kind = _FRAMES.get(one.source)

@@ -61,15 +61,17 @@ class KafkaTopic(FrameSource):
         ends = {name: end for name, (_, end) in ranges.items()}
         if ends == {name: done.get(name) for name in ends}:
             return None
-        portion = Portion(self.name, policy=self.policy, more=shares != waiting)
+        # So many count towards the epoch's bound until it is known how many rows they are.
+        records = sum(shares.values())
+        portion = Portion(self.name, policy=self.policy, more=shares != waiting, read=records)
         portion.marks[mark] = {**done, **ends}
         some = {name: one for name, one in ranges.items() if one[0] < one[1]}
         if some:
             decode = _Records(self.schema, self.values, self._where)
             hint = "; is the connector of Spark's version, and all it needs, among Spark's jars?"
             with spark_errors(self._where, hint, input=self.name, topic=self._topic.name):
-                records = self._read(some)
-            self._live.look(portion, self.schema, [(records, decode)], state, self._where)
+                frame = self._read(some)
+            self._live.look(portion, self.schema, [(frame, decode)], state, self._where)
         return portion
 
     def _starts(self, done: Mapping[str, int], there: Ranges) -> dict[str, int]:
