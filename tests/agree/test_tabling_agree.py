@@ -55,6 +55,10 @@ def test_oracle_layers_over_games(first):
     assert 100 <= epochs["valued"] <= epochs["compared"] / 2
 
 
+def test_agree_what_the_engine_refuses_when_it_plans_stays_on_the_term_route():
+    assert play_routes(5468, deltafix.connect) == {"term": 4}
+
+
 @pytest.mark.parametrize("seed", [52, 100, 101, 102, 103])
 def test_agree_kernel_route_and_term_route(seed):
     assert play_routes(seed, deltafix.connect) == {"kernel": 4}

@@ -40,10 +40,6 @@ class Kernel:
         self.translation: Translation = translate(
             program.predicates, program.clauses.values(), goals, self.symbols
         )
-        try:
-            parsed = RulesProgram.parse(self.translation.text)
-        except ProgramError as cause:
-            raise Untranslatable(f"the rules engine refuses it: {cause}") from cause
         rows: dict[str, list[tuple[int, ...]]] = {}
         for clause in program.clauses.values():
             for name, row in self.rows(clause):
@@ -56,7 +52,11 @@ class Kernel:
         for goal in goals:
             self.keep(goal)
         budget = tables.budget
-        self.db = connect(parsed, max_rows=budget.max_answers, timeout=budget.timeout)
+        try:  # it refuses some programs when they are read, others when they are planned
+            parsed = RulesProgram.parse(self.translation.text)
+            self.db = connect(parsed, max_rows=budget.max_answers, timeout=budget.timeout)
+        except ProgramError as cause:
+            raise Untranslatable(f"the rules engine refuses it: {cause}") from cause
         try:
             with self.db.transaction(missing="ignore") as tx:
                 for name, given in rows.items():
