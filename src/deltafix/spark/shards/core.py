@@ -3,7 +3,7 @@
 Two things are changed in a program's core:
 
 - A fact of the text and a clause without positive literal hold once, not once a shard. So a fact
-  becomes a row of a hidden seed relation, given at epoch 0 and placed like any given row, and every
+  becomes a row of a hidden seed relation, given before all others and placed like them, and every
   other clause without positive literal gets the literal `~here(_)`, a seed relation of one row.
 - A stratum that is no least fixpoint of rows (lattices of user functors; subsumption, best rows
   and even negation in recursion) is *pinned*: its relations `R` become `~one R`, derived
@@ -61,7 +61,7 @@ class Prepared:
         program: the user's.
         core: the clauses. Nullary relations have one column, always 0, so that every row has a
             value to hash.
-        seeds: rows that are given at epoch 0.
+        seeds: rows that are given before all others: at epoch 0, or (bounded) with the first.
         entries: where rows given to a declared relation go, if not to itself.
         pinned: relations derived where all that they read is together, and by which columns.
         bounded: nothing is to be derived before inputs are there (`plan.bounded`).
