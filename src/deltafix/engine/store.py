@@ -20,6 +20,7 @@ __all__ = [
     "changed_in_epoch",
     "changes_of",
     "codes_where",
+    "records_of",
     "relation_cell",
     "rows_of_group",
 ]
@@ -30,7 +31,7 @@ def relation_cell(arena: Arena, relation: int, field: int) -> int:
     return int(arena.cells[int(arena.cells[at.RELS]) + relation * at.RSZ + field])
 
 
-def _records(arena: Arena, relation: int) -> Words:
+def records_of(arena: Arena, relation: int) -> Words:
     """All row records of a relation as a view (rows, stride)."""
     # The count first: a writer that moves the rows publishes them before it adds to them.
     count = relation_cell(arena, relation, at.R_N)
@@ -41,7 +42,7 @@ def _records(arena: Arena, relation: int) -> Words:
 
 def codes_where(arena: Arena, relation: int, mask: int) -> Words:
     """The codes (n, arity) of the rows whose flags include `mask`. O(rows allocated)."""
-    records = _records(arena, relation)
+    records = records_of(arena, relation)
     arity = relation_cell(arena, relation, at.R_ARITY)
     # The flags are the low byte of the first cell: its low word on a little-endian machine.
     chosen = (records[:, 0] & mask) == mask
@@ -56,7 +57,7 @@ def changed_in_epoch(arena: Arena, relation: int) -> tuple[Words, Words]:
         nothing = np.empty((0, arity), dtype=np.int32)
         return nothing, nothing
     start = relation_cell(arena, relation, at.R_CHANGED)
-    records = _records(arena, relation)[np.unique(arena.cells[start : start + count])]
+    records = records_of(arena, relation)[np.unique(arena.cells[start : start + count])]
     truth = records[:, 0] & (at.NOW | at.WAS)
     columns = records[:, at.COLS : at.COLS + arity]
     return columns[truth == at.NOW], columns[truth == at.WAS]
@@ -89,7 +90,7 @@ def rows_of_group(
         size, count = int(cells[slot + 1]) >> 32, int(cells[slot + 1]) & 0xFFFFFFFF
         start = int(cells[at.BUCKETS]) + ref * 4
         rows = words[start : start + count] if size else np.array([ref], dtype=np.int32)
-    records = _records(arena, number)[rows]
+    records = records_of(arena, number)[rows]
     arity = relation_cell(arena, number, at.R_ARITY)
     return records[(records[:, 0] & mask) == mask, at.COLS : at.COLS + arity]
 

@@ -3,7 +3,7 @@
 Reading guide: `view` (what a fixpoint can be asked, what an update is), `simple` (growth only),
 `ledger` (ranks, supports, repair), `full` (growth and removal over a caller's relation), `contract`
 (the caller's obligations, checked), `counting` (acyclic problems), `managed` (the relation owned
-by the fixpoint) on `reachability` (its program for the engine's kernel).
+by the fixpoint) on `reachability` (its rule, planned and run as the engine does).
 
 Invariant: importing this package compiles nothing; the kernel is loaded with the first use of
 `ManagedFixpoint`.

@@ -1,9 +1,9 @@
 """The managed fixpoint: it owns the relation, so that its caller has no obligations left.
 
 Two nouns: `ManagedFixpoint` and its `FixpointTransaction`. Elements of any hashable type are
-numbered once; the numbers live in the maintenance kernel that runs the rules engine, under the
-program of `reachability`. Invariant: between transactions the elements are the least fixpoint of
-base and pairs; a transaction that raises leaves no trace. Not for several threads at once.
+numbered once; the numbers live in the kernel, under the rule of `reachability`. Invariant: between
+transactions the elements are the least fixpoint of base and pairs; a transaction that raises
+leaves no trace. Not for several threads at once.
 
 Source: Incremental fixpoint computation, section 3.1.4 (managed API).
 """
@@ -17,6 +17,7 @@ from typing import Any, Generic, Self, TypeVar, cast
 
 import numpy as np
 
+from deltafix.engine.run import Budget
 from deltafix.errors import ChangeError, InternalError, MissingRowError, TransactionError
 from deltafix.fixpoint.reachability import PAIR, REACH, Codes, Reachability
 from deltafix.fixpoint.view import Change, FixpointReport, FixpointView, not_in_fixpoint
@@ -43,13 +44,12 @@ class ManagedFixpoint(FixpointView[A]):
     """
 
     __slots__ = (
+        "_budget",
         "_elements",
-        "_max_rows",
         "_numbers",
         "_one",
         "_open",
         "_state",
-        "_timeout",
         "_two",
     )
 
@@ -62,11 +62,10 @@ class ManagedFixpoint(FixpointView[A]):
         timeout: float | None = None,
     ) -> None:
         super().__init__()
-        self._max_rows = max_rows
-        self._timeout = timeout
+        self._budget = Budget(max_rows=max_rows, timeout=timeout)
         self._numbers: dict[A, int] = {}
         self._elements: list[A] = []
-        self._state = Reachability()
+        self._state = Reachability(self._budget)
         self._one = np.zeros(1, dtype=np.int32)  # scratch rows, so that an edit allocates nothing
         self._two = np.zeros(2, dtype=np.int32)
         self._open: FixpointTransaction[A] | None = None
@@ -182,8 +181,6 @@ class ManagedFixpoint(FixpointView[A]):
         proof = [element]
         while not self._state.is_base(row):
             row = self._state.source(row)
-            if row < 0:
-                raise InternalError(f"fixpoint/managed: {proof[-1]!r} has no support")
             proof.append(self._elements[self._state.code(row)])
         return tuple(reversed(proof))
 
@@ -197,7 +194,7 @@ class ManagedFixpoint(FixpointView[A]):
         """
         self._refuse_open("compact")
         base, pairs = self.base, list(self.steps())
-        self._state = Reachability()
+        self._state = Reachability(self._budget)
         self._numbers, self._elements = {}, []
         with self.transaction():
             self.add_steps(pairs)
@@ -284,7 +281,7 @@ class ManagedFixpoint(FixpointView[A]):
     def _commit(self) -> Change[A]:
         state = self._state
         try:
-            state.run(max_rows=self._max_rows, timeout=self._timeout)
+            state.run()
         except BaseException:
             state.rollback()  # an interrupt too
             raise
