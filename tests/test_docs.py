@@ -197,3 +197,15 @@ def test_every_package_is_in_the_architecture_page():
     for package in source.rglob("*/__init__.py"):
         room = f"`{package.parent.relative_to(source)}/"
         assert room in tree, room
+
+
+STEPS = re.findall(
+    r"^\| `([a-z_/]+\.py)` `(\w+)` \|", (ROOT / "docs" / "architecture.md").read_text(), re.M
+)
+
+
+def test_the_functions_that_an_edit_runs_through_are_there():
+    assert len(STEPS) >= 15
+    for file, name in STEPS:
+        source = (ROOT / "src" / "deltafix" / file).read_text()
+        assert re.search(rf"^ *def {name}\(|^{name} = ", source, re.M), f"{file}: {name}"

@@ -36,19 +36,33 @@ def plan(
     form: Annotated[
         Literal["text", "json"], typer.Option("--format", help="How the plan is printed.")
     ] = "text",
+    stage: Annotated[
+        Literal["typed", "executable", "core", "plan"],
+        typer.Option("--stage", help="Print what this pass makes of the program."),
+    ] = "plan",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
 ) -> None:
     """Show the plan of a program: delta rules, join options, indexes and what they serve.
 
     Per stratum, rule and changed atom: the delta rule, and the atoms that may be joined next,
     which is decided while it runs, per binding. With a fact folder the program is evaluated
-    first, and every option has an estimate: rows divided by keys.
+    first, and every option has an estimate: rows divided by keys. `--stage` prints an earlier
+    form: `typed` (checked, types on constants), `executable` (inlined, on demand), `core` (flat
+    clauses and aggregates).
     """
     from deltafix.datalog.program import Program as Checked  # noqa: PLC0415  quick --help
     from deltafix.plan.tell import tell  # noqa: PLC0415
 
     program = Checked.from_file(program_file, **reading(word_size, include, macros))
     users = brought(program, functors)
+    if stage != "plan":
+        if facts is not None or form == "json":
+            option = "--fact-dir" if facts is not None else "--format json"
+            raise typer.BadParameter(f"{option} goes with --stage plan alone", param_hint="--stage")
+        from deltafix.plan.build import forms  # noqa: PLC0415
+
+        sys.stdout.write(dict(forms(program))[stage])
+        return
     explained = _explained(program, facts, users, warner(strict=strict, quiet=quiet), quiet=quiet)
     if form == "json":
         sys.stdout.write(json.dumps(explained, indent=2, ensure_ascii=False) + "\n")

@@ -1,14 +1,15 @@
-"""From a checked program to its plan: the pipeline in one place.
+"""From a program to its plan: the passes in one tuple, `PASSES`, and the last of them.
 
-    CheckedProgram -> executable (inlining, demand) -> normalize -> Core       (lower)
-    Core           -> layers -> variants (derive, order)         -> Plan       (plan_core)
-
-Invariant: deterministic; the same program gives the same plan, text and all.
+Each pass takes what the one before it gave; `forms` prints what each gives, and so does
+`deltafix plan --stage`. Invariant: deterministic; the same program gives the same plan, text and
+all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from deltafix.diagnostics import Diagnostic
 from deltafix.plan.best import best_of
@@ -16,14 +17,18 @@ from deltafix.plan.bounded import is_bounded
 from deltafix.plan.clause import Absent, Match, Subsumption
 from deltafix.plan.depend import Layer
 from deltafix.plan.derive import triggers_below, triggers_within
+from deltafix.plan.explain import explain
 from deltafix.plan.given import set_apart
 from deltafix.plan.ir import HEAD, KEY, Outside, Plan, Stage, Variant
 from deltafix.plan.normalize import Core, normalize
 from deltafix.plan.order import Indexes, variant
-from deltafix.rules.check import CheckedProgram
+from deltafix.plan.tell import tell
+from deltafix.rules.ast import Program
+from deltafix.rules.check import CheckedProgram, typed
 from deltafix.rules.passes.executable import executable
+from deltafix.rules.show import show
 
-__all__ = ["lower", "plan", "plan_core"]
+__all__ = ["PASSES", "forms", "lower", "plan", "plan_core"]
 
 
 def lower(checked: CheckedProgram) -> Core:
@@ -68,6 +73,35 @@ def plan_core(core: Core) -> Plan:
         )  # fmt: skip
     columns = {name: tuple(found) for name, found in indexes.columns.items()}
     return Plan(core.relations, tuple(stages), columns, given, is_bounded(core, ordered))
+
+
+class Pass(NamedTuple):
+    """One step on the way to a plan, and how what it gives is printed."""
+
+    name: str
+    run: Callable[[Any], Any]
+    show: Callable[[Any], str]
+
+
+def _show_checked(checked: CheckedProgram) -> str:
+    rules = tuple(one.rule for one in checked.rules)
+    return show(replace(checked.program, rules=rules))
+
+
+PASSES = (
+    Pass("typed", typed, _show_checked),  # names, types, groundedness, strata
+    Pass("executable", executable, _show_checked),  # inline relations written out, magic sets
+    Pass("core", normalize, lambda core: f"{core}\n"),  # flat clauses and aggregates
+    Pass("plan", plan_core, lambda made: tell(explain(made))),  # strata, delta rules, indexes
+)
+
+
+def forms(program: Program) -> Iterator[tuple[str, str]]:
+    """The name of each pass with what it makes of the program, as text. Raises ProgramError."""
+    form: Any = program
+    for step in PASSES:
+        form = step.run(form)
+        yield step.name, step.show(form)
 
 
 def _refuse_falling_recursion(core: Core, layer: Layer) -> None:

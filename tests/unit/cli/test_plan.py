@@ -1,6 +1,7 @@
 """`deltafix plan`: the plan in words and as JSON, with estimates where facts are given.
 
-Each `tests/fixtures/plans/<construct>.dl` has a sibling `.expected`: what `deltafix plan` prints.
+Each `tests/fixtures/plans/<construct>.dl` has a sibling `.expected`: what `deltafix plan` prints;
+`tests/fixtures/forms/<program>.dl` one a pass: what `--stage` prints.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from deltafix.datalog.program import Program
-from deltafix.plan.build import plan
+from deltafix.plan.build import PASSES, forms, plan
 from deltafix.plan.explain import explain
 from deltafix.plan.tell import tell
 from deltafix.rules.check import typed
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "plans"
+FORMS = FOLDER.parent / "forms"
 PLANS = sorted(FOLDER.glob("*.dl"))
 
 TWO_HOPS = """\
@@ -39,6 +41,38 @@ def program(tmp_path):
 def test_the_plan_of_a_construct_in_words(file: Path) -> None:
     found = explain(plan(typed(Program.from_file(file))))
     assert tell(found) == file.with_suffix(".expected").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", [step.name for step in PASSES])
+def test_what_a_pass_makes_of_a_program(deltafix, name: str) -> None:
+    file = FORMS / "access.dl"
+    wanted = file.with_suffix(f".{name}").read_text(encoding="utf-8")
+    assert dict(forms(Program.from_file(file)))[name] == wanted
+    ended = deltafix("plan", file, "--stage", name)
+    assert (ended.code, ended.err, ended.out) == (0, "", wanted)
+
+
+@pytest.mark.parametrize("name", ["typed", "executable"])
+def test_what_a_pass_makes_of_a_program_without_demand_is_a_program(name: str) -> None:
+    """Printed forms are the language: reading one gives the same plan."""
+    file = FORMS / "access.dl"
+    text = file.read_text(encoding="utf-8").replace(" magic", "")
+    shown = {key: _readable(form) for key, form in forms(Program.parse(text))}
+    again = {key: _readable(form) for key, form in forms(Program.parse(shown[name]))}
+    assert again["core"] == shown["core"]
+
+
+def _readable(form: str) -> str:
+    """Made names and names of components are not for texts."""
+    return form.replace("'i", "_i").replace("graph.", "graph_")
+
+
+def test_stages_other_than_the_plan_have_no_estimates_and_no_json(deltafix, program) -> None:
+    for option in (("-F", program.parent), ("--format", "json")):
+        ended = deltafix("plan", program, "--stage", "core", *option)
+        assert ended.code == 2
+        assert "goes with --stage plan alone" in ended.err
+    assert "'cor' is not one of" in deltafix("plan", program, "--stage", "cor").err
 
 
 @pytest.mark.parametrize("file", PLANS, ids=lambda file: file.stem)
