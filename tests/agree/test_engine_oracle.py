@@ -5,6 +5,7 @@ Sees: wrong answers, wrong deltas, broken tables, supports that drift over many 
 
 from __future__ import annotations
 
+import re
 from random import Random
 
 import pytest
@@ -15,6 +16,9 @@ import deltafix
 from deltafix.engine.run import STRATEGIES
 from deltafix.errors import ProgramError
 from deltafix.kernel.jit import JIT_DISABLED
+from deltafix.plan.build import lower
+from deltafix.plan.depend import layers
+from deltafix.rules.check import typed
 
 PROGRAMS = 2 if JIT_DISABLED else 12
 
@@ -27,6 +31,21 @@ def connect(rng: Random, size: int, strategy: str) -> deltafix.Database:
             return deltafix.connect(program, strategy=strategy, reducers=REDUCERS)
         except ProgramError as refused:
             assert {found.code for found in refused.diagnostics} == {"DF171"}
+
+
+def test_the_planner_takes_nearly_every_program_that_a_standard_engine_takes() -> None:
+    rng = Random("taken")
+    refused = asking = 0
+    for _ in range(PROGRAMS * 10):
+        try:
+            core = lower(typed(random_program(rng, rng.choice([1, 2, 3, 4]), FEATURES)))
+            layers(core)
+            asking += any(relation.is_domain for relation in core.relations)
+        except ProgramError as found:
+            refused += 1
+            assert re.search(r"tests `[a-z]\w*`, which only the recursion", str(found)), found
+    assert refused <= PROGRAMS * 10 * 2 // 100 + 1
+    assert asking > PROGRAMS // 3  # domains are at work in the tests below
 
 
 @pytest.mark.parametrize("strategy", [*STRATEGIES, "auto"])

@@ -8,7 +8,7 @@ tests (`binders`). Invariant: answers depend on the literals alone; in which ord
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 
 from deltafix.plan.clause import (
     Absent,
@@ -22,7 +22,7 @@ from deltafix.plan.clause import (
     slots_of,
 )
 
-__all__ = ["binders", "evaluable", "unbound"]
+__all__ = ["binders", "connected", "evaluable", "unbound"]
 
 
 def evaluable(body: Iterable[Literal]) -> tuple[tuple[Literal, ...], set[Argument]]:
@@ -74,10 +74,11 @@ def binders(
         one for one in literals if not (isinstance(one, Match) and one.relation in recursion)
     )
     enough = all(slot in bound for slot in wanted)
-    return _connected(wanted, lower if enough else literals), not enough
+    return connected(wanted, lower if enough else literals), not enough
 
 
-def _connected(wanted: Iterable[Slot], literals: tuple[Literal, ...]) -> tuple[Literal, ...]:
+def connected(wanted: Iterable[Slot], literals: Sequence[Literal]) -> tuple[Literal, ...]:
+    """The literals that share a variable with the wanted ones, directly or not."""
     readers: dict[Argument, list[int]] = {}
     for position, literal in enumerate(literals):
         for slot in slots_of(literal):

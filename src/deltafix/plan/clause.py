@@ -33,6 +33,7 @@ __all__ = [
     "Relation",
     "Slot",
     "Subsumption",
+    "given_apart",
     "slots_of",
 ]
 
@@ -246,7 +247,8 @@ class Relation:
     `merge` is set only where an executor has to do it: inside recursion, and for lattices of user
     functors. Elsewhere `normalize` has turned it into clauses over hidden relations; `entry` is
     then the one that rows given to this relation enter instead (empty: themselves). `is_range`
-    says that a hidden relation holds the numbers of ranges (`plan.ranges`).
+    says that a hidden relation holds the numbers of ranges (`plan.ranges`), `is_domain` that it
+    holds what a group may be asked for (`plan.domains`).
     """
 
     name: str
@@ -255,3 +257,11 @@ class Relation:
     merge: Merge | None = None
     entry: str = ""
     is_range: bool = False
+    is_domain: bool = False
+
+
+def given_apart(relation: Relation) -> tuple[Relation, Clause]:
+    """A hidden relation for the rows given to a relation, and the clause that takes them in."""
+    hidden = Relation(f"~given {relation.name}", relation.types, hidden=True)
+    slots = tuple(Slot(f"${column}") for column in range(len(relation.types)))
+    return hidden, Clause(relation.name, slots, (Match(hidden.name, slots),), -1)

@@ -61,7 +61,7 @@ def layers(core: Core) -> tuple[Layer, ...]:
     """The strata of a core, in the order they are computed. Linear in its size.
 
     Raises ProgramError (DF171) where a negated group needs, through the variables it only tests,
-    the relation that is being defined.
+    the relation that is being defined, and no domain bounds what that computes.
     """
     needed: dict[str, dict[str, None]] = {r.name: {} for r in core.relations}
     for head, literal in _uses(core):
@@ -165,5 +165,8 @@ def _refuse(core: Core, members: Iterable[str]) -> NoReturn:
         f"the {what} tests `{plain_name(variable)}`, which only the recursion through "
         f"`{through}` binds"
     )
-    hint = f"bind `{plain_name(variable)}` by an atom that does not depend on `{through}`"
+    hint = (
+        f"bind `{plain_name(variable)}` by an atom that does not depend on `{through}`, or bound "
+        f"the values that `{through}` computes (`x < 20`)"
+    )
     raise core.refusal(Diagnostic("DF171", message, place, hint))

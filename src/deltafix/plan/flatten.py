@@ -27,6 +27,7 @@ from deltafix.plan.clause import (
     Match,
     Relation,
     Slot,
+    given_apart,
 )
 from deltafix.plan.constructed import as_constant, field_types, has_wildcard, patterns, unpack
 from deltafix.plan.narrow import NARROW, narrow_call
@@ -65,12 +66,26 @@ class Made:
     """By hidden relation: what it can only be asked by the recursion it is part of."""
     calls: dict[tuple[int, int, int], int] = field(default_factory=dict)
     """The calls of `autoinc`, numbered: by rule, alternative and term."""
+    apart: dict[str, str] = field(default_factory=dict)
+    """By relation, the hidden one in which the rows given to it lie (see `plan.given`)."""
+    asking: dict[int, tuple[int, frozenset[str]]] = field(default_factory=dict)
+    """Clauses of `demands`, by number: how many of their literals only say what is asked for, and
+    the relations of the recursion."""
 
     def hide(self, types: Iterable[BaseType], *, is_range: bool = False) -> str:
         """A new hidden relation; returns its name."""
         name = f"~{1 + sum(r.hidden for r in self.relations)}"
         self.relations.append(Relation(name, tuple(types), hidden=True, is_range=is_range))
         return name
+
+    def set_apart(self, relation: Relation) -> str:
+        """The hidden relation of the rows given to a relation; returns its name."""
+        if relation.name not in self.apart:
+            found, clause = given_apart(relation)
+            self.apart[relation.name] = found.name
+            self.relations.append(found)
+            self.clauses.append(clause)
+        return self.apart[relation.name]
 
 
 class Flattening:
@@ -302,6 +317,7 @@ class Flattening:
         found, needs_recursion = binders(missing, self.around(), self.recursion)
         if needs_recursion:
             self.made.demands[name] = Demand(inside, tuple(slot.name for slot in missing))
+            self.made.asking[len(self.made.clauses)] = (len(found), self.recursion)
         return (*found, *body)
 
     def shared(self, inside: Formula | Aggregate) -> set[str]:

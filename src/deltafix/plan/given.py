@@ -7,7 +7,8 @@ it:
     dist(x, d) :- ~given dist(x, d).
 
 The same holds for relations of even negation, so that a stratum outside the kernel only ever
-hears of lower relations. Where `plan.keep` made such a relation already, that one serves.
+hears of lower relations. Where `plan.keep` or `plan.domains` made such a relation already, that
+one serves.
 Invariant: every declared relation of such a stratum has one.
 """
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from deltafix.plan.clause import Clause, Match, Relation, Slot
+from deltafix.plan.clause import given_apart
 from deltafix.plan.depend import Layer, layers
 from deltafix.plan.normalize import Core
 
@@ -32,14 +33,16 @@ def set_apart(core: Core) -> tuple[Core, tuple[Layer, ...], dict[str, str]]:
         for name in layer.relations
     }
     entered = {relation.name: relation.entry for relation in core.relations if relation.entry}
-    relations = [r for r in core.relations if r.name in outside and not r.hidden and not r.entry]
+    entered |= core.apart
+    relations = [
+        r for r in core.relations if r.name in outside and not r.hidden and r.name not in entered
+    ]
     if not relations:
         return core, ordered, entered
-    apart = {relation.name: f"~given {relation.name}" for relation in relations}
-    hidden = [Relation(apart[r.name], r.types, hidden=True) for r in relations]
-    clauses = []
-    for relation in relations:
-        slots = tuple(Slot(f"${column}") for column in range(len(relation.types)))
-        clauses.append(Clause(relation.name, slots, (Match(apart[relation.name], slots),), -1))
-    whole = replace(core, relations=(*core.relations, *hidden), clauses=(*core.clauses, *clauses))
-    return whole, layers(whole), entered | apart
+    made = [given_apart(relation) for relation in relations]
+    whole = replace(
+        core,
+        relations=(*core.relations, *(hidden for hidden, _ in made)),
+        clauses=(*core.clauses, *(clause for _, clause in made)),
+    )
+    return whole, layers(whole), entered | {clause.head: hidden.name for hidden, clause in made}

@@ -8,7 +8,8 @@ becomes an intermediate variable with an `Apply`. A negation that ranges over mo
 
 so that the kernel only ever looks up whole rows, and counting makes the hidden relation exact. An
 aggregate becomes a `Fold` into a hidden relation (`plan.folds`), a `range` a relation of its
-numbers (`plan.ranges`), what a relation keeps of its rows more clauses (`plan.keep`), and a part
+numbers (`plan.ranges`), what a group inside recursion is asked for a relation of its own
+(`plan.domains`), what a relation keeps of its rows more clauses (`plan.keep`), and a part
 of a body that shares nothing with the rest a test (`plan.separate`).
 Invariant: the clauses have the
 rules' meaning. The work on one clause is `plan.flatten`'s.
@@ -22,6 +23,7 @@ from dataclasses import dataclass, field
 from deltafix.diagnostics import Diagnostic, render_all
 from deltafix.errors import ProgramError
 from deltafix.plan.clause import Clause, Fold, Relation
+from deltafix.plan.domains import ask_domains
 from deltafix.plan.flatten import Demand, Flattening, Made
 from deltafix.plan.keep import keep
 from deltafix.plan.ranges import write_out_ranges
@@ -38,14 +40,16 @@ __all__ = ["Core", "normalize"]
 class Core:
     """A program as relations, clauses and folds; a fact of the text is a clause without a body.
 
-    `demands` says of a hidden relation what only its own recursion can ask it for. `program` is
-    where all this comes from; only errors look at it.
+    `demands` says of a hidden relation what only its own recursion can ask it for, `apart` where
+    the rows given to a relation lie if not in it. `program` is where all this comes from; only
+    errors look at it.
     """
 
     relations: tuple[Relation, ...]
     clauses: tuple[Clause, ...]
     folds: tuple[Fold, ...] = ()
     demands: Mapping[str, Demand] = field(default_factory=dict, compare=False, repr=False)
+    apart: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     program: Program | None = field(default=None, compare=False, repr=False)
 
     def refusal(self, found: Diagnostic) -> ProgramError:
@@ -80,9 +84,15 @@ def normalize(checked: CheckedProgram) -> Core:
                 flat = Flattening(program, typed, (number, place), made, whole)
                 flat.recursion = recursion.get(head.relation, frozenset())
                 flat.clause(head, case)
+    ask_domains(made, frozenset(name for name in recursion if program.keeps(name)))
     keep(checked, made)
     separate(made)
     write_out_ranges(made, program.word_size)
     return Core(
-        tuple(made.relations), tuple(made.clauses), tuple(made.folds), made.demands, program
+        tuple(made.relations),
+        tuple(made.clauses),
+        tuple(made.folds),
+        made.demands,
+        made.apart,
+        program,
     )

@@ -47,7 +47,7 @@ class Repair:
         self.ways = ways
         self.words = ways.words
         self.rows = ways.rows
-        self.max_work = max_work
+        self.until = self.rows.looked_at + max_work
 
     def suggestions(
         self, relation: str, row: Row, limit: int, max_edits: int
@@ -55,13 +55,12 @@ class Repair:
         """Up to `limit` sets, smallest first, sorted within a size."""
         found: dict[Edits, None] = {}
         tried: set[Edits] = set()
-        until = self.rows.looked_at + self.max_work
         for size in range(1, max_edits + 1):
             candidates: set[Edits] = set()
             for edits in self._row(relation, row, frozenset(), size, frozenset()):
                 if len(edits) == size:
                     candidates.add(edits)
-                if self.rows.looked_at > until or len(candidates) > 50 * limit:
+                if len(candidates) > 50 * limit:
                     break
             for edits in sorted(candidates - tried, key=self._ordered_set):
                 if any(smaller <= edits for smaller in found):
@@ -101,10 +100,11 @@ class Repair:
     ) -> Iterator[Edits]:
         """Sets of at most `size` edits, `edits` among them, that may make a row hold."""
         name = self.words.names[relation]
+        self.rows.looked_at += 1
         if self.rows.holds(relation, row) or (1, name, row) in edits:
             yield edits
             return
-        if (name, row) in above or len(above) == _DEPTH:
+        if (name, row) in above or len(above) == _DEPTH or self.rows.looked_at > self.until:
             return
         for begun in self._against(relation, row, edits, size):
             yield from self._derived(relation, row, begun, size, above | {(name, row)})
@@ -180,7 +180,7 @@ class Repair:
             yield edits
             return
         place = tests_first(left, env)
-        if place is None:
+        if place is None or self.rows.looked_at > self.until:
             return
         literal = left[place]
         rest = left[:place] + left[place + 1 :]

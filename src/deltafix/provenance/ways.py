@@ -162,8 +162,9 @@ class Ways:
         return fact
 
     def _says_nothing(self, relation: str) -> bool:
-        """Whether a premise is no reason: demand, or a number of a range, which the rule names."""
-        return relation in self.words.demands or relation in self.words.ranges
+        """Whether a premise is no reason: what is asked for, or a number of a range."""
+        words = self.words
+        return relation in words.demands or relation in words.domains or relation in words.ranges
 
     def _cost(self, clause: Clause) -> int:
         """1 for a rule with a body; 0 for a fact of the text and for a part of a rule."""

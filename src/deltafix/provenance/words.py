@@ -88,6 +88,7 @@ class Words:
         self.keeps = {name: kind for name, kind in self.keeps.items() if kind}
         self.entries = {one.name: one.entry for one in plan.relations if one.entry}
         self.ranges = {one.name for one in plan.relations if one.is_range}
+        self.domains = {one.name for one in plan.relations if one.is_domain}
         self.merges: dict[str, Merge] = {
             one.name: one.merge for one in plan.relations if one.merge is not None
         }
@@ -157,7 +158,7 @@ class Words:
 
     def is_guard(self, literal: Literal) -> bool:
         """Whether a literal only says that the rule's rows are asked for."""
-        return isinstance(literal, Match) and literal.relation in self.demands
+        return isinstance(literal, Match) and literal.relation in self.demands | self.domains
 
     def row(self, relation: str, codes: npt.NDArray[np.int32]) -> Row:
         """A row's values from its codes."""
@@ -294,7 +295,8 @@ class Words:
                 if isinstance(slot, Slot) and arg is not None
                 if isinstance(arg, Code) or arg in values
             }
-            groups.append(", ".join(self.literal(part, inner) for part in clause.body))
+            said = (part for part in clause.body if not self.is_guard(part))
+            groups.append(", ".join(self.literal(part, inner) for part in said))
         return " ; ".join(groups)
 
 

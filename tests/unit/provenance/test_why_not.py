@@ -144,3 +144,33 @@ def test_an_aggregate_that_has_another_value_is_said_in_words():
     assert found.attempts[0].failed == "sum over its rows = 8"
     assert "~" not in str(found)
     assert found.suggestions == ()
+
+
+ASKED = """
+.decl e(y: number)
+.decl s(x: number)
+.decl up(x: number)
+.decl next(x: number)
+.input e, s
+up(x) :- s(x).
+up(x + 1) :- up(x), x < 20, c = count : { e(y), y < x }, c < 2.
+next(x) :- s(x).
+next(y) :- next(x), y = min z : { e(z), z > x }, !( e(z), z > 9, z < x ).
+"""
+
+
+def test_what_a_group_is_asked_for_is_no_reason():
+    with deltafix.connect(ASKED) as db:
+        with db.transaction() as tx:
+            tx.insert("e", [(2,), (5,), (7,)])
+            tx.insert("s", [(0,)])
+        assert db.rows("up") == [(x,) for x in range(7)]
+        assert db.rows("next") == [(0,), (2,), (5,), (7,)]
+        assert [str(leaf.fact) for leaf in db.why("next(5)").leaves] == ["s(0)", "e(2)", "e(5)"]
+        assert "~" not in db.why("up(6)").show()
+        found = db.why_not("next(9)")
+        assert "~" not in found.show()
+        assert ((1, "s", (9,)),) in found.suggestions
+        # There are more steps that might be taken before this one than can be looked at.
+        assert ((1, "s", (7,)),) in db.why_not("up(7)", max_work=1_000).suggestions
+        db.check_invariants()

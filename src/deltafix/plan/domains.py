@@ -1,0 +1,281 @@
+"""What a group or aggregate inside recursion is asked for, without asking the recursion.
+
+    p(x + 1) :- p(x), x < 20, n = count : { e(y), y < x }, n < 3.
+
+The aggregate is asked for every `x` in `p`, and `p` waits for its answers. More than is asked for
+does no harm, so it is computed for a *domain* of the column, all that could get there, negations
+and aggregates aside:
+
+    ~p 0(x) :- ~given p(x).        ~p 0(x + 1) :- ~p 0(x), x < 20.
+
+The value of a `min` or `max` is one of the values it ranges over, so it has a domain too; that of
+other aggregates has none. Invariant: a domain holds every value of its column, depends on no
+negation or aggregate of the recursion, and is finite where the relation is: what recursion
+computes has one only where each step stays among finitely many values (`_Steps`). Where there is
+none the clauses stay as they are, and `plan.depend` refuses them.
+
+A group that tests two such columns is computed for all pairs of their values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from deltafix.plan.binding import connected, evaluable
+from deltafix.plan.clause import (
+    Absent,
+    Apply,
+    Argument,
+    Clause,
+    Code,
+    Compare,
+    Fold,
+    Literal,
+    Match,
+    Relation,
+    Slot,
+    slots_of,
+)
+from deltafix.plan.flatten import Made
+from deltafix.plan.narrow import cut_calls
+from deltafix.rules.strata import components
+
+__all__ = ["ask_domains"]
+
+_WAYS: Final = {"+": ("<", "<="), "-": (">", ">=")}
+"""By how a value steps on, the tests that end it."""
+_TURNED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_CHOOSING: Final = ("min", "max")
+"""Functors and aggregates whose value is one of those they are given."""
+_TRUTH: Final = ("land", "lor", "lxor", "lnot", "match", "contains")
+_MOVES, _STAYS, _FIXED = range(3)
+
+
+def ask_domains(made: Made, keeping: frozenset[str]) -> None:
+    """Let the clauses of `made.asking` read domains, where there are any.
+
+    Relations that join or drop rows (`keeping`) have none. Each recursion costs its clauses.
+    """
+    works: dict[frozenset[str], _Domains] = {}
+    for number, (count, stratum) in made.asking.items():
+        work = works.get(stratum)
+        if work is None:
+            work = works[stratum] = _Domains(made, keeping, stratum)
+        clause = made.clauses[number]
+        asked = work.asked(clause.body[:count], _wanted(clause, count))
+        if asked is not None:
+            made.clauses[number] = replace(clause, body=(*asked, *clause.body[count:]))
+    for work in works.values():
+        work.write()
+
+
+def _wanted(clause: Clause, count: int) -> list[Slot]:
+    """The variables that the rest of a clause wants from what says what is asked for."""
+    rest = [slot for literal in clause.body[count:] for slot in slots_of(literal)]
+    return [*rest, *(arg for arg in clause.args if isinstance(arg, Slot))]
+
+
+class _Domains:
+    """The domains of one recursion, before they are written into the program."""
+
+    def __init__(self, made: Made, keeping: frozenset[str], stratum: frozenset[str]) -> None:
+        self.made = made
+        self.keeping = keeping
+        self.stratum = stratum
+        self.answers = _depending(made, stratum)
+        self.folds: dict[str, Fold] = {fold.relation: fold for fold in made.folds}
+        self.derives: dict[str, list[Clause]] = {}
+        for clause in made.clauses:
+            self.derives.setdefault(clause.head, []).append(clause)
+        self.columns: dict[str, tuple[str, int]] = {}
+        self.clauses: dict[str, list[Clause]] = {}
+        self.kept: dict[str, None] = {}
+
+    def asked(self, body: Iterable[Literal], wanted: Iterable[Slot]) -> tuple[Literal, ...] | None:
+        """What binds the wanted variables, with domains for recursive atoms; None: nothing does."""
+        found = self.above(body, wanted)
+        waiting = [one.relation for one in found if self.is_domain(one)]
+        needed: dict[str, dict[str, None]] = {}
+        while waiting:
+            name = waiting.pop()
+            if name in needed or name in self.kept:
+                continue
+            if not self.define(name):
+                return None
+            reads = [
+                one.relation
+                for clause in self.clauses[name]
+                for one in clause.body
+                if self.is_domain(one)
+            ]
+            needed[name] = dict.fromkeys(r for r in reads if r not in self.kept)
+            waiting.extend(needed[name])
+        for members in components(needed):
+            for clause in (one for name in members for one in self.clauses[name]):
+                (value,) = clause.args
+                if _Steps(clause.body, frozenset(members)).kind(value) == _MOVES:
+                    return None
+        self.kept.update(needed)
+        return found
+
+    def above(self, body: Iterable[Literal], wanted: Iterable[Slot]) -> tuple[Literal, ...]:
+        """What of a body the wanted variables rest on, with domains for what depends on answers."""
+        found: list[Literal] = []
+        for literal in body:
+            if isinstance(literal, Absent):
+                continue
+            if not isinstance(literal, Match):
+                found.append(literal)
+            elif literal.relation in self.stratum:
+                for column, arg in enumerate(literal.args):
+                    if isinstance(arg, Slot):
+                        found.append(self.domain(literal.relation, column, arg))
+            elif literal.relation not in self.answers:
+                found.append(literal)
+            else:
+                fold, value = self.folds.get(literal.relation), literal.args[-1:]
+                if fold is None or fold.op not in _CHOOSING or fold.value is None:
+                    continue
+                found.extend(
+                    self.domain(fold.source, fold.value, arg)
+                    for arg in value
+                    if isinstance(arg, Slot)
+                )
+        ran, _ = evaluable(found)
+        return connected(wanted, ran)
+
+    def domain(self, relation: str, column: int, value: Slot) -> Match:
+        """A variable in the domain of a column."""
+        name = f"~{relation.removeprefix('~')} {column}"
+        self.columns[name] = (relation, column)
+        return Match(name, (value,))
+
+    def is_domain(self, literal: Literal) -> bool:
+        """Whether a literal reads a domain."""
+        return isinstance(literal, Match) and literal.relation in self.columns
+
+    def define(self, name: str) -> bool:
+        """Make the clauses of a domain; False where something has no value without the answers."""
+        relation, column = self.columns[name]
+        if relation in self.keeping:
+            return False
+        if name not in self.clauses:
+            made = []
+            for clause in self.derives.get(relation, ()):
+                arg = clause.args[column]
+                body = self.above(clause.body, (arg,) if isinstance(arg, Slot) else ())
+                if isinstance(arg, Slot) and arg not in evaluable(body)[1]:
+                    return False
+                made.append(Clause(name, (arg,), body, clause.rule))
+            self.clauses[name] = made
+        return True
+
+    def write(self) -> None:
+        """Enter the domains, and set given rows apart where a domain must know them."""
+        made = self.made
+        described = {relation.name: relation for relation in made.relations}
+        for name in self.kept:
+            relation, column = self.columns[name]
+            types = described[relation].types
+            made.relations.append(Relation(name, (types[column],), hidden=True, is_domain=True))
+            made.clauses.extend(self.clauses[name])
+            if relation in self.stratum:
+                row = tuple(Slot(f"c{number}") for number in range(len(types)))
+                given = Match(made.set_apart(described[relation]), row)
+                made.clauses.append(Clause(name, (row[column],), (given,), -1))
+
+
+class _Steps:
+    """How far the values of one clause's variables may go, round after round.
+
+    Those of the domains that `moving` names come back as they are; `_STAYS` says that a value is
+    among those, or that its steps end, `_FIXED` that it does not depend on them.
+    """
+
+    def __init__(self, body: Iterable[Literal], moving: frozenset[str]) -> None:
+        literals = tuple(body)
+        cuts = cut_calls(literals)
+        read = [cuts.get(one, one) for one in literals]
+        self.body = [one for one in read if one is not None]
+        self.moving = moving
+        self.known: dict[Argument, int] = {}
+
+    def kind(self, value: Argument) -> int:
+        """The best that some literal says of a value."""
+        if isinstance(value, Code):
+            return _FIXED
+        if value not in self.known:
+            self.known[value] = _MOVES  # nothing rests on itself
+            self.known[value] = max((self.said(one, value) for one in self.body), default=_MOVES)
+        return self.known[value]
+
+    def said(self, literal: Literal, value: Slot) -> int:
+        """What one literal says of a value."""
+        if isinstance(literal, Match):
+            if value not in literal.args:
+                return _MOVES
+            return _STAYS if literal.relation in self.moving else _FIXED
+        if isinstance(literal, Compare):
+            sides = (literal.left, literal.right)
+            if literal.op != "=" or value not in sides:
+                return _MOVES
+            return self.kind(sides[sides[0] == value])
+        if isinstance(literal, Apply) and literal.target == value:
+            return self.computed(literal)
+        return _MOVES
+
+    def computed(self, call: Apply) -> int:
+        """What a functor makes of its arguments."""
+        kinds = [self.kind(arg) for arg in call.args]
+        least = min(kinds, default=_FIXED)
+        last = call.args[-1] if call.args else None
+        is_constant = isinstance(last, Code)
+        few = (call.functor in ("%", "substr") and is_constant) or call.functor in _TRUTH
+        if few or least == _FIXED:
+            return _FIXED
+        if least == _STAYS and (call.functor in _CHOOSING or call.functor == "range"):
+            # Numbers between two values, of a range of step 1 or -1, stay between them.
+            return _STAYS if len(call.args) == 2 else _MOVES
+        if len(kinds) != 2 or least == _MOVES or call.functor not in _WAYS:
+            return _MOVES
+        first, step = call.args if is_constant else call.args[::-1]
+        if not isinstance(step, Code) or not isinstance(step.value, int) or step.value <= 0:
+            return _MOVES
+        if call.functor == "-" and not is_constant:
+            return _MOVES
+        ends = any(self.ends(one, {first, call.target}, call.functor) for one in self.body)
+        return _STAYS if ends else _MOVES
+
+    def ends(self, test: Literal, steps: set[Argument], way: str) -> bool:
+        """Whether a test holds what steps up below (or down above) something that stays put."""
+        if not isinstance(test, Compare):
+            return False
+        return any(
+            one in steps and op in _WAYS[way] and self.kind(other) == _FIXED
+            for one, other, op in (
+                (test.left, test.right, test.op),
+                (test.right, test.left, _TURNED.get(test.op, "")),
+            )
+        )
+
+
+def _depending(made: Made, stratum: frozenset[str]) -> frozenset[str]:
+    """The hidden relations that need a stratum: what answers its negations and aggregates."""
+    readers: dict[str, list[str]] = {}
+    for clause in made.clauses:
+        for literal in clause.body:
+            if isinstance(literal, Match | Absent):
+                readers.setdefault(literal.relation, []).append(clause.head)
+    for fold in made.folds:
+        readers.setdefault(fold.source, []).extend(filter(None, (fold.relation, fold.present)))
+    hidden = {relation.name for relation in made.relations if relation.hidden}
+    found: set[str] = set()
+    queue = list(stratum)
+    while queue:
+        for name in readers.get(queue.pop(), ()):
+            if name in hidden and name not in found:
+                found.add(name)
+                queue.append(name)
+    return frozenset(found)
