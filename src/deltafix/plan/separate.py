@@ -5,8 +5,8 @@
 
 so that `o` has a derivation per row of `a`, not one per row of the product. A literal that the
 body repeats goes once. Invariant: the clauses have the same rows; a part is left where it is when
-it has at most one row, and when it reads the recursion that its clause belongs to (a proof would
-have to go round through a relation that has no name).
+it has at most one row, and when it reads its own recursion where that negates, joins or drops rows
+(such a stratum takes no further member).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ def separate(made: Made) -> None:
     made.clauses[:] = clauses
     if not any(found):
         return
-    home = _strata(made)
+    closed = _closed(made)
     names: dict[tuple[Literal, ...], str] = {}
     for number, (clause, parts) in enumerate(zip(clauses, found, strict=True)):
         for part in parts:
-            if home[clause.head] & {_read(literal) for literal in part}:
+            if closed.get(clause.head, frozenset()) & {_read(literal) for literal in part}:
                 continue
             if part not in names:
                 names[part] = made.hide(())
@@ -83,11 +83,16 @@ def _read(literal: Literal) -> str:
     return literal.relation if isinstance(literal, Match | Absent) else ""
 
 
-def _strata(made: Made) -> dict[str, frozenset[str]]:
-    """By relation, the relations that it needs and that need it."""
+def _closed(made: Made) -> dict[str, frozenset[str]]:
+    """By relation, its stratum, where that negates, joins or drops rows of its own."""
     needed: dict[str, dict[str, None]] = {relation.name: {} for relation in made.relations}
     for clause in made.clauses:
         for literal in clause.body:
             if isinstance(literal, Match | Absent):
                 needed[clause.head][literal.relation] = None
-    return {name: frozenset(members) for members in components(needed) for name in members}
+    home = {name: frozenset(members) for members in components(needed) for name in members}
+    special = {relation.name for relation in made.relations if relation.merge is not None}
+    for clause in made.clauses:
+        if home[clause.head] & {one.relation for one in clause.body if isinstance(one, Absent)}:
+            special.add(clause.head)
+    return {name: home[one] for one in special for name in home[one]}

@@ -205,6 +205,38 @@ def test_atoms_that_share_nothing_are_tests_and_no_product() -> None:
         assert (db.count("any"), db.count("far")) == (0, 0)
 
 
+def test_a_part_that_reads_its_own_recursion_is_a_test_too() -> None:
+    text = """
+    .decl a(x: number)
+    .decl seed(x: number)
+    .decl on(x: number)
+    .decl even(x: number)
+    .input a, seed
+    on(x) :- seed(x).
+    on(x) :- a(x), on(_).
+    even(x) :- seed(x), even(y), y > 3, even(z), z > 3.
+    even(x) :- a(x).
+    """
+    size = 200
+    with deltafix.connect(text) as db:
+        with db.transaction() as tx:
+            tx.insert("a", [(x,) for x in range(size)])
+            tx.insert("seed", [(-1,)])
+        assert db.count("on") == db.count("even") == size + 1
+        # A product would derive size * size rows.
+        assert db.last_epoch.derivations <= 8 * size
+        with db.transaction() as tx:
+            tx.delete("seed", [(-1,)])
+        assert db.count("on") == 0
+        db.check_invariants()
+        with db.transaction() as tx:
+            tx.insert("seed", [(7,)])
+        assert db.count("on") == size
+        proof = db.why("on(5)")
+        assert [step.fact for step in proof.steps] == ["on(5)", "a(5)", "on(7)", "seed(7)"]
+        assert db.why_not("on(300)").suggestions == (((1, "a", (300,)),), ((1, "seed", (300,)),))
+
+
 @pytest.mark.parametrize(
     ("body", "most"),
     [
