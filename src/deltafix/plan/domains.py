@@ -96,7 +96,7 @@ class _Domains:
     def asked(self, body: Iterable[Literal], wanted: Iterable[Slot]) -> tuple[Literal, ...] | None:
         """What binds the wanted variables, with domains for recursive atoms; None: nothing does."""
         found = self.above(body, wanted)
-        waiting = [one.relation for one in found if self.is_domain(one)]
+        waiting = self.reads(found)
         needed: dict[str, dict[str, None]] = {}
         while waiting:
             name = waiting.pop()
@@ -104,20 +104,15 @@ class _Domains:
                 continue
             if not self.define(name):
                 return None
-            reads = [
-                one.relation
-                for clause in self.clauses[name]
-                for one in clause.body
-                if self.is_domain(one)
-            ]
-            needed[name] = dict.fromkeys(r for r in reads if r not in self.kept)
+            reads = [one for clause in self.clauses[name] for one in self.reads(clause.body)]
+            needed[name] = dict.fromkeys(one for one in reads if one not in self.kept)
             waiting.extend(needed[name])
         for members in components(needed):
             for clause in (one for name in members for one in self.clauses[name]):
                 (value,) = clause.args
                 if _Steps(clause.body, frozenset(members)).kind(value) == _MOVES:
                     return None
-        self.kept.update(needed)
+        self.kept |= dict.fromkeys(needed)
         return found
 
     def above(self, body: Iterable[Literal], wanted: Iterable[Slot]) -> tuple[Literal, ...]:
@@ -152,9 +147,11 @@ class _Domains:
         self.columns[name] = (relation, column)
         return Match(name, (value,))
 
-    def is_domain(self, literal: Literal) -> bool:
-        """Whether a literal reads a domain."""
-        return isinstance(literal, Match) and literal.relation in self.columns
+    def reads(self, body: Iterable[Literal]) -> list[str]:
+        """The domains that a body reads."""
+        return [
+            one.relation for one in body if isinstance(one, Match) and one.relation in self.columns
+        ]
 
     def define(self, name: str) -> bool:
         """Make the clauses of a domain; False where something has no value without the answers."""
