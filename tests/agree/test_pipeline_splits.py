@@ -16,14 +16,16 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.faults.killing import Halted, halting
-from tests.oracle_inputs import ABSENT, JUNK, THERE, Judged, Message, Options, judge
+from tests.oracle_inputs import ABSENT, JUNK, THERE, Message, Options, judge
 from tests.pipelines import open_pipeline, rows_of, signed
 
+from deltafix.engine.database import Database
 from deltafix.errors import BadRowError
 from deltafix.kernel.jit import JIT_DISABLED
 from deltafix.pipeline.manifest import read_deltas, read_view
@@ -117,25 +119,24 @@ def _envelope(message: Message) -> str:
 class Split:
     """One way to cut the messages, below a folder."""
 
-    def __init__(self, folder: Path, form: str, options: Options, rng: Random, aside: str) -> None:
+    def __init__(self, folder: Path, form: str, options: Any, rng: Random, aside: str) -> None:
         self.folder = folder
         self._rng = rng
         self._form = form
         self._files = 0
         self._program = PROGRAM
+        self._options = options
         (folder / "in").mkdir(parents=True)
         (folder / "p.dl").write_text(PROGRAM)
         kind = form.split(".", maxsplit=1)[0].rsplit(maxsplit=1)[-1]
-        section = [f'format = "{"json" if kind == "debezium" else kind}"', 'version = "at"']
+        section = [f'format = "{"json" if kind == "debezium" else kind}"', f'bad_rows = "{aside}"']
         if kind == "debezium":
             section += ['envelope = "debezium"', 'columns = ["x", "n"]']
         else:
             section += ['sign = "op"']
         if form == "bare csv":
             section.append("header = false")
-        section += [f'{name} = "{getattr(options, name)}"'
-                    for name in ("missing", "duplicates", "late")]  # fmt: skip
-        section += [f"lateness = {options.lateness}", f'bad_rows = "{aside}"']
+        section += self.section()
         self._limit = rng.choice([1, 2, 3, 5, 1000])
         (folder / "p.toml").write_text(
             '[pipeline]\nprogram = "p.dl"\nstate = "state"\non_change = "rebuild"\n'
@@ -145,7 +146,14 @@ class Split:
             '[output.named]\npath = "out/named"\nmode = "delta"\n'
         )
 
-    def run(self, messages: Sequence[Message]) -> None:
+    def section(self) -> list[str]:
+        """The lines of the input that say how its rows are judged."""
+        options = self._options
+        named = [f'{name} = "{getattr(options, name)}"'
+                 for name in ("missing", "duplicates", "late")]  # fmt: skip
+        return [*named, 'version = "at"', f"lateness = {options.lateness}"]
+
+    def run(self, messages: Sequence[Any]) -> None:
         """Write and look, until all is in."""
         rng = self._rng
         rest = list(messages)
@@ -160,10 +168,14 @@ class Split:
                 self._disturb()
         self._look(whole=True)
 
-    def _write(self, messages: Sequence[Message]) -> None:
+    def _write(self, messages: Sequence[Any]) -> None:
         ending = {"bare csv": "csv", "debezium": "json"}.get(self._form, self._form)
-        write(self.folder / "in" / f"{self._files:04d}.{ending}", self._form, messages)
+        self.write(self.folder / "in" / f"{self._files:04d}.{ending}", messages)
         self._files += 1
+
+    def write(self, path: Path, messages: Sequence[Any]) -> None:
+        """A change file."""
+        write(path, self._form, messages)
 
     def open(self) -> Pipeline:
         return open_pipeline(self.folder / "p.toml")
@@ -198,17 +210,21 @@ class Split:
             self._program = PROGRAM if self._program != PROGRAM else PROGRAM + MORE
             (self.folder / "p.dl").write_text(self._program)
 
-    def check(self, wanted: Judged) -> None:
+    def check_state(self, db: Database, wanted: Any) -> None:
+        """What is kept beside the rows."""
+        if "edge__times" in db.schemas:
+            held = dict.fromkeys(db.rows("edge"), 1)
+            held |= {row[:-1]: row[-1] for row in db.rows("edge__times")}
+            assert held == dict(wanted.times)
+
+    def check(self, wanted: Any) -> None:
         """Rows, quarantine, outputs, journal."""
         with self.open() as pipeline:
             assert list(pipeline.drain()) == []
             db = pipeline.maintainer.db
             db.check_invariants()
             assert set(db.rows("edge")) == wanted.rows
-            if "edge__times" in db.schemas:
-                held = dict.fromkeys(db.rows("edge"), 1)
-                held |= {row[:-1]: row[-1] for row in db.rows("edge__times")}
-                assert held == dict(wanted.times)
+            self.check_state(db, wanted)
             rows = pipeline.maintainer.quarantine.rows("edge")
             assert Counter(map(_shown, rows)) == wanted.aside
             last = db.epoch

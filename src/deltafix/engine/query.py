@@ -6,18 +6,24 @@ writer moves their buckets: then a pattern is a scan. Results are codes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 import numpy as np
 
 from deltafix.engine.codes import Codes
 from deltafix.engine.link import Linked
-from deltafix.engine.store import codes_where, rows_of_group
+from deltafix.engine.store import codes_where, relation_cell, rows_of_group
 from deltafix.errors import FactError
 from deltafix.facts.schema import Pattern, Schema
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.kernel.edit import lookup
 
-__all__ = ["select"]
+__all__ = ["select", "semijoin"]
+
+_ROWS_A_KEY: Final = 256
+"""A key's group costs as much as a pass over so many rows."""
 
 
 def select(
@@ -55,3 +61,31 @@ def select(
     for column, code in wanted.items():
         table = table[table[:, column] == code]
     return table
+
+
+def semijoin(
+    arena: Arena, linked: Linked, relation: str, columns: Sequence[int], keys: Words
+) -> Words:
+    """Codes (n, arity) of the given rows of an input relation whose `columns` are one of `keys`.
+
+    `columns` ascend; `keys` has a code for each in a row, no row twice. For the thread that has the
+    writer's lock, of which edits are seen. O(rows found) through an index on exactly `columns`
+    where keys are few; else one pass over the relation.
+    """
+    number = linked.ids[relation]
+    indexed = tuple(columns) in linked.plan.indexes[relation]
+    if indexed and len(keys) * _ROWS_A_KEY < relation_cell(arena, number, at.R_NOW):
+        groups = [
+            rows_of_group(arena, linked, relation, tuple(columns), tuple(key), mask=at.GIVEN)
+            for key in keys.tolist()
+        ]
+        none = np.empty((0, relation_cell(arena, number, at.R_ARITY)), np.int32)
+        return np.concatenate([none, *groups])
+    table = codes_where(arena, number, at.GIVEN)
+    many = len(keys)
+    both = np.concatenate([keys, table[:, list(columns)]]).astype(np.int64)
+    codes = both[:, 0]
+    for column in range(1, len(columns)):
+        wide = (np.unique(codes, return_inverse=True)[1] << 32) + (both[:, column] & 0xFFFFFFFF)
+        codes = wide.reshape(len(both))
+    return table[np.isin(codes[many:], codes[:many])]

@@ -15,8 +15,10 @@ import numpy as np
 
 from deltafix.engine.changes import Changes
 from deltafix.engine.coded import CodedRows
+from deltafix.engine.query import semijoin
 from deltafix.engine.questions import cause_in
-from deltafix.errors import MissingRowError, TransactionError
+from deltafix.engine.store import codes_where
+from deltafix.errors import FactError, MissingRowError, TransactionError
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Row, Schema, show_row
 from deltafix.facts.values import WORD
@@ -123,6 +125,33 @@ class Transaction:
         """
         schema, codes, count = self._encode(relation, rows)
         return CodedRows(schema, codes.reshape(count, schema.arity), self._db._codes)
+
+    def given_rows(self, relation: str, keys: Any | None = None) -> Any:
+        """The given rows of an input relation as an Arrow table, the transaction's edits included.
+
+        With `keys`, a table with some of its columns and no row twice, only rows that are equal to
+        one of its rows there (a semijoin). O(rows found) where the rules index these columns and
+        keys are few; else one pass over the relation.
+
+        Raises UnknownRelationError, FactError (a relation with rules, or keys that are none of it).
+        """
+        self._require_open()
+        db = self._db
+        schema = db._schema(relation)
+        if relation in db._ruled or db._linked.given(relation) != db._linked.ids[relation]:
+            message = f"{schema.show()} has rules; given_rows is of relations that only inputs feed"
+            raise FactError(message, relation=relation)
+        if keys is None:
+            codes = codes_where(db._arena, db._linked.ids[relation], at.GIVEN)
+            return db._codes.table(schema, codes)
+        from deltafix.facts.arrow import check_table  # noqa: PLC0415
+
+        columns = [c for c, name in enumerate(schema.names) if name in keys.column_names]
+        part = Schema(relation, tuple(schema.columns[c] for c in columns))
+        wanted = db._codes.encode_table(part, check_table(part, keys, encoded=True))
+        wanted = wanted.reshape(keys.num_rows, len(columns))
+        codes = semijoin(db._arena, db._linked, relation, columns, wanted)
+        return db._codes.table(schema, codes)
 
     def add_rule(self, text: str) -> None:
         """Add rules and subsumptions, as text; declarations of what is new may stand with them.

@@ -22,7 +22,7 @@ from deltafix.pipeline.config import Config, schemas_of
 from deltafix.pipeline.maintainer import CONES
 from deltafix.pipeline.manifest import read_manifest
 from deltafix.pipeline.quarantine import refused
-from deltafix.pipeline.sources.registry import ON_SPARK, by_file, counted, make_source
+from deltafix.pipeline.sources.registry import ON_SPARK, additions, make_source
 from deltafix.pipeline.targets.registry import make_target, place_of
 
 __all__ = ["check"]
@@ -47,7 +47,7 @@ class _Peek:
 def check(config: Config) -> Iterator[str]:
     """A line per input and output. Raises what running would raise, as far as it can be told."""
     schemas = schemas_of(config.program)
-    program = augment(config.program, by_file(config), counted(config))
+    program = augment(config.program, additions(config))
     peek = _Peek(peek_marks(config.state), schemas_of(program))
     for one in config.inputs:
         fed = ", ".join(schemas[name].show() for name in one.relations)

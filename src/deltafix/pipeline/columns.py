@@ -16,13 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltafix.errors import DriftError, TypeMismatchError
-from deltafix.facts.arrow import ARROW_TYPES
+from deltafix.facts.arrow import ARROW_TYPES, to_numpy
 from deltafix.facts.groups import dictionary_of
 from deltafix.facts.schema import Column, Schema
 from deltafix.facts.values import read_real, read_whole
+from deltafix.pipeline.keyed import NO_KEY, Keying, blank
 from deltafix.pipeline.signed import Bad, Signed, signed_table
 
-__all__ = ["choose", "fit"]
+__all__ = ["choose", "fit", "with_deletes"]
 
 _PLUS = ("+", "+1", "1", "insert", "update_postimage", "true")
 _MINUS = ("-", "-1", "delete", "update_preimage", "false")
@@ -85,7 +86,7 @@ def fit(
     origin: str,
     *,
     sign: str | int,
-    version: str = "",
+    keying: Keying = NO_KEY,
     messages: Sequence[int] = (),
     before: int = 0,
 ) -> Signed:
@@ -93,22 +94,29 @@ def fit(
 
     `sign` is a column, or the sign of all rows. `messages` tells for each row which message it came
     with, ascending from 0: the rows of a message are taken or set aside together. `before` says how
-    many rows (or messages) of the source came before these. Raises DriftError for a column of a
+    many rows (or messages) of the source came before these. Of a delete by key, only the columns
+    of the key count, and its sequence. Raises DriftError for a column of a
     type that no value of the relation's fits.
     """
     reasons: dict[int, str] = {}
+    signs: Any = sign
+    odd_signs: dict[int, str] = {}
+    if isinstance(sign, str):
+        signs, odd_signs = _signs(table.column(sign), sign)
+    deletes = _deletes(signs, table.num_rows) if keying.key else None
     arrays = []
     for name, column in zip(names, schema.columns, strict=True):
         array, odd = _cast(table.column(name), column, origin, name)
+        if deletes is not None and column.name not in keying.key:
+            odd = {place: reason for place, reason in odd.items() if not deletes[place]}
+            array = _emptied(array, column, deletes)
         arrays.append(array)
         reasons = {**odd, **reasons}
-    signs: Any = sign
-    if isinstance(sign, str):
-        signs, odd = _signs(table.column(sign), sign)
-        reasons = {**odd, **reasons}
-    versions = None
-    if version:
-        versions, odd = _cast(table.column(version), Column(version, "number"), origin, version)
+    reasons = {**odd_signs, **reasons}
+    versions = []
+    for name in keying.sequence:
+        array, odd = _cast(_ticks(table.column(name)), Column(name, "number"), origin, name)
+        versions.append(array)
         reasons = {**odd, **reasons}
     rows = pa.table(dict(zip(schema.names, arrays, strict=True)))
     bad = []
@@ -123,8 +131,51 @@ def fit(
         good = pa.array(np.flatnonzero(~np.isin(unit, unit[wrong])))
         rows = rows.take(good)
         signs = signs if isinstance(signs, int) else signs.take(good)
-        versions = None if versions is None else versions.take(good)
-    return Signed(schema, signed_table(schema, rows, signs, versions), bad)
+        versions = [array.take(good) for array in versions]
+    signed = signed_table(schema, rows, signs)
+    for name, array in zip(keying.versions, versions, strict=True):
+        signed = signed.append_column(name, array)
+    return Signed(schema, signed, bad)
+
+
+def with_deletes(
+    schema: Schema, table: pa.Table, names: Sequence[str] | None, sign: str, keying: Keying
+) -> pa.Table:
+    """The table with columns for what a delete by key need not say, where all rows are deletes."""
+    if not keying.key or sign not in table.column_names:
+        return table
+    if not bool(np.all(_deletes(_signs(table.column(sign), sign)[0], table.num_rows))):
+        return table
+    for name, column in zip(names or schema.names, schema.columns, strict=True):
+        if column.name not in keying.key and name not in table.column_names:
+            table = table.append_column(name, pa.nulls(table.num_rows, pa.string()))
+    return table
+
+
+def _deletes(signs: Any, many: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which rows are deletes."""
+    return np.full(many, signs < 0) if isinstance(signs, int) else to_numpy(signs) < 0
+
+
+def _emptied(array: Any, column: Column, deletes: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
+    """A column with nothing in it where a row is a delete."""
+    if not deletes.any():
+        return array
+    if pa.types.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    done = pc.if_else(pa.array(deletes), blank(column), array)
+    whole = column.type == "symbol" and not done.null_count
+    return dictionary_of(done) if whole else done
+
+
+def _ticks(array: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Times as microseconds since 1970; those that are none of these stay as they are."""
+    if not (pa.types.is_timestamp(array.type) or pa.types.is_date(array.type)):
+        return array
+    try:
+        return array.cast(pa.timestamp("us")).cast(pa.int64())
+    except pa.ArrowInvalid:
+        return array.cast(pa.string())
 
 
 def _cast(

@@ -3,6 +3,7 @@
     said    rows one after another: of each row its first word, its last, and how often it was said
             again while it was there or was not, as far as the policy tells these apart
     sum     rows in no order: signs of a row are summed
+    said, with a key: of each key the words that may count (`keyed.highest`)
     whole   all rows of a relation (+1) beside those that are given (-1): what is both is no change
 
 Invariant: `policy.apply` of a condensed table does, and sets aside, what it does of the table; a
@@ -12,6 +13,7 @@ row stands among all, so that parts come in any order.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -19,6 +21,7 @@ import pyarrow as pa
 
 from deltafix.facts.arrow import to_numpy
 from deltafix.facts.groups import group_columns
+from deltafix.pipeline.keyed import highest
 from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.signed import SIGN
 
@@ -32,11 +35,24 @@ PLACE: Final = "+/- place"
 _Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 
-def condense(table: pa.Table, names: list[str], how: How, policy: Policy) -> pa.Table:
-    """The rows of a table with `SIGN` and `PLACE`, in fewer; by place. O(n log n)."""
+def condense(
+    table: pa.Table,
+    names: list[str],
+    how: How,
+    policy: Policy,
+    *,
+    keys: Sequence[str] = (),
+    sequence: Sequence[str] = (),
+) -> pa.Table:
+    """The rows of a table with `SIGN` and `PLACE`, in fewer; by place. O(n log n).
+
+    `keys` and `sequence` are the columns of the policy's, where it has a key.
+    """
     if not table.num_rows:
         return table
     table = table.take(pa.array(np.argsort(to_numpy(table.column(PLACE)), kind="stable")))
+    if keys:
+        return highest(table, names, keys, sequence)
     groups, starts = group_columns([table.column(name) for name in names])
     signs = to_numpy(table.column(SIGN)).astype(np.int64)[groups]
     words = {"sum": _sums, "whole": _whole}.get(how, _counted if _counts(policy) else _said)

@@ -20,6 +20,7 @@ from deltafix.diagnostics import suggest
 from deltafix.errors import ConfigError, SourceError
 from deltafix.facts.schema import Schema
 from deltafix.paths import local_path
+from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.settings import INPUT, OUTPUT, PIPELINE, read_section
 from deltafix.rules.ast import Program
 from deltafix.store.folder import Folder, Where, folder_at
@@ -29,7 +30,7 @@ __all__ = ["Config", "InputConfig", "OutputConfig", "read_config", "schemas_of"]
 _SECTIONS = ("pipeline", "input", "output", "spark")
 _JUDGED = ("missing", "late", "lateness", "version")
 _UNUSED = {
-    ("files", "rows"): (*_JUDGED, "duplicates", "envelope", "sign"),
+    ("files", "rows"): (*_JUDGED, "duplicates", "envelope", "sign", "key", "sequence_by"),
     ("table", "snapshot"): _JUDGED,
 }
 """By source and mode: keys that only mean something for changes."""
@@ -189,13 +190,43 @@ def _input(
     if "path" in values and "://" not in values["path"]:
         values["path"] = str(path.resolve().parent / values["path"])
     _check_options(where, values)
-    if values.get("late", "apply") != "apply" and not values["version"]:
+    _check_key(where, rest, values, schemas[relations[0]])
+    if values.get("late", "apply") != "apply" and not Keying.of(values).sequence:
+        name = "sequence_by" if values.get("key") else "version"
         message = (
-            f'{where} late = "{values["late"]}" needs version = "COLUMN", the whole number that '
+            f'{where} late = "{values["late"]}" needs {name} = "COLUMN", the whole number that '
             "tells older rows from newer ones"
         )
         raise ConfigError(message, key="late", value=values["late"])
     return InputConfig(name, source, relations, values)
+
+
+def _check_key(
+    where: str, given: Mapping[str, Any], values: Mapping[str, Any], schema: Schema
+) -> None:
+    """Raise ConfigError for a key that is none, or beside what says nothing with one."""
+    if not values.get("key"):
+        if values.get("sequence_by"):
+            message = f'{where} sequence_by needs key = ["COLUMN"]: whose rows it puts in order'
+            raise ConfigError(message, key="sequence_by", value=values["sequence_by"])
+        return
+    kinds = dict(zip(schema.names, schema.types, strict=True))
+    for column in values["key"]:
+        if kinds.get(column) not in ("number", "unsigned", "symbol"):
+            said = f"is a {kinds[column]} of" if column in kinds else "is no column of"
+            message = (
+                f"{where} key: {column!r} {said} {schema.show()}; a key is of numbers and symbols"
+            )
+            raise ConfigError(message, key="key", value=column)
+    for name in ("key", "sequence_by"):
+        if len(set(values[name] or ())) < len(values[name] or ()):
+            message = f"{where} {name} = {values[name]} names a column twice"
+            raise ConfigError(message, key=name, value=values[name])
+    for name in ("missing", "duplicates", "version"):
+        if name in given:
+            hint = "sequence_by is its version" if name == "version" else "a row replaces another"
+            message = f"{where} {name} says nothing with key: {hint}; leave it out"
+            raise ConfigError(message, key=name, value=given[name])
 
 
 def _output(

@@ -4,6 +4,10 @@
     op u (update)            -before +after
     op d (delete)            -before
 
+With a key, what is before matters only where an update moves a row to another key, or for what a
+delete takes away; of that the columns of the key are enough (`before` of a table without full
+images), and so is the key of the message itself.
+
 An envelope stands alone or under `payload`; a null value is a tombstone, and `m` a message without
 a row: both say nothing. Invariant: an envelope gives all of its rows or becomes one bad row with a
 reason. Where envelopes come from (a file, a topic) is the caller's business.
@@ -12,18 +16,19 @@ reason. Where envelopes come from (a file, a topic) is the caller's business.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.columns import choose, fit
+from deltafix.pipeline.keyed import NO_KEY, Keying
 from deltafix.pipeline.signed import Bad, Signed
 
 __all__ = ["decode_envelopes"]
 
 _WANTED = {"c": ("after",), "r": ("after",), "u": ("before", "after"), "d": ("before",)}
-_VERSION = "version of the envelope"
 
 
 def decode_envelopes(
@@ -32,8 +37,9 @@ def decode_envelopes(
     origin: str,
     *,
     columns: Sequence[str] | None = None,
-    version: str = "",
+    keying: Keying = NO_KEY,
     merges: bool = True,
+    keys: Sequence[Any] = (),
 ) -> Signed:
     """Envelopes, each with its place from 0, as signed rows of a relation.
 
@@ -42,8 +48,9 @@ def decode_envelopes(
         values: parsed JSON.
         origin: what errors call the source.
         columns: the images' names for the relation's columns.
-        version: a field of the envelope or of its `source` (`ts_ms`, `lsn`): its version.
+        keying: its sequence are fields of `source`, of the envelope (`ts_ms`, `lsn`) or of the row.
         merges: whether rows may become one that differ only in columns that are left out.
+        keys: the keys of the messages, by place, where these have any.
 
     Raises DriftError if the images' columns are not the relation's.
     """
@@ -51,56 +58,115 @@ def decode_envelopes(
     signs: list[int] = []
     places: list[int] = []
     bad: list[Bad] = []
+    reader = _Images.of(schema, columns, keying)
     for place, value in values:
-        images, reason = _images(value, version)
+        images, reason = reader.read(value, keys[place] if len(keys) else None)
         if reason:
             bad.append(Bad(reason, f"{origin}, message {place + 1}", value))
         for sign, image in images:
             signs.append(sign)
             rows.append(image)
             places.append(place)
-    found = list(dict.fromkeys(name for row in rows for name in row if name != _VERSION))
-    beside = [_VERSION] if version else []
+    # A delete by key need not say all columns.
+    full = rows if not keying.key else [r for r, s in zip(rows, signs, strict=True) if s > 0]
+    found = list(dict.fromkeys(name for row in full for name in row)) or reader.all
+    beside = reader.sequence
     if rows:
-        names = choose(schema, [*found, *beside], columns, beside, origin, merges=merges)
+        names = choose(schema, found, columns, beside, origin, merges=merges)
     else:
         names = list(columns or schema.names)
     table = pa.table({name: _column([row.get(name) for row in rows]) for name in [*names, *beside]})
     table = table.append_column("", pa.array(signs, pa.int8()))
-    given = _VERSION if version else ""
-    done = fit(schema, table, names, origin, sign="", version=given, messages=places)
+    # The sequence stands in columns that no row has.
+    keying = Keying(keying.key, tuple(beside))
+    done = fit(schema, table, names, origin, sign="", keying=keying, messages=places)
     done.bad.extend(bad)
     return done
 
 
-def _images(value: Any, version: str) -> tuple[list[tuple[int, dict[str, Any]]], str]:
-    """The signed images of an envelope, or why there are none."""
+@dataclass(frozen=True, slots=True)
+class _Images:
+    """How the rows of an envelope are read.
+
+    Attributes:
+        all: the names of the columns that rows have for the relation's.
+        key: those of the key.
+        fields: where sequences are.
+        sequence: the columns in which images carry them.
+    """
+
+    all: list[str]
+    key: list[str]
+    fields: tuple[str, ...]
+    sequence: list[str]
+
+    @classmethod
+    def of(cls, schema: Schema, columns: Sequence[str] | None, keying: Keying) -> _Images:
+        """For a relation, and its columns' names in the images."""
+        names = list(columns or schema.names)
+        key = [name for name, own in zip(names, schema.names, strict=True) if own in keying.key]
+        beside = [f"{name} of the envelope" for name in keying.sequence]
+        return cls([*names, *beside], key, keying.sequence, beside)
+
+    def read(self, value: Any, key: Any) -> tuple[list[tuple[int, dict[str, Any]]], str]:
+        """The signed images of an envelope, or why there are none."""
+        value = _payload(value)
+        if value is None:
+            return [], ""
+        if not isinstance(value, dict) or "op" not in value:
+            return [], "it is no Debezium envelope: there is no op"
+        op = value["op"]
+        if op == "m":
+            return [], ""
+        if op not in _WANTED:
+            return [], f"op = {op!r} is not one of c, u, d, r"
+        images = []
+        for name in _WANTED[op]:
+            image = value.get(name)
+            if self.key and name == "before":
+                image = self._before(op, value, _payload(key))
+                if op == "u" and image is None:
+                    continue
+            if not isinstance(image, dict):
+                hint = "; the table must publish whole rows (REPLICA IDENTITY FULL)"
+                if self.key:
+                    hint = f", and no key of the message has {', '.join(self.key)}"
+                return [], f"op {op} without {name!r}" + (hint if name == "before" else "")
+            beside = zip(self.sequence, self.fields, strict=True)
+            image = {**image, **{name: _field(value, field) for name, field in beside}}
+            images.append((1 if name == "after" else -1, image))
+        return images, ""
+
+    def _before(self, op: str, value: dict[str, Any], key: Any) -> dict[str, Any] | None:
+        """The key that an envelope takes a row from, where it says so."""
+        for image in (value.get("before"), key):
+            if isinstance(image, dict) and all(image.get(name) is not None for name in self.key):
+                before = {name: image[name] for name in self.key}
+                after = value.get("after") if op == "u" else None
+                moved = not isinstance(after, dict) or any(
+                    after.get(name) != old for name, old in before.items()
+                )
+                return before if moved else None
+            if op == "u":  # the message's key is that of the row after
+                return None
+        return None
+
+
+def _payload(value: Any) -> Any:
     if isinstance(value, dict) and isinstance(value.get("payload", ...), dict | None):
-        value = value["payload"]
-    if value is None:
-        return [], ""
-    if not isinstance(value, dict) or "op" not in value:
-        return [], "it is no Debezium envelope: there is no op"
-    op = value["op"]
-    if op == "m":
-        return [], ""
-    if op not in _WANTED:
-        return [], f"op = {op!r} is not one of c, u, d, r"
-    images = []
-    for name in _WANTED[op]:
-        image = value.get(name)
-        if not isinstance(image, dict):
-            hint = "; the table must publish whole rows (REPLICA IDENTITY FULL)"
-            return [], f"op {op} without {name!r}" + (hint if name == "before" else "")
-        if version:
-            image = {**image, _VERSION: _version(value, version)}
-        images.append((1 if name == "after" else -1, image))
-    return images, ""
+        return value["payload"]
+    return value
 
 
-def _version(value: dict[str, Any], name: str) -> Any:
-    source = value.get("source")
-    return source[name] if isinstance(source, dict) and name in source else value.get(name)
+def _field(value: dict[str, Any], name: str) -> Any:
+    """A field of the source, else of the envelope, else of the row after.
+
+    What a deleted row said of itself is older than its delete.
+    """
+    for place in (value.get("source"), value, value.get("after")):
+        if isinstance(place, dict) and name in place:
+            return place[name]
+    return None
 
 
 def _column(values: list[Any]) -> pa.Array:

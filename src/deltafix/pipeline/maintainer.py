@@ -25,7 +25,7 @@ from deltafix.engine.state.durable import DurableDatabase, DurableTransaction
 from deltafix.engine.state.reading import read_state
 from deltafix.errors import SinkError
 from deltafix.facts.delta import Delta
-from deltafix.pipeline.augment import augment
+from deltafix.pipeline.augment import NOTHING, Additions, augment
 from deltafix.pipeline.change import (
     ProgramChange,
     cones,
@@ -36,8 +36,9 @@ from deltafix.pipeline.change import (
 from deltafix.pipeline.config import OutputConfig
 from deltafix.pipeline.epoch import Epoch
 from deltafix.pipeline.journal import LINE, Journal
+from deltafix.pipeline.keyed import drop_tombstones
 from deltafix.pipeline.outputs import PREPARED, Outputs, Sides
-from deltafix.pipeline.policy import RecheckError, apply, late_rows
+from deltafix.pipeline.policy import Policy, RecheckError, apply, late_rows
 from deltafix.pipeline.portion import Portion
 from deltafix.pipeline.quarantine import Quarantine, refused, require_few
 from deltafix.pipeline.signed import Bad, Signed, join
@@ -61,8 +62,7 @@ class Maintainer:
         program: the rules.
         state: the state folder, by path or URL.
         outputs: the views to keep outside, and where.
-        by_file: relations whose rows come by file.
-        counted: relations whose rows are counted (`duplicates = "count"`).
+        additions: what inputs add to the program.
         fsync: as in `deltafix.connect`.
         on_change: asked when the rules are not those the outputs were made with.
 
@@ -77,15 +77,14 @@ class Maintainer:
         state: Where,
         outputs: Sequence[OutputConfig],
         *,
-        by_file: Iterable[str] = (),
-        counted: Iterable[str] = (),
+        additions: Additions = NOTHING,
         fsync: str = "always",
         on_change: OnChange = lambda change: False,
     ) -> None:
-        self._counted = tuple(counted)
+        self._counted = additions.counted
         folder = folder_at(state)
         self._folder = folder
-        whole = augment(program, tuple(by_file), self._counted)
+        whole = augment(program, additions)
         self._cones = cones(whole)
         noted = peek_marks(folder).get(CONES)
         self.change = what_changed(noted or self._cones, self._cones)
@@ -95,6 +94,7 @@ class Maintainer:
         assert isinstance(db, DurableDatabase)  # noqa: S101  a path is given
         self.db = db
         self._times: dict[str, Times] = {}
+        self._dropped: dict[str, int] = {}
         self.quarantine = Quarantine(folder / "quarantine", db.generation)
         try:
             self.journal = Journal(folder)
@@ -286,6 +286,7 @@ class Maintainer:
                 tx.mark(name, high)
             times = self._times_of(relation)
             yield apply(tx, signed, portion.policy, times, careful=careful)
+            self._drop_tombstones(tx, relation, portion.policy, high)
             found.extend(signed.bad)
         for mark, value in portion.marks.items():
             tx.mark(mark, value)
@@ -295,6 +296,21 @@ class Maintainer:
             raise refused(portion.source, found, "the epoch was rolled back")
         require_few(found)
         bad.setdefault(portion.source, []).extend(found)
+
+    def _drop_tombstones(
+        self, tx: DurableTransaction, relation: str, policy: Policy, high: int | None
+    ) -> None:
+        """Forget deletes that no row can be older than without being late.
+
+        They are looked at when as much time has passed as they are kept for: about twice each.
+        """
+        if high is None or policy.late == "apply" or not policy.keying.sequence:
+            return
+        below = high - policy.lateness
+        last = self._dropped.get(relation)
+        if policy.keying.key and (last is None or below - last > policy.lateness):
+            drop_tombstones(tx, relation, below)
+            self._dropped[relation] = below
 
     def _times_of(self, relation: str) -> Times | None:
         if relation not in self._counted:

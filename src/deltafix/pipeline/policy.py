@@ -9,7 +9,8 @@ Invariant: a row is judged by the rows that its input said before it and by noth
 not matter how they are cut into files, looks and epochs (tests/oracle_inputs.py says the same in
 plain Python). `bad` rows fail the epoch or go to the quarantine (`bad_rows`); what happens to a row
 that is not applied changes nothing for those behind it. The highest version is kept per relation,
-which is per input: a pipeline refuses a second input of a relation.
+which is per input: a pipeline refuses a second input of a relation. Of rows that replace each other
+by their key (`keyed`), none is there twice or missing; they are late by their sequence.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import pyarrow as pa
 from deltafix.engine.transaction import Transaction
 from deltafix.facts.arrow import rows_from_table, to_numpy
 from deltafix.facts.groups import group_columns
+from deltafix.pipeline.keyed import NO_KEY, Keying, replace
 from deltafix.pipeline.signed import SIGN, VERSION, Bad, Signed, plain
 from deltafix.pipeline.times import COUNTS, Times
 
@@ -39,13 +41,15 @@ class Policy:
     missing: str = "bad"
     lateness: int = 0
     quarantine: bool = False
+    keying: Keying = NO_KEY
 
     @classmethod
     def of(cls, values: Mapping[str, Any], default: str) -> Policy:
         """From the values of a section; `default` is the pipeline's `bad_rows`."""
         chosen = {name: values[name] for name in ("late", "duplicates", "missing", "lateness")
                   if values.get(name)}  # fmt: skip
-        return cls(**chosen, quarantine=(values.get("bad_rows") or default) == "quarantine")
+        aside = (values.get("bad_rows") or default) == "quarantine"
+        return cls(**chosen, quarantine=aside, keying=Keying.of(values))
 
 
 def late_rows(policy: Policy, signed: Signed, high: int | None) -> int | None:
@@ -93,6 +97,8 @@ def apply(
     """
     if not signed.table.num_rows:
         return 0, 0
+    if policy.keying.key:
+        return replace(tx, signed, policy.keying)
     said = _Said(signed)
     if times is not None:
         return _count(tx, said, policy, times)

@@ -23,7 +23,7 @@ from deltafix.pipeline.augment import augment
 from deltafix.pipeline.config import Config
 from deltafix.pipeline.maintainer import CONES
 from deltafix.pipeline.manifest import read_deltas
-from deltafix.pipeline.sources.registry import by_file, counted
+from deltafix.pipeline.sources.registry import additions
 from deltafix.store.frame import Frame
 
 __all__ = ["Replay", "replay"]
@@ -87,7 +87,7 @@ def replay(config: Config, epoch: int) -> Replay:
         return Replay(epoch, recorded, None, "the state has folded it into its snapshot")
     if CONES in frames[-1].meta.get("marks", {}):
         return Replay(epoch, recorded, None, "it brought the outputs up to the program")
-    program = augment(config.program, by_file(config), counted(config))
+    program = augment(config.program, additions(config))
     with deltafix.connect(program) as db:
         with db.transaction(missing="ignore") as tx:
             for given in snapshot.given(db.schemas):

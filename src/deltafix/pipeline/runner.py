@@ -19,7 +19,7 @@ from deltafix.pipeline.epoch import Epoch
 from deltafix.pipeline.maintainer import Maintainer, OnChange
 from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.portion import Portion, Source
-from deltafix.pipeline.sources.registry import by_file, counted, make_source
+from deltafix.pipeline.sources.registry import additions, make_source
 
 __all__ = ["MakeSource", "Pipeline"]
 
@@ -65,8 +65,7 @@ class Pipeline:
             config.program,
             config.state,
             config.outputs,
-            by_file=by_file(config),
-            counted=counted(config),
+            additions=additions(config),
             fsync=config.values["fsync"],
             on_change=on_change or (lambda change: rebuild),
         )

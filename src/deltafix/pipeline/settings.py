@@ -22,12 +22,16 @@ REQUIRED: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key: its type, its default, and, for text, the values it may have."""
+    """One key: its type, its default, and, for text, the values it may have.
+
+    Where `one` is set, a list of one text may be written as that text.
+    """
 
     kind: type[Any]
     default: Any = REQUIRED
     choices: tuple[str, ...] = ()
     least: int | None = None
+    one: bool = False
 
     def valid(self) -> str:
         """What the key takes, in words."""
@@ -35,16 +39,19 @@ class Key:
             return " or ".join(f'"{choice}"' for choice in self.choices)
         if self.kind is int:
             return "a whole number" + (f" of at least {self.least}" if self.least else "")
-        return {str: "text in quotes", bool: "true or false", list: "a list of texts"}[self.kind]
+        texts = "text in quotes, or a list of texts" if self.one else "a list of texts"
+        return {str: "text in quotes", bool: "true or false", list: texts}[self.kind]
 
     def fits(self, value: Any) -> bool:
         """Whether a value read from TOML is one the key takes."""
+        if self.one and isinstance(value, str):
+            value = [value]
         if type(value) is not self.kind:
             return False
         if self.choices:
             return value in self.choices
         if isinstance(value, list):
-            return bool(value) and all(type(item) is str for item in value)
+            return bool(value) and all(type(item) is str and item for item in value)
         if isinstance(value, int):
             return self.least is None or value >= self.least
         return self.kind is not str or bool(value)
@@ -72,6 +79,7 @@ _POLICY: Final[Section] = {
     "lateness": Key(int, 0, least=0),
     "bad_rows": Key(str, "", ("fail", "quarantine")),
 }
+_KEY: Final[Section] = {"key": Key(list, None, one=True), "sequence_by": Key(list, None, one=True)}
 _COLUMNS: Final[Section] = {"columns": Key(list, None)}
 _ENVELOPE: Final[Section] = {
     "envelope": Key(str, "sign", ("sign", "debezium")),
@@ -87,7 +95,7 @@ _FILES: Final[Section] = {
 
 INPUT: Final[Mapping[str, Section]] = {
     "files": {
-        **_FILES, **_COLUMNS, **_ENVELOPE, **_POLICY,
+        **_FILES, **_COLUMNS, **_ENVELOPE, **_POLICY, **_KEY,
         "mode": Key(str, "changes", ("changes", "rows")),
     },
     "snapshot": {**_FILES, **_COLUMNS, "bad_rows": _POLICY["bad_rows"]},
@@ -109,7 +117,7 @@ INPUT: Final[Mapping[str, Section]] = {
         "timeout": Key(int, 30, least=1),
         "lost": Key(str, "fail", ("fail", "skip")),
         "options": Key(list, None),
-        **_COLUMNS, **_ENVELOPE, **_POLICY,
+        **_COLUMNS, **_ENVELOPE, **_POLICY, **_KEY,
     },
 }  # fmt: skip
 """By `source`: the keys of an `[input.NAME]` section, beside `source` itself."""
@@ -162,4 +170,8 @@ def read_section(where: str, given: Mapping[str, Any], keys: Section) -> dict[st
     if missing:
         message = f"{where} has no {missing[0]!r}; it takes {keys[missing[0]].valid()}"
         raise ConfigError(message, key=missing[0])
-    return {name: given.get(name, key.default) for name, key in keys.items()}
+    values = {name: given.get(name, key.default) for name, key in keys.items()}
+    for name, value in values.items():
+        if keys[name].one and isinstance(value, str):
+            values[name] = [value]
+    return values

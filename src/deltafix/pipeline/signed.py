@@ -2,9 +2,9 @@
 
 A signed table has the relation's columns with their Arrow types, no nulls, then `SIGN` (a whole
 number other than 0: n times the row put in, or taken out) and, where a source tells versions,
-`VERSION` (int64). Symbols may be dictionary-encoded, no value twice in a dictionary: text is then
-compared and looked up once per value, not per row. What rows mean one after another is for
-`policy` to say.
+`VERSION` (int64; `Keying.versions` where a sequence has more columns). Symbols may be
+dictionary-encoded, no value twice in a dictionary: text is then compared and looked up once per
+value, not per row. What rows mean one after another is for `policy` to say.
 """
 
 from __future__ import annotations
@@ -61,9 +61,7 @@ def join(parts: Sequence[Signed]) -> Signed:
     return Signed(parts[0].schema, pa.concat_tables(tables), bad)
 
 
-def signed_table(
-    schema: Schema, rows: pa.Table, sign: Any, version: pa.ChunkedArray | None = None
-) -> pa.Table:
+def signed_table(schema: Schema, rows: pa.Table, sign: Any) -> pa.Table:
     """A signed table from checked rows and a sign for all, or an array of signs."""
     signs = pa.repeat(pa.scalar(sign, pa.int8()), rows.num_rows) if isinstance(sign, int) else sign
     fields = [
@@ -71,8 +69,7 @@ def signed_table(
         for field, column in zip(arrow_schema(schema), rows.columns, strict=True)
     ]
     table = pa.Table.from_arrays(rows.columns, schema=pa.schema(fields))
-    table = table.append_column(SIGN, signs)
-    return table if version is None else table.append_column(VERSION, version)
+    return table.append_column(SIGN, signs)
 
 
 def plain(schema: Schema, table: pa.Table) -> pa.Table:

@@ -1,13 +1,14 @@
 """An epoch's net signed rows, made on the executors: read, cast, judge, net; the rest stays there.
 
-    frames --decode--> signed rows and notes --condense--> [shuffle by row --condense-->] `Net`s
+    frames --decode--> signed rows and notes --condense--> [shuffle --condense-->] `Net`s
 
 A task runs the functions that the local runner runs (`pipeline.columns`, `.debezium`, `.policy`).
 What is no row (how many were read, a bad row, the highest version, an error) travels beside them as
 a note, and rows of all relations travel in the same columns, so that an epoch is one job; a small
 one is one task without a shuffle. Invariant: rows and bad rows are those that the local runner
-finds; numbers travel as their 64 bits, so nothing is rounded. Of bad rows a task gives at most
-`BAD_ROWS` in full.
+finds; numbers travel as their 64 bits, so nothing is rounded. The shuffle brings equal rows
+together, and of keyed inputs the rows of a key, of which only those of the highest sequence go on.
+Of bad rows a task gives at most `BAD_ROWS` in full.
 """
 
 from __future__ import annotations
@@ -129,8 +130,7 @@ def net_frames(
         ),
     )
     if not small or len(frames) > len(looks):
-        keys = [name for name in wire.schema.names if name not in (SIGN, PLACE)]
-        raw = raw.coalesce(1) if small else raw.repartition(*keys)
+        raw = raw.coalesce(1) if small else raw.repartition(*wire.together())
         raw = raw.mapInArrow(_Joined(wire), given)
     return wire.read(raw.toArrow())
 
@@ -184,7 +184,11 @@ class _Wire:
     @classmethod
     def of(cls, looks: Sequence[Look]) -> _Wire:
         texts = max(sum(_is_text(one) for one in look.schema.columns) for look in looks)
-        numbers = max(sum(not _is_text(one) for one in look.schema.columns) for look in looks)
+        numbers = max(
+            sum(not _is_text(one) for one in look.schema.columns)
+            + (len(look.policy.keying.sequence) if look.policy.keying.key else 0)
+            for look in looks
+        )
         columns = [(_RELATION, pa.int32())]
         columns += [(f"t{place}", pa.string()) for place in range(texts)]
         columns += [(f"n{place}", pa.int64()) for place in range(numbers)]
@@ -196,9 +200,10 @@ class _Wire:
         if not tables:
             return
         look = self.looks[place]
-        names = self.names(look.schema)
+        names, sequence = self.names(look.schema), self.sequence(look)
+        whole = pa.concat_tables(tables).select([*names, *sequence, SIGN, PLACE])
         table = condense(
-            pa.concat_tables(tables).select([*names, SIGN, PLACE]), names, look.how, look.policy
+            whole, names, look.how, look.policy, keys=self.keys(look), sequence=sequence
         )
         for batch in table.combine_chunks().to_batches():
             columns = dict(zip(batch.schema.names, batch.columns, strict=True))
@@ -214,6 +219,35 @@ class _Wire:
             names.append(f"{kind}{seen[kind]}")
             seen[kind] += 1
         return names
+
+    def keys(self, look: Look) -> list[str]:
+        """The columns in which a key travels."""
+        pairs = zip(self.names(look.schema), look.schema.names, strict=True)
+        return [name for name, own in pairs if own in look.policy.keying.key]
+
+    def sequence(self, look: Look) -> list[str]:
+        """The columns in which the sequences of keyed rows travel."""
+        if not look.policy.keying.key:
+            return []
+        first = sum(not _is_text(one) for one in look.schema.columns)
+        return [f"n{first + place}" for place in range(len(look.policy.keying.sequence))]
+
+    def together(self) -> list[Any]:
+        """What is alike in rows that are netted with each other."""
+        from pyspark.sql import functions as f  # noqa: PLC0415  an extra
+
+        found = []
+        for name in self.schema.names:
+            if name in (SIGN, PLACE):
+                continue
+            apart = [
+                place
+                for place, look in enumerate(self.looks)
+                if look.policy.keying.key and name not in (*self.keys(look), _RELATION, _NOTE)
+            ]
+            column = f.col(name)
+            found.append(f.when(~f.col(_RELATION).isin(apart), column) if apart else column)
+        return found
 
     def write(self, columns: Mapping[str, Any], many: int) -> pa.RecordBatch:
         """A batch of these columns, the others empty."""
@@ -247,16 +281,22 @@ class _Wire:
             except BadRowError as error:
                 net.error = net.error or error
             own = rows.filter(pc.equal(rows.column(_RELATION), place)) if len(nets) > 1 else rows
-            net.signed.table = self._signed(self.looks[place].schema, own.sort_by(PLACE))
+            net.signed.table = self._signed(self.looks[place], own.sort_by(PLACE))
         return nets
 
-    def _signed(self, schema: Schema, rows: pa.Table) -> pa.Table:
+    def _signed(self, look: Look, rows: pa.Table) -> pa.Table:
+        schema = look.schema
         columns = [
             _values(rows.column(name), column)
             for name, column in zip(self.names(schema), schema.columns, strict=True)
         ]
         table = pa.table(dict(zip(schema.names, columns, strict=True)))
-        return signed_table(schema, table, rows.column(SIGN))
+        signed = signed_table(schema, table, rows.column(SIGN))
+        if look.policy.keying.key:
+            versions = look.policy.keying.versions
+            for name, own in zip(versions, self.sequence(look), strict=True):
+                signed = signed.append_column(name, rows.column(own))
+        return signed
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +323,7 @@ class _Task:
                 notes, left = self._notes(piece, place, highs, left)
                 yield self._told(notes, at)
                 if piece.signed.table.num_rows:
-                    rows.setdefault(place, []).append(self._rows(piece))
+                    rows.setdefault(place, []).append(self._rows(piece, self.wire.looks[place]))
             for place, some in rows.items():
                 yield from self.wire.condensed(some, place)
         except DeltafixError as error:
@@ -304,12 +344,15 @@ class _Task:
                  "tell": piece.tell, "beyond": len(bad[left:])}  # fmt: skip
         return [*notes, {"look": place, **total}], left - len(notes)
 
-    def _rows(self, piece: Piece) -> pa.Table:
+    def _rows(self, piece: Piece, look: Look) -> pa.Table:
         """The rows of a piece as they travel, in few words already."""
         schema = piece.signed.schema
         table = plain(schema, piece.signed.table)
         names = self.wire.names(schema)
         arrays = [_bits(table.column(name)) for name in schema.names]
+        if look.policy.keying.key:
+            names += self.wire.sequence(look)
+            arrays += [table.column(name) for name in look.policy.keying.versions]
         signs = table.column(SIGN).cast(pa.int64())
         places = pa.array(np.arange(piece.place, piece.place + table.num_rows))
         return pa.table([*arrays, signs, places], [*names, SIGN, PLACE])

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from deltafix.datalog.program import Program as Text
 from deltafix.diagnostics import suggest
 from deltafix.errors import PipelineError, UnknownRelationError
+from deltafix.pipeline.augment import Additions
 from deltafix.pipeline.batches import Batches, Name, Rows
 from deltafix.pipeline.config import OutputConfig, schemas_of
 from deltafix.pipeline.epoch import Epoch
@@ -107,7 +108,7 @@ def maintain(
         rules,
         folder,
         [OutputConfig(name, folder / "views" / name, "delta+snapshot") for name in views],
-        counted=tuple(inputs) if duplicates == "count" else (),
+        additions=Additions(counted=tuple(inputs) if duplicates == "count" else ()),
         on_change=lambda change: on_change == "rebuild",
     )
     policy = Policy("apply", duplicates, missing, 0, bad_rows == "quarantine")

@@ -377,3 +377,46 @@ def test_oracle_edits_that_are_refused_in_between_change_nothing(missing: str, s
             assert set(tx.delta["edge"].added) == held - before
             assert set(tx.delta["edge"].removed) == before - held
             db.check_invariants()
+
+
+def test_given_rows_are_found_by_keys_through_an_index_or_not() -> None:
+    rng = Random(3)
+    program = """
+    .decl r(a: number, b: symbol, c: number)
+    .decl k(a: number, b: symbol)
+    .decl j(a: number, b: symbol)
+    j(a, b) :- k(a, b), r(a, b, _).
+    """
+    with deltafix.connect(program) as db:
+        assert db.plan.indexes["r"] == ((0, 1),)
+        rows: set = set()
+        for _ in range(12):
+            with db.transaction(missing="ignore") as tx:
+                new = {(rng.randrange(-9, 300), rng.choice("xyz"), rng.randrange(2))
+                       for _ in range(rng.choice((0, 5, 800)))}  # fmt: skip
+                old = {row for row in rows if rng.random() < 0.3}
+                rows = (rows - old) | new
+                tx.delete("r", list(old))
+                tx.insert("r", list(new))
+                assert set(rows_of(tx.given_rows("r"))) == rows
+                for names in (("a", "b"), ("b",), ("c", "b", "a")):
+                    for many in (0, 1, 2, 400):
+                        drawn = {"a": range(-9, 300), "b": "xyzq", "c": range(3)}
+                        keys = {tuple(rng.choice(drawn[name]) for name in names)
+                                for _ in range(many)}  # fmt: skip
+                        kinds = {"a": pa.int64(), "b": pa.string(), "c": pa.int64()}
+                        table = pa.Table.from_pylist(
+                            [dict(zip(names, key, strict=True)) for key in keys],
+                            pa.schema([(name, kinds[name]) for name in names]),
+                        )
+                        places = ["abc".index(name) for name in names]
+                        wanted = {row for row in rows if tuple(row[at] for at in places) in keys}
+                        found = list(rows_of(tx.given_rows("r", table)))
+                        assert len(found) == len(wanted)
+                        assert set(found) == wanted
+        with db.transaction() as tx, pytest.raises(FactError, match=r"j.* has rules"):
+            tx.given_rows("j")
+
+
+def rows_of(table: pa.Table) -> list:
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))

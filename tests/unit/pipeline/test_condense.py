@@ -11,6 +11,7 @@ import pytest
 from tests.oracle_inputs import Judged, Message, Options
 
 from deltafix.pipeline.condense import PLACE, condense
+from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.signed import SIGN
 
@@ -36,6 +37,39 @@ def judged(said: Said, held: Counter, options: Options) -> tuple[Counter, Counte
         for _ in range(abs(sign)):
             judge.take(Message(((1 if sign > 0 else -1, (row,)),)), options)
     return judge.times, judge.aside
+
+
+@pytest.mark.parametrize("sequence", [0, 1, 2])
+def test_oracle_a_key_keeps_the_words_that_may_count(sequence) -> None:
+    rng = Random(f"keys {sequence}")
+    names = [f"s{place}" for place in range(sequence)]
+    policy = Policy(keying=Keying(("x",), tuple(names)))
+    kinds = {"x": pa.string(), "n": pa.int64(), **dict.fromkeys((*names, SIGN, PLACE), pa.int64())}
+    for _ in range(100):
+        said = []
+        for place in range(rng.randrange(20)):
+            sign = rng.choice((1, 1, -1))
+            row = {"x": rng.choice("abc"), "n": rng.randrange(3) if sign > 0 else 0}
+            at = {name: rng.choice((-(1 << 63), 0, 1)) for name in names}
+            said.append({**row, **at, SIGN: sign, PLACE: place})
+        cuts = [0, *sorted(rng.randrange(len(said) + 1) for _ in range(2)), len(said)]
+        tables = [pa.Table.from_pylist(said[a:b], pa.schema(kinds)) for a, b in pairwise(cuts)]
+        rng.shuffle(tables)
+
+        def net(table):
+            return condense(table, ["x", "n"], "said", policy, keys=["x"], sequence=names)
+
+        found = net(pa.concat_tables([net(one) for one in tables])).to_pylist()
+        wanted = []
+        for key in "abc":
+            own = [one for one in said if one["x"] == key]
+            rank = {one[PLACE]: [*(one[name] for name in names), one[SIGN]] for one in own}
+            if not sequence:
+                wanted += own[-1:]
+                continue
+            tops = [one for one in own if rank[one[PLACE]] == max(rank.values())]
+            wanted += {one["n"]: one for one in reversed(tops)}.values()
+        assert found == sorted(wanted, key=lambda one: one[PLACE])
 
 
 @pytest.mark.parametrize("missing", ["bad", "ignore"])

@@ -87,6 +87,46 @@ def refused(job: Job, text: str) -> str:
             '[input.member] late = "bad" needs version = "COLUMN"',
         ),
         (
+            'path = "in/member"',
+            'path = "in"\nkey = ["who", "id"]',
+            "[input.member] key: 'id' is no column of member(who: symbol, team: symbol); a key is",
+        ),
+        (
+            'path = "in/member"',
+            'path = "in"\nkey = [""]',
+            "[input.member] key = [''] is not valid; it takes text in quotes, or a list of texts",
+        ),
+        (
+            'path = "in/member"',
+            'path = "in"\nkey = "who"\nsequence_by = ["at", "at"]',
+            "[input.member] sequence_by = ['at', 'at'] names a column twice",
+        ),
+        (
+            'path = "in/member"',
+            'path = "in"\nsequence_by = "at"',
+            '[input.member] sequence_by needs key = ["COLUMN"]: whose rows it puts in order',
+        ),
+        (
+            'path = "in/member"',
+            'path = "in"\nkey = "who"\nversion = "at"',
+            "[input.member] version says nothing with key: sequence_by is its version; leave it",
+        ),
+        (
+            'path = "in/member"',
+            'path = "in"\nkey = "who"\nmissing = "bad"',
+            "[input.member] missing says nothing with key: a row replaces another; leave it out",
+        ),
+        (
+            'path = "in/member"',
+            'path = "in"\nkey = "who"\nlate = "bad"',
+            '[input.member] late = "bad" needs sequence_by = "COLUMN"',
+        ),
+        (
+            'path = "in/member"',
+            'path = "in"\nkey = "who"\nmode = "rows"',
+            '[input.member] key says nothing with mode = "rows"; leave it out',
+        ),
+        (
             "[input.member]",
             "[input.membr]",
             "[input.membr] the program has no relation 'membr'; did you mean 'member'?",

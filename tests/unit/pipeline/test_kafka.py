@@ -45,6 +45,20 @@ def test_records_with_envelopes() -> None:
     assert signed.bad == []
 
 
+def test_envelopes_take_a_row_by_the_key_of_their_message() -> None:
+    keyed = {**OPTIONS, "envelope": "debezium", "key": ["x"], "sequence_by": ["lsn"]}
+    gone = {"op": "d", "before": None, "after": None, "source": {"lsn": 7}}
+    moved = {"op": "u", "before": {"x": "b"}, "after": {"x": "c", "n": 3}, "lsn": 8}
+    plain = {"op": "u", "before": None, "after": {"x": "d", "n": 4}, "lsn": 9}
+    values = [json.dumps(one) for one in (gone, moved, plain, gone, {**gone, "source": None})]
+    keys = ['{"payload": {"x": "a"}}', '{"x": "c"}', None, '{"y": 1}', '{"x": "a"}']
+    signed = decode_records(EDGE, values, keyed, "topic edges", keys)
+    assert rows(signed) == [("a", 0, -1, 7), ("b", 0, -1, 8), ("c", 3, 1, 8), ("d", 4, 1, 9)]
+    assert [bad.reason for bad in signed.bad] == [
+        "lsn of the envelope is missing", "op d without 'before', and no key of the message has x",
+    ]  # fmt: skip
+
+
 class State:
     def __init__(self, **marks: Any) -> None:
         self.marks = marks

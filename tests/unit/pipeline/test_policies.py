@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.pipelines import Job
 
@@ -186,3 +190,84 @@ def test_an_envelope_without_columns_left_out_needs_nothing_said(tmp_path) -> No
     with pytest.raises(DriftError, match="has 'id' beside the columns that are named"):
         take(job)
     assert member(job) == {A}
+
+
+KEYED = 'key = "who"\nsequence_by = "at"\n'
+
+
+def keyed(job: Job, *lines: str) -> list:
+    """A change file of keyed rows; the rows that were set aside."""
+    job.files += 1
+    path = job.folder / "in" / "member" / f"{job.files:05d}.csv"
+    path.write_text("\n".join(["sign,at,who,team", *lines]) + "\n")
+    return take(job)
+
+
+def tombstones(job: Job) -> list:
+    with job.open() as pipeline:
+        return [row[0] for row in pipeline.maintainer.db.rows("member__gone")]
+
+
+def test_an_older_row_does_not_bring_a_deleted_key_back(tmp_path) -> None:
+    job = Job(tmp_path, member=KEYED)
+    keyed(job, "+,5,a,x", "-,7,a,", "-,1,b,")
+    keyed(job, "+,6,a,y", "+,2,b,y", "+,3,c,z")
+    assert (member(job), tombstones(job)) == ({("b", "y"), ("c", "z")}, ["a"])
+    keyed(job, "+,8,a,w")
+    assert (member(job), tombstones(job)) == ({("a", "w"), ("b", "y"), ("c", "z")}, [])
+
+
+def test_of_equal_sequences_a_row_comes_before_a_delete_and_the_greater_row_counts(
+    tmp_path,
+) -> None:
+    job = Job(tmp_path, member=KEYED)
+    keyed(job, "+,5,a,x", "+,5,b,q", "-,5,c,")
+    keyed(job, "-,5,a,", "+,5,a,w", "+,5,b,r", "+,5,c,s")
+    assert member(job) == {("a", "x"), ("b", "r"), ("c", "s")}
+
+
+def test_a_row_said_again_changes_nothing(tmp_path) -> None:
+    job = Job(tmp_path, member=KEYED)
+    keyed(job, "+,5,a,x")
+    job.write("grant", [])
+    (tmp_path / "in" / "member" / "2.csv").write_text("sign,at,who,team\n+,5,a,x\n+,9,a,x\n")
+    with job.open() as pipeline:
+        (epoch,) = pipeline.drain()
+        assert (epoch.given, epoch.out["stands"], epoch.read["member"]) == ((0, 0), (0, 0), 2)
+
+
+def test_tombstones_go_when_every_older_row_is_late(tmp_path) -> None:
+    job = Job(tmp_path, member=KEYED + 'late = "ignore"\nlateness = 3\n')
+    keyed(job, "-,5,a,", "-,8,b,")
+    assert tombstones(job) == ["a", "b"]  # a row of 5 would come too late only from 9 on
+    keyed(job, "+,9,c,x")
+    assert tombstones(job) == ["b"]
+    keyed(job, "+,5,a,x", "+,6,b,x")
+    assert member(job) == {("c", "x")}
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("+,,a,x", "at = '' is no number"),
+        ("+,soon,a,x", "at = 'soon' is no number"),
+        ("-,,a,", "at = '' is no number"),
+    ],
+)
+def test_a_row_without_its_sequence_is_refused(tmp_path, line, reason) -> None:
+    job = Job(tmp_path, member=KEYED)
+    with pytest.raises(BadRowError, match=reason):
+        keyed(job, line)
+    assert member(job) == set()
+
+
+def test_times_of_typed_files_are_sequences(tmp_path) -> None:
+    job = Job(tmp_path, member=KEYED + 'format = "parquet"\nbad_rows = "quarantine"')
+    early, late = datetime(2001, 1, 1), datetime(9999, 12, 31)
+    rows = [("+", late, "a", "x"), ("+", early, "a", "y"), ("+", None, "b", "x")]
+    names = ("sign", "at", "who", "team")
+    columns = zip(*rows, strict=True)
+    table = pa.table(dict(zip(names, map(list, columns), strict=True)))
+    pq.write_table(table, tmp_path / "in" / "member" / "1.parquet")
+    assert [reason for reason, _ in take(job)] == ["at is missing"]
+    assert member(job) == {("a", "x")}

@@ -9,9 +9,10 @@ from typing import Any
 
 from deltafix.errors import PipelineError
 from deltafix.facts.schema import Schema
-from deltafix.pipeline.columns import choose, fit
+from deltafix.pipeline.columns import choose, fit, with_deletes
 from deltafix.pipeline.debezium import decode_envelopes
 from deltafix.pipeline.decode import FileForm, decode_file, json_values, read_bytes
+from deltafix.pipeline.keyed import NO_KEY, Keying
 from deltafix.pipeline.signed import Signed
 
 __all__ = ["FileReader"]
@@ -27,7 +28,7 @@ class FileReader:
         columns: the files' names for the relation's columns, if they differ.
         sign: the column of signs; empty if every row is a row that holds.
         envelope: `sign` or `debezium`.
-        version: the column, or field of the envelope, that tells versions.
+        keying: by which columns rows replace each other, and what tells versions.
         merges: whether rows may become one that differ only in columns that are left out.
     """
 
@@ -36,22 +37,23 @@ class FileReader:
     columns: tuple[str, ...] | None = None
     sign: str = ""
     envelope: str = "sign"
-    version: str = ""
+    keying: Keying = NO_KEY
     merges: bool = True
 
     @classmethod
     def of(cls, schema: Schema, values: Mapping[str, Any], *, changes: bool) -> FileReader:
         """From the values of a section; `changes` tells whether rows have signs."""
         sign = values.get("sign", "") if changes else ""
-        version = values.get("version", "")
+        keying = Keying.of(values)
         columns = values.get("columns")
-        beside = [name for name in (sign, version) if name]
-        names = (*beside, *(columns or schema.names))
+        names = tuple(
+            dict.fromkeys([*([sign] * bool(sign)), *keying.sequence, *(columns or schema.names)])
+        )
         form = FileForm(values["format"], values["delimiter"], values["header"], names)
         columns = None if columns is None else tuple(columns)
         envelope = values.get("envelope", "sign") if changes else "sign"
-        merges = not changes or bool(values["duplicates"])
-        return cls(schema, form, columns, sign, envelope, version, merges)
+        merges = not changes or bool(values["duplicates"] or keying.key)
+        return cls(schema, form, columns, sign, envelope, keying, merges)
 
     def read(self, path: Path) -> Signed:
         """The rows of a file; bad ones set aside.
@@ -72,16 +74,16 @@ class FileReader:
                 values,
                 origin,
                 columns=self.columns,
-                version=self.version,
+                keying=self.keying,
                 merges=self.merges,
             )
             signed.bad.extend(bad)
             return signed
         decoded = decode_file(path, self.form)
-        beside = [name for name in (self.sign, self.version) if name]
-        table = decoded.table
+        beside = [name for name in (self.sign, *self.keying.sequence) if name]
+        table = with_deletes(self.schema, decoded.table, self.columns, self.sign, self.keying)
         found = table.column_names
         names = choose(self.schema, found, self.columns, beside, origin, merges=self.merges)
-        signed = fit(self.schema, table, names, origin, sign=self.sign or 1, version=self.version)
+        signed = fit(self.schema, table, names, origin, sign=self.sign or 1, keying=self.keying)
         signed.bad.extend(decoded.bad)
         return signed

@@ -8,8 +8,10 @@ from typing import Final
 from deltafix.errors import ConfigError
 from deltafix.facts.schema import Schema
 from deltafix.paths import local_path
+from deltafix.pipeline.augment import Additions
 from deltafix.pipeline.config import Config, InputConfig
 from deltafix.pipeline.decode import SUFFIXES
+from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.portion import Source
 from deltafix.pipeline.sources.by_file import ByFile, FolderContents
@@ -19,30 +21,26 @@ from deltafix.pipeline.sources.reading import FileReader
 from deltafix.pipeline.sources.snapshot import Snapshots
 from deltafix.pipeline.sources.tree import Mapper, TreeContents, find_extractor
 
-__all__ = ["ON_SPARK", "by_file", "counted", "folder_of", "make_source"]
+__all__ = ["ON_SPARK", "additions", "folder_of", "make_source"]
 
 ON_SPARK: Final = ("table", "kafka")
 """Kinds of inputs that only Spark reads (`deltafix.spark.sources`)."""
 
 
-def by_file(config: Config) -> tuple[str, ...]:
-    """The relations whose rows come by file."""
-    return tuple(
-        relation
-        for one in config.inputs
-        if one.source == "tree" or (one.source == "files" and one.values["mode"] == "rows")
-        for relation in one.relations
-    )
-
-
-def counted(config: Config) -> tuple[str, ...]:
-    """The relations whose rows are counted."""
-    return tuple(
-        relation
-        for one in config.inputs
-        if one.values.get("duplicates") == "count"
-        for relation in one.relations
-    )
+def additions(config: Config) -> Additions:
+    """What the inputs add to the program."""
+    by_file: list[str] = []
+    counted: list[str] = []
+    keyed: dict[str, Keying] = {}
+    for one in config.inputs:
+        if one.source == "tree" or (one.source == "files" and one.values["mode"] == "rows"):
+            by_file += one.relations
+        if one.values.get("duplicates") == "count":
+            counted += one.relations
+        keying = Keying.of(one.values)
+        if keying.key:
+            keyed |= dict.fromkeys(one.relations, keying)
+    return Additions(tuple(by_file), tuple(counted), keyed)
 
 
 def make_source(

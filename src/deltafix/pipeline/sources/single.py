@@ -58,16 +58,15 @@ class Single:
 
     def fit(self, table: pa.Table, origin: str, sign: str | int) -> Signed:
         """A table's rows as signed rows, columns of a feed left aside. Raises DriftError."""
-        version = str(self.values["version"])
         found = [name for name in table.column_names if name not in FEED]
-        beside = [version] if version else []
-        names = self.choose(found, beside, origin)
-        return fit(self.schema, table, names, origin, sign=sign, version=version)
+        names = self.choose(found, self.policy.keying.sequence, origin)
+        return fit(self.schema, table, names, origin, sign=sign, keying=self.policy.keying)
 
     @property
     def merges(self) -> bool:
         """Whether it is said what rows are that differ only in columns left out."""
-        return bool(self.values["duplicates"]) or self.values.get("mode") == "snapshot"
+        said = self.values["duplicates"] or self.policy.keying.key
+        return bool(said) or self.values.get("mode") == "snapshot"
 
     def choose(self, found: Sequence[str], beside: Sequence[str], origin: str) -> list[str]:
         """The source's columns for the relation's. Raises DriftError."""

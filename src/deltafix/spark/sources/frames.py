@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.columns import choose, fit
 from deltafix.pipeline.condense import How
+from deltafix.pipeline.keyed import NO_KEY, Keying
 from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.portion import Portion, State
 from deltafix.pipeline.signed import Signed, signed_table
@@ -49,7 +50,7 @@ def fitted(
     *,
     sign: str | int,
     columns: Sequence[str] | None = None,
-    version: str = "",
+    keying: Keying = NO_KEY,
     merges: bool = True,
 ) -> tuple[list[str], Fit]:
     """A frame's columns that count, and what makes signed rows of them.
@@ -58,10 +59,10 @@ def fitted(
     """
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415  an extra
 
-    beside = [one for one in (sign, version) if isinstance(one, str) and one]
+    beside = [*([sign] if isinstance(sign, str) else []), *keying.sequence]
     found = [name for name in frame.columns if name not in FEED or name in beside]
     names = choose(schema, found, columns, beside, origin, merges=merges)
-    fit = Fit(schema, tuple(names), origin, sign, version)
+    fit = Fit(schema, tuple(names), origin, sign, keying)
     slim = list(dict.fromkeys([*names, *beside]))
     fit(to_arrow_schema(frame.schema).empty_table().select(slim), 0)
     return slim, fit
@@ -83,13 +84,13 @@ class Fit:
     names: tuple[str, ...]
     origin: str
     sign: str | int
-    version: str
+    keying: Keying
 
     def __call__(self, table: pa.Table, before: int) -> Signed:
         """The rows; `before` says how many of the task came before these."""
         return fit(
             self.schema, table, self.names, self.origin,
-            sign=self.sign, version=self.version, before=before,
+            sign=self.sign, keying=self.keying, before=before,
         )  # fmt: skip
 
 
@@ -180,8 +181,8 @@ class FrameSource(Single):
         self._live.close()
 
     def _decoded(self, frame: DataFrame, origin: str, sign: str | int) -> tuple[DataFrame, Decode]:
-        version, columns = str(self.values["version"]), self.values["columns"]
         return decoded(
             self.schema, frame, origin,
-            sign=sign, columns=columns, version=version, merges=self.merges,
+            sign=sign, columns=self.values["columns"], keying=self.policy.keying,
+            merges=self.merges,
         )  # fmt: skip

@@ -11,7 +11,7 @@ The connector is no part of PySpark: name its package in `[spark]`, `jars.packag
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +19,10 @@ import pyarrow as pa
 
 from deltafix.errors import PipelineError
 from deltafix.facts.schema import Schema
-from deltafix.pipeline.columns import choose, fit
+from deltafix.pipeline.columns import choose, fit, with_deletes
 from deltafix.pipeline.debezium import decode_envelopes
 from deltafix.pipeline.decode import json_values, records_table
+from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.portion import Portion, State
 from deltafix.pipeline.signed import Signed
 from deltafix.spark.net import Piece, by_batch
@@ -113,8 +114,9 @@ class KafkaTopic(FrameSource):
         options["assign"] = json.dumps({topic: [int(one) for one in ranges]})
         reader = self._live.session().read.format("kafka").options(**options)
         return reader.load().selectExpr(
-            "partition", "offset", "cast(value as string) value", "cast(timestamp as double) stamp"
-        )
+            "partition", "offset", "cast(key as string) key", "cast(value as string) value",
+            "cast(timestamp as double) stamp",
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,28 +134,36 @@ class _Records:
         del before
         first = table.slice(0, 1).to_pylist()[0]
         origin = f"{self.origin}, partition {first['partition']}, from offset {first['offset']} on"
-        return decode_records(self.schema, table.column("value").to_pylist(), self.values, origin)
+        values = table.column("value").to_pylist()
+        keys = table.column("key").to_pylist() if Keying.of(self.values).key else ()
+        return decode_records(self.schema, values, self.values, origin, keys)
 
 
 def decode_records(
-    schema: Schema, values: list[str | None], options: Mapping[str, Any], origin: str
+    schema: Schema,
+    values: list[str | None],
+    options: Mapping[str, Any],
+    origin: str,
+    keys: Sequence[str | None] = (),
 ) -> Signed:
-    """Records' values (JSON text; None for tombstones) as signed rows."""
+    """Records' values (JSON text; None for tombstones) as signed rows; `keys` are theirs."""
     parsed, bad = json_values(["null" if text is None else text for text in values], origin)
-    version = options["version"]
-    columns, merges = options["columns"], bool(options["duplicates"])
+    keying = Keying.of(options)
+    columns, merges = options["columns"], bool(options["duplicates"] or keying.key)
     if options["envelope"] == "debezium":
+        known = dict(json_values([text or "" for text in keys], origin)[0]) if keying.key else {}
         signed = decode_envelopes(
-            schema, parsed, origin, columns=columns, version=version, merges=merges
-        )
+            schema, parsed, origin, columns=columns, keying=keying, merges=merges,
+            keys=[known.get(place) for place in range(len(keys))],
+        )  # fmt: skip
     else:
-        beside = [name for name in (options["sign"], version) if name]
+        beside = [name for name in (options["sign"], *keying.sequence) if name]
         wanted = [*(columns or schema.names), *beside]
         said = [pair for pair in parsed if pair[1] is not None]
         decoded = records_table(said, origin, wanted)
         bad.extend(decoded.bad)
-        table = decoded.table
+        table = with_deletes(schema, decoded.table, columns, options["sign"], keying)
         names = choose(schema, table.column_names, columns, beside, origin, merges=merges)
-        signed = fit(schema, table, names, origin, sign=options["sign"], version=version)
+        signed = fit(schema, table, names, origin, sign=options["sign"], keying=keying)
     signed.bad.extend(bad)
     return signed

@@ -1,0 +1,235 @@
+"""Keyed inputs: a row replaces the row of its key, a delete takes away whatever row the key has.
+
+Of what is said of a key, one word counts:
+
+    sequence_by    the one with the highest sequence, in whatever order they come; of equal
+                   sequences a row comes before a delete, and of two rows the greater
+    without it     the one that the source says last
+
+The engine keeps that word for each key: `R__key(columns, sequence)` for rows, from which R follows,
+and `R__gone(key, sequence)`, a tombstone, for deletes, so that an older row that comes later does
+not bring the key back. A tombstone is dropped once every older row would be late (`late`). A word
+of the state is a word like any other: an epoch takes those of the keys at hand and keeps the
+winners. Invariant: a key has one word; with `sequence_by`, and no row late, what holds is a
+function of the set of words said (tests/oracle_keyed.py), so neither order, nor repetition, nor
+cuts matter.
+
+A sequence is kept in numbers of 22 bits: wider ones would each stay in the engine's table of wide
+numbers, which never shrinks, and programs of 32 bits have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from deltafix.engine.transaction import Transaction
+from deltafix.facts.arrow import ARROW_TYPES, rows_from_table, to_numpy
+from deltafix.facts.groups import group_columns
+from deltafix.facts.schema import Column, Schema
+from deltafix.facts.values import row_order
+from deltafix.pipeline.signed import SIGN, VERSION, Signed, plain
+
+__all__ = [
+    "GONE",
+    "KEYED",
+    "NO_KEY",
+    "Keying",
+    "blank",
+    "drop_tombstones",
+    "highest",
+    "replace",
+    "sequence_columns",
+]
+
+KEYED, GONE = "__key", "__gone"
+"""Appended to a relation's name: the row of each key, and the keys that were deleted."""
+
+PARTS: Final = 3
+"""Numbers that a sequence is kept in."""
+
+_BITS: Final = 22
+_MASK: Final = np.uint64((1 << _BITS) - 1)
+_TOP: Final = np.uint64(1 << 63)
+
+_AT: Final = "+/- at"
+
+Ints = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True, slots=True)
+class Keying:
+    """By which columns rows replace each other, and which tell older from newer.
+
+    Attributes:
+        key: columns of the relation; empty if rows do not replace each other.
+        sequence: columns of the source, compared one after another; without a key at most one,
+            the version.
+    """
+
+    key: tuple[str, ...] = ()
+    sequence: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Keying:
+        """From the values of a section."""
+        if values.get("key"):
+            return cls(tuple(values["key"]), tuple(values["sequence_by"] or ()))
+        return cls((), (values["version"],) if values.get("version") else ())
+
+    @property
+    def versions(self) -> list[str]:
+        """The columns of signed tables where a row's sequence stands; the first is `VERSION`."""
+        return [VERSION + (f" {n}" if n else "") for n in range(len(self.sequence))]
+
+
+NO_KEY: Final = Keying()
+"""Rows do not replace each other, and have no versions."""
+
+
+def blank(column: Column) -> pa.Scalar:
+    """What stands in the columns of a delete that are not of the key."""
+    kind = ARROW_TYPES[column.type]
+    return pa.scalar("" if kind == pa.string() else 0, kind)
+
+
+def highest(
+    table: pa.Table, names: Sequence[str], keys: Sequence[str], sequence: Sequence[str]
+) -> pa.Table:
+    """Of each key the words that may count, in their order. O(n log n).
+
+    `names` are the columns of rows, `keys` those of the key. Without `sequence` it is the last
+    one. With it those of the highest sequence and sign, each distinct row once: which of them
+    counts is left to who knows the types.
+    """
+    many = table.num_rows
+    if not many:
+        return table
+    places, starts = group_columns([table.column(name) for name in keys])
+    ends = np.append(starts[1:], many) - 1
+    if not sequence:
+        return table.take(pa.array(np.sort(places[ends])))
+    sizes = np.diff(np.append(starts, many))
+    group = np.empty(many, np.int64)
+    group[places] = np.repeat(np.arange(len(starts)), sizes)
+    ranks = [to_numpy(table.column(name)).astype(np.int64) for name in (*sequence, SIGN)]
+    order = np.lexsort((*reversed(ranks), group))
+    top = np.ones(many, np.bool_)
+    for rank in ranks:
+        top &= rank[order] == np.repeat(rank[order[ends]], sizes)
+    kept = order[top]
+    if len(kept) > len(starts):
+        tied = table.take(pa.array(kept))
+        again, firsts = group_columns([tied.column(name) for name in names])
+        kept = kept[again[firsts]]
+    return table.take(pa.array(np.sort(kept)))
+
+
+def replace(tx: Transaction, signed: Signed, keying: Keying) -> tuple[int, int]:
+    """Have the words of signed rows count in the open transaction, as far as they win.
+
+    Returns (rows that hold now and did not before, rows that do not hold any more). O(n log n),
+    beside asking the state for the words of the keys at hand.
+    """
+    schema = signed.schema
+    names, keys = list(schema.names), list(keying.key)
+    said = highest(plain(schema, signed.table), names, keys, keying.versions)
+    if not said.num_rows:
+        return 0, 0
+    asked = said.select(keys).group_by(keys, use_threads=False).aggregate([])
+    held = tx.given_rows(schema.relation + KEYED, asked)
+    gone = tx.given_rows(schema.relation + GONE, asked)
+    words = [_words(schema, keying, held, 1), _words(schema, keying, gone, -1), said]
+    words[2] = said.select(words[0].column_names).cast(words[0].schema)
+    whole = pa.concat_tables(words)
+    whole = whole.append_column(_AT, pa.array(np.arange(whole.num_rows)))
+    winners = _settled(schema, keys, highest(whole, names, keys, keying.versions))
+    at = to_numpy(winners.column(_AT)).astype(np.int64)
+    stays = np.isin(np.arange(held.num_rows + gone.num_rows), at)
+    loses = pa.array(~stays[: held.num_rows])
+    tx.delete(schema.relation + KEYED, held.filter(loses))
+    tx.delete(schema.relation + GONE, gone.filter(pa.array(~stays[held.num_rows :])))
+    winners = winners.filter(pa.array(at >= held.num_rows + gone.num_rows))
+    live = to_numpy(winners.column(SIGN)) > 0
+    rows, deletes = winners.filter(pa.array(live)), winners.filter(pa.array(~live))
+    tx.insert(schema.relation + KEYED, _kept(rows, names, keying))
+    if keying.sequence:
+        tx.insert(schema.relation + GONE, _kept(deletes, keys, keying))
+    old = words[0].filter(loses)
+    both = pa.concat_tables([old.select(names), rows.select(names)])
+    same = both.num_rows - (len(group_columns(both.columns)[1]) if both.num_rows else 0)
+    return rows.num_rows - same, old.num_rows - same
+
+
+def drop_tombstones(tx: Transaction, relation: str, below: int) -> None:
+    """Forget the deletes whose (first) sequence is below: every older row is late now."""
+    gone = tx.given_rows(relation + GONE)
+    first = _joined(gone.select([_part(0, part) for part in range(PARTS)]))
+    tx.delete(relation + GONE, gone.filter(pa.array(first < below)))
+
+
+def _settled(schema: Schema, keys: Sequence[str], words: pa.Table) -> pa.Table:
+    """One word of each key: of rows of one sequence, the greatest."""
+    if not words.num_rows:
+        return words
+    places, starts = group_columns([words.column(name) for name in keys])
+    chosen = places[starts]
+    order = row_order(schema.types) or tuple
+    bounds = np.append(starts, len(places))
+    for number in np.flatnonzero(np.diff(bounds) > 1).tolist():
+        tied = places[bounds[number] : bounds[number + 1]]
+        rows = rows_from_table(words.select(list(schema.names)).take(pa.array(tied)), schema)
+        ranks = [order(row) for row in rows]
+        chosen[number] = tied[max(range(len(rows)), key=ranks.__getitem__)]
+    return words.take(pa.array(chosen))
+
+
+def _words(schema: Schema, keying: Keying, table: pa.Table, sign: int) -> pa.Table:
+    """Rows of `R__key`, or of `R__gone`, as a signed table."""
+    many = table.num_rows
+    columns = {
+        column.name: table.column(column.name)
+        if column.name in table.column_names
+        else pa.repeat(blank(column), many)
+        for column in schema.columns
+    }
+    columns[SIGN] = pa.repeat(pa.scalar(sign, pa.int64()), many)
+    for place, name in enumerate(keying.versions):
+        parts = [_part(place, part) for part in range(PARTS)]
+        columns[name] = pa.array(_joined(table.select(parts)))
+    return pa.table(columns)
+
+
+def _kept(words: pa.Table, names: Sequence[str], keying: Keying) -> pa.Table:
+    """Words as they are kept: these columns, and the sequence in parts."""
+    table = words.select(list(names))
+    for place, name in enumerate(keying.versions):
+        bits = to_numpy(words.column(name)).astype(np.int64).view(np.uint64) ^ _TOP
+        for part in range(PARTS):
+            shift = np.uint64(_BITS * (PARTS - 1 - part))
+            number = ((bits >> shift) & _MASK).astype(np.int64)
+            table = table.append_column(_part(place, part), pa.array(number))
+    return table
+
+
+def _joined(parts: pa.Table) -> Ints:
+    """The sequences whose parts these are."""
+    bits = np.zeros(parts.num_rows, np.uint64)
+    for part in parts.columns:
+        bits = (bits << np.uint64(_BITS)) | to_numpy(part).astype(np.uint64)
+    sequence: Ints = (bits ^ _TOP).view(np.int64)
+    return sequence
+
+
+def _part(place: int, part: int) -> str:
+    """The name of a column of `R__key` and `R__gone`."""
+    return f"s{place}{KEYED}{part}"
+
+
+def sequence_columns(keying: Keying) -> list[str]:
+    """The columns of `R__key` and `R__gone` that hold sequences, all of type number."""
+    return [_part(place, part) for place in range(len(keying.sequence)) for part in range(PARTS)]
