@@ -15,6 +15,7 @@ from tests.strategies import FEATURES, FOLDS, REDUCERS, random_program, random_s
 import deltafix
 from deltafix.engine.run import STRATEGIES
 from deltafix.errors import ProgramError
+from deltafix.kernel import layout
 from deltafix.kernel.jit import JIT_DISABLED
 from deltafix.plan.build import lower
 from deltafix.plan.depend import layers
@@ -24,11 +25,18 @@ PROGRAMS = 2 if JIT_DISABLED else 12
 
 
 def connect(rng: Random, size: int, strategy: str) -> deltafix.Database:
-    """A database over the next random program that the planner takes."""
+    """A database over the next random program that the planner takes.
+
+    Every other one counts heads in batches, of a few heads each.
+    """
     while True:
         try:
             program = random_program(rng, size, FEATURES)
-            return deltafix.connect(program, strategy=strategy, reducers=REDUCERS)
+            db = deltafix.connect(program, strategy=strategy, reducers=REDUCERS)
+            if rng.random() < 0.5:
+                db._arena.cells[layout.BATCH_FROM] = rng.choice([0, 2])
+                db._arena.cells[layout.BATCH_CELLS] = rng.choice([1, 4000])
+            return db
         except ProgramError as refused:
             assert {found.code for found in refused.diagnostics} == {"DF171"}
 

@@ -27,6 +27,10 @@ _SMALL_PAGES = 64 << 20
 _DEAD_BLOCKS = 512
 _PATIENCE = 200_000
 """Rows and derivations a wave may cost before it is held against a recomputation: 20 ms."""
+_BATCH_FROM = 1 << 15
+"""Rows created in a stratum from which heads are counted in batches (docs/kernel.md)."""
+_BATCH_CELLS = 6 << 20
+"""48 MiB for the heads of a relation that wait: two million pairs."""
 
 
 class Arena:
@@ -57,6 +61,8 @@ class Arena:
         cells[at.BUCKET_CAP] = 1024
         cells[at.QUOTA] = 1 << 62
         cells[at.PATIENCE] = _PATIENCE
+        cells[at.BATCH_FROM] = _BATCH_FROM
+        cells[at.BATCH_CELLS] = _BATCH_CELLS
 
     def block(self, words: int) -> int:
         """Take a block of zeroed words; returns its first word."""

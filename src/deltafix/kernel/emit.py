@@ -64,7 +64,7 @@ from deltafix.kernel.layout import (
 )
 from deltafix.kernel.memory import new_row, push, room, row_room
 
-__all__ = ["flush", "touch"]
+__all__ = ["flush", "gain", "touch"]
 
 
 @kernel("v:ALii")
@@ -124,12 +124,13 @@ def _forsake(A, L, e, r):
         _lose(A, L, e, r)
 
 
-@kernel("v:ALiii")
-def _gain(A, L, e, r, mode):
-    """Entry `e`: a derivation of its head now holds. An absent head is created and queued."""
+@kernel("v:ALiiiii")
+def gain(A, L, o, h, m, r, mode):
+    """A derivation with body rank `m` now holds for the head at word `o` (hash `h`).
+
+    An absent head is created and queued.
+    """
     rb = L[RELS] + r * RSZ
-    o = EMIT + e * L[rb + R_ARITY]
-    h = L[EMIT_CELLS + 2 * e]
     row = key_find(A, L, A, r, o, h)
     if row >= 0:
         at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
@@ -141,7 +142,7 @@ def _gain(A, L, e, r, mode):
                 return
             if mode == MODE_REST and (word & NOW):
                 return
-            if (not L[RECURSIVE]) or L[EMIT_CELLS + 2 * e + 1] < (word >> RANK_SHIFT):
+            if (not L[RECURSIVE]) or m < (word >> RANK_SHIFT):
                 if A[at + SUPPORT] == 0x7FFFFFFF:
                     L[ERROR] = ERR_SUPPORT
                     return
@@ -216,5 +217,6 @@ def flush(A, L, r, rule, mode):
         elif mode == MODE_MOVE:
             _forsake(A, L, e, r)
         else:
-            _gain(A, L, e, r, mode)
+            o = EMIT + e * L[L[RELS] + r * RSZ + R_ARITY]
+            gain(A, L, o, L[EMIT_CELLS + 2 * e], L[EMIT_CELLS + 2 * e + 1], r, mode)
     L[EMITTED] = 0

@@ -7,6 +7,7 @@ epoch allocates, which is how a Delta reads them).
 
 from __future__ import annotations
 
+from deltafix.kernel.batch import end_batches
 from deltafix.kernel.index import unindex_row
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.keys import hash_words, key_remove
@@ -145,6 +146,7 @@ def rollback(A, L):
     L[DELTA + 1] = 0
     L[ERROR] = 0
     L[EMITTED] = 0
+    end_batches(L)
     _clear(L)
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from deltafix.kernel.batch import wait
 from deltafix.kernel.checks import fits_row, gather, operand, run_check, state_holds
 from deltafix.kernel.emit import flush
 from deltafix.kernel.index import bucket_start, idx_find
@@ -21,6 +22,7 @@ from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import hash_words, key_find
 from deltafix.kernel.layout import (
     ASKED,
+    BATCH,
     BEST,
     BEST_COUNT,
     BY_INDEX,
@@ -208,6 +210,9 @@ def _emit(A, L, P, v, m, mode):
     for k in range(arity):
         A[o + k] = operand(A, L, P, ops + 2 * k)
     h = hash_words(A, o, arity)
+    if L[BATCH]:
+        wait(A, L, head, np.int64(P[v + V_RULE]), o, h, m)
+        return
     # The slot is looked at when the block is full: by then its cache line has arrived.
     prefetch(L, L[rb + R_PK] + ((h * L[rb + R_PKCAP]) >> HASH_BITS))
     L[EMIT_CELLS + 2 * e] = h

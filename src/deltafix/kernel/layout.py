@@ -108,6 +108,10 @@ T_HELD = 135  # the row that the task's row displaces, or -1
 OPEN = 136  # vector of rows that fell and whose keys may have another
 C_TRIED = 139  # variants run and literals chosen: what a join costs that finds no row
 S_FULL = 140  # 1: the stratum is being evaluated from nothing
+# heads that wait to be counted in batches (`batch`)
+BATCH = 141  # 1: emitted heads wait
+BATCH_FROM = 142  # rows created in a stratum from which they do
+BATCH_CELLS = 143  # cells of a relation's buffer
 HEADER_CELLS = 512
 
 # scratch words right behind the header
@@ -146,7 +150,9 @@ R_BEST_TYPE = 23
 R_BEST_INDEX = 24
 R_WORK = 25  # in the first relation of a stratum: `work_done` by its last evaluation from nothing
 R_FOUND = 26  # and the derivations that one found
-RSZ = 27
+R_BATCH = 27  # cell of the buffer of heads that wait, 0: none
+R_BATCH_ROOM = 28  # entries a partition
+RSZ = 29
 
 # --- index descriptor -----------------------------------------------------------------------
 X_REL = 0

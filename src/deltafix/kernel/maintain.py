@@ -21,12 +21,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from deltafix.kernel.batch import count_batch, end_batches
 from deltafix.kernel.best import next_open
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.join import run_variant
 from deltafix.kernel.layout import (
     ASK,
     ASKED,
+    BATCH,
+    BATCH_FROM,
     BY_STRATUM,
     C_ABANDONED,
     C_DERIVATIONS,
@@ -69,9 +72,11 @@ from deltafix.kernel.layout import (
     T_MODE,
     T_NEXT,
     T_NREADS,
+    T_NRELS,
     T_OUTSIDE,
     T_READS,
     T_RECURSIVE,
+    T_RELS,
     T_ROW,
     T_THEN,
     THEN_NEXT,
@@ -118,6 +123,25 @@ def _tired(A, L):
     return np.int64(0)
 
 
+@kernel("v:LPi")
+def _batch(L, P, t):
+    """From now on heads wait, if many rows are being created and nothing can be lost."""
+    if (
+        L[BATCH] == 0
+        and L[Q + 1] - L[S_Q0] >= L[BATCH_FROM]
+        and (L[S_PHASE] == TAKE or L[S_PHASE] % 16 == FULL)
+        and not P[t + T_BEST]
+    ):
+        L[BATCH] = 1
+
+
+@kernel("v:ALPi")
+def _count_batches(A, L, P, t):
+    """Count the heads that wait in the stratum's relations."""
+    for k in range(P[t + T_NRELS]):
+        count_batch(A, L, np.int64(P[P[t + T_RELS] + k]))
+
+
 @kernel("i:ALPi")
 def _next_task(A, L, P, t):
     """Find the next task of the phase at hand. 0: the phase is over."""
@@ -143,13 +167,18 @@ def _next_task(A, L, P, t):
     elif phase == CREATE:
         return next_below(L, P, t, L[S_MODE], 1)
     elif phase == TAKE:
-        if L[RECURSIVE]:
-            return next_created(A, L, P, t)
+        _batch(L, P, t)
+        if L[RECURSIVE] and next_created(A, L, P, t):
+            return np.int64(1)
+        if L[BATCH]:
+            _count_batches(A, L, P, t)
+            return next_created(A, L, P, t) if L[RECURSIVE] else np.int64(0)
     elif phase == WIPE:
         L[S_FULL] = 1
         L[S_WORK] = work_done(L)
         wipe(A, L, P, t)
     elif phase == FULL:
+        _batch(L, P, t)
         return next_full(L, P, t)
     elif phase == LOOK:
         return next_open(A, L, P, t)
@@ -215,6 +244,8 @@ def _advance(A, L, P):
             again = P[t + T_BEST] and L[S_PHASE] == TAKE and L[HEAP + 1] > 0
             L[S_PHASE] = AGAIN if again else L[S_PHASE] // 16
             set_states(L)
+        if L[BATCH]:
+            end_batches(L)
         if L[S_FULL]:
             note_work(L, P, t)
         finish_stratum(A, L, P, t)
