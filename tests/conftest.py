@@ -23,6 +23,9 @@ settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
+# Images of states are sealed with the user's key: tests, and processes they start, have their own.
+os.environ["DELTAFIX_IMAGE_KEY"] = "tests"
+
 # PySpark's own: it asks pandas for a deprecated name, and leaves sockets to the collector.
 _PYSPARK = ("ResourceWarning", "DeprecationWarning", "pytest.PytestUnraisableExceptionWarning")
 

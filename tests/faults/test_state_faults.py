@@ -14,8 +14,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -24,7 +25,9 @@ from tests.oracle import evaluate
 
 import deltafix
 from deltafix.engine.state.log import read_log
+from deltafix.engine.state.trust import SEAL_SIZE, VARIABLE
 from deltafix.errors import StateError, StateInUseError
+from deltafix.kernel.image import PAGE
 from deltafix.kernel.jit import JIT_DISABLED
 from deltafix.store import disk
 from deltafix.store.frame import check_preamble, pack, read
@@ -102,7 +105,7 @@ class Fault:
 
     `fail`: one error, nothing done. `full`: this step and all later ones fail, a write half done.
     `die`: nothing happens from here on. `tear`: half of the write happens, then nothing.
-    `late`: the step happens, then nothing.
+    `late`: the step happens, then nothing. `images` are the steps that write an image.
     """
 
     STEPS = ("pwrite", "fsync", "replace", "ftruncate")
@@ -111,6 +114,7 @@ class Fault:
         self.at = at
         self.mode = mode
         self.seen: list[str] = []
+        self.images: set[int] = set()
         self.healed = False
 
     def __getattr__(self, name: str):
@@ -121,6 +125,9 @@ class Fault:
         def run(*args):
             number = len(self.seen)
             self.seen.append(name)
+            about = args[0] if name == "replace" else os.readlink(f"/proc/self/fd/{args[0]}")
+            if Path(about).name == "image.new":
+                self.images.add(number)
             if self.healed or number < self.at or (number > self.at and self.mode == "fail"):
                 return real(*args)
             half = name == "pwrite" and number == self.at
@@ -173,19 +180,22 @@ def run_script(path: Path, acknowledged: list[int]) -> None:
                 db.compact()
 
 
-def steps_of_the_script(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def steps_of_the_script(path: Path, monkeypatch: pytest.MonkeyPatch) -> Fault:
     with monkeypatch.context() as patch:
         counter = Fault(10**9, "fail")
         patch.setattr(disk, "os", counter)
         run_script(path, [])
-    return counter.seen
+    return counter
 
 
 def test_the_script_takes_every_kind_of_step(tmp_path, monkeypatch) -> None:
-    seen = steps_of_the_script(tmp_path / "s", monkeypatch)
+    script = steps_of_the_script(tmp_path / "s", monkeypatch)
+    seen = script.seen
     # The folder is made, and its name synced. Beginning and compaction: two files written, synced,
-    # named, their folder synced; then a write and a sync per epoch.
-    assert seen.count("replace") == 4
+    # named, their folder synced; then a write and a sync per epoch. Compaction and the end leave
+    # an image each, which is never synced.
+    assert seen.count("replace") == 6
+    assert {seen[number] for number in script.images} == {"pwrite", "replace"}
     assert seen.count("fsync") == 1 + 8 + EPOCHS
     assert seen.count("pwrite") >= 4 + EPOCHS
 
@@ -194,7 +204,7 @@ def test_the_script_takes_every_kind_of_step(tmp_path, monkeypatch) -> None:
 def test_a_stop_at_any_step_leaves_the_last_epoch_or_the_one_at_work(
     mode, tmp_path, monkeypatch
 ) -> None:
-    steps = steps_of_the_script(tmp_path / "count", monkeypatch)
+    steps = steps_of_the_script(tmp_path / "count", monkeypatch).seen
     for at in range(0, len(steps), 7 if JIT_DISABLED else 1):
         path = tmp_path / f"{at}"
         acknowledged: list[int] = [-1]
@@ -213,14 +223,19 @@ def test_a_stop_at_any_step_leaves_the_last_epoch_or_the_one_at_work(
 def test_an_error_at_any_step_rolls_back_and_the_script_goes_on_when_there_is_room(
     mode, tmp_path, monkeypatch
 ) -> None:
-    steps = steps_of_the_script(tmp_path / "count", monkeypatch)
+    script = steps_of_the_script(tmp_path / "count", monkeypatch)
+    steps = script.seen
     for at in range(0, len(steps), 7 if JIT_DISABLED else 1):
         path = tmp_path / f"{at}"
         acknowledged: list[int] = []
         fault = Fault(at, mode)
+        # Nothing rests on an image: without one all goes on.
+        failing = {at} if mode == "fail" else set(range(at, len(steps)))
+        goes_on = failing <= script.images
+        expected = nullcontext() if goes_on else pytest.raises(StateError, match="No space left")
         with monkeypatch.context() as patch:
             patch.setattr(disk, "os", fault)
-            with pytest.raises(StateError, match="No space left"):
+            with expected:
                 run_script(path, acknowledged)
             fault.healed = True
             with connect(path) as db:
@@ -449,7 +464,7 @@ def test_a_log_cut_anywhere_opens_at_its_last_whole_record(state) -> None:
         whole = sum(end <= place for end in ends)
         with connect(state) as db:
             assert db.epoch == records.base + whole
-            assert bool(db.recovered) == (place not in borders)
+            assert any("torn tail" in told for told in db.recovered) == (place not in borders)
             check(db)
         assert (state / "log").stat().st_size == borders[whole]
     for place in (0, 5, 20, header - 1):
@@ -577,6 +592,169 @@ def test_an_old_snapshot_under_a_new_log_is_refused(state) -> None:
     (state / "snapshot").write_bytes(old)
     with pytest.raises(StateError, match="begins after epoch 6, but the snapshot is of epoch 1"):
         connect(state)
+
+
+# --- damaged images ------------------------------------------------------------------------------
+
+DERIVED = "derived without an image: "
+
+
+def opens_derived(state: Path, words: str = "") -> None:
+    """The state opens as it was, by deriving, and says why; the image is gone."""
+    with connect(state) as db:
+        assert db.epoch == EPOCHS
+        (told,) = db.recovered
+        assert told.startswith(DERIVED)
+        assert words in told
+        assert db.last_epoch.derivations > 0
+        check(db)
+        assert not (state / "image").exists()
+
+
+def borders_of(image: Path) -> list[int]:
+    """Where the parts of an image begin, and where the last one ends."""
+    data = image.read_bytes()
+    start = check_preamble(data, "image")
+    frame = read(data, start + SEAL_SIZE)
+    place = -(-frame.end // PAGE) * PAGE
+    found = [0, start, start + SEAL_SIZE, frame.end - len(frame.body), frame.end, place]
+    lengths = [-(-size // PAGE) * PAGE for size in frame.meta["tables"].values()]
+    for size in [*lengths, *(size for _, size in frame.meta["extents"])]:
+        place += size
+        found.append(place)
+    assert place == len(data)
+    return found
+
+
+def test_a_state_with_an_image_is_opened_without_work(state) -> None:
+    with connect(state) as db:
+        assert (db.epoch, db.recovered) == (EPOCHS, ())
+        assert (db.last_epoch.derivations, db.last_epoch.changed) == (0, 0)
+        check(db)
+        commit(db)
+        check(db)
+
+
+def test_a_flipped_bit_anywhere_in_an_image_is_found(state) -> None:
+    image = state / "image"
+    borders = borders_of(image)
+    data = image.read_bytes()
+    rng = Random("image")
+    places = {place + step for place in borders for step in (-1, 0)} - {-1, len(data)}
+    places |= {rng.randrange(*part) for part in pairwise(borders) if part[0] < part[1]}
+    for place in sorted(places)[:: 9 if JIT_DISABLED else 1]:
+        flipped = bytearray(data)
+        flipped[place] ^= 1 << rng.randrange(8)
+        image.write_bytes(flipped)
+        opens_derived(state)
+
+
+def test_an_image_cut_anywhere_is_found(state) -> None:
+    image = state / "image"
+    data = image.read_bytes()
+    near = {place + step for place in borders_of(image) for step in (-1, 0, 1)}
+    lengths = sorted(length for length in near if 0 <= length < len(data))
+    for length in lengths[:: 9 if JIT_DISABLED else 1]:
+        image.write_bytes(data[:length])
+        opens_derived(state)
+    image.write_bytes(data + bytes(1))
+    opens_derived(state, f"it has {len(data) + 1} bytes, not {len(data)}")
+
+
+def test_pages_that_a_power_cut_left_as_zeros_are_found(state) -> None:
+    image = state / "image"
+    data = image.read_bytes()
+    for place in range(0, len(data), PAGE)[:: 9 if JIT_DISABLED else 1]:
+        if any(data[place : place + PAGE]):
+            image.write_bytes(data[:place] + bytes(PAGE) + data[place + PAGE :])
+            opens_derived(state)
+
+
+def test_an_image_of_another_key_is_not_believed(state, monkeypatch) -> None:
+    monkeypatch.setenv(VARIABLE, "somebody else's")
+    opens_derived(state, "another user's key")
+
+
+def test_the_key_of_images_is_made_once_for_its_user_alone(tmp_path, monkeypatch) -> None:
+    monkeypatch.delenv(VARIABLE)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home"))
+    for name in ("one", "two"):
+        with connect(tmp_path / name) as db:
+            commit(db)
+        with connect(tmp_path / name) as db:
+            assert (db.recovered, db.last_epoch.derivations) == ((), 0)
+    (key,) = (tmp_path / "home" / "deltafix").iterdir()
+    assert (key.name, key.stat().st_size, key.stat().st_mode & 0o777) == ("image.key", 32, 0o600)
+
+
+def test_without_a_place_for_a_key_there_are_no_images(tmp_path, monkeypatch) -> None:
+    monkeypatch.delenv(VARIABLE)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    with connect(tmp_path / "s") as db:
+        commit(db)
+        db.compact()
+    assert "no image after epoch 1" in db.recovered[0]
+    assert not (tmp_path / "s" / "image").exists()
+
+
+def test_an_image_of_another_state_is_not_taken(state, tmp_path) -> None:
+    with connect(tmp_path / "other") as db:
+        for _ in range(EPOCHS):
+            commit(db)
+    shutil.copy(tmp_path / "other" / "image", state / "image")
+    opens_derived(state, "of another state")
+
+
+def test_an_image_from_before_the_snapshot_is_not_taken(state) -> None:
+    old = (state / "image").read_bytes()
+    with connect(state) as db:
+        commit(db)
+        db.compact()
+        with db.transaction() as tx:  # back to what the script has at the epoch of the image
+            for sign, name, row in edits(EPOCHS + 1):
+                (tx.delete if sign == "+" else tx.insert)(name, [row])
+    (state / "image").write_bytes(old)
+    with connect(state) as db:
+        assert db.recovered == (
+            f"{DERIVED}it is of epoch {EPOCHS}, and the log goes on from epoch {EPOCHS + 1} "
+            f"to {EPOCHS + 2}",
+        )
+        assert db.epoch == EPOCHS + 2
+
+
+def test_an_image_of_an_epoch_that_the_log_lost_is_not_taken(state) -> None:
+    records = read_log(state / "log")
+    os.truncate(state / "log", records.frames[-2].end)
+    with connect(state) as db:
+        assert f"it is of epoch {EPOCHS}" in db.recovered[0]
+        assert db.epoch == EPOCHS - 1
+        check(db)
+        with db.transaction() as tx:  # another epoch of the number that the lost one had
+            tx.insert("edge", [(77, "z")])
+    with connect(state) as db:
+        assert (db.epoch, db.recovered) == (EPOCHS, ())
+        assert (77, "z") in db.rows("edge")
+
+
+def test_an_image_behind_the_log_is_brought_up_to_date(state) -> None:
+    old = (state / "image").read_bytes()
+    with connect(state) as db:
+        for _ in range(3):
+            commit(db)
+    (state / "image").write_bytes(old)
+    with connect(state) as db:
+        assert (db.epoch, db.recovered) == (EPOCHS + 3, ())
+        check(db)
+        commit(db)
+        check(db)
+
+
+def test_images_of_linked_files_are_not_followed(state) -> None:
+    (state / "image").rename(state / "elsewhere")
+    (state / "image").symlink_to(state / "elsewhere")
+    opens_derived(state, "it cannot be read")
+    assert (state / "elsewhere").exists()
 
 
 # --- killed processes ----------------------------------------------------------------------------

@@ -7,8 +7,9 @@ zero and one NaN for floats. The table only grows; ids are never reused while th
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from deltafix.engine.records import Records
 from deltafix.errors import LimitError
 from deltafix.facts.schema import BaseType, Row, Schema, Value
-from deltafix.facts.values import canonical, write_value
+from deltafix.facts.values import Branch, canonical, write_value
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Cells, Words
 from deltafix.kernel.edit import intern
@@ -68,6 +69,33 @@ class Codes:
         """The number that a call of `autoinc` gives to these values: the next one, once. O(1)."""
         key = (call, *(canonical(v) if isinstance(v, float) else v for v in values))
         return self._counted.setdefault(key, len(self._counted))
+
+    def to_tables(self) -> dict[str, bytes]:
+        """All that is known here and not in the arena, as plain bytes by name. O(symbols)."""
+        number = self.records.number
+        counted = [
+            [call, *([number(v)] if isinstance(v, tuple | Branch) else v for v in values)]
+            for call, *values in self._counted
+        ]
+        lengths = np.fromiter(map(len, self.symbols), dtype="<i8", count=len(self.symbols))
+        return {
+            "symbols": "".join(self.symbols).encode("utf-8", "surrogatepass"),
+            "lengths": lengths.tobytes(),
+            "counted": json.dumps(counted).encode(),
+            "records": json.dumps(self.records.to_json()).encode(),
+        }
+
+    def restore(self, tables: Mapping[str, bytes]) -> None:
+        """Become what `to_tables` gave. O(symbols)."""
+        text = tables["symbols"].decode("utf-8", "surrogatepass")
+        ends = np.frombuffer(tables["lengths"], dtype="<i8").cumsum().tolist()
+        self.symbols = list(map(text.__getitem__, map(slice, [0, *ends], ends)))
+        self._ids = dict(zip(self.symbols, range(len(self.symbols)), strict=True))
+        self.records.restore(json.loads(tables["records"]))
+        values = self.records.values
+        self._counted = {}
+        for call, *parts in json.loads(tables["counted"]):
+            self.count(call, tuple(values[p[0]] if isinstance(p, list) else p for p in parts))
 
     def _symbols(self, texts: list[str]) -> Words:
         """The ids of many symbols, entered where new. O(symbols), most of it in C."""

@@ -38,8 +38,8 @@ def connect(
     Args:
         program: a Program, or its text.
         path: `":memory:"`, or a state folder (made if it is not there), by path or by URL (`s3://`,
-            `gs://`, `az://`): its given rows outlive the process, and derived ones are rebuilt
-            when it is opened (docs/concepts/state.md).
+            `gs://`, `az://`): its given rows outlive the process, and derived ones come back from
+            its image or are derived when it is opened (docs/concepts/state.md).
         fsync: when an epoch's record is on the disk: `always` (before its commit returns),
             `interval` (within a second after), or `never` (when the system likes).
         strategy: the schedule of maintenance: `wavefront`, `local`, `deletes_first`,

@@ -8,6 +8,7 @@ and never changes; `nil` is 0. Nothing here recurses: values may be nested as de
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from deltafix.facts.values import Branch, Value, canonical
 
@@ -19,7 +20,7 @@ class Records:
 
     def __init__(self) -> None:
         self.values: list[Value] = [None]
-        self._numbers: dict[tuple[object, ...], int] = {}
+        self._numbers: dict[tuple[Any, ...], int] = {}
 
     def number(self, value: Value) -> int:
         """The number of a value that fits its type, entered if new. O(size)."""
@@ -35,15 +36,31 @@ class Records:
                     break
                 parts.append(canonical(field) if isinstance(field, float) else field)
             else:
-                number = self._entered(whole, parts)
+                number = self._entered(whole.name if isinstance(whole, Branch) else "", parts)
                 stack.pop()
                 if not stack:
                     return number
                 stack[-1][2].append(_Part(number))
 
-    def _entered(self, value: Value, parts: list[Value | _Part]) -> int:
+    def to_json(self) -> list[list[Any]]:
+        """The values in the order of their numbers, `nil` left out: branch, then fields.
+
+        A constructed field is a list of its number, so no depth of values is a depth of lists.
+        """
+        return [
+            [branch, *([p.number] if isinstance(p, _Part) else p[1] for p in parts)]
+            for branch, *parts in self._numbers
+        ]
+
+    def restore(self, saved: list[list[Any]]) -> None:
+        """Become what `to_json` gave. Raises LookupError, TypeError or ValueError."""
+        self.values, self._numbers = [None], {}
+        for branch, *fields in saved:
+            parts = [_Part(f[0]) if isinstance(f, list) else f for f in fields]
+            self._entered(branch, [canonical(p) if isinstance(p, float) else p for p in parts])
+
+    def _entered(self, branch: str, parts: list[Value | _Part]) -> int:
         """The number of a value whose constructed fields have theirs."""
-        branch = value.name if isinstance(value, Branch) else ""
         # 1 and 1.0 are equal in Python, and not one value here.
         key = (branch, *(part if isinstance(part, _Part) else (type(part), part) for part in parts))
         number = self._numbers.get(key)

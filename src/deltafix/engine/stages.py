@@ -15,8 +15,8 @@ import numpy as np
 
 from deltafix.engine.link import Linked
 from deltafix.engine.run import Budget
-from deltafix.engine.store import changed_in_epoch
-from deltafix.errors import BudgetError, CancelledError
+from deltafix.engine.store import changed_in_epoch, codes_where
+from deltafix.errors import BudgetError, CancelledError, InternalError
 from deltafix.facts.schema import Row
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
@@ -60,6 +60,9 @@ class Choosing(Protocol):
     def prefer(self, rows: Callable[[str], Iterable[Row]]) -> None:
         """Let the next run choose these rows of its relations, where it may."""
 
+    def shown(self, relation: str, codes: Words) -> list[Row]:
+        """The rows behind codes (n, arity) of one of its relations."""
+
 
 class Bounds:
     """The bounds of the running epoch, for strata that may run long."""
@@ -101,12 +104,14 @@ class Strata:
         self._linked = linked
         self._strata = strata
         self._ran: list[Stratum] = []
+        self._cold: set[int] = set()
 
     def run(self, began: float, budget: Budget) -> None:
         """Compute the stratum at which the kernel stopped, and enter its changes."""
         arena = self._arena
-        self._bounds.begin(began, budget)
         number = int(arena.cells[at.S_STRATUM])
+        self._warm(number)
+        self._bounds.begin(began, budget)
         ids = self._linked.ids
         below = {
             name: Changed(*changed_in_epoch(arena, ids[name]))
@@ -122,19 +127,56 @@ class Strata:
 
     def prefer(self, rows: Callable[[str], Iterable[Row]]) -> None:
         """Let the next epoch, a rebuild, choose these rows of each relation where it may."""
-        for stratum in self._strata.values():
+        for number, stratum in self._strata.items():
             if isinstance(stratum, Choosing):
+                self._warm(number)
                 stratum.prefer(rows)
 
     def check_invariants(self) -> None:
         """Check the strata that have state of their own. For tests; O(state)."""
-        for stratum in self._strata.values():
-            if isinstance(stratum, Checked):
+        for number in self._strata:
+            if isinstance(stratum := self.of(number), Checked):
                 stratum.check_invariants()
 
     def of(self, number: int) -> Stratum:
         """The stratum of a number, to read its state between epochs."""
+        self._warm(number)
         return self._strata[number]
+
+    def cool(self) -> None:
+        """The kernel's rows came from an image: each stratum computes its state when it is needed.
+
+        It does so from the rows of the last committed epoch that it reads, as in a first epoch.
+        """
+        self._cold = set(self._strata)
+
+    def _warm(self, number: int) -> None:
+        """Let a stratum compute its state. Raises CancelledError, and InternalError for a bug."""
+        if number not in self._cold:
+            return
+        arena, stratum, ids = self._arena, self._strata[number], self._linked.ids
+        spent = arena.cells[at.C_DERIVATIONS : at.C_ABANDONED + 1].copy()
+        if isinstance(stratum, Choosing):
+            stratum.prefer(lambda name: stratum.shown(name, codes_where(arena, ids[name], at.WAS)))
+        self._bounds.begin(time.perf_counter(), Budget())
+        try:
+            below = {
+                name: Changed(rows := codes_where(arena, ids[name], at.WAS), rows[:0])
+                for name in self._linked.outside[number].reads
+            }
+            found = stratum.run(below)
+            for name in self._linked.plan.stages[number].relations:
+                held = codes_where(arena, ids[name], at.WAS)
+                made = found[name].added if name in found else held[:0]
+                if not np.array_equal(_ordered(made), _ordered(held)):
+                    raise InternalError(f"image: {name} differs from what its stratum computes")
+        except BaseException:
+            stratum.undo()
+            raise
+        finally:
+            arena.cells[at.C_DERIVATIONS : at.C_ABANDONED + 1] = spent
+        stratum.keep()
+        self._cold.discard(number)
 
     def keep(self) -> None:
         """The epoch was committed."""
@@ -147,3 +189,9 @@ class Strata:
         for stratum in reversed(self._ran):
             stratum.undo()
         self._ran.clear()
+
+
+def _ordered(rows: Words) -> Words:
+    """Rows of codes in one order."""
+    ordered: Words = rows[np.lexsort(rows.T)] if rows.shape[1] else rows
+    return ordered

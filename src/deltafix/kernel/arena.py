@@ -4,13 +4,16 @@ The range is reserved, not allocated: a page exists once it is touched, so table
 room to grow without moving and without cost. Past the first 64 MiB, large pages are asked for
 (measured: docs/kernel.md, "Large pages"). Invariant: `words` and `cells` view the same range for
 the arena's whole life; pages of discarded blocks go back to the system between runs.
-Unix only: it needs MAP_NORESERVE (Linux, macOS).
+Unix only: it needs MAP_NORESERVE and MAP_FIXED (Linux, macOS).
 """
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
+from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +26,7 @@ Words = npt.NDArray[np.int32]
 Cells = npt.NDArray[np.int64]
 
 _NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
+_FIXED = 0x10
 _SMALL_PAGES = 64 << 20
 _DEAD_BLOCKS = 512
 _PATIENCE = 200_000
@@ -41,6 +45,7 @@ class Arena:
         size = len(self._map)
         self.words: Words = np.frombuffer(self._map, dtype=np.int32)
         self.cells: Cells = self.words.view(np.int64)
+        self._is_mapped = False
         if hasattr(mmap, "MADV_HUGEPAGE") and size > _SMALL_PAGES:
             self._map.madvise(mmap.MADV_HUGEPAGE, _SMALL_PAGES, size - _SMALL_PAGES)
         cells = self.cells
@@ -96,9 +101,45 @@ class Arena:
             end = first + int(self.cells[start + 2 * k + 1]) * 4
             first = (first + page - 1) // page * page
             end = end // page * page
-            if end > first and hasattr(mmap, "MADV_DONTNEED"):
+            if end <= first:
+                continue
+            if self._is_mapped:  # the pages would come back from the file, and so into the next one
+                self._put(-1, 0, first, end - first, mmap.MAP_ANONYMOUS | _NORESERVE)
+            elif hasattr(mmap, "MADV_DONTNEED"):
                 self._map.madvise(mmap.MADV_DONTNEED, first, end - first)
         self.cells[at.DEAD + 1] = 0
+
+    def map_file(self, fd: int, start: int, first: int, size: int) -> None:
+        """Show `size` bytes of a file, from byte `start` on, at byte `first`; copied once written.
+
+        All are multiples of the page size. The file must not shrink while the arena lives.
+        Raises OSError.
+        """
+        self._put(fd, start, first, size, 0)
+        self._is_mapped = True
+
+    def _put(self, fd: int, start: int, first: int, size: int, flags: int) -> None:
+        """Replace a part of the range, which the `mmap` module cannot do: it maps whole ranges."""
+        if first < 0 or first + size > len(self._map):
+            raise ValueError(f"bytes {first} to {first + size} are not in the arena")
+        flags |= mmap.MAP_PRIVATE | _FIXED
+        prot = mmap.PROT_READ | mmap.PROT_WRITE
+        where = self.words.ctypes.data + first
+        if _mmap()(where, size, prot, flags, fd, start) != where:
+            error = ctypes.get_errno()
+            raise OSError(error, os.strerror(error))
+
+
+@cache
+def _mmap() -> Any:
+    """The system's `mmap`, which can be told where."""
+    call = ctypes.CDLL(None, use_errno=True).mmap
+    call.restype = ctypes.c_void_p
+    call.argtypes = [
+        ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int,
+        ctypes.c_longlong,
+    ]  # fmt: skip
+    return call
 
 
 def _physical_memory() -> int:

@@ -24,7 +24,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["JIT_DISABLED", "cache_folder", "is_warm", "kernel", "prefetch"]
+__all__ = ["JIT_DISABLED", "cache_folder", "is_warm", "kernel", "prefetch", "sources_digest"]
 
 JIT_DISABLED = bool(numba.config.DISABLE_JIT)
 _SHORT = {"A": "int32[::1]", "L": "int64[::1]", "P": "int32[::1]", "i": "int64", "b": "boolean"}
@@ -94,6 +94,16 @@ else:
 
 
 @cache
+def sources_digest() -> str:
+    """SHA-256 of all kernel sources, and of whether bounds are checked, in hex."""
+    digest = hashlib.sha256()
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(source.read_bytes())
+    digest.update(str(numba.config.BOUNDSCHECK).encode())
+    return digest.hexdigest()
+
+
+@cache
 def cache_folder() -> Path:
     """Where the compiled kernel lies: one folder per state of the kernel's sources.
 
@@ -104,11 +114,7 @@ def cache_folder() -> Path:
     under NUMBA_CACHE_DIR, else beside the sources, else (not writable) in the user's cache.
     """
     here = Path(__file__).parent
-    digest = hashlib.sha256()
-    for source in sorted(here.glob("*.py")):
-        digest.update(source.read_bytes())
-    digest.update(str(numba.config.BOUNDSCHECK).encode())
-    name = f"kernel-{digest.hexdigest()[:16]}"
+    name = f"kernel-{sources_digest()[:16]}"
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     base = Path(chosen) if chosen else here / "__pycache__"
     if not chosen and not os.access(here, os.W_OK):

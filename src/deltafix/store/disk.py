@@ -75,12 +75,16 @@ def cut(fd: int, end: int) -> None:
     os.ftruncate(fd, end)
 
 
-def create(path: Path, pieces: Iterable[Piece]) -> int:
-    """Write and sync a whole new file; returns its size. What fails half-way is removed."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+def create(path: Path, pieces: Iterable[Piece], *, durable: bool = True, mode: int = 0o644) -> int:
+    """Write and sync a whole new file; returns its size. What fails half-way is removed.
+
+    Not `durable`: it is not synced, so a machine without power may lose any part of it.
+    """
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
     try:
         size = write_at(fd, 0, pieces)
-        sync(fd)
+        if durable:
+            sync(fd)
     except BaseException:
         os.close(fd)
         remove(path)

@@ -184,10 +184,11 @@ def test_the_log_holds_net_given_edits_and_nothing_derived(tmp_path) -> None:
     assert noted == [[("edge", True, 20)], [("edge", False, 1), ("edge", True, 1)]]
 
 
-def test_opening_is_one_epoch_from_scratch(tmp_path) -> None:
+def test_opening_without_an_image_is_one_epoch_from_scratch(tmp_path) -> None:
     with deltafix.connect(PATH, tmp_path / "s") as db:
         for i in range(10):
             commit(db, (i, i + 1))
+    (tmp_path / "s" / "image").unlink()
     with deltafix.connect(PATH, tmp_path / "s") as db:
         report = db.last_epoch
     # 10 edges and 55 pairs, each derived once, whatever the ten epochs before did.
@@ -387,6 +388,88 @@ def test_bounds_of_an_epoch_do_not_keep_a_state_shut_but_bound_new_rules(tmp_pat
         deltafix.connect(grows, tmp_path / "s", max_rows=25)
     with deltafix.connect(PATH, tmp_path / "s") as db:
         assert db.count("path") == total
+
+
+def test_a_state_whose_program_calls_functions_of_python_is_derived_and_says_so(tmp_path) -> None:
+    text = ".decl n(x: number)\n.input n\n.decl m(x: number)\n.functor f(x: number): number\n"
+    text += "m(@f(x)) :- n(x).\n"
+    for turn, added in enumerate((1, 1, 2)):
+        functors = {"f": lambda x, added=added: x + added}
+        with deltafix.connect(text, tmp_path / "s", functors=functors) as db:
+            if not turn:
+                with db.transaction() as tx:
+                    tx.insert("n", [(1,), (2,)])
+            assert db.rows("m") == [(1 + added,), (2 + added,)]
+            assert bool(db.recovered) == bool(turn)
+            assert all("it calls @f" in told for told in db.recovered)
+        assert not (tmp_path / "s" / "image").exists()
+
+
+def test_few_changed_rows_leave_the_image_as_it_is(tmp_path, monkeypatch) -> None:
+    with deltafix.connect(PATH, tmp_path / "s") as db:
+        commit(db, *[(i, i + 1) for i in range(60)])
+    image = tmp_path / "s" / "image"
+    for change, rewritten in (((500, 501), False), ((60, 61), True)):
+        before = image.stat().st_ino
+        with deltafix.connect(PATH, tmp_path / "s") as db:
+            commit(db, change)
+        assert (image.stat().st_ino != before) == rewritten
+        with deltafix.connect(PATH, tmp_path / "s") as db:
+            assert db.recovered == ()
+            # The edges since the image, and what follows from them, are all that is done.
+            assert db.last_epoch.derivations == (0 if rewritten else 1)
+            assert contents(db)[1]["path"] == sorted(
+                {
+                    (x, y)
+                    for x in range(db.count("edge") - 1)
+                    for y in range(x + 1, db.count("edge"))
+                }
+                | {(500, 501)}
+            )
+
+
+def test_a_compaction_in_a_commit_leaves_no_image_that_the_log_does_not_reach(
+    tmp_path, monkeypatch
+) -> None:
+    with deltafix.connect(PATH, tmp_path / "s") as db:
+        commit(db, (1, 2))
+    assert (tmp_path / "s" / "image").exists()
+    monkeypatch.setattr(base, "COMPACT_LEAST", 0)
+    with deltafix.connect(PATH, tmp_path / "s") as db:
+        while read_snapshot(tmp_path / "s" / "snapshot").epoch == 0:
+            commit(db, (db.epoch, db.epoch + 1))
+        assert not (tmp_path / "s" / "image").exists()
+    with deltafix.connect(PATH, tmp_path / "s") as db:
+        assert (db.recovered, db.last_epoch.derivations) == ((), 0)
+
+
+def test_constructed_values_and_counted_ones_come_back(tmp_path) -> None:
+    text = """
+    .type List = [head: number, tail: List]
+    .type Tree = Leaf {} | Node {left: Tree, label: symbol, weight: float}
+    .decl n(x: number)
+    .decl list(l: List)
+    .decl tree(t: Tree)
+    .decl numbered(i: number, x: number)
+    .input n
+    list(nil).
+    list([x, [x, nil]]) :- n(x).
+    tree($Leaf()).
+    tree($Node($Node($Leaf(), "ä", 1), "b", 2.5)).
+    numbered(autoinc(), x) :- n(x).
+    """
+    with deltafix.connect(text, tmp_path / "s") as db:
+        for x in (5, 1, 3):
+            with db.transaction() as tx:
+                tx.insert("n", [(x,)])
+        before = contents(db)
+    with deltafix.connect(text, tmp_path / "s") as db:
+        assert (contents(db), db.last_epoch.derivations) == (before, 0)
+        with db.transaction() as tx:
+            tx.delete("n", [(5,)])
+            tx.insert("n", [(4,)])
+        assert db.rows("numbered") == [(1, 1), (2, 3), (3, 4)]
+        assert ((4, (4, None)),) in db.rows("list")
 
 
 def test_paths_that_are_no_state_are_refused(tmp_path) -> None:

@@ -71,7 +71,7 @@ class BeyondStratum:
     def run(self, below: Mapping[str, Changed]) -> Mapping[str, Changed]:
         """The changes of its relations, for the changes of those it reads."""
         rows = {
-            name: Change(self._decoded(name, added), self._decoded(name, removed))
+            name: Change(self.shown(name, added), self.shown(name, removed))
             for name, (added, removed) in below.items()
             if len(added) or len(removed)
         }
@@ -102,16 +102,17 @@ class BeyondStratum:
         """Let the next run choose these rows of choice relations, where it may."""
         self._stratum.prefer(rows)
 
+    def shown(self, relation: str, codes: Any) -> list[Row]:
+        """The rows behind codes (n, arity) of a relation that it reads or writes."""
+        return self._codes.rows(self._schemas[relation], codes)
+
     def check_invariants(self) -> None:
         """Check the stratum, and that the kernel holds its rows. Raises InternalError."""
         self._stratum.check_invariants()
         for name in self._stratum.writes:
-            held = self._decoded(name, codes_where(self._arena, self._ids[name], at.WAS))
+            held = self.shown(name, codes_where(self._arena, self._ids[name], at.WAS))
             if set(held) != set(self._stratum.rows(name)):
                 raise InternalError(f"beyond: the kernel holds other rows of {name}")
-
-    def _decoded(self, name: str, codes: Any) -> list[Row]:
-        return self._codes.rows(self._schemas[name], codes)
 
     def _encoded(self, name: str, rows: list[Row]) -> Any:
         schema = self._schemas[name]

@@ -1,10 +1,10 @@
 """A database whose given rows outlive the process.
 
-The same engine, with four moments of its own: `_load` (given rows from the folder, everything
-derived from them in one epoch), `_commit` (the record goes to the log when the kernel has found
-that the epoch stands, before anyone can see it), `_rollback` (what was written is cut off), and
-the end of a transaction (compaction, when the log is full). Invariant: the epoch that readers
-see is the epoch of the folder.
+The same engine, with four moments of its own: `_load` (memory from the image, then the epochs since
+it; or given rows from the folder, everything derived from them in one epoch), `_commit` (the record
+goes to the log when the kernel has found that the epoch stands, before anyone can see it),
+`_rollback` (what was written is cut off), and the end of a transaction (compaction, when the log is
+full). Invariant: the epoch that readers see is the epoch of the folder.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ from typing import Any
 
 import numpy as np
 
+from deltafix.engine.bind import called, folded
 from deltafix.engine.database import Database
 from deltafix.engine.outside import Users
 from deltafix.engine.run import Budget
 from deltafix.engine.state.edits import given_changes, given_rows, truth_changes
 from deltafix.engine.state.folder import StateFolder
 from deltafix.engine.state.identity import Identity
+from deltafix.engine.state.image import origin
+from deltafix.engine.state.images import Images
 from deltafix.engine.state.marks import Marks, check_mark, set_marks
 from deltafix.engine.state.objects import StateObjects
 from deltafix.engine.state.rows import GivenRows
@@ -116,7 +119,7 @@ class DurableDatabase(Database):
         raise TransactionError(message)
 
     def compact(self) -> None:
-        """Write a new snapshot and begin a new log. O(given rows).
+        """Write a new snapshot and an image, and begin a new log. O(state).
 
         Raises StateError if it cannot be written, TransactionError while this thread has a
         transaction open or after `close`.
@@ -126,23 +129,44 @@ class DurableDatabase(Database):
                 what = "the database is closed" if self._closed else "a transaction is open"
                 raise TransactionError(f"{what}: nothing to compact now")
             self._state.compact(given_rows(self._arena, self._given))
+            if not self._unrun:
+                self._images.write()
 
     def close(self) -> None:
-        """Sync as the policy says and give the folder back. Idempotent."""
+        """Leave an image, sync as the policy says and give the folder back. Idempotent."""
         with self._writer:
+            first, idle = not self._closed, self._open is None
             super().close()
-            self._state.close()
+            try:
+                if first and idle and not self._unrun:
+                    self._images.leave()
+            finally:
+                self._state.close()
 
     # --- the four moments ----------------------------------------------------------------------
 
     def _load(self) -> None:
         self._ready = False
-        self._state = self._opened(Identity.of(self.program, self.schemas))
+        identity = Identity.of(self.program, self.schemas)
+        state = self._state = self._opened(identity)
         try:
-            self._rebuild(self._state)
-            self.epoch = self._state.epoch
-            if not self._state.same_program:
-                self.compact()
+            self._images = Images(
+                state,
+                self._arena,
+                self._codes,
+                origin=origin(identity.digest, self._linked, self._arena, self._codes),
+                users=[f"@{name}" for name in (*called(self.program), *folded(self.program))],
+            )
+            imaged = self._images.open()
+            if imaged is not None:
+                self._unrun = False
+                self._strata.cool()
+            self._rebuild(state, imaged)
+            self._images.note()
+            self.epoch = state.epoch
+            if not state.same_program:
+                state.compact(given_rows(self._arena, self._given))
+                self._images.drop()
         except BaseException:
             self._state.close()
             raise
@@ -155,15 +179,16 @@ class DurableDatabase(Database):
             return StateFolder(folder.path, identity, self.schemas, self._fsync, self._codes)
         return StateObjects(folder, identity, self.schemas, self._codes)
 
-    def _rebuild(self, state: State) -> None:
+    def _rebuild(self, state: State, imaged: int | None) -> None:
+        """Take in what the files hold; `imaged` is the epoch up to which that has been done."""
         found: dict[str, list[GivenRows]] = {}
-        for given in state.given():
+        for given in state.given(imaged):
             found.setdefault(given.schema.relation, []).append(given)
         bounds = self.budget
         if state.same_program:
             # It was within its bounds epoch by epoch; all of it at once need not be.
             self._bound(Budget())
-        if found or not self.plan.bounded:
+        if found or (imaged is None and not self.plan.bounded):
             with self.transaction():
                 for edits in found.values():
                     self._replay(edits[0].schema, edits)
@@ -243,6 +268,7 @@ class DurableDatabase(Database):
             done = self._ready and self._open is not None and self._open.is_committed
             if done:
                 self._keep_marks()
+                self._images.note()
             if done and self._state.is_full:
                 self._compact_quietly()
         finally:
@@ -252,5 +278,6 @@ class DurableDatabase(Database):
         """The epoch is committed: a compaction that fails is told, and tried again later."""
         try:
             self._state.compact(given_rows(self._arena, self._given))
+            self._images.drop()
         except StateError as error:
             self._state.recovered.append(f"not compacted after epoch {self.epoch}: {error}")

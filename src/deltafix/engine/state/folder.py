@@ -3,6 +3,7 @@
     lock       who has it
     snapshot   all given rows at epoch S
     log        what the epochs after S changed; it may still hold epochs up to S
+    image      all memory at some epoch, so that opening need not derive it; not needed (`image`)
 
 Compaction writes the snapshot of the current epoch, then an empty log; both appear under their
 names in one step. Invariant: whenever the process or the machine stops, snapshot and log
@@ -30,7 +31,7 @@ from deltafix.store.lock import Lock
 
 __all__ = ["StateFolder"]
 
-_FILES = {"lock", "log", "log.new", "snapshot", "snapshot.new"}
+_FILES = {"lock", "log", "log.new", "snapshot", "snapshot.new", "image", "image.new"}
 
 
 class StateFolder(State):
@@ -58,6 +59,7 @@ class StateFolder(State):
     ) -> None:
         super().__init__(str(path), identity, schemas, codes)
         self._folder = path
+        self.image = path / "image"
         self._fsync = fsync
         self._lock: Lock = _take(path)
         try:
@@ -102,7 +104,7 @@ class StateFolder(State):
 
     def _read(self) -> tuple[Snapshot, Records]:
         snapshot_path, log_path = self._folder / "snapshot", self._folder / "log"
-        for beside in (snapshot_path, log_path):
+        for beside in (snapshot_path, log_path, self._folder / "image"):
             disk.remove(beside.with_suffix(".new"))
         if not snapshot_path.exists():
             if log_path.exists():

@@ -7,6 +7,7 @@ changed. How both are replaced in one step is the matter of `folder` and `object
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from deltafix.engine.codes import Codes
@@ -65,11 +66,13 @@ class State:
         recovered: what was mended or noticed, in words.
         marks: what was noted beside the rows, as of the last epoch.
         same_program: whether the state was last used by the very same program.
+        image: where its image lies; None for states that have none.
     """
 
     _log: AnyLog
     _lock: Owner
     generation = 0
+    image: Path | None = None
 
     def __init__(
         self, path: str, identity: Identity, schemas: Mapping[str, Schema], codes: Codes
@@ -91,6 +94,7 @@ class State:
         for changed in records.marks(snapshot.epoch):
             set_marks(self.marks, changed)
         self._snapshot_size = snapshot.size
+        self._base = snapshot.epoch
         self.same_program = snapshot.identity == self._identity
 
     @property
@@ -104,15 +108,29 @@ class State:
         limit = max(COMPACT_LEAST, COMPACT_FACTOR * self._snapshot_size, 2 * self._tried)
         return self._log.end > limit and not self._log.broken
 
-    def given(self) -> Iterator[GivenRows]:
-        """What the files held when they were opened: rows and then edits, in order. Once."""
+    @property
+    def base(self) -> int:
+        """The epoch of the snapshot that was read: the log has what later ones changed."""
+        return self._base
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process may write to it."""
+        return self._lock.is_ours and not self._log.broken
+
+    def given(self, after: int | None = None) -> Iterator[GivenRows]:
+        """What the files held when they were opened: rows and then edits, in order. Once.
+
+        With `after`, an epoch not before `base`: the edits of later epochs alone.
+        """
         snapshot, records = self._snapshot, self._records
         self._snapshot = self._records = None
         if snapshot is None or records is None:
             return
         try:
-            yield from snapshot.given(self._schemas)
-            yield from records.given(snapshot.epoch, self._schemas)
+            if after is None:
+                yield from snapshot.given(self._schemas)
+            yield from records.given(self._base if after is None else after, self._schemas)
         except (LookupError, TypeError, ValueError) as error:
             message = f"{self.path}: given rows cannot be read: {error}"
             raise StateError(message, path=self.path) from error

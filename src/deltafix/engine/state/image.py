@@ -1,0 +1,201 @@
+"""The image: all of a state's memory in one file, so that it can be opened without deriving.
+
+    preamble    what the file is
+    seal        of all that follows up to the first page (`trust`)
+    frame       JSON: of which state, epoch and program; sections and their lengths; then, as its
+                body, the SHA-256 of every block of every section
+    sections    each begins on a page: `Codes.to_tables`, then the arena's extents
+
+Writing is not synced: an image that a power cut tore is found out, and costs what opening without
+one costs. Invariant: no byte of a file is followed before its digest, and the seal over the
+digests, were found right; what was read is mapped from the very file that was checked, which is
+never written again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import mmap
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deltafix.engine.codes import Codes
+from deltafix.engine.link import Linked
+from deltafix.engine.state.trust import SEAL_SIZE, VARIABLE, seal
+from deltafix.kernel.arena import Arena
+from deltafix.kernel.image import PAGE, Extent, extents, lay, linked_bytes
+from deltafix.kernel.jit import sources_digest
+from deltafix.store import disk
+from deltafix.store.disk import Piece
+from deltafix.store.frame import DamagedError, check_preamble, pack, preamble, read
+
+__all__ = ["Moment", "RefusedError", "open_image", "origin", "write_image"]
+
+_BLOCK = 4 << 20
+"""Bytes under one digest; threads check blocks side by side."""
+
+_START = len(preamble("image")) + SEAL_SIZE
+
+
+class RefusedError(Exception):
+    """An image that is not to be used; the message says why. Never leaves the state package."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What an image is of: the state's name, an epoch, and `origin` of the program."""
+
+    state: str
+    epoch: int
+    origin: str
+
+
+def origin(program: str, linked: Linked, arena: Arena, codes: Codes) -> str:
+    """What an image has to agree on with whoever opens it, as a digest.
+
+    That is the kernel, the machine, the program (as its digest) and what linking its plan made of
+    an arena without rows, which `arena` is. O(program).
+    """
+    found = hashlib.sha256()
+    machine = f"{platform.machine()} {sys.byteorder} {PAGE}"
+    for text in (sources_digest(), machine, program):
+        found.update(f"{text}\n".encode())
+    found.update(linked.program.tobytes())
+    found.update(linked_bytes(arena))
+    for table in codes.to_tables().values():
+        found.update(table)
+    return found.hexdigest()
+
+
+def write_image(path: Path, moment: Moment, arena: Arena, codes: Codes) -> None:
+    """Put an image in the place of the one there, in one step. O(state); between epochs only.
+
+    Raises OSError; what was there is as before.
+    """
+    places = extents(arena)
+    tables = codes.to_tables()
+    data = arena.words.data.cast("B")
+    pages = [memoryview(_padded(table)) for table in tables.values()]
+    pages += [data[first : first + size] for first, size in places]
+    blocks: list[Piece] = [page[at : at + _BLOCK] for page in pages for at in range(0, len(page), _BLOCK)]
+    head = {
+        "state": moment.state,
+        "origin": moment.origin,
+        "tables": {name: len(table) for name, table in tables.items()},
+        "extents": places,
+    }
+    frame = b"".join(map(bytes, pack(moment.epoch, head, [_digests(blocks)])))
+    frame += bytes(-(_START + len(frame)) % PAGE)
+    beside = path.with_suffix(".new")
+    pieces = [preamble("image"), seal([frame]), frame, *blocks]
+    disk.create(beside, pieces, durable=False)
+    disk.rename(beside, path)
+
+
+def open_image(path: Path, wanted: Moment, least: int, arena: Arena, codes: Codes) -> int:
+    """Make a linked arena without rows, and its codes, what an image says; returns its epoch.
+
+    `wanted` has the last epoch of the state, `least` is the first that its log goes on from.
+
+    Raises RefusedError: a damaged image, or one of another state, epoch, program or machine, or of
+    another user's; the arena is as before.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise RefusedError(f"it cannot be read: {error.strerror}") from None
+    try:
+        if not os.fstat(fd).st_size:
+            raise RefusedError("it is empty")
+        found = _Content(mmap.mmap(fd, 0, access=mmap.ACCESS_READ))
+        found.check(wanted, least, arena)
+        tables = found.tables()
+        lay(arena, fd, found.extents, found.first_page)
+    except OSError as error:
+        raise RefusedError(f"it cannot be mapped: {error}") from None
+    finally:
+        os.close(fd)
+    codes.restore(tables)
+    return found.epoch
+
+
+class _Content:
+    """A mapped image whose head was found right."""
+
+    def __init__(self, data: mmap.mmap) -> None:
+        try:
+            start = check_preamble(data, "image")
+            frame = read(data, start + SEAL_SIZE)
+            self.start = -(-frame.end // PAGE) * PAGE
+            try:
+                own = seal([data[_START : self.start]])
+            except OSError as error:
+                raise RefusedError(f"there is no key to know it by: {error}") from None
+            if not hmac.compare_digest(own, data[start:_START]):
+                message = f"its seal does not fit: damage, or another user's key (see {VARIABLE})"
+                raise RefusedError(message)
+        except DamagedError as damage:
+            raise RefusedError(f"it is damaged: {damage}") from None
+        meta: dict[str, Any] = frame.meta
+        self.epoch = frame.epoch
+        self.digests = bytes(frame.body)
+        self.state, self.origin = str(meta["state"]), str(meta["origin"])
+        self.sizes: dict[str, int] = meta["tables"]
+        self.extents: list[Extent] = [(first, size) for first, size in meta["extents"]]
+        sizes = [-(-size // PAGE) * PAGE for size in self.sizes.values()]
+        self.first_page = self.start + sum(sizes)
+        self.sections = [*sizes, *(size for _, size in self.extents)]
+        self.data = memoryview(data)
+
+    def check(self, wanted: Moment, least: int, arena: Arena) -> None:
+        """Raise RefusedError unless all of it is right. O(bytes)."""
+        if self.state != wanted.state:
+            raise RefusedError("it is of another state")
+        if self.origin != wanted.origin:
+            raise RefusedError("it is of another program, kernel or machine")
+        if not least <= self.epoch <= wanted.epoch:
+            reach = f"the log goes on from epoch {least} to {wanted.epoch}"
+            raise RefusedError(f"it is of epoch {self.epoch}, and {reach}")
+        size = self.start + sum(self.sections)
+        if len(self.data) != size:
+            raise RefusedError(f"it is damaged: it has {len(self.data)} bytes, not {size}")
+        if any(first + length > arena.words.nbytes // 2 for first, length in self.extents):
+            raise RefusedError("this process may not reserve as much memory")
+        blocks, place = [], self.start
+        for length in self.sections:
+            for at in range(place, place + length, _BLOCK):
+                blocks.append(self.data[at : min(at + _BLOCK, place + length)])
+            place += length
+        if _digests(blocks) != self.digests:
+            raise RefusedError("it is damaged: a digest does not match")
+
+    def tables(self) -> dict[str, bytes]:
+        """The tables by name."""
+        found, place = {}, self.start
+        for name, size in self.sizes.items():
+            found[name] = bytes(self.data[place : place + size])
+            place += -(-size // PAGE) * PAGE
+        return found
+
+
+def _padded(table: bytes) -> bytes:
+    return table + bytes(-len(table) % PAGE)
+
+
+def _digests(blocks: Sequence[Piece]) -> bytes:
+    """The SHA-256 of each block, one after another."""
+
+    def digest(block: Piece) -> bytes:
+        return hashlib.sha256(block).digest()
+
+    if len(blocks) < 8:
+        return b"".join(map(digest, blocks))
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        return b"".join(pool.map(digest, blocks))

@@ -1,0 +1,105 @@
+"""When a database is opened from an image of its state, and when one is left behind.
+
+One is left at the end of `compact` and of `close`, off the path of commits. Invariant: an image in
+the folder is of an epoch that the state had; one that is not to be used is told of and removed,
+so that no later epoch of the same number is taken for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from deltafix.engine.codes import Codes
+from deltafix.engine.state.image import Moment, RefusedError, open_image, write_image
+from deltafix.engine.state.state import State
+from deltafix.kernel import layout as at
+from deltafix.kernel.arena import Arena
+from deltafix.store import disk
+
+__all__ = ["Images"]
+
+_BEHIND = 256
+"""An image that lacks fewer than one row in so many is left as it is: replaying them is nothing."""
+
+
+class Images:
+    """The image of an open state.
+
+    Args:
+        state: the state; one without a place for an image never has one.
+        arena: the database's, which has no rows yet.
+        codes: the database's.
+        origin: what an image has to agree on (`image.origin`).
+        users: functions of Python that the program calls; with any, there is no image, since they
+            may be others when it is opened again.
+    """
+
+    def __init__(
+        self, state: State, arena: Arena, codes: Codes, *, origin: str, users: Sequence[str]
+    ) -> None:
+        self._state = state
+        self._arena = arena
+        self._codes = codes
+        self._origin = origin
+        self._users = users
+        self._behind = 0
+        self._epoch: int | None = None
+
+    def open(self) -> int | None:
+        """Become what the image says; the epoch that it is of, or None: derive everything.
+
+        What speaks against an image is told in the state's `recovered`.
+        """
+        state = self._state
+        if state.image is None:
+            return None
+        try:
+            if self._users and state.epoch:
+                raise RefusedError(_foreign(self._users))
+            if state.same_program and state.image.exists():
+                self._epoch = open_image(
+                    state.image, self._moment(), state.base, self._arena, self._codes
+                )
+        except RefusedError as refused:
+            state.recovered.append(f"derived without an image: {refused}")
+            disk.remove(state.image)
+        return self._epoch
+
+    def note(self) -> None:
+        """An epoch was committed."""
+        self._behind += int(self._arena.cells[at.DELTA + 1])
+
+    def leave(self) -> None:
+        """At the end: write an image, unless the one that is there is good enough. O(state)."""
+        if self._epoch is None or self._behind * _BEHIND > self._rows():
+            self.write()
+
+    def write(self) -> None:
+        """Write an image of this epoch. O(state). What prevents it is told in `recovered`."""
+        path, epoch = self._state.image, self._state.epoch
+        if path is None or self._users or epoch == self._epoch or not self._state.is_ours:
+            return
+        try:
+            write_image(path, self._moment(), self._arena, self._codes)
+        except OSError as error:
+            self._state.recovered.append(f"no image after epoch {epoch}: {error}")
+            return
+        self._epoch, self._behind = epoch, 0
+
+    def drop(self) -> None:
+        """Remove any: the snapshot is of a later epoch or of another program now."""
+        if self._state.image is not None:
+            disk.remove(self._state.image)
+            self._epoch = None
+
+    def _moment(self) -> Moment:
+        return Moment(self._state.name, self._state.epoch, self._origin)
+
+    def _rows(self) -> int:
+        cells = self._arena.cells
+        first, count = int(cells[at.RELS]), int(cells[at.N_RELS])
+        return int(cells[first + at.R_WAS : first + count * at.RSZ : at.RSZ].sum())
+
+
+def _foreign(functions: Iterable[str]) -> str:
+    return f"functions of Python may have changed since, and it calls {', '.join(functions)}"
