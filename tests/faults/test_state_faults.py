@@ -27,6 +27,7 @@ import deltafix
 from deltafix.engine.state.log import read_log
 from deltafix.engine.state.trust import SEAL_SIZE, VARIABLE
 from deltafix.errors import StateError, StateInUseError
+from deltafix.kernel.arena import Arena
 from deltafix.kernel.image import PAGE
 from deltafix.kernel.jit import JIT_DISABLED
 from deltafix.store import disk
@@ -560,11 +561,11 @@ def test_a_record_that_was_forged_is_refused(meta, body, state) -> None:
         connect(state)
 
 
-@pytest.mark.parametrize("name", ["snapshot", "log", "lock"])
+@pytest.mark.parametrize("name", ["snapshot", "log", "lock", "image"])
 def test_a_folder_in_a_files_place_is_refused(name, state) -> None:
     (state / name).unlink()
     (state / name).mkdir()
-    with pytest.raises(StateError, match="cannot be used as a state folder"):
+    with pytest.raises(StateError, match=r"cannot be (used as a state folder|removed)"):
         connect(state)
 
 
@@ -748,6 +749,22 @@ def test_an_image_behind_the_log_is_brought_up_to_date(state) -> None:
         check(db)
         commit(db)
         check(db)
+
+
+def test_an_image_that_cannot_be_mapped_leaves_an_arena_to_derive_in(state, monkeypatch) -> None:
+    real = Arena.map_file
+    seen = 0
+
+    def fails(arena: Arena, *place: int) -> None:
+        nonlocal seen
+        seen += 1
+        if seen > 2:
+            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+        real(arena, *place)
+
+    monkeypatch.setattr(Arena, "map_file", fails)
+    opens_derived(state, "it cannot be mapped")
+    assert seen == 3
 
 
 def test_images_of_linked_files_are_not_followed(state) -> None:

@@ -104,7 +104,7 @@ class Arena:
             if end <= first:
                 continue
             if self._is_mapped:  # the pages would come back from the file, and so into the next one
-                self._put(-1, 0, first, end - first, mmap.MAP_ANONYMOUS | _NORESERVE)
+                self.clear(first, end - first)
             elif hasattr(mmap, "MADV_DONTNEED"):
                 self._map.madvise(mmap.MADV_DONTNEED, first, end - first)
         self.cells[at.DEAD + 1] = 0
@@ -117,6 +117,13 @@ class Arena:
         """
         self._put(fd, start, first, size, 0)
         self._is_mapped = True
+
+    def clear(self, first: int, size: int) -> None:
+        """Make `size` bytes at byte `first` zero, whatever was mapped there. Raises MemoryError."""
+        try:
+            self._put(-1, 0, first, size, mmap.MAP_ANONYMOUS | _NORESERVE)
+        except OSError as error:
+            raise MemoryError(f"pages cannot be given back: {error}") from error
 
     def _put(self, fd: int, start: int, first: int, size: int, flags: int) -> None:
         """Replace a part of the range, which the `mmap` module cannot do: it maps whole ranges."""

@@ -46,7 +46,6 @@ _SPENT = (
 
 def extents(arena: Arena) -> list[Extent]:
     """The pages that hold the state, ascending. O(bytes taken); between epochs only."""
-    arena.release()
     pages = -(-int(arena.cells[at.BUMP]) * 4 // PAGE)
     per_page = PAGE // 8
     used = np.zeros(pages, dtype=np.bool_)
@@ -67,12 +66,19 @@ def extents(arena: Arena) -> list[Extent]:
 def lay(arena: Arena, fd: int, found: Sequence[Extent], start: int) -> None:
     """Make a linked arena without rows what the extents were, one after another from `start` on.
 
-    `start` is a byte of the file, a multiple of `PAGE`. Raises OSError; the arena is spoilt then.
+    `start` is a byte of the file, a multiple of `PAGE`. Raises OSError; the arena is as before.
     """
     own = arena.cells[list(_OWN)]
-    for first, size in found:
-        arena.map_file(fd, start, first, size)
-        start += size
+    before = arena.words[: int(arena.cells[at.BUMP])].copy()
+    try:
+        for first, size in found:
+            arena.map_file(fd, start, first, size)
+            start += size
+    except OSError:
+        for first, size in found:
+            arena.clear(first, size)
+        arena.words[: len(before)] = before
+        raise
     arena.cells[list(_OWN)] = own
     arena.cells[list(_SPENT)] = 0
     rules = int(arena.cells[at.RULE_COUNTS])

@@ -82,9 +82,9 @@ def write_image(path: Path, moment: Moment, arena: Arena, codes: Codes) -> None:
     places = extents(arena)
     tables = codes.to_tables()
     data = arena.words.data.cast("B")
-    pages = [memoryview(_padded(table)) for table in tables.values()]
-    pages += [data[first : first + size] for first, size in places]
-    blocks: list[Piece] = [page[at : at + _BLOCK] for page in pages for at in range(0, len(page), _BLOCK)]
+    sections = [memoryview(_padded(table)) for table in tables.values()]
+    sections += [data[first : first + size] for first, size in places]
+    blocks = [part for section in sections for part in _blocks(section)]
     head = {
         "state": moment.state,
         "origin": moment.origin,
@@ -170,8 +170,7 @@ class _Content:
             raise RefusedError("this process may not reserve as much memory")
         blocks, place = [], self.start
         for length in self.sections:
-            for at in range(place, place + length, _BLOCK):
-                blocks.append(self.data[at : min(at + _BLOCK, place + length)])
+            blocks += _blocks(self.data[place : place + length])
             place += length
         if _digests(blocks) != self.digests:
             raise RefusedError("it is damaged: a digest does not match")
@@ -187,6 +186,10 @@ class _Content:
 
 def _padded(table: bytes) -> bytes:
     return table + bytes(-len(table) % PAGE)
+
+
+def _blocks(section: memoryview) -> list[Piece]:
+    return [section[at : at + _BLOCK] for at in range(0, len(section), _BLOCK)]
 
 
 def _digests(blocks: Sequence[Piece]) -> bytes:

@@ -8,10 +8,12 @@ so that no later epoch of the same number is taken for it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from deltafix.engine.codes import Codes
 from deltafix.engine.state.image import Moment, RefusedError, open_image, write_image
 from deltafix.engine.state.state import State
+from deltafix.errors import StateError
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
 from deltafix.store import disk
@@ -48,7 +50,8 @@ class Images:
     def open(self) -> int | None:
         """Become what the image says; the epoch that it is of, or None: derive everything.
 
-        What speaks against an image is told in the state's `recovered`.
+        What speaks against an image is told in the state's `recovered`. Raises StateError if it
+        cannot be removed.
         """
         state = self._state
         if state.image is None:
@@ -62,7 +65,11 @@ class Images:
                 )
         except RefusedError as refused:
             state.recovered.append(f"derived without an image: {refused}")
-            disk.remove(state.image)
+            try:
+                disk.remove(state.image)
+            except OSError as error:
+                message = f"{state.image} is not to be used, and cannot be removed: {error}"
+                raise StateError(message, path=str(state.image)) from error
         return self._epoch
 
     def note(self) -> None:
@@ -88,9 +95,10 @@ class Images:
 
     def drop(self) -> None:
         """Remove any: the snapshot is of a later epoch or of another program now."""
+        self._epoch = None
         if self._state.image is not None:
-            disk.remove(self._state.image)
-            self._epoch = None
+            with suppress(OSError):  # its epoch says that it is too old
+                disk.remove(self._state.image)
 
     def _moment(self) -> Moment:
         return Moment(self._state.name, self._state.epoch, self._origin)
