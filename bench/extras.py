@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 __all__ = ["EXTRAS", "Section", "run_extra"]
 
-_KNOWN = ("reactive", "fixpoint", "tabling", "why", "pipeline", "analyses", "shards")
+_KNOWN = ("reactive", "fixpoint", "tabling", "why", "pipeline", "analyses", "shards", "opening")
 EXTRAS = tuple(name for name in _KNOWN if importlib.util.find_spec(f"bench.{name}") is not None)
 
 

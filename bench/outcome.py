@@ -54,7 +54,10 @@ class Session(Protocol):
         """Put the given rows in and evaluate. Timed."""
 
     def apply(self, changes: Changes, evaluate: bool) -> None:
-        """Apply one epoch. With `evaluate` the new answer must exist on return. Timed then."""
+        """Apply one epoch. With `evaluate` the new answer must exist on return. Timed then.
+
+        Whoever maintains the answer has also read what changed in it, row by row.
+        """
 
     def answers(self) -> dict[str, list[Any]]:
         """Relation to [count, hash] now. Not timed."""

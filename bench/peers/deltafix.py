@@ -23,6 +23,7 @@ class _Session:
         program = deltafix.Program.parse(workload.ruleset.datalog())
         self._db = deltafix.connect(program, strategy=strategy)
         self._waiting: list[Changes] = []
+        self._read = 0
         # Compiled code is loaded before the clock starts; the `cold` workload measures that.
         warm = deltafix.connect(program, strategy=strategy)
         for name, rows in workload.inputs.items():
@@ -50,6 +51,10 @@ class _Session:
                     if len(inserted):
                         tx.insert(name, _rows(inserted))
         self._waiting.clear()
+        delta = tx.delta
+        for name in self._workload.outputs:
+            change = delta[name]
+            self._read += len(change.added) - len(change.removed)
 
     def answers(self) -> dict[str, list[Any]]:
         found = {}

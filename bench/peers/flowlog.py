@@ -50,8 +50,8 @@ EDITS
             at += 1;
         }
         let found = engine.commit();
-        println!("epoch {} {}", epoch, clock.elapsed().as_secs_f64());
 COUNT
+        println!("epoch {} {}", epoch, clock.elapsed().as_secs_f64());
     }
     if last > 0 {
 SAY

@@ -29,7 +29,8 @@ class _Session:
         self._out: dict[int, set[int]] = defaultdict(set)
         self._in: dict[int, set[int]] = defaultdict(set)
         self._rank: dict[int, int] = {}
-        self._work: tuple[int, int] = (0, 0)
+        self._before: dict[int, bool] = {}
+        self._delta: tuple[list[tuple[int]], list[tuple[int]]] = ([], [])
 
     def load(self) -> None:
         for a, b in self._edges:
@@ -37,6 +38,7 @@ class _Session:
             self._in[b].add(a)
         self._rank = dict.fromkeys(self._roots, 0)
         self._lower(list(self._roots))
+        self._before.clear()
 
     def _lower(self, frontier: list[int]) -> None:
         """Propagate from nodes whose rank has become final and may lower their successors'."""
@@ -49,6 +51,7 @@ class _Session:
                 continue
             for w in out.get(v, ()):
                 if rank.get(w, level + 2) > level + 1:
+                    self._before.setdefault(w, w in rank)
                     rank[w] = level + 1
                     heapq.heappush(heap, (level + 1, w))
 
@@ -60,6 +63,7 @@ class _Session:
             level, v = heapq.heappop(heap)
             if rank.get(v) != level or any(rank.get(u) == level - 1 for u in parents.get(v, ())):
                 continue
+            self._before.setdefault(v, True)
             del rank[v]
             lost.add(v)
             for w in self._out.get(v, ()):
@@ -85,8 +89,13 @@ class _Session:
                 self._out[a].add(b)
                 self._in[b].add(a)
                 if a in self._rank and self._rank.get(b, 1 << 60) > self._rank[a] + 1:
+                    self._before.setdefault(b, b in self._rank)
                     self._rank[b] = self._rank[a] + 1
                     self._lower([b])
+        added = [(v,) for v, held in self._before.items() if not held and v in self._rank]
+        removed = [(v,) for v, held in self._before.items() if held and v not in self._rank]
+        self._delta = added, removed
+        self._before.clear()
 
     def answers(self) -> dict[str, list[Any]]:
         rows = np.fromiter(self._rank, np.int64, len(self._rank)).reshape(-1, 1)

@@ -3,78 +3,155 @@
 Rows that an epoch removed stay readable until the next one allocates, so a Delta that nobody
 looks at costs nothing: `Changes` remembers that it belongs to the last epoch, and the database
 has it copy its codes (`freeze`) only if it is still referenced when the next transaction begins.
+Few rows are read one by one: what numpy's calls cost together is more than a whole edit.
 Invariant: what a Delta shows never changes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
 
 from deltafix.engine.codes import Codes
 from deltafix.engine.state.edits import Edit
-from deltafix.engine.store import Changed, changes_of
+from deltafix.engine.store import relation_cell
 from deltafix.facts.delta import Delta, RelationDelta
 from deltafix.facts.schema import Row, Schema
+from deltafix.facts.side import Side
+from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
+from deltafix.kernel.end import copy_changes
 
-__all__ = ["Changes"]
+__all__ = ["ChangedRows", "Changes"]
 
 _TABLE_ROWS = 2000
 """Sides of more rows are loaded as Arrow tables, smaller ones as tuples."""
 
+_FEW = 16
+"""Changed rows up to which they are read one by one."""
 
-class Changes:
-    """The net changes of one epoch, by relation number. `freeze` copies them out of the arena."""
+Codings: TypeAlias = "Words | list[list[int]]"
+"""Rows as codes (n, arity): an array, or lists if they are few."""
 
-    __slots__ = (
-        "__weakref__",
-        "_arena",
-        "_codes",
-        "_found",
-        "_schemas",
-        "_width",
-        "epoch",
-        "given",
-    )
+
+class _Place(NamedTuple):
+    """Where rows of a relation lie: the cell that says where they begin, and a row's words."""
+
+    rows: int
+    stride: int
+    schema: Schema
+
+
+class ChangedRows:
+    """Reads the net changes of a database's last epoch: in the relations that users see."""
 
     def __init__(
-        self, arena: Arena, codes: Codes, schemas: Mapping[int, Schema], epoch: int, width: int
+        self,
+        arena: Arena,
+        codes: Codes,
+        relations: Mapping[int, Schema],
+        schemas: Mapping[str, Schema],
     ) -> None:
         self._arena = arena
         self._codes = codes
         self._schemas = schemas
-        self._width = width
-        self._found: Changed | None = None
-        self.epoch = epoch
-        self.given: list[Edit] | None = None
-        """Changes of given rows, where the transaction edited relations with rules."""
+        first = int(arena.cells[at.RELS])
+        self._places = {
+            number: _Place(
+                first + number * at.RSZ + at.R_ROWS,
+                relation_cell(arena, number, at.R_STRIDE),
+                schema,
+            )
+            for number, schema in relations.items()
+        }
+        arities = (
+            relation_cell(arena, number, at.R_ARITY)
+            for number in range(int(arena.cells[at.N_RELS]))
+        )
+        self._width = max(arities, default=0)
 
-    def freeze(self) -> None:
-        """Copy the changed rows' codes out of the arena, once. O(changed)."""
-        if self._found is None:
-            self._found = changes_of(self._arena, self._width)
+    def read(self) -> dict[int, tuple[Codings, Codings]]:
+        """Rows removed and added, by relation, in the order of declarations. O(changes)."""
+        count = int(self._arena.cells[at.DELTA + 1])
+        found = self._few() if count <= _FEW else self._many(count)
+        return {n: found[n] for n in self._places if n in found} if len(found) > 1 else found
 
-    def delta(self) -> Delta:
-        """The changes as a Delta over the relations that users see."""
-        self.freeze()
-        found = self._found
-        assert found is not None  # noqa: S101  frozen above
+    def _few(self) -> dict[int, tuple[Codings, Codings]]:
+        cells, words = self._arena.cells, self._arena.words
+        found: dict[int, tuple[Any, Any]] = {}
+        for entry in self._arena.take(at.DELTA).tolist():
+            place = self._places.get(entry >> 33)
+            if place is None:
+                continue
+            first = int(cells[place.rows]) + (entry >> 1 & 0xFFFFFFFF) * place.stride + at.COLS
+            sides = found.get(entry >> 33)
+            if sides is None:
+                sides = found[entry >> 33] = ([], [])
+            sides[entry & 1].append(words[first : first + len(place.schema.columns)].tolist())
+        return found
+
+    def _many(self, count: int) -> dict[int, tuple[Codings, Codings]]:
+        arena = self._arena
+        entries = arena.take(at.DELTA).copy()
+        codes = np.empty(count * self._width, dtype=np.int32)
+        copy_changes(arena.words, arena.cells, codes, self._width)
+        table = codes.reshape(count, self._width)
+        numbers, added = entries >> 33, (entries & 1) == 1
+        found: dict[int, tuple[Codings, Codings]] = {}
+        for number in set(numbers.tolist()) & self._places.keys():
+            chosen, columns = numbers == number, slice(0, self._places[number].schema.arity)
+            found[number] = table[chosen & ~added, columns], table[chosen & added, columns]
+        return found
+
+    def delta(self, found: Mapping[int, tuple[Codings, Codings]], epoch: int) -> Delta:
+        """What `read` gave, as a Delta."""
         parts = []
-        for number in found.relations():
-            schema = self._schemas.get(number)
-            if schema is not None:
-                added = found.side(number, schema.arity, added=True)
-                removed = found.side(number, schema.arity, added=False)
-                counts = (len(added), len(removed))
-                sides = (self._side(schema, added), self._side(schema, removed))
-                parts.append(RelationDelta(schema, *sides, counts=counts))
-        return Delta(parts, self._schemas.values(), epoch=self.epoch)
+        for number, (removed, added) in found.items():
+            schema = self._places[number].schema
+            parts.append(
+                RelationDelta.of_sides(
+                    schema, self._side(schema, added), self._side(schema, removed)
+                )
+            )
+        return Delta.net(parts, self._schemas, epoch)
 
-    def _side(self, schema: Schema, codes: Words) -> Callable[[], Any]:
+    def _side(self, schema: Schema, codes: Codings) -> Side:
+        if isinstance(codes, list):
+            return Side.sorted(schema, self._codes.few_rows(schema, codes))
+        return Side(schema, self._loader(schema, codes), len(codes))
+
+    def _loader(self, schema: Schema, codes: Words) -> Callable[[], Any]:
         def load() -> list[Row] | Any:
             if len(codes) > _TABLE_ROWS and schema.arity:
                 return self._codes.table(schema, codes)
             return self._codes.rows(schema, codes)
 
         return load
+
+
+class Changes:
+    """The net changes of one epoch. `freeze` copies them out of the arena.
+
+    Attributes:
+        given: changes of given rows, where the transaction edited relations with rules.
+    """
+
+    __slots__ = ("__weakref__", "_epoch", "_found", "_rows", "given")
+
+    def __init__(self, rows: ChangedRows, epoch: int, given: list[Edit] | None) -> None:
+        self._rows = rows
+        self._epoch = epoch
+        self._found: dict[int, tuple[Codings, Codings]] | None = None
+        self.given = given
+
+    def freeze(self) -> None:
+        """Copy the changed rows' codes out of the arena, once. O(changed)."""
+        if self._found is None:
+            self._found = self._rows.read()
+
+    def delta(self) -> Delta:
+        """The changes as a Delta over the relations that users see."""
+        self.freeze()
+        return self._rows.delta(self._found or {}, self._epoch)

@@ -17,7 +17,7 @@ import numpy as np
 from deltafix.engine.records import Records
 from deltafix.errors import LimitError
 from deltafix.facts.schema import BaseType, Row, Schema, Value
-from deltafix.facts.values import Branch, canonical, write_value
+from deltafix.facts.values import Branch, canonical, sorted_rows, write_value
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Cells, Words
 from deltafix.kernel.edit import intern
@@ -35,6 +35,7 @@ VALUE_TYPES: dict[BaseType, int] = {
     "record": at.T_SYMBOL,  # numbers without order, as symbols are
 }
 _NAN = 0x7FF8000000000000
+_WHOLE = ("number", "unsigned")
 _ORDERED = frozenset(("<", "<=", ">", ">="))
 
 
@@ -198,10 +199,10 @@ class Codes:
         """The Python value of one code."""
         if kind == "symbol":
             return self.symbols[code]
+        if code < WIDE_BASE and kind in _WHOLE:
+            return code
         if kind == "record":
             return self.records.values[code]
-        if code < WIDE_BASE and kind != "float":
-            return code
         pattern = int(self._arena.take(at.WIDE)[code - WIDE_BASE])
         if kind == "float":
             return canonical(float(np.int64(pattern).view(np.float64)))
@@ -233,6 +234,12 @@ class Codes:
             return [()] * len(codes)
         columns = [self.decode(kind, codes[:, c]) for c, kind in enumerate(schema.types)]
         return list(zip(*columns, strict=True))
+
+    def few_rows(self, schema: Schema, codes: list[list[int]]) -> list[Row]:
+        """As `rows` of lists, sorted: for so few that numpy's calls cost more."""
+        types, value = schema.types, self.value
+        found = [tuple(map(value, types, row)) for row in codes]
+        return found if len(found) < 2 else sorted_rows(types, found)
 
     def table(self, schema: Schema, codes: Words) -> Any:
         """An Arrow table of a table of codes, symbols through a dictionary."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from deltafix.diagnostics import suggest
 from deltafix.engine.bind import bound
-from deltafix.engine.changes import Changes
+from deltafix.engine.changes import ChangedRows, Changes
 from deltafix.engine.codes import Codes, is_ordered
 from deltafix.engine.functors import Functors
 from deltafix.engine.limits import Limits
@@ -98,8 +98,6 @@ class Database(Reading):
         )
         # What must succeed before an epoch is seen; None in memory, which pays only for asking.
         self._before_commit: Callable[[], None] | None = None
-        self._width = max((len(relation.types) for relation in self.plan.relations), default=0)
-        self._types = {name: schema.types for name, schema in self.schemas.items()}
         self._bound(budget)
         if strategy != "auto":
             self._arena.cells[at.SCHEDULE] = STRATEGIES[strategy]
@@ -109,6 +107,7 @@ class Database(Reading):
             if relation_cell(self._arena, n, at.R_RULES)
         )
         self._by_number = {self._linked.ids[name]: s for name, s in self.schemas.items()}
+        self._changed = ChangedRows(self._arena, self._codes, self._by_number, self.schemas)
         self._given = {self._linked.given(name): s for name, s in self.schemas.items()}
         self._writer = threading.RLock()
         self._gate = threading.Lock()
@@ -246,8 +245,7 @@ class Database(Reading):
             self.epoch += 1
             if cells[at.DEAD + 1]:
                 arena.release()
-        changes = Changes(arena, self._codes, self._by_number, self.epoch, self._width)
-        changes.given = given
+        changes = Changes(self._changed, self.epoch, given)
         self._last = weakref.ref(changes)
         self._seconds = time.perf_counter() - began
         return changes

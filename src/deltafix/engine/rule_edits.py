@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Replaced", "RuleEdit", "changed_program", "edited_rules", "replace_program"]
 
 _PARTS = (
-    "program", "plan", "schemas", "_arena", "_codes", "_linked", "_width", "_types", "_by_number",
+    "program", "plan", "schemas", "_arena", "_codes", "_linked", "_changed", "_by_number",
     "_given", "_ruled", "_unrun", "_functors", "_strata", "_run", "_limits",
 )  # fmt: skip
 

@@ -11,14 +11,11 @@ import numpy as np
 
 from deltafix.engine.link import Linked
 from deltafix.kernel import layout as at
-from deltafix.kernel.arena import Arena, Cells, Words
+from deltafix.kernel.arena import Arena, Words
 from deltafix.kernel.edit import find_slot
-from deltafix.kernel.end import copy_changes
 
 __all__ = [
-    "Changed",
     "changed_in_epoch",
-    "changes_of",
     "codes_where",
     "records_of",
     "relation_cell",
@@ -93,30 +90,3 @@ def rows_of_group(
     records = records_of(arena, number)[rows]
     arity = relation_cell(arena, number, at.R_ARITY)
     return records[(records[:, 0] & mask) == mask, at.COLS : at.COLS + arity]
-
-
-def changes_of(arena: Arena, width: int) -> Changed:
-    """Copy the net changes of the last epoch, `width` codes a row, out of the arena."""
-    entries = arena.take(at.DELTA).copy()
-    codes = np.empty(len(entries) * width, dtype=np.int32)
-    copy_changes(arena.words, arena.cells, codes, width)
-    return Changed(entries, codes.reshape(len(entries), width))
-
-
-class Changed:
-    """Net changes as copied: entries `relation << 33 | row << 1 | added`, and columns."""
-
-    __slots__ = ("_codes", "_entries")
-
-    def __init__(self, entries: Cells, codes: Words) -> None:
-        self._entries = entries
-        self._codes = codes
-
-    def relations(self) -> list[int]:
-        """The numbers of the relations that changed."""
-        return sorted(set((self._entries >> 33).tolist()))
-
-    def side(self, relation: int, arity: int, *, added: bool) -> Words:
-        """The codes (n, arity) of a relation's added or removed rows."""
-        chosen = ((self._entries >> 33) == relation) & ((self._entries & 1) == added)
-        return self._codes[chosen, :arity]

@@ -251,7 +251,7 @@ class Transaction:
         db = self._db
         schema = db._schema(relation)
         if type(rows) is list and len(rows) == 1:
-            codes = db._codes.encode_one(db._types[relation], rows[0])
+            codes = db._codes.encode_one(schema.types, rows[0])
             if codes is not None:
                 return schema, codes, 1
         if isinstance(rows, CodedRows):

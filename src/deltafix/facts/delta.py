@@ -55,6 +55,14 @@ class Delta(Mapping[str, RelationDelta]):
         self._ask: Ask | None = None
 
     @classmethod
+    def net(cls, changes: list[RelationDelta], schemas: Mapping[str, Schema], epoch: int) -> Delta:
+        """Of parts that are not empty, in the order of `schemas`, which is kept. O(changes)."""
+        made = cls.__new__(cls)
+        made.schemas, made.epoch, made._ask = schemas, epoch, None
+        made._changes = {change.schema.relation: change for change in changes}
+        return made
+
+    @classmethod
     def of(
         cls,
         changes: Mapping[str, tuple[Iterable[Row], Iterable[Row]]],
@@ -127,8 +135,6 @@ class Delta(Mapping[str, RelationDelta]):
     def ask(self, of: Ask) -> None:
         """Say who answers `why`: the database, which made the delta."""
         self._ask = of
-        for part in self._changes.values():
-            part.ask(self.why)
 
     def show(self) -> str:
         """Every change on its own line, in a stable order: `-edge("a", "b")`, `+path("a", "c")`.
@@ -144,7 +150,9 @@ class Delta(Mapping[str, RelationDelta]):
     def __getitem__(self, relation: str) -> RelationDelta:
         found = self._changes.get(relation)
         if found is not None:
-            return found
+            # Not kept: a cycle would leave every delta that is read to the collector, whose
+            # rounds then cost more than the edits.
+            return found if self._ask is None else found.asking(self.why)
         if relation in self.schemas:
             return RelationDelta(self.schemas[relation])
         raise _unknown(relation, list(self.schemas))

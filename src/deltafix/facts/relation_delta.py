@@ -57,6 +57,13 @@ class RelationDelta:
         self._removed = Side(schema, removed, known[1])
         self._ask: Ask | None = None
 
+    @classmethod
+    def of_sides(cls, schema: Schema, added: Side, removed: Side) -> RelationDelta:
+        """Of two sides as they are."""
+        made = cls.__new__(cls)
+        made.schema, made._added, made._removed, made._ask = schema, added, removed, None
+        return made
+
     @property
     def added(self) -> list[Row]:
         """Rows that hold now and did not before; sorted, made on first use, do not modify."""
@@ -81,15 +88,15 @@ class RelationDelta:
         found: Cause = self._ask(self.schema.relation, row, max_trials=max_trials)
         return found
 
-    def ask(self, of: Ask) -> None:
-        """Say who answers `why`: `Delta.why` of the delta it is part of."""
-        self._ask = of
+    def asking(self, of: Ask) -> RelationDelta:
+        """The same, and who answers `why`: `Delta.why` of the delta it is part of. O(1)."""
+        found = RelationDelta.of_sides(self.schema, self._added, self._removed)
+        found._ask = of
+        return found
 
     def inverse(self) -> RelationDelta:
         """The delta that undoes this one. O(1): the sides are shared."""
-        swapped = RelationDelta(self.schema)
-        swapped._added, swapped._removed = self._removed, self._added
-        return swapped
+        return RelationDelta.of_sides(self.schema, self._removed, self._added)
 
     def compose(self, then: RelationDelta) -> RelationDelta:
         """The net delta of this one followed by `then`. O(rows of both)."""

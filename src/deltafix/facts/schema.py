@@ -74,10 +74,17 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A relation's name and columns, in order; no columns for a nullary relation."""
+    """A relation's name and columns, in order; no columns for a nullary relation.
+
+    `types` are the columns' base types.
+    """
 
     relation: str
     columns: tuple[Column, ...] = ()
+    types: tuple[BaseType, ...] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "types", tuple(column.type for column in self.columns))
 
     @classmethod
     def of(cls, relation: str, names: Sequence[str], types: Sequence[BaseType]) -> Schema:
@@ -111,11 +118,6 @@ class Schema:
     def names(self) -> tuple[str, ...]:
         """Column names, in order."""
         return tuple(column.name for column in self.columns)
-
-    @property
-    def types(self) -> tuple[BaseType, ...]:
-        """Base types, in order."""
-        return tuple(column.type for column in self.columns)
 
     def show(self) -> str:
         """The schema as a declaration spells it: `edge(x: symbol, y: number)`."""

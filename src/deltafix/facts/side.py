@@ -34,6 +34,13 @@ class Side:
         self._rows: list[Row] | None = None
         self._table: pa.Table | None = None
 
+    @classmethod
+    def sorted(cls, schema: Schema, rows: list[Row]) -> Side:
+        """A side whose rows are at hand, in order."""
+        side = cls(schema, (), len(rows))
+        side._given, side._rows = None, rows
+        return side
+
     def _load(self) -> None:
         if self._given is None:
             return
@@ -49,6 +56,8 @@ class Side:
     @property
     def rows(self) -> list[Row]:
         """As tuples, sorted; made on first use, do not modify."""
+        if self._rows is not None:
+            return self._rows
         self._load()
         if self._rows is None:
             from deltafix.facts.arrow import rows_from_table  # noqa: PLC0415  pyarrow is slow
