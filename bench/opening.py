@@ -125,7 +125,7 @@ def main(arguments: list[str] | None = None) -> int:
         made = _apart("--make", folder, *sizes)
         state = home / "whole"
         tail = _apart("--open", str(state))
-        (state / "image").unlink()
+        (state / "image").unlink(missing_ok=True)
         derived = _apart("--open", str(state))
         # An image of the last epoch: the state is opened and closed once more.
         with deltafix.connect(PROGRAM, state, fsync="never"):
