@@ -1,11 +1,11 @@
 """`python -m bench.tabling.fuzz --epochs 5000`: random tabled programs under random edits.
 
 Each seed is played in every mode (function-free, over terms, with negation, with games below
-layers of rules); after every epoch the tables must agree with fresh ones, the ground alternating
-fixpoint and the oracle, the deltas must be exact and the invariants hold; an epoch that is stopped
-must leave no trace. It is played on the kernel route as well: same answers and deltas as the term
-route. Exit code 0: no difference, 1: at least one (its seed is printed and repeats it:
-`--seed N --epochs 1`), 2: a wrong command line.
+layers of rules, closures of graphs); after every epoch the tables must agree with fresh ones, the
+ground alternating fixpoint and the oracle, the deltas must be exact and the invariants hold; an
+epoch that is stopped must leave no trace. It is played on the kernel route as well: same answers
+and deltas as the term route. Exit code 0: no difference, 1: at least one (its seed is printed and
+repeats it: `--seed N --epochs 1`), 2: a wrong command line.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import deltafix
 
 __all__ = ["main"]
 
-MODES = ("flat", "terms", "negation", "layered", "kernel")
+MODES = ("flat", "terms", "negation", "layered", "graphs", "kernel")
 
 
 def _programs() -> Any:

@@ -7,15 +7,18 @@ judged by a fresh evaluation alone, their models being infinite in general.
 
 The mode `layered` is about truth that travels: games, which leave positions undefined, lie below
 layers of definite and of negated rules, so undefined atoms reach components that know no negation
-of their own, before and after the facts that complete their derivations.
+of their own, before and after the facts that complete their derivations. The mode `graphs` is about
+calls that come to be of one component while answers of theirs are marked: closures of several rules
+over dense graphs, where an edit takes edges and rules away and brings others.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from random import Random
 
@@ -27,9 +30,9 @@ from deltafix.tabling.drop import nodes
 from deltafix.tabling.goals import read_goal
 from deltafix.tabling.operators import STANDARD
 from deltafix.tabling.reader import read_term
-from deltafix.tabling.table import Generator
+from deltafix.tabling.table import LEVEL, Generator
 from deltafix.tabling.terms import Struct, Term, Var
-from deltafix.tabling.trace import goal_term
+from deltafix.tabling.trace import Trace, goal_term
 from deltafix.tabling.translate import Symbols, pattern_of, translate
 from deltafix.tabling.unify import instantiate, match
 
@@ -46,6 +49,8 @@ LAYERS = (
     (("s", 2), ("t", 0)),
 )
 """Derived predicates of the mode `layered`; even layers negate, odd ones are definite."""
+GRAPHS = (("p", 2), ("q", 2), ("r", 1))
+"""Derived predicates of the mode `graphs`."""
 
 
 def written(name: str, arguments: list[str]) -> str:
@@ -54,7 +59,7 @@ def written(name: str, arguments: list[str]) -> str:
 
 
 class Script:
-    """One random program with goals and edits. `mode` is flat, terms, negation or layered."""
+    """One random program with goals and edits; `mode` is flat, terms, negation, layered, graphs."""
 
     def __init__(self, seed: int, mode: str) -> None:
         self.rng = rng = Random(seed)
@@ -62,14 +67,18 @@ class Script:
         derived = (("p", 2), ("q", 2), ("r", 1), ("s", 2))[: rng.randint(1, 4)]
         if mode == "layered":
             derived = tuple(p for layer in LAYERS[: rng.randint(2, 4)] for p in layer)
+        if mode == "graphs":
+            derived = GRAPHS[: rng.randint(1, 3)]
         self.derived = derived
-        self.constants = [str(i) for i in range(rng.randint(2, 4))]
+        self.constants = [
+            str(i) for i in range(rng.randint(*(4, 9) if mode == "graphs" else (2, 4)))
+        ]
         names = [f"{n}/{a}" for n, a in self.derived]
         facts = [f"{n}/{a}" for n, a in FACTS]
         self.header = f":- table {', '.join(names)}.\n:- dynamic {', '.join(facts)}.\n"
         self.clauses = sorted(
             {self.rule() for _ in range(rng.randint(2, 7) + 4 * (mode == "layered"))}
-            | {self.fact() for _ in range(rng.randint(2, 12))}
+            | {self.fact() for _ in range(rng.randint(2, 12) + 9 * (mode == "graphs"))}
         )
         self.goals = sorted({self.goal(n, a) for n, a in self.derived})
         self.opened: Iterator[Solution] | None = None
@@ -111,10 +120,25 @@ class Script:
             body.insert(place, f"\\+ {written(other, used)}")
         return self.headed(name, arity, bound, body)
 
+    def closing(self) -> str:
+        """A rule of a closure: a path of one to three edges of any relation, or a set of nodes."""
+        rng = self.rng
+        name, arity = rng.choice(self.derived)
+        if arity == 1:
+            bodies = ("p(X, Y), f(Y)", "r(Y), e(Y, X)", "r(Y), p(Y, X)", "p(X, X)")
+            return f"r(X) :- {rng.choice(bodies)}"
+        pairs = [one for one, width in (*self.derived, *FACTS) if width == 2]
+        length = rng.choice((1, 1, 2, 2, 2, 3))
+        body = [f"{rng.choice(pairs)}({x}, {y})" for x, y in pairwise(VARIABLES[: length + 1])]
+        ends = [VARIABLES[0], VARIABLES[length]]
+        return f"{name}({', '.join(ends[:: rng.choice((1, 1, 1, -1))])}) :- {', '.join(body)}"
+
     def rule(self) -> str:
         rng = self.rng
         if self.mode == "layered":
             return self.layered()
+        if self.mode == "graphs":
+            return self.closing()
         name, arity = rng.choice(self.derived)
         body = [self.atom(self.derived + FACTS) for _ in range(rng.randint(1, 3))]
         if self.mode != "terms":
@@ -139,6 +163,8 @@ class Script:
 
     def fact(self) -> str:
         pool = FACTS + (self.derived if self.rng.random() < 0.2 else ())
+        if self.mode == "graphs":
+            pool = (FACTS[0], *FACTS)
         name, arity = self.rng.choice(pool)
         return written(name, [self.rng.choice(self.constants) for _ in range(arity)])
 
@@ -146,10 +172,13 @@ class Script:
         """Clauses to insert, to delete, and heads to delete by: arguments of `Tables.update`."""
         rng = self.rng
         present = sorted(map(str, tables.program.clauses.values()))
-        doomed = rng.sample(present, min(len(present), rng.randint(0, 3)))
+        most = 6 if self.mode == "graphs" else 3
+        doomed = rng.sample(present, min(len(present), rng.randint(0, most)))
         arriving = [
-            self.rule() if rng.random() < 0.25 else self.fact() for _ in range(rng.randint(0, 3))
+            self.rule() if rng.random() < 0.25 else self.fact() for _ in range(rng.randint(0, most))
         ]
+        if rng.random() < 0.1:  # of a predicate that nothing named before
+            arriving.append(f"new{rng.randint(0, 9)}({rng.choice(self.constants)})")
         heads = []
         if rng.random() < 0.2:
             name, arity = rng.choice(self.derived + FACTS)
@@ -315,7 +344,8 @@ def play(seed: int, mode: str, *, oracle_too: bool = False) -> Counter[str]:
     """
     script = Script(seed, mode)
     rng = script.rng
-    tables = Tables(script.header, max_answers=600)
+    trace = Trace() if seed % 5 == 0 and mode != "terms" else None
+    tables = Tables(script.header, max_answers=600, trace=trace)
     tables.update(insert=script.clauses)
     try:
         now = {goal: contents(tables, goal) for goal in script.goals}
@@ -329,15 +359,19 @@ def play(seed: int, mode: str, *, oracle_too: bool = False) -> Counter[str]:
         what = f"seed {seed} {mode} {strategy}: {edit}\n{tables.program.show()}"
         before = now
         clauses = edited(set(tables.program.clauses), edit)
-        held = tables.answers
+        held, known = tables.answers, list(tables.program.predicates)
+        told = len(trace.lines) if trace else 0
         tables.budget.max_answers = rng.randint(0, 3) if rng.random() < 0.2 else 600
         try:
             delta = tables.update(**edit, strategy=strategy)
         except BudgetError:
             tables.budget.max_answers = 600
             tables.check_invariants()
+            assert list(tables.program.predicates) == known, what
             assert {goal: contents(tables, goal) for goal in script.goals} == before, what
             epochs["stopped"] += 1
+            if trace:
+                del trace.lines[told:]
             continue
         tables.budget.max_answers = 600
         tables.check_invariants()
@@ -352,6 +386,8 @@ def play(seed: int, mode: str, *, oracle_too: bool = False) -> Counter[str]:
         if oracle_too and mode == "flat":
             assert {g: set(rows) for g, rows in now.items()} == by_oracle(script, tables), what
         _check_delta(tables, script, delta, (before, now), what)
+        if trace:
+            check_trace(tables, trace)
         epochs["compared"] += 1
         epochs["valued"] += bool(delta.counters.valued)
         epochs["undefined"] += any("undefined" in rows.values() for rows in now.values())
@@ -359,6 +395,23 @@ def play(seed: int, mode: str, *, oracle_too: bool = False) -> Counter[str]:
         tables.check_invariants()
         now = {goal: contents(tables, goal) for goal in script.goals}
     return epochs
+
+
+def check_trace(tables: Tables, trace: Trace) -> None:
+    """Every answer is there by the trace too, not marked, and with the ordinal last told of it."""
+    told: dict[str, str] = {}
+    marked: set[str] = set()
+    for line in trace.lines:
+        if found := re.match(r"  (new|unmarked|ord) (a\d+)\b.*=(\d+)$", line):
+            told[found[2]] = found[3]
+            if found[1] == "unmarked":
+                marked.remove(found[2])
+        elif found := re.match(r"  (marked|deleted) (a\d+)$", line):
+            (marked.add if found[1] == "marked" else marked.remove)(found[2])
+    answers = [a for generator in tables._forest.generators for a in generator.answers.values()]
+    for answer in answers:
+        assert told[trace.name(answer)] == str(answer.rank // LEVEL)
+    assert not marked
 
 
 def _handle(script: Script, tables: Tables) -> None:

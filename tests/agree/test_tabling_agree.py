@@ -55,6 +55,12 @@ def test_oracle_layers_over_games(first):
     assert 100 <= epochs["valued"] <= epochs["compared"] / 2
 
 
+@pytest.mark.parametrize("first", [0, 20])
+def test_oracle_graphs_whose_calls_come_to_be_of_one_component(first):
+    epochs = played(range(first, first + 20), "graphs")
+    assert epochs["compared"] >= 90
+
+
 def test_agree_what_the_engine_refuses_when_it_plans_stays_on_the_term_route():
     assert play_routes(5468, deltafix.connect) == {"term": 4}
 

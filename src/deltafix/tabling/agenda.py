@@ -153,9 +153,7 @@ class Agenda:
             ordinal = max(ordinal, answer.rank // LEVEL)
         self.number += 1
         event = Event(CONSUME, ordinal, self.number, premise, consumer)
-        self.pending.setdefault(consumer, []).append(event)
-        if local and answer is not None:
-            self.pending.setdefault(answer, []).append(event)
+        self._await(event)
         if consumer.marks or (local and answer is not None and answer.marked):
             event.state = DELAYED
         else:
@@ -163,15 +161,27 @@ class Agenda:
         if self.trace is not None:
             self.trace.scheduled(event, component)
 
+    def _await(self, event: Event) -> None:
+        """Note an event under both that it speaks of: they may come to be of one component."""
+        for subject in (event.consumer, event.premise):
+            if isinstance(subject, Answer | Consumer):
+                self.pending.setdefault(subject, []).append(event)
+
     def delay(self, subject: Answer | Consumer) -> None:
-        """Move the ready `consume_answer` events of an answer or consumer to the delay queue."""
+        """Move the ready `consume_answer` events of an answer or consumer to the delay queue.
+
+        Those of an answer stay that a consumer of another component is to consume: that waits for
+        the whole component of the answer.
+        """
+        home = subject.generator.component
         for event in self.pending.get(subject, ()):
-            if event.state == READY:
+            consumer = cast("Consumer", event.consumer)
+            if event.state == READY and consumer.generator.component is home:
                 event.state = DELAYED  # its heap entry is skipped when met
                 if self.trace is not None:
                     self.trace.moved(event, "delay")
 
-    def wake(self, subject: Answer | Consumer, component: Component) -> None:
+    def wake(self, subject: Answer | Consumer) -> None:
         """Move delayed events back to the ready queue, as far as nothing else is marked."""
         for event in self.pending.get(subject, ()):
             if event.state != DELAYED or event.consumer is None:
@@ -184,9 +194,8 @@ class Agenda:
             event.state = DONE
             self.number += 1
             again = Event(CONSUME, event.ordinal, self.number, premise, consumer)
-            self.pending.setdefault(consumer, []).append(again)
-            if type(premise) is Answer and premise.generator.component is component:
-                self.pending.setdefault(premise, []).append(again)
+            self._await(again)
+            component = consumer.generator.component
             heappush(component.heap, (again.key, again))
             self.open(component)
             if self.trace is not None:

@@ -1,7 +1,8 @@
 """New call edges: reordering and merging components, and what a merge does to ranks and marks.
 
 A merge makes premises local that were not: supports that stood on a lower component now count
-its ranks (the paper's example 4), and a marked answer now marks consumers it did not concern.
+its ranks (the paper's example 4), and a marked answer now marks consumers it did not concern, and
+delays what these are about to make of it.
 Invariant after `connect`: every answer not due to be marked again has an acyclic support.
 """
 
@@ -57,6 +58,8 @@ def _merge(forest: Forest, parts: list[Component], lifted: list[Component]) -> N
         forest.agenda.open(keeper)
     if forest.trace is not None:
         forest.trace.merged(keeper, parts)
+    for answer in keeper.marked:
+        forest.agenda.delay(answer)
     for answer, consumer in foreign:
         if consumer.generator.component is keeper and answer.marked:
             mark_node(forest, consumer)
@@ -110,8 +113,9 @@ def _crossing(parts: list[Component]) -> list[Consumer]:
 def _raise(forest: Forest, work: list[Consumer]) -> None:
     """Count again the supports below some nodes; raise answers that lost every acyclic one.
 
-    An answer rises to just above its lowest unmarked support. Ranks are bounded along the order
-    (old component, old rank), in which every answer has a support, so this ends.
+    An answer rises to just above its lowest unmarked support, one on the answer itself aside: that
+    would rise too. Ranks are bounded along the order (old component, old rank), in which every
+    answer has a support, so this ends.
     """
     while work:
         node = work.pop()
@@ -124,10 +128,21 @@ def _raise(forest: Forest, work: list[Consumer]) -> None:
         lost(forest, node, raising=True)
         if answer.acyclic or answer.marked or answer in forest.agenda.due[MARK]:
             continue
-        lowest = min(rank_of(s) for s in answer.supports if not s.marks)
+        others = (s for s in answer.supports if not s.marks and not _stands_on(s, answer))
+        lowest = min(map(rank_of, others))
         forest.set(answer, "rank", forest.fresh_rank(lowest))
         recount(forest, answer)
         if forest.trace is not None:
             forest.trace.ranked(answer)
         component = answer.generator.component
         work.extend(c for c in answer.affects if c.generator.component is component)
+
+
+def _stands_on(support: Consumer, answer: Answer) -> bool:
+    """Whether an answer is a premise of a support. O(its body)."""
+    node: Consumer | None = support
+    while node is not None:
+        if node.premise is answer:
+            return True
+        node = node.previous
+    return False

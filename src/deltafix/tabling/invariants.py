@@ -50,10 +50,15 @@ def check_invariants(forest: Forest) -> None:
     Raises:
         InternalError: names the first thing that does not hold.
     """
-    _require(forest.agenda.lowest() is None, "events wait", forest.agenda.heap)
+    agenda = forest.agenda
+    _require(agenda.lowest() is None, "events wait", agenda.heap)
+    _require(not (agenda.pending or any(agenda.due)), "events are due", agenda.due)
     _require(not forest.created, "incomplete calls", list(forest.created))
     labels = [component.label for component in forest.graph.order]
     _require(labels == sorted(set(labels)), "component labels out of order", labels)
+    for one in forest.graph.order:
+        left = one.open or one.heap or one.fifo or one.marked or one.fresh
+        _require(not left, "work is left in a component", one.label)
     for generator in forest.generators:
         _require(generator in generator.component.members, "call outside its component", generator)
         _bucket(generator.bucket, generator.root)

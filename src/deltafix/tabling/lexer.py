@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from deltafix.diagnostics import Diagnostic, Span, render
 from deltafix.errors import PrologSyntaxError
@@ -24,8 +24,8 @@ _TOKEN = re.compile(
         |0x[0-9a-fA-F]+|0o[0-7]+|0b[01]+
         |[0-9]+(?:_[0-9]+)*(?:\.[0-9]+(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)?)
   | (?P<var>[A-Z_][A-Za-z0-9_]*)
-  | (?P<quoted>'(?:[^'\\]|\\.|'')*')
-  | (?P<string>"(?:[^"\\]|\\.|"")*")
+  | (?P<quoted>'(?>[^'\\]|\\(?>x[0-9a-fA-F]+\\?|[0-7]+\\|.)|'')*+')
+  | (?P<string>"(?>[^"\\]|\\(?>x[0-9a-fA-F]+\\?|[0-7]+\\|.)|"")*+")
   | (?P<end>\.(?=\s|%|$))
   | (?P<name>[^\W\d_A-Z]\w*|[+\-*/\\^<>=~:.?@#&$]+|!|;)
   | (?P<punct>[()\[\]{},|])
@@ -33,6 +33,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
+_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]+)\\?|([0-7]+)\\|(\n)|(.))", re.DOTALL)
 _ESCAPES = {
     "n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "0": "\0",
     "e": "\x1b", "s": " ", "\\": "\\", "'": "'", '"': '"', "`": "`",
@@ -86,11 +87,7 @@ def _unescape(body: str, quote: str, source: Source, start: int) -> str:
             out.append(char)
             at += 1
             continue
-        code = re.compile(r"\\(?:x([0-9a-fA-F]+)\\?|([0-7]+)\\|(\n)|(.))", re.DOTALL).match(
-            body, at
-        )
-        if code is None:
-            raise source.problem("escape at the end of a quoted text", start + at, start + at + 1)
+        code = cast("re.Match[str]", _ESCAPE.match(body, at))  # a pair, as the pattern of tokens
         value = None
         if code[1] or code[2]:
             number = int(code[1], 16) if code[1] else int(code[2], 8)

@@ -17,7 +17,6 @@ from __future__ import annotations
 from typing import cast
 
 from deltafix.tabling.agenda import MARK, MAY_REDERIVE, REDERIVE
-from deltafix.tabling.callgraph import Component
 from deltafix.tabling.factbase import unsubscribe
 from deltafix.tabling.table import Answer, Consumer, Forest, Generator, rank_of
 from deltafix.tabling.truth import shed
@@ -123,13 +122,13 @@ def rederive(forest: Forest, answer: Answer) -> None:
     forest.counters.rederived += 1
     if forest.trace is not None:
         forest.trace.rederived(answer)
-    forest.agenda.wake(answer, component)
+    forest.agenda.wake(answer)
     for node in answer.affects:
         if node.generator.component is component:
-            _unmark_node(forest, node, component)
+            _unmark_node(forest, node)
 
 
-def _unmark_node(forest: Forest, top: Consumer, component: Component) -> None:
+def _unmark_node(forest: Forest, top: Consumer) -> None:
     stack = [top]
     while stack:
         node = stack.pop()
@@ -139,7 +138,7 @@ def _unmark_node(forest: Forest, top: Consumer, component: Component) -> None:
         if node.answer is not None:
             _regained(forest, node)
             continue
-        forest.agenda.wake(node, component)
+        forest.agenda.wake(node)
         if node.children:
             stack.extend(reversed(node.children))
 

@@ -115,6 +115,46 @@ def test_calls_that_merge_while_an_answer_is_marked_do_not_hold_it_up(strategy):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_an_answer_marked_before_calls_merge_is_not_consumed_until_it_holds_again(strategy):
+    """Found in closures: q(1, A) was of another component when it was to hand q(4, 4) on."""
+    tables = Tables(
+        """
+        :- table p/2, q/2.
+        e(4, 1). g(4, 4).
+        p(X, Z) :- q(X, Y), q(Y, Z).
+        q(X, Y) :- e(X, Y).
+        q(X, Y) :- g(X, Y).
+        q(X, Z) :- q(X, Y), g(Y, Z).
+        """,
+        strategy=strategy,
+    )
+    assert answers(tables, "p(A, A)") == ["p(4, 4)"]
+    rule = "q(X, Z) :- q(X, Y), p(Y, Z)"
+    tables.update(insert=[rule, "e(1, 4)"], delete=["q(X, Y) :- g(X, Y)"])
+    tables.check_invariants()
+    assert answers(tables, "p(A, A)") == ["p(1, 1)", "p(4, 4)"]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_an_answer_that_rises_in_a_merge_is_not_raised_by_its_own_support(strategy):
+    """Found in closures: p(1, 3) stands on q(3, 1), and on itself by an edge to itself."""
+    tables = Tables(
+        """
+        :- table p/2, q/2.
+        e(3, 3). e(0, 1). e(2, 0). g(3, 2). g(0, 0). g(1, 1). g(3, 3).
+        q(W, X) :- g(X, Y), g(Y, Z), g(Z, W).
+        q(X, W) :- q(X, Y), e(Y, Z), g(Z, W).
+        p(X, Z) :- p(X, Y), g(Y, Z).
+        p(Y, X) :- q(X, Y).
+        """,
+        strategy=strategy,
+    )
+    assert answers(tables, "p(1, 0)") == ["p(1, 0)"]
+    tables.insert("q(X, Z) :- e(X, Y), p(Y, Z)")
+    tables.check_invariants()
+
+
 def test_only_calls_on_the_cycle_become_one_component():
     """c lies between a and b in the order, and is called by the cycle without being on it."""
     tables = Tables(

@@ -6,7 +6,7 @@ import pytest
 
 from deltafix.collector import held_back
 from deltafix.errors import BudgetError
-from deltafix.tabling import Tables
+from deltafix.tabling import Tables, agenda
 
 CHAIN = ":- table r/2.\nr(X, Y) :- e(X, Y).\nr(X, Y) :- e(X, Z), r(Z, Y).\n"
 DOUBLING = (
@@ -76,3 +76,13 @@ def test_abolished_tables_and_their_terms_are_freed():
     left = sum(type(o).__module__ == "deltafix.tabling.table" for o in gc.get_objects())
     assert full - left > 200 * 4  # calls, their roots, consumers, answers and supports
     assert tables.holds("r(0, 200)")
+
+
+def test_the_clock_is_looked_at_one_step_in_64(monkeypatch):
+    looks = []
+    monkeypatch.setattr(agenda, "monotonic", lambda: looks.append(1) or 0.0)
+    budget = agenda.Budget(timeout=1.0)
+    budget.start()
+    for _ in range(640):
+        budget.tick()
+    assert len(looks) == 1 + 10

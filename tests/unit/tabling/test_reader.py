@@ -133,10 +133,79 @@ def test_quotes_make_no_difference_to_an_operator(text, same):
     assert read_term(text, STANDARD).term is read_term(same, STANDARD).term
 
 
+@pytest.mark.parametrize("text", ["", " % nothing", "a. b", "a :- b. c."])
+def test_a_term_is_one_term(text):
+    with pytest.raises(PrologSyntaxError, match="term"):
+        read_term(text, STANDARD)
+
+
+def test_escapes():
+    assert read_term("f('\\x41\\', '\\101\\', '\\'')", STANDARD).term is struct(
+        "f", (atom("A"), atom("A"), atom("'"))
+    )
+    assert read_term('"\\x41\\\\101\\\\n\\\n\\\\"', STANDARD).term is string("AA\n\\")
+
+
+KINDS = {"before": ("fy", "fx"), "between": ("xfx", "xfy", "yfx"), "after": ("xf", "yf")}
+OPERATORS = st.lists(
+    st.sampled_from([(place, kind) for place, kinds in KINDS.items() for kind in kinds]),
+    min_size=1,
+    max_size=5,
+)
+
+
+def _trees(tokens, table):
+    """Every way to read tokens as one term, with its priority: ISO 6.3.4, by trying all."""
+    if len(tokens) == 1:
+        return [(atom(tokens[0]), 0)] if tokens[0] in "abcdef" else []
+    found = []
+    first = table.prefix.get(tokens[0])
+    if first:
+        below = _trees(tokens[1:], table)
+        found += [(struct(first.name, (t,)), first.priority) for t, p in below if p <= first.right]
+    for at, token in enumerate(tokens[1:], 1):
+        here = table.infix.get(token)
+        if here is None:
+            continue
+        lefts = [t for t, p in _trees(tokens[:at], table) if p <= here.left]
+        if here.right:
+            rights = [t for t, p in _trees(tokens[at + 1 :], table) if p <= here.right]
+            made = [struct(token, (left, right)) for left in lefts for right in rights]
+        else:
+            made = [struct(token, (left,)) for left in lefts] if at == len(tokens) - 1 else []
+        found += [(term, here.priority) for term in made]
+    return found
+
+
+@settings(max_examples=300)
+@given(OPERATORS, st.data())
+def test_law_operators_bind_as_priorities_and_kinds_allow(kinds, data):
+    table = STANDARD.copy()
+    tokens, names = ["a"], iter("bcdef")
+    for number, (place, kind) in enumerate(kinds):
+        name = f"op{number}"
+        table.add(data.draw(st.sampled_from([200, 300, 400])), kind, name)
+        if place == "before":
+            at = data.draw(st.sampled_from([i for i, t in enumerate(tokens) if t in "abcdef"]))
+            tokens.insert(at, name)
+        else:
+            tokens += [name] if place == "after" else [name, next(names)]
+    allowed = {term for term, _ in _trees(tokens, table)}
+    try:
+        term = read_term(" ".join(tokens), table).term
+    except PrologSyntaxError as error:
+        assert "priorities" in str(error)
+        assert len(allowed) != 1
+    else:
+        assert term in allowed
+        # What is written with the operators is read with them.
+        assert read_term(show(term, operators=table), table).term is term
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [("0'a", 97), ("0'''", 39), ("0x1F", 31), ("0o17", 15), ("0b101", 5), ("1_000", 1000),
-     ("-7", -7), ("0'\\n", 10)],
+     ("-7", -7), ("0'\\n", 10), ("0'\\x41\\", 65), ("0'\\101\\", 65)],
 )  # fmt: skip
 def test_numbers(text, value):
     term = read_term(text, STANDARD).term
@@ -179,6 +248,11 @@ def test_comments_and_clause_ends():
         ("p('\\q').", 1, 4, "escape"),
         ("p :- .", 1, 5, "expected"),
         ("p(1)).", 1, 5, "closes nothing"),
+        ("p.\n . q.", 2, 2, "ends before it starts"),
+        ("p :- `q.", 1, 6, "no token starts"),
+        ("p('\\x110000\\').", 1, 4, "escape"),
+        (f"p({'1' * 5000}).", 1, 3, "digits"),
+        (":- a :- b.", 1, 6, "priorities"),
     ],
 )
 def test_syntax_errors_say_where(text, line, column, says):

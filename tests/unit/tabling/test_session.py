@@ -247,9 +247,15 @@ def test_impure_predicates_are_refused_by_name(text, names):
 )  # fmt: skip
 def test_what_is_no_clause_of_the_subset_is_an_error_and_changes_nothing(text):
     tables = Tables("a.")
+    program = tables.program
+    before = program.show(), list(program.predicates), vars(program.operators.copy())
     with pytest.raises(PrologError):
-        tables.consult("b.\n" + text)
-    assert tables.program.show() == "a.\n"
+        tables.consult(
+            ":- op(700, xfx, ==>). :- op(0, xfx, is). :- table t/1. :- dynamic d/2.\n"
+            f"b ==> c.\nnew(1).\n{text}"
+        )
+    assert (program.show(), list(program.predicates), vars(program.operators)) == before
+    tables.check_invariants()
 
 
 def test_deleting_what_is_not_there():

@@ -67,6 +67,34 @@ def test_law_unified_terms_are_equal_when_instantiated_and_order_does_not_matter
         assert one is two
 
 
+ground = st.recursive(
+    st.sampled_from([a, b, integer(1)]),
+    lambda inner: st.lists(inner, min_size=1, max_size=3).map(lambda args: f(*args)),
+    max_leaves=6,
+)
+
+
+@given(
+    st.lists(st.tuples(terms, ground), min_size=1, max_size=3),
+    st.lists(st.none() | ground, min_size=3, max_size=3),
+    st.lists(ground, min_size=3, max_size=3),
+    st.booleans(),
+)
+def test_law_matching_ground_values_is_unification(pairs, row, values, fits):
+    patterns = [pattern for pattern, _ in pairs]
+    if fits:  # values that an instance of the patterns has
+        held = tuple(old or new for old, new in zip(row, values, strict=True))
+        found = instantiate(patterns, held)
+    else:
+        found = tuple(value for _, value in pairs)
+    matched = match(patterns, tuple(row), found)
+    assert matched == unify(patterns, tuple(row), found)
+    if fits:
+        assert matched is not None
+    if matched is not None:
+        assert instantiate(patterns, matched) == tuple(found)
+
+
 @given(terms)
 def test_law_a_term_unifies_with_its_own_instance_and_gives_it(term):
     row = unify((term,), (None, None, None), (term,))
