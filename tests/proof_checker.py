@@ -1,10 +1,11 @@
 """The judge of proofs: each step is replayed rule by rule by the naive evaluator.
 
 It knows the program, the input rows and all rows that hold, and takes nothing else from the engine.
-A step must cite a rule of the program that derives its fact from its premises alone; what a rule
-negates is looked up in all that holds, and an aggregate must have the same value over the premises
-as over all rows. A step without a rule is a given row, or what a relation does with rows derived
-for it: an equivalence, a join. `heights` says how high the lowest proof of each fact is.
+A step must cite a rule of the program that derives its fact from its premises alone, with one for
+each atom of a plain body; what a rule negates is looked up in all that holds, and an aggregate must
+have the same value over the premises as over all rows. A step without a rule is a given row, or
+what a relation does with rows derived for it: an equivalence, a join. `heights` says how high the
+lowest proof of each fact is.
 """
 
 from __future__ import annotations
@@ -13,22 +14,28 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import permutations
 from types import MappingProxyType
 
 from tests.oracle import Keeper, evaluate
 from tests.oracle_keep import equivalence, lattice
 from tests.oracle_rules import Bindings, Case, Facts, Undefined, World
-from tests.oracle_scopes import cases_of, hoisted
+from tests.oracle_scopes import cases_of, hoisted, own
+from tests.oracle_values import same
 
 from deltafix.datalog.program import Program
-from deltafix.rules.ast import And, Not, Rule
+from deltafix.facts.schema import show_value
+from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Rule
 from deltafix.rules.show import show, show_rule
-from deltafix.rules.terms import Aggregate, Term
+from deltafix.rules.terms import Aggregate, Const, Term, Var, Wildcard
 
 __all__ = ["INTERNAL", "Checker"]
 
 INTERNAL = re.compile(r"~|\?[\w.]+\{|\$\d|\w'(?!s )|\{[bf]+\}|\bNone\b")
 """What no text shown to a user holds (the random programs' own symbols are letters)."""
+
+
+SIGNS = ("<", "<=", ">", ">=", "!=")
 
 
 class Replay(Case):
@@ -75,6 +82,54 @@ class Replay(Case):
         except Undefined:
             return
         yield from super().witnessed(value, term, env)
+
+
+def is_plain(part: Formula) -> bool:
+    """Whether a part of a body is an atom of variables and constants, or compares such."""
+    if isinstance(part, Comparison):
+        return part.op != "=" and is_plain(Atom("", (part.left, part.right)))
+    return isinstance(part, Atom) and all(isinstance(a, Var | Const | Wildcard) for a in part.args)
+
+
+def stand_for(
+    rows: list[tuple[str, tuple]], parts: tuple[Formula, ...], heads: set[str]
+) -> Bindings | None:
+    """What the variables are if there is a row for each different atom; None if there is not.
+
+    The rows come in the order of the atoms if all of these share a variable with the head.
+    """
+    atoms = list(dict.fromkeys(part for part in parts if isinstance(part, Atom)))
+    if len(rows) != len(atoms):
+        return None
+    in_order = all(own(atom) & heads for atom in atoms)
+    orders = [rows] if in_order else permutations(rows)
+    fitting = (fit(list(zip(atoms, chosen, strict=True))) for chosen in orders)
+    return next((env for env in fitting if env is not None), None)
+
+
+def fit(pairs: list[tuple[Atom, tuple[str, tuple]]]) -> Bindings | None:
+    """What the variables are if each atom matches its row."""
+    env: Bindings = {}
+    for atom, (relation, row) in pairs:
+        if atom.relation != relation:
+            return None
+        for arg, value in zip(atom.args, row, strict=True):
+            if isinstance(arg, Var) and not same(env.setdefault(arg.name, value), value):
+                return None
+    return env
+
+
+def compared(parts: tuple[Formula, ...], env: Bindings) -> set[str]:
+    """What the comparisons of a plain body say, with the values put in."""
+    said = set()
+    for part in parts:
+        if isinstance(part, Comparison) and part.op in SIGNS:
+            sides = [
+                env.get(s.name) if isinstance(s, Var) else s.value for s in (part.left, part.right)
+            ]
+            if all(isinstance(value, int | str) for value in sides):
+                said.add(f"{show_value(sides[0])} {part.op} {show_value(sides[1])}")
+    return said
 
 
 class Checker:
@@ -128,8 +183,22 @@ class Checker:
         assert used == set(range(len(proof.steps))), "a step that nothing uses"
         for form in ("text", "json", "dot"):
             assert not INTERNAL.search(proof.show(form)), form
-        assert json.loads(proof.show("json"))["height"] == proof.height
+        self.check_json(proof, json.loads(proof.show("json")))
         assert proof.show("svg").count("<rect") == len(proof.steps)
+
+    def check_json(self, proof, data: dict) -> None:
+        """JSON says of every step what the step says, and nothing else."""
+        assert (data["height"], data["is_smallest"]) == (proof.height, proof.is_smallest)
+        for step, told in zip(proof.steps, data["steps"], strict=True):
+            said = {"fact": step.fact, "relation": step.relation, "row": told["row"]}
+            said |= {"given": True} if step.is_given else {
+                "rule": step.rule, "text": step.text, "premises": list(step.premises),
+            }  # fmt: skip
+            said |= {"proposed": True} if step.proposed else {}
+            said |= {name: list(found) for name, found in
+                     (("absent", step.absent), ("tests", step.tests)) if found}  # fmt: skip
+            assert told == said
+            assert len(told["row"]) == len(step.row)
 
     def follows(self, step, premises: list) -> bool:
         """Whether a step is one of a rule with a body; fails where it does not follow."""
@@ -152,6 +221,14 @@ class Checker:
             return False
         found = [fact for case in self.cases(step) for fact in case.derived(facts, self.facts)]
         assert (step.relation, step.row) in found, "the rule cited does not derive it"
+        heads = () if self.is_rewritten else self.program.rules[step.rule].heads
+        cases = [case.parts for case in self.cases(step)]
+        if heads and all(is_plain(part) for parts in (heads, *cases) for part in parts):
+            rows = [(premise.relation, premise.row) for premise in premises]
+            found = ((parts, stand_for(rows, parts, own(heads))) for parts in cases)
+            fitting = [compared(parts, env) for parts, env in found if env is not None]
+            assert fitting, "not a row for each atom"
+            assert any(said <= set(step.tests) for said in fitting), "a test that is not said"
         return not step.text.startswith(f"{step.fact}.")
 
     def made(self, relation: str, rows: set) -> set:

@@ -7,6 +7,7 @@ effect, or is larger than needed; a name that only the engine uses.
 
 from __future__ import annotations
 
+import json
 import os
 from itertools import combinations
 from random import Random
@@ -26,6 +27,7 @@ from tests.proof_programs import (
 )
 
 import deltafix
+from deltafix.facts.schema import show_row
 from deltafix.kernel.jit import JIT_DISABLED
 
 PROGRAMS = 3 if JIT_DISABLED else int(os.environ.get("DELTAFIX_EXAMPLES", "25"))
@@ -67,9 +69,11 @@ def test_oracle_every_step_of_every_proof_follows_by_the_rule_it_cites():
                     for other in others:
                         checker.check(other)
                         assert other.height >= proof.height, "lower than the lowest"
-                    hurried = db.why(name, row, max_work=1)
-                    checker.check(hurried)
-                    assert hurried.height >= proof.height
+                    for work in (1, 40):
+                        hurried = db.why(name, row, max_work=work)
+                        checker.check(hurried)
+                        assert hurried.height >= proof.height
+                        assert hurried.height == proof.height or not hurried.is_smallest
                 except AssertionError as failed:
                     message = f"{failed}\n{name}{row}\n{proof}\n{told(db, inputs)}"
                     raise AssertionError(message) from failed
@@ -145,6 +149,27 @@ def shrunk(rng: Random, db: deltafix.Database, inputs: Facts) -> tuple[Facts, li
     return left, removed
 
 
+def check_absence(db: deltafix.Database, found, data: dict, above: frozenset = frozenset()) -> None:
+    """Each rule once, no row explained by itself, rivals that hold; and JSON says the same."""
+    shown = found.show()
+    assert (found.relation, found.row) not in above, shown
+    assert len({one.text for one in found.attempts}) == len(found.attempts), shown
+    replaced = found.is_given or any(one.derives for one in found.attempts)
+    assert replaced == bool(found.rivals), shown
+    assert set(found.rivals) <= {show_row(found.relation, row) for row in db.rows(found.relation)}
+    assert data["fact"] == found.fact
+    assert (data.get("given", False), data.get("rivals", [])) == (
+        found.is_given,
+        list(found.rivals),
+    )
+    for one, told in zip(found.attempts, data["attempts"], strict=True):
+        assert (told["rule"], told["text"], told["failed"]) == (one.rule, one.text, one.failed)
+        assert (told["held"], told.get("derives", False)) == (list(one.held), one.derives)
+        assert ("below" in told) == (one.below is not None)
+        if one.below is not None:
+            check_absence(db, one.below, told["below"], above | {(found.relation, found.row)})
+
+
 def test_oracle_suggestions_work_and_nothing_of_them_is_to_spare():
     rng = Random("suggestions")
     tried = 0
@@ -158,10 +183,9 @@ def test_oracle_suggestions_work_and_nothing_of_them_is_to_spare():
             for name, row in [*sample(rng, vanished, 4), *sample(rng, absent, 4)]:
                 if row is None or db.contains(name, row):
                     continue
-                found = db.why_not(name, row, limit=3, max_edits=2, max_work=3000)
+                found = db.why_not(name, row, limit=3, max_depth=4, max_edits=2, max_work=3000)
                 assert not INTERNAL.search(found.show()), found.show()
-                rules = [one.rule for one in found.attempts]
-                assert len({one.text for one in found.attempts}) == len(rules), found.show()
+                check_absence(db, found, json.loads(found.show("json")))
                 for edits in found.suggestions:
                     assert 0 < len(edits) <= 2
                     if not is_free:

@@ -38,8 +38,13 @@ def separate(made: Made) -> None:
                 names[part] = made.hide(())
                 made.clauses.append(Clause(names[part], (), part, clause.rule))
             now = made.clauses[number]
-            rest = tuple(literal for literal in now.body if literal not in part)
-            made.clauses[number] = replace(now, body=(*rest, Match(names[part], ())))
+            # In the place of its first literal: proofs name premises in the order of the body.
+            body = tuple(
+                Match(names[part], ()) if literal == part[0] else literal
+                for literal in now.body
+                if literal not in part[1:]
+            )
+            made.clauses[number] = replace(now, body=body)
 
 
 def _tests(clause: Clause) -> list[tuple[Literal, ...]]:

@@ -35,7 +35,7 @@ def to_dot(proof: Proof) -> str:
         if not step.is_given:
             notes = [reason(step), *step.absent, *step.tests]
             lines.append(f"  f{place} [tooltip={_quoted(chr(10).join(notes))}];")
-        lines += [f"  f{premise} -> f{place};" for premise in step.premises]
+        lines += [f"  f{premise} -> f{place};" for premise in dict.fromkeys(step.premises)]
         for number, phrase in enumerate(step.absent):
             lines.append(f"  a{place}_{number} [label={_quoted(phrase)}, style=dashed];")
             lines.append(f"  a{place}_{number} -> f{place} [style=dashed];")
@@ -63,7 +63,7 @@ def to_svg(proof: Proof) -> str:
         f'width="{total:.0f}" height="{height:.0f}" font-family="monospace" font-size="12">'
     ]
     for place, step in enumerate(proof.steps):
-        parts += [_edge(spots[premise], spots[place]) for premise in step.premises]
+        parts += [_edge(spots[at], spots[place]) for at in dict.fromkeys(step.premises)]
     parts += [_box(step, spots[p], widths[p]) for p, step in enumerate(proof.steps)]
     return "\n".join([*parts, "</svg>"])
 
@@ -72,7 +72,7 @@ def _layers(proof: Proof) -> list[list[int]]:
     """Places by layer: below every user. O(steps + premises), since users come first."""
     users: list[list[int]] = [[] for _ in proof.steps]
     for place, step in enumerate(proof.steps):
-        for premise in step.premises:
+        for premise in dict.fromkeys(step.premises):
             users[premise].append(place)
     depth = [0] * len(proof.steps)
     for place in range(1, len(proof.steps)):

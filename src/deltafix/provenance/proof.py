@@ -30,7 +30,8 @@ class Step:
         rule: the number of the rule, as in `EpochReport.rules`; None for a given row, and for one
             that its relation made of others (an equivalence, a join).
         text: the rule as program text, or how the relation made the row; empty for a given row.
-        premises: places in `Proof.steps`, in the order of the rule's body.
+        premises: places in `Proof.steps`, in the order of the rule's body; a row that several
+            atoms of it stand for comes for each of them.
         absent: what must not hold and does not, in words.
         tests: comparisons and computed values, with the values put in.
         proposed: whether the row is none of its relation's: it was joined with others, or another

@@ -234,7 +234,7 @@ class Repair:
         shown = self.ways.shown(node)
         if shown is not None:
             more = edits | {(-1, *shown)}
-            if len(more) <= size and (1, *shown) not in edits:
+            if len(more) <= size:
                 yield more
 
     def _broken(self, way: Way, edits: Edits, size: int, depth: int) -> Iterator[Edits]:

@@ -96,7 +96,7 @@ class _Builder:
     def _step(self, node: Node, places: Mapping[_Shown, int]) -> Step:
         relation, row = self.shown[node]
         parts = self.parts[node]
-        premises = tuple(dict.fromkeys(places[self.shown[part]] for part in parts.premises))
+        premises = tuple(places[self.shown[part]] for part in parts.premises)
         absent, tests = list(dict.fromkeys(parts.absent)), list(dict.fromkeys(parts.tests))
         proposed = relation in self.words.keeps and self.ways.state.fact(relation, row) is None
         if not proposed:
@@ -142,19 +142,24 @@ class _Builder:
         else:
             found.text = way.says
         self._note(way, found)
-        waiting = list(reversed(way.premises))
+        # Each literal of a rule has its premise; the rows of an aggregate or of a chain are a set.
+        waiting = [(part, way.clause is None) for part in reversed(way.premises)]
+        said: set[_Shown] = set()
         while waiting:
-            part = waiting.pop()
+            part, once = waiting.pop()
             shown = self.ways.shown(part)
             if shown is not None:
                 self.shown[part] = shown
-                found.premises.append(part)
+                if not (once and shown in said):
+                    found.premises.append(part)
+                said.add(shown)
                 continue
             inner = self._way(part)
             if inner.says:
                 found.tests.append(inner.says)
             self._note(inner, found)
-            waiting += reversed(inner.premises)
+            once = once or inner.clause is None
+            waiting += [(below, once) for below in reversed(inner.premises)]
         return found
 
     def _way(self, node: Node) -> Way:

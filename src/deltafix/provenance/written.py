@@ -71,7 +71,7 @@ def _atom(atom: Atom) -> Atom:
 def _names(found: Iterable[str]) -> Mapping[str, str]:
     """Names that can be written, different ones for different variables."""
     names: dict[str, str] = {}
-    taken = {name for name in found if "'" not in name}
+    taken = set(found)
     for name in found:
         plain = plain_name(name).replace(".", "_")
         short, number = plain, 2

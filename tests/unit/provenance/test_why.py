@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from xml.etree import ElementTree
 
 import pytest
@@ -16,6 +17,8 @@ from deltafix.errors import (
     TransactionError,
     UnknownRelationError,
 )
+from deltafix.provenance.proof import Proof, Step
+from deltafix.provenance.ways import MAX_INPUTS
 
 CLOSURE = """
 .decl edge(x: symbol, y: symbol)
@@ -298,6 +301,52 @@ def test_an_aggregate_is_explained_by_the_rows_that_went_in():
     assert tx.delta.why('total("car", 130)').changes == ((-1, "part", ("car", "seat", 90)),)
     assert tx.delta.why('total("car", 40)').sign == 1
     db.check_invariants()
+
+
+@pytest.mark.parametrize("count", [MAX_INPUTS - 1, MAX_INPUTS, MAX_INPUTS + 1])
+def test_an_aggregate_over_many_rows_shows_so_many_and_says_if_there_are_more(count):
+    db = deltafix.connect(AGGREGATES)
+    with db.transaction() as tx:
+        tx.insert("item", [("car",)])
+        tx.insert("part", [("car", f"p{i}", 1) for i in range(count)])
+    goal = db.why("total", ("car", count)).goal
+    said = f"more than {MAX_INPUTS}" if count > MAX_INPUTS else str(count)
+    assert goal.tests == (f"sum over {said} row(s) = {count}",)
+    assert len(goal.premises) == 1 + min(count, MAX_INPUTS)
+
+
+def test_a_row_that_stands_for_several_atoms_is_a_premise_for_each():
+    db = deltafix.connect("""
+    .decl e(x: number, y: number)
+    .decl r(x: number)
+    .decl apart(x: number)
+    r(x) :- e(x, y), e(y, x), x <= y.
+    apart(x) :- e(_, y), e(y, _), e(x, _).
+    """)
+    with db.transaction() as tx:
+        tx.insert("e", [(1, 1)])
+    goal = db.why("r(1)").goal
+    assert (goal.premises, goal.tests) == ((1, 1), ("1 <= 1",))
+    assert db.why("apart(1)").goal.premises == (1, 1, 1)
+    assert db.why("r(1)").show("dot").count("->") == 1
+
+
+def test_a_fact_is_drawn_below_the_middle_of_its_users_in_whatever_layers_these_are():
+    def step(name: str, *premises: int) -> Step:
+        return Step(name, (), 0, f"{name} :- .", premises)
+
+    proof = Proof(
+        (
+            step("goal", 1, 2, 3),
+            *(step("a", 4, 5, 6, 7), step("b"), step("c", 8)),
+            *(step("d", 8), step("e", 9), step("f"), step("g")),
+            *(step("x"), step("y")),
+        ),
+        height=0,
+    )
+    spots = dict(re.findall(r'<text x="([\d.]+)"[^>]*>(\w)\(\)', proof.show("svg")))
+    where = {name: float(x) for x, name in spots.items()}
+    assert where["y"] < where["x"]
 
 
 def test_recursion_beyond_horn_clauses_is_explained_too():

@@ -59,6 +59,19 @@ def test_a_failing_row_is_explained_in_turn(db):
     assert flat.below is None
 
 
+def test_a_row_is_not_explained_by_itself():
+    db = deltafix.connect("""
+    .decl p(x: number)
+    .decl q(x: number)
+    p(x) :- q(x).
+    q(x) :- p(x).
+    """)
+    (attempt,) = db.why_not("p(1)", max_depth=5).attempts
+    assert attempt.below is not None
+    (inner,) = attempt.below.attempts
+    assert (inner.failed, inner.below) == ("p(1)", None)
+
+
 def test_what_is_forbidden_is_suggested_to_go(db):
     found = db.why_not('clean("a", "c")')
     (attempt,) = found.attempts
