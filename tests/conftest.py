@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -56,6 +57,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if chosen is not None:
             raised = settings(chosen, max_examples=int(examples), derandomize=False)
             test._hypothesis_internal_use_settings = raised
+
+
+_JUDGED: Counter[str] = Counter()
+
+
+@pytest.fixture
+def judged() -> Counter[str]:
+    """What random tests count; `make fuzz` prints it, so that it is known how many cases ran."""
+    return _JUDGED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many random cases were judged, where more of them were asked for."""
+    if _JUDGED and "DELTAFIX_EXAMPLES" in os.environ:
+        counts = ", ".join(f"{count:,} {what}" for what, count in sorted(_JUDGED.items()))
+        terminalreporter.write_line(f"judged: {counts}")
 
 
 @pytest.fixture(autouse=True)

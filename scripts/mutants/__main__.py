@@ -4,6 +4,7 @@
     python scripts/mutants --part plan --sample 80 --seed 2
     python scripts/mutants --part plan --path order.py        only files whose path contains this
     python scripts/mutants --again              run survivors once more, after tests were written
+    python scripts/mutants --again --tests tests/unit/plan      by these alone: needs no map
     python scripts/mutants --mutant 1a2b3c4d5e  run one, and keep what its tests printed
     python scripts/mutants --report             only the table and the survivors
 
@@ -157,15 +158,15 @@ def environment(name: str) -> dict[str, str]:
     }
 
 
-def request(name: str) -> dict[str, Any]:
-    """What the judge is told about a part."""
+def request(name: str, tests: Iterable[str] = ()) -> dict[str, Any]:
+    """What the judge is told about a part; `tests` if not by those of the part."""
     part = PARTS[name]
     package = part.source.removeprefix("src/").replace("/", ".")
     scratch = BUILD / name
     scratch.mkdir(parents=True, exist_ok=True)
     return {
         "sources": [part.source],
-        "tests": [test for test in part.tests if (TREE / test).exists()],
+        "tests": [*tests] or [test for test in part.tests if (TREE / test).exists()],
         "without": part.without,
         "preload": ["numpy", "pyarrow", "rich", "typer"]
         + ([] if part.plain else ["numba"])
@@ -178,11 +179,11 @@ def request(name: str) -> dict[str, Any]:
     }
 
 
-def command(verb: str, name: str) -> list[str]:
+def command(verb: str, name: str, tests: Iterable[str] = ()) -> list[str]:
     """The judge as a process."""
     told = BUILD / name / "request.json"
     told.parent.mkdir(parents=True, exist_ok=True)
-    told.write_text(json.dumps(request(name)))
+    told.write_text(json.dumps(request(name, tests)))
     return [sys.executable, str(Path(__file__).with_name("judge.py")), verb, str(told)]
 
 
@@ -243,10 +244,10 @@ def chosen(
 
 
 @contextmanager
-def judging(name: str) -> Iterator[subprocess.Popen[str]]:
+def judging(name: str, tests: Iterable[str] = ()) -> Iterator[subprocess.Popen[str]]:
     """The process that serves a part."""
     process = subprocess.Popen(
-        command("serve", name),
+        command("serve", name, tests),
         cwd=TREE,
         env=environment(name),
         stdin=subprocess.PIPE,
@@ -261,6 +262,18 @@ def judging(name: str) -> Iterator[subprocess.Popen[str]]:
         process.wait()
 
 
+def run_by(name: str, mutants: Iterable[Mutant], tests: list[str], budget: float) -> None:
+    """Judge survivors by some tests alone; only that one is seen is a result."""
+    with judging(name, tests) as process, RESULTS.open("a") as out:
+        for mutant in mutants:
+            result = ask(name, process, mutant, {}, budget)
+            print(f"{result['outcome']:<12}{mutant.name}  {mutant.path}", flush=True)
+            if result["outcome"] != "survived":
+                line = {**results()[mutant.name], **result}
+                out.write(json.dumps(line) + "\n")
+                out.flush()
+
+
 def run(name: str, mutants: Iterable[Mutant], known: dict[str, Any], budget: float) -> None:
     """Judge mutants one after another; each result is on disk before the next begins."""
     killers: dict[str, Counter[str]] = {}
@@ -273,7 +286,7 @@ def run(name: str, mutants: Iterable[Mutant], known: dict[str, Any], budget: flo
             seconds = chosen(tests, known, killers.get(mutant.path, Counter()), budget)
             result: dict[str, Any] = {"outcome": "not covered", "by": "", "seconds": 0}
             if seconds:
-                result = ask(name, process, mutant, seconds)
+                result = ask(name, process, mutant, seconds, sum(seconds.values()))
             if result["outcome"] == "killed":
                 killers.setdefault(mutant.path, Counter())[result["by"]] += 1
             line = {
@@ -288,7 +301,11 @@ def run(name: str, mutants: Iterable[Mutant], known: dict[str, Any], budget: flo
 
 
 def ask(
-    part: str, process: subprocess.Popen[str], mutant: Mutant, seconds: dict[str, float]
+    part: str,
+    process: subprocess.Popen[str],
+    mutant: Mutant,
+    seconds: dict[str, float],
+    total: float,
 ) -> dict[str, Any]:
     """Put the mutant into the tree, have it judged, and take it out again."""
     assert process.stdin is not None
@@ -296,7 +313,6 @@ def ask(
     path = TREE / mutant.path
     source = path.read_bytes()
     status = path.stat()
-    total = sum(seconds.values())
     wanted = {"seconds": seconds, "processor": 20 + 4 * total, "wall": 120 + 20 * total}
     try:
         path.write_bytes(mutant.apply(source))
@@ -366,6 +382,7 @@ def main() -> int:
     parser.add_argument("--budget", type=float, default=60, help="seconds of tests a mutant")
     parser.add_argument("--least", type=float, default=90, help="percent to be seen (default: 90)")
     parser.add_argument("--again", action="store_true", help="run survivors once more")
+    parser.add_argument("--tests", nargs="+", help="with --again: judge survivors by these alone")
     parser.add_argument(
         "--mutant", help="run this one; its tests' output is build/mutants/PART/log"
     )
@@ -395,7 +412,10 @@ def main() -> int:
             or mutant.name not in known
             or (options.again and known[mutant.name]["outcome"] in ("survived", "not covered"))
         ]
-        if todo:
+        if todo and options.tests:
+            survivors = [mutant for mutant in todo if mutant.name in known]
+            run_by(name, survivors, options.tests, options.budget)
+        elif todo:
             run(name, todo, coverage_map(name), options.budget)
             shutil.rmtree(BUILD / name / "pytest", ignore_errors=True)
     return 0 if report(mutants, options.least) else 1

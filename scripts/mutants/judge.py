@@ -60,22 +60,23 @@ class _Chosen:
     """
 
     def __init__(self, seconds: dict[str, float], said: Path) -> None:
-        self.order = {nodeid: place for place, nodeid in enumerate(seconds)}
+        self.order = {nodeid: place for place, nodeid in enumerate(seconds)}  # none: all tests
         self.seconds = seconds
         self.said = said
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
         used = resource.getrusage(resource.RUSAGE_SELF)
-        limit = used.ru_utime + used.ru_stime + _SLACK + _TIMES * self.seconds[item.nodeid]
+        limit = used.ru_utime + used.ru_stime + _SLACK + _TIMES * self.seconds.get(item.nodeid, 0)
         _, most = resource.getrlimit(resource.RLIMIT_CPU)
         resource.setrlimit(resource.RLIMIT_CPU, (min(int(limit), most), most))
         return (yield)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        items[:] = [item for item in items if item.nodeid in self.order]
-        items.sort(key=lambda item: self.order[item.nodeid])
+        if self.order:
+            items[:] = [item for item in items if item.nodeid in self.order]
+            items.sort(key=lambda item: self.order[item.nodeid])
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
@@ -147,7 +148,8 @@ def _run(request: dict[str, Any]) -> None:
     os.dup2(log, 2)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
-    files = list(dict.fromkeys(nodeid.partition("::")[0] for nodeid in request["seconds"]))
+    of_order = dict.fromkeys(nodeid.partition("::")[0] for nodeid in request["seconds"])
+    files = [*of_order] or request["tests"]
     chosen = _Chosen(request["seconds"], Path(request["said"]))
     code = int(pytest.main([*_arguments(request), "-x", *files], plugins=[chosen]))
     os._exit(code)

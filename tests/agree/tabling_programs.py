@@ -168,8 +168,11 @@ class Script:
         name, arity = self.rng.choice(pool)
         return written(name, [self.rng.choice(self.constants) for _ in range(arity)])
 
-    def edit(self, tables: Tables) -> dict[str, list[str]]:
-        """Clauses to insert, to delete, and heads to delete by: arguments of `Tables.update`."""
+    def edit(self, tables: Tables, *, known: bool = False) -> dict[str, list[str]]:
+        """Clauses to insert, to delete, and heads to delete by: arguments of `Tables.update`.
+
+        `known`: of predicates that are there.
+        """
         rng = self.rng
         present = sorted(map(str, tables.program.clauses.values()))
         most = 6 if self.mode == "graphs" else 3
@@ -177,7 +180,7 @@ class Script:
         arriving = [
             self.rule() if rng.random() < 0.25 else self.fact() for _ in range(rng.randint(0, most))
         ]
-        if rng.random() < 0.1:  # of a predicate that nothing named before
+        if not known and rng.random() < 0.1:
             arriving.append(f"new{rng.randint(0, 9)}({rng.choice(self.constants)})")
         heads = []
         if rng.random() < 0.2:
@@ -465,7 +468,7 @@ def play_routes(seed: int, connect) -> Counter[str]:
     for _ in range(4):
         for goal in script.goals:
             assert contents(term, goal) == contents(auto, goal), (seed, goal, term.program.show())
-        edit = script.edit(term)
+        edit = script.edit(term, known=True)
         expected = term.update(**edit).lines()
         assert auto.update(**edit).lines() == expected, seed
         epochs[auto.route] += 1

@@ -240,7 +240,10 @@ class Split:
             at, table = read_view(self.folder / "out" / name)
             assert (at, rows_of(table)) == (last, view)
         lines = (self.folder / "state" / "epochs.jsonl").read_text().splitlines()
-        assert [json.loads(line)["epoch"] for line in lines] == list(range(1, last + 1))
+        told = [json.loads(line) for line in lines]
+        assert [line["epoch"] for line in told] == list(range(1, last + 1))
+        new, old = (sum(line["given"][side] for line in told) for side in (0, 1))
+        assert new - old == len(wanted.rows)
 
 
 def _shown(found: dict) -> tuple:
@@ -251,7 +254,7 @@ def _shown(found: dict) -> tuple:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_agree_any_split_of_the_same_messages_gives_one_answer(form, memory) -> None:
+def test_agree_any_split_of_the_same_messages_gives_one_answer(form, memory, judged) -> None:
     for seed in range(EXAMPLES):
         rng = Random(f"{form} {seed}")
         messages, options = draw_messages(rng, form), draw_options(rng)
@@ -260,6 +263,7 @@ def test_agree_any_split_of_the_same_messages_gives_one_answer(form, memory) -> 
             split = Split(memory / f"{seed} {number}", form, options, rng, "quarantine")
             split.run(messages)
             split.check(wanted)
+            judged["splits of pipelines"] += 1
 
 
 @pytest.mark.spark
@@ -274,7 +278,9 @@ def test_agree_any_split_on_spark_gives_that_answer(form, spark, memory, monkeyp
         split.check(judge(messages, options))
 
 
-def test_agree_without_quarantine_what_is_in_is_a_beginning_without_bad_rows(memory) -> None:
+def test_agree_without_quarantine_what_is_in_is_a_beginning_without_bad_rows(
+    memory, judged
+) -> None:
     failed = 0
     for seed in range(4 * EXAMPLES):
         rng = Random(f"fail {seed}")
@@ -302,4 +308,5 @@ def test_agree_without_quarantine_what_is_in_is_a_beginning_without_bad_rows(mem
         else:
             assert not wanted.aside
             split.check(wanted)
+        judged["splits of pipelines"] += 1
     assert 0 < failed < 4 * EXAMPLES

@@ -50,7 +50,7 @@ def rows_of(db: deltafix.Database) -> list[tuple[str, tuple]]:
     return [(name, row) for name in db.schemas for row in db.rows(name)]
 
 
-def test_oracle_every_step_of_every_proof_follows_by_the_rule_it_cites():
+def test_oracle_every_step_of_every_proof_follows_by_the_rule_it_cites(judged):
     rng = Random("every kind")
     asked = derived = several = 0
     for _ in range(3 * PROGRAMS):
@@ -78,6 +78,7 @@ def test_oracle_every_step_of_every_proof_follows_by_the_rule_it_cites():
                     message = f"{failed}\n{name}{row}\n{proof}\n{told(db, inputs)}"
                     raise AssertionError(message) from failed
                 asked += 1
+                judged["proofs replayed"] += 3 + len(others)
                 derived += not proof.goal.is_given
                 several += len(others) > 1
     assert asked > 10 * PROGRAMS
@@ -85,7 +86,7 @@ def test_oracle_every_step_of_every_proof_follows_by_the_rule_it_cites():
     assert several > PROGRAMS
 
 
-def test_oracle_a_proofs_leaves_alone_derive_the_fact():
+def test_oracle_a_proofs_leaves_alone_derive_the_fact(judged):
     rng = Random("proofs")
     asked = unique = 0
     for _ in range(PROGRAMS):
@@ -108,7 +109,7 @@ def test_oracle_a_proofs_leaves_alone_derive_the_fact():
     assert unique > PROGRAMS
 
 
-def test_oracle_all_proofs_differ_and_come_lowest_first():
+def test_oracle_all_proofs_differ_and_come_lowest_first(judged):
     rng = Random("different proofs")
     several = 0
     for _ in range(PROGRAMS):
@@ -122,6 +123,7 @@ def test_oracle_all_proofs_differ_and_come_lowest_first():
                 assert len(set(proofs)) == len(proofs)
                 for proof in proofs:
                     checker.check(proof)
+                judged["proofs replayed"] += len(proofs)
                 several += len(proofs) > 1
     assert several > 0
 
@@ -170,7 +172,7 @@ def check_absence(db: deltafix.Database, found, data: dict, above: frozenset = f
             check_absence(db, one.below, told["below"], above | {(found.relation, found.row)})
 
 
-def test_oracle_suggestions_work_and_nothing_of_them_is_to_spare():
+def test_oracle_suggestions_work_and_nothing_of_them_is_to_spare(judged):
     rng = Random("suggestions")
     tried = 0
     for _ in range(PROGRAMS):
@@ -195,11 +197,12 @@ def test_oracle_suggestions_work_and_nothing_of_them_is_to_spare():
                         worked = holds_after(db, inputs, part, name, row)
                         assert worked == (part == edits), f"{found}\n{part}\n{told(db, inputs)}"
                     tried += 1
+                    judged["repairs applied"] += 1
             db.check_invariants()
     assert tried > PROGRAMS
 
 
-def test_oracle_a_cause_alone_has_the_effect():
+def test_oracle_a_cause_alone_has_the_effect(judged):
     rng = Random("causes")
     explained = 0
     for _ in range(PROGRAMS):
@@ -231,6 +234,7 @@ def test_oracle_a_cause_alone_has_the_effect():
                     else:
                         was.check(cause.proof)
                 explained += 1
+                judged["causes replayed"] += 1
             db.check_invariants()
     assert explained > PROGRAMS
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -76,7 +76,7 @@ class Outputs:
             sides = (instead or {}).get(name)
             if sides is None:
                 sides = _sides(delta[name])
-            sink.prepare(int(delta.epoch or 0), *sides)
+            sink.prepare(cast("int", delta.epoch), *sides)
             done[name] = sides
         return done
 

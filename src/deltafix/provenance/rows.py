@@ -94,8 +94,7 @@ class Rows:
 
     def matching(self, literal: Match, env: Bindings) -> Iterator[tuple[Row, Bindings]]:
         """The rows that fit a literal, each with what it binds."""
-        pattern = tuple(... if a is None else _known(a, env) for a in literal.args)
-        for row in self.fitting(literal.relation, pattern):
+        for row in self.fitting(literal.relation, _pattern(literal, env)):
             found = unify(literal.args, row, env)
             if found is not None:
                 yield row, found
@@ -134,19 +133,38 @@ class Rows:
     def _solve(
         self, body: Sequence[Literal], left: list[int], env: Bindings, rows: dict[int, Row]
     ) -> Iterator[tuple[Bindings, dict[int, Row]]]:
-        place = tests_first([body[at] for at in left], env)
-        if place is None:
+        at = self._next([(at, body[at]) for at in left], env)
+        if at is None:
             if not left:
                 yield env, rows
             return
-        at = left[place]
-        literal, rest = body[at], left[:place] + left[place + 1 :]
+        literal, rest = body[at], [other for other in left if other != at]
         if isinstance(literal, Match):
             for row, extended in self.matching(literal, env):
                 yield from self._solve(body, rest, extended, {**rows, at: row})
         else:
             for extended in self.extend(literal, env):
                 yield from self._solve(body, rest, extended, rows)
+
+    def _next(self, left: list[tuple[int, Literal]], env: Bindings) -> int | None:
+        """The place of what to look at next: tests, then the literal that fewest rows may fit."""
+        place = tests_first([literal for _, literal in left], env)
+        if place is None or not isinstance(left[place][1], Match):
+            return None if place is None else left[place][0]
+        matches = [(at, literal) for at, literal in left if isinstance(literal, Match)]
+        return min(matches, key=lambda one: self._most(one[1], env))[0]
+
+    def _most(self, literal: Match, env: Bindings) -> int:
+        return self.most(literal.relation, _pattern(literal, env))
+
+    def most(self, relation: str, pattern: Pattern) -> int:
+        """How many rows `fitting` may look at; O(log rows) once sorted."""
+        if ... not in pattern:
+            return 1
+        ranges = self._ranges(relation, pattern)
+        if ranges is None:
+            return 0
+        return min((high - low for _, _, low, high in ranges), default=len(self._table(relation)))
 
     def _compute(self, literal: Apply) -> Callable[..., Any]:
         memo = Memo(literal.functor, literal.types, literal.result)
@@ -159,23 +177,31 @@ class Rows:
     def _slice(self, relation: str, pattern: Pattern) -> Codes:
         """The codes of the rows that fit, by the column that leaves fewest."""
         table = self._table(relation)
-        wanted = {}
+        ranges = self._ranges(relation, pattern)
+        if ranges is None:
+            return table[:0]
+        if ranges:
+            column, _, low, high = min(ranges, key=lambda found: found[3] - found[2])
+            table = table[self._order(relation, column)[0][low:high]]
+        for column, code, _, _ in ranges:
+            table = table[table[:, column] == code]
+        return table
+
+    def _ranges(self, relation: str, pattern: Pattern) -> list[tuple[int, int, int, int]] | None:
+        """For each column that is known: it, its code, and where that lies among the sorted rows.
+
+        None where a value has no code, so no row has it.
+        """
+        found = []
         for column, value in enumerate(pattern):
             if value is not ...:
-                kind = self.words.types[relation][column]
-                code = self.state.db._codes.known(kind, value)
+                code = self.state.db._codes.known(self.words.types[relation][column], value)
                 if code is None:
-                    return table[:0]
-                wanted[column] = code
-        ranges = []
-        for column, code in wanted.items():
-            order, keys = self._order(relation, column)
-            low, high = np.searchsorted(keys, [code, code + 1]).tolist()
-            ranges.append((high - low, column, order[low:high]))
-        chosen = table if not ranges else table[min(ranges, key=lambda r: r[0])[2]]
-        for column, code in wanted.items():
-            chosen = chosen[chosen[:, column] == code]
-        return chosen
+                    return None
+                keys = self._order(relation, column)[1]
+                low, high = np.searchsorted(keys, [code, code + 1]).tolist()
+                found.append((column, code, low, high))
+        return found
 
     def _table(self, relation: str) -> Codes:
         found = self._tables.get(relation)
@@ -226,6 +252,14 @@ class LiveRows(Rows):
             self.looked_at += 1
             if all(same_value(row[column], value) for column, value in wanted):
                 yield row
+
+    def most(self, relation: str, pattern: Pattern) -> int:
+        """How many rows `fitting` may look at. O(columns)."""
+        if relation not in self.words.strata or ... not in pattern:
+            return super().most(relation, pattern)
+        wanted = [(column, value) for column, value in enumerate(pattern) if value is not ...]
+        tables = (self._column(relation, column).get(value, ()) for column, value in wanted)
+        return min(map(len, tables), default=len(self.records(relation)))
 
     def _live(self, relation: str) -> list[Row]:
         return [row for row, found in self.records(relation).items() if self._is_live(found)]
@@ -330,6 +364,11 @@ def ground(literal: Match, env: Bindings) -> Row | None:
 
 def _has(arg: Argument, env: Bindings) -> bool:
     return isinstance(arg, Code) or arg in env
+
+
+def _pattern(literal: Match, env: Bindings) -> Pattern:
+    """What is known of a row that fits a literal."""
+    return tuple(... if arg is None else _known(arg, env) for arg in literal.args)
 
 
 def _known(arg: Argument, env: Bindings) -> Value | EllipsisType:

@@ -17,8 +17,10 @@ from deltafix.errors import (
     TransactionError,
     UnknownRelationError,
 )
+from deltafix.provenance.nodes import Live
 from deltafix.provenance.proof import Proof, Step
-from deltafix.provenance.ways import MAX_INPUTS
+from deltafix.provenance.state import committed
+from deltafix.provenance.ways import MAX_INPUTS, Ways
 
 CLOSURE = """
 .decl edge(x: symbol, y: symbol)
@@ -206,6 +208,27 @@ def test_the_search_looks_at_what_the_fact_could_rest_on_and_no_more():
     assert few <= 10 * 6
     assert more <= 100 * 6
     assert db.count("path") == 300 * 301 // 2
+
+
+def test_a_stratum_beyond_plain_recursion_is_joined_by_the_literal_that_fewest_rows_fit():
+    # In the order of the text, each of the 3,001 rows of `near` would be tried with its edge.
+    db = deltafix.connect("""
+    .decl edge(x: number, y: number)
+    .decl near(x: number, d: number)
+    near(0, 0).
+    near(y, d + 1) :- near(x, d), edge(x, y).
+    near(x, d) <= near(x, e) :- e < d.
+    """)
+    with db.transaction() as tx:
+        tx.insert("edge", [(0, x) for x in range(1, 3001)])
+        tx.insert("edge", [(5, 9999)])
+    proof = db.why("near", (9999, 2), max_work=300)
+    assert proof.is_smallest
+    assert [leaf.row for leaf in proof.leaves] == [(0, 5), (5, 9999)]
+    with committed(db) as state:
+        ways = Ways(state)
+        ways.of(Live("near", (9999, 2)))
+        assert ways.live.looked_at <= 5
 
 
 def test_asking_changes_nothing():
