@@ -91,12 +91,21 @@ def spark() -> Iterator[SparkSession]:
     gc.collect()  # PySpark leaves sockets to the collector: while warnings of that are ignored
 
 
-@pytest.fixture(params=["local", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.fixture(
+    params=[
+        "local",
+        "local shards",
+        pytest.param("spark", marks=pytest.mark.spark),
+        pytest.param("spark shards", marks=[pytest.mark.spark, pytest.mark.slow]),
+    ]
+)
 def runner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Pipelines of `tests.pipelines` are opened on this runner."""
-    if request.param == "spark":
+    """Pipelines of `tests.pipelines` are opened on this runner, their rows kept as it says."""
+    name, _, keeper = request.param.partition(" ")
+    if name == "spark":
         request.getfixturevalue("spark")
-    monkeypatch.setattr("tests.pipelines.RUNNER", request.param)
+    monkeypatch.setattr("tests.pipelines.RUNNER", name)
+    monkeypatch.setattr("tests.pipelines.KEEPER", keeper or "driver")
     return str(request.param)
 
 

@@ -8,13 +8,17 @@ the view; its snapshot and later deltas do too.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from tests.oracle import evaluate
 
 import deltafix
+from deltafix.engine.database import Database
 from deltafix.pipeline.config import read_config
+from deltafix.pipeline.keeper import Keeper
 from deltafix.pipeline.manifest import read_deltas, read_manifest, read_view
 from deltafix.pipeline.runner import Pipeline
 
@@ -52,15 +56,34 @@ Row = tuple[object, ...]
 
 RUNNER = "local"
 """Set by the fixture `runner`."""
+KEEPER = "driver"
+"""Who keeps the rows: `driver`, `shards` in this process or, with `RUNNER`, on Spark, or `auto`."""
+SHARDS = 3
 
 
 def open_pipeline(file: Path, **options: object) -> Pipeline:
-    """A pipeline file, opened on the runner that is tested."""
+    """A pipeline file, opened on the runner and with the keeper that are tested."""
+    config = read_config(file)
     if RUNNER == "spark":
-        from deltafix.spark.sources import on_spark
+        from deltafix.spark.keeping import spark_runner
 
-        options["make_source"] = on_spark()
-    return Pipeline(read_config(file), **options)  # type: ignore[arg-type]
+        chosen = {"executor": KEEPER, "shards": SHARDS}
+        config = replace(config, values={**config.values, **chosen})
+        options["make_source"], options["keep"] = spark_runner(config)
+    elif KEEPER == "auto":
+        from deltafix.spark.keeping import keeping
+
+        options["keep"] = keeping(lambda: None, "auto", SHARDS)
+    elif KEEPER == "shards":
+        options["keep"] = shards_here
+    return Pipeline(config, **options)  # type: ignore[arg-type]
+
+
+def shards_here(program: Any, folder: Any, fsync: str, counted: Any) -> Keeper:
+    """A keeper whose shards run in this process, by the functions that Spark's tasks call."""
+    from deltafix.spark.shards.kept import Shards
+
+    return Shards(program, folder, counted, None, shards=SHARDS, executor="driver")
 
 
 class Job:
@@ -114,7 +137,8 @@ class Job:
     def check(self, pipeline: Pipeline) -> None:
         """The state is recomputation, and the outputs are the state."""
         db = pipeline.maintainer.db
-        db.check_invariants()
+        if isinstance(db, Database):
+            db.check_invariants()
         wanted = evaluate(self.program, {name: set(rows) for name, rows in self.rows.items()})
         assert {name: set(db.rows(name)) for name in wanted} == wanted
         for name in ("can", "stands"):

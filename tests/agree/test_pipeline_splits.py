@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests import pipelines
 from tests.faults.killing import Halted, halting
 from tests.oracle_inputs import ABSENT, JUNK, THERE, Message, Options, judge
 from tests.pipelines import open_pipeline, rows_of, signed
@@ -28,8 +29,11 @@ from tests.pipelines import open_pipeline, rows_of, signed
 from deltafix.engine.database import Database
 from deltafix.errors import BadRowError
 from deltafix.kernel.jit import JIT_DISABLED
+from deltafix.pipeline.keeper import EXECUTOR, peek_marks, shards_head
 from deltafix.pipeline.manifest import read_deltas, read_view
 from deltafix.pipeline.runner import Pipeline
+from deltafix.spark import keeping
+from deltafix.spark.shards import carry, database
 
 EXAMPLES = int(os.environ.get("DELTAFIX_EXAMPLES", "0")) or (2 if JIT_DISABLED else 6)
 
@@ -222,7 +226,8 @@ class Split:
         with self.open() as pipeline:
             assert list(pipeline.drain()) == []
             db = pipeline.maintainer.db
-            db.check_invariants()
+            if isinstance(db, Database):
+                db.check_invariants()
             assert set(db.rows("edge")) == wanted.rows
             self.check_state(db, wanted)
             rows = pipeline.maintainer.quarantine.rows("edge")
@@ -253,8 +258,12 @@ def _shown(found: dict) -> tuple:
     return JUNK, ()
 
 
+@pytest.mark.parametrize("keeper", ["driver", "shards"])
 @pytest.mark.parametrize("form", FORMATS)
-def test_agree_any_split_of_the_same_messages_gives_one_answer(form, memory, judged) -> None:
+def test_agree_any_split_of_the_same_messages_gives_one_answer(
+    form, keeper, memory, judged, monkeypatch
+) -> None:
+    monkeypatch.setattr(pipelines, "KEEPER", keeper)
     for seed in range(EXAMPLES):
         rng = Random(f"{form} {seed}")
         messages, options = draw_messages(rng, form), draw_options(rng)
@@ -266,10 +275,41 @@ def test_agree_any_split_of_the_same_messages_gives_one_answer(form, memory, jud
             judged["splits of pipelines"] += 1
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("form", FORMATS)
-def test_agree_any_split_on_spark_gives_that_answer(form, spark, memory, monkeypatch) -> None:
-    monkeypatch.setattr("tests.pipelines.RUNNER", "spark")
+def test_agree_a_state_that_moves_to_shards_on_the_way_gives_that_answer(
+    form, memory, monkeypatch
+) -> None:
+    monkeypatch.setattr(pipelines, "KEEPER", "auto")
+    moved = []
+
+    def adopted(*given):
+        found = carry.adopted(*given)
+        moved.append(0 if found is None else found.epoch)
+        return found
+
+    monkeypatch.setattr(database, "adopted", adopted)
+    for seed in range(EXAMPLES):
+        rng = Random(f"auto {form} {seed}")
+        room = rng.choice([4_000, 8_000, 12_000, 16_000])
+        monkeypatch.setattr(keeping, "room_for_state", lambda room=room: room)
+        messages, options = draw_messages(rng, form), draw_options(rng)
+        split = Split(memory / str(seed), form, options, rng, "quarantine")
+        split.run(messages)
+        split.check(judge(messages, options))
+        why = peek_marks(split.folder / "state")[EXECUTOR]
+        there = shards_head(split.folder / "state") is not None
+        assert why.startswith("shards: the state needs" if there else "driver: the state fits")
+    assert max(moved) > 1, moved
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("keeper", ["driver", pytest.param("shards", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("form", FORMATS)
+def test_agree_any_split_on_spark_gives_that_answer(
+    form, keeper, spark, memory, monkeypatch
+) -> None:
+    monkeypatch.setattr(pipelines, "RUNNER", "spark")
+    monkeypatch.setattr(pipelines, "KEEPER", keeper)
     for seed in range(-(-EXAMPLES // 10)):
         rng = Random(f"spark {form} {seed}")
         messages, options = draw_messages(rng, form), draw_options(rng)
@@ -278,9 +318,11 @@ def test_agree_any_split_on_spark_gives_that_answer(form, spark, memory, monkeyp
         split.check(judge(messages, options))
 
 
+@pytest.mark.parametrize("keeper", ["driver", "shards"])
 def test_agree_without_quarantine_what_is_in_is_a_beginning_without_bad_rows(
-    memory, judged
+    keeper, memory, judged, monkeypatch
 ) -> None:
+    monkeypatch.setattr(pipelines, "KEEPER", keeper)
     failed = 0
     for seed in range(4 * EXAMPLES):
         rng = Random(f"fail {seed}")

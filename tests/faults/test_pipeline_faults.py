@@ -19,6 +19,7 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests import pipelines
 from tests.faults.killing import Full, Killer, forking, killed
 from tests.pipelines import Job
 
@@ -28,12 +29,16 @@ from deltafix.kernel.jit import JIT_DISABLED
 from deltafix.pipeline.batches import Batches, Rows
 from deltafix.pipeline.config import OutputConfig
 from deltafix.pipeline.epoch import Epoch
+from deltafix.pipeline.keeper import shards_head
 from deltafix.pipeline.maintainer import Maintainer
 from deltafix.pipeline.manifest import read_deltas, read_view
 from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.signed import Signed, signed_table
+from deltafix.spark import keeping
 from deltafix.store import disk
 
+ROOM = 12_000
+"""Bytes of memory that `auto` has: it moves the job's state to shards on the way."""
 KILLS = 3 if JIT_DISABLED else 240 if "DELTAFIX_EXAMPLES" in os.environ else 30
 PIPELINE = 'rows_per_epoch = 6\nbad_rows = "quarantine"'
 
@@ -41,6 +46,7 @@ PIPELINE = 'rows_per_epoch = 6\nbad_rows = "quarantine"'
 def prepare(folder: Path) -> Job:
     """The job, with everything it will ever be told."""
     job = Job(folder, pipeline=PIPELINE)
+    (folder / "keeper").write_text(pipelines.KEEPER)
     rng = Random("pipeline faults")
     for _ in range(5):
         changes = []
@@ -56,6 +62,17 @@ def prepare(folder: Path) -> Job:
 
 
 @pytest.fixture
+def keeper(request, monkeypatch) -> str:
+    """Who keeps the rows of the job; in a process that is to be killed too."""
+    monkeypatch.setattr(pipelines, "KEEPER", request.param)
+    monkeypatch.setattr(keeping, "room_for_state", lambda: ROOM)
+    return request.param
+
+
+keepers = pytest.mark.parametrize("keeper", ["driver", "shards", "auto"], indirect=True)
+
+
+@pytest.fixture
 def runner() -> Iterator[subprocess.Popen[str]]:
     """A process that runs the job to be killed."""
     with forking("tests.faults.test_pipeline_faults") as process:
@@ -64,6 +81,8 @@ def runner() -> Iterator[subprocess.Popen[str]]:
 
 def run(folder: Path) -> None:
     """Everything there is to do, with a compaction on the way."""
+    pipelines.KEEPER = (folder / "keeper").read_text()
+    keeping.room_for_state = lambda: ROOM
     go(Job(folder, pipeline=PIPELINE))
 
 
@@ -91,17 +110,21 @@ def finish(job: Job) -> None:
         assert list(pipeline.drain()) == []
         job.check(pipeline)
         assert pipeline.maintainer.quarantine.counts() == {"grant": 3}
+    in_shards = shards_head(job.folder / "state") is not None
+    assert in_shards == (pipelines.KEEPER != "driver")
 
 
-def test_agree_after_a_kill_at_any_step_of_an_epoch(memory, runner, monkeypatch) -> None:
+@keepers
+def test_agree_after_a_kill_at_any_step_of_an_epoch(keeper, memory, runner, monkeypatch) -> None:
     seen = steps(memory / "count", monkeypatch)
     assert {"pwrite", "fsync", "replace"} <= set(seen)
     assert len(seen) > 100
     rng = Random("kills")
     origin = prepare(memory / "origin").folder
-    for number in range(KILLS):
+    kills = KILLS if keeper == "driver" else -(-KILLS // 2)
+    for number in range(kills):
         # Spread over all steps and modes; and every other time recovery is killed as well.
-        at = (number * len(seen)) // KILLS + rng.randrange(max(1, len(seen) // KILLS))
+        at = (number * len(seen)) // kills + rng.randrange(max(1, len(seen) // kills))
         mode = rng.choice(["die", "tear", "late"])
         folder = memory / f"{number}"
         shutil.copytree(origin, folder)
@@ -113,8 +136,9 @@ def test_agree_after_a_kill_at_any_step_of_an_epoch(memory, runner, monkeypatch)
         shutil.rmtree(folder)
 
 
+@keepers
 def test_a_full_disk_fails_the_epoch_cleanly_and_it_succeeds_when_there_is_room(
-    memory, monkeypatch
+    keeper, memory, monkeypatch
 ) -> None:
     origin = prepare(memory / "origin").folder
     for at in range(14, 60, 15 if JIT_DISABLED else 2):
@@ -134,7 +158,8 @@ def test_a_full_disk_fails_the_epoch_cleanly_and_it_succeeds_when_there_is_room(
         finish(job)
 
 
-def test_an_open_pipeline_goes_on_when_there_is_room_again(tmp_path, monkeypatch) -> None:
+@keepers
+def test_an_open_pipeline_goes_on_when_there_is_room_again(keeper, tmp_path, monkeypatch) -> None:
     job = prepare(tmp_path / "job")
     with job.open() as pipeline:
         pipeline.step()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from deltafix.errors import PipelineError
     from deltafix.pipeline.change import ProgramChange
     from deltafix.pipeline.config import Config
+    from deltafix.pipeline.keeper import Keep
     from deltafix.pipeline.runner import MakeSource
 
 __all__ = ["pipeline"]
@@ -48,6 +49,10 @@ def run(
         Literal["ask", "rebuild", "refuse"] | None,
         typer.Option(help="When rules have changed; ask refuses where nobody can answer."),
     ] = None,
+    executor: Annotated[
+        Literal["auto", "driver", "shards"] | None,
+        typer.Option(help="Who keeps the rows; comes before the file's."),
+    ] = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print a line of JSON per epoch to standard output.")
     ] = False,
@@ -60,11 +65,14 @@ def run(
     from deltafix.pipeline.config import read_config  # noqa: PLC0415  quick --help
     from deltafix.pipeline.runner import Pipeline  # noqa: PLC0415
 
-    config = read_config(file)
+    config = read_config(file, executor=executor)
     announce_kernel(quiet=quiet)
     answer = {"rebuild": lambda _: True, "refuse": lambda _: False, "ask": _ask}
     asked = answer[on_change] if on_change else None
-    with Pipeline(config, make_source=_make_source(config), on_change=asked) as opened:
+    make_source, keep = _runner(config)
+    with Pipeline(config, make_source=make_source, keep=keep, on_change=asked) as opened:
+        where = opened.maintainer.keeper.why
+        note(f"executor {where}", quiet=quiet)
         for line in opened.maintainer.db.recovered:
             note(f"note: {line}", quiet=quiet)
         count = 0
@@ -74,6 +82,9 @@ def run(
             epochs = opened.follow(seconds, on_stop=_stopped) if seconds else opened.drain()
             for epoch in epochs:
                 count += 1
+                if opened.maintainer.keeper.why != where:
+                    where = opened.maintainer.keeper.why
+                    note(f"executor {where}", quiet=quiet)
                 note(epoch.show(), quiet=quiet)
                 if json:
                     sys.stdout.write(epoch.json() + "\n")
@@ -127,20 +138,21 @@ def compact(
     from deltafix.pipeline.runner import Pipeline  # noqa: PLC0415
 
     config = read_config(file)
-    with Pipeline(config, make_source=_make_source(config)) as opened:
+    make_source, keeping = _runner(config)
+    with Pipeline(config, make_source=make_source, keep=keeping) as opened:
         opened.compact(keep)
         _say([f"compacted at epoch {opened.maintainer.epoch}"])
 
 
-def _make_source(config: Config) -> MakeSource:
-    """What makes the sources, on the runner that the file names."""
+def _runner(config: Config) -> tuple[MakeSource, Keep | None]:
+    """What makes the sources and opens the rows' keeper, on the runner that the file names."""
     if config.values["runner"] == "local":
         from deltafix.pipeline.sources.registry import make_source  # noqa: PLC0415  without Spark
 
-        return make_source
-    from deltafix.spark.sources import on_spark  # noqa: PLC0415  imports pyspark
+        return make_source, None
+    from deltafix.spark.keeping import spark_runner  # noqa: PLC0415  imports pyspark
 
-    return on_spark()
+    return spark_runner(config)
 
 
 def _seconds(text: str) -> float:

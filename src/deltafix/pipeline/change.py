@@ -11,8 +11,6 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from deltafix.engine.state.marks import Marks, set_marks
-from deltafix.engine.state.reading import read_state
 from deltafix.errors import ProgramChangedError
 from deltafix.pipeline.config import schemas_of
 from deltafix.rules.ast import Program
@@ -20,7 +18,7 @@ from deltafix.rules.show import show_rule
 from deltafix.rules.strata import dependencies
 from deltafix.store.folder import Where
 
-__all__ = ["ProgramChange", "cones", "peek_marks", "require_same", "what_changed"]
+__all__ = ["ProgramChange", "cones", "require_same", "what_changed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,21 +78,6 @@ def what_changed(before: Mapping[str, str], after: Mapping[str, str]) -> Program
         tuple(name for name in after if before.get(name) != after[name]),
         tuple(name for name in before if name not in after),
     )
-
-
-def peek_marks(state: Where) -> Marks:
-    """The marks of a state folder, read without opening it; empty if there is none yet.
-
-    Raises StateError for damage, as opening it would.
-    """
-    found = read_state(state)
-    if found is None:
-        return {}
-    snapshot, records = found
-    marks = snapshot.marks
-    for changed in records.marks(snapshot.epoch):
-        set_marks(marks, changed)
-    return marks
 
 
 def require_same(change: ProgramChange, state: Where) -> None:

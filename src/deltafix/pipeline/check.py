@@ -17,8 +17,9 @@ from deltafix.engine.state.marks import Marks
 from deltafix.facts.arrow import arrow_schema
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.augment import augment
-from deltafix.pipeline.change import cones, peek_marks, what_changed
+from deltafix.pipeline.change import cones, what_changed
 from deltafix.pipeline.config import Config, schemas_of
+from deltafix.pipeline.keeper import peek_marks
 from deltafix.pipeline.maintainer import CONES
 from deltafix.pipeline.manifest import read_manifest
 from deltafix.pipeline.quarantine import refused

@@ -23,7 +23,7 @@ from deltafix.paths import local_path
 from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.settings import INPUT, OUTPUT, PIPELINE, read_section
 from deltafix.rules.ast import Program
-from deltafix.store.folder import Folder, Where, folder_at
+from deltafix.store.folder import Folder, LocalFolder, Where, folder_at
 
 __all__ = ["Config", "InputConfig", "OutputConfig", "read_config", "schemas_of"]
 
@@ -81,8 +81,8 @@ class Config:
     spark: Mapping[str, str]
 
 
-def read_config(path: str | Path) -> Config:
-    """Read and check a pipeline file and its program.
+def read_config(path: str | Path, *, executor: str | None = None) -> Config:
+    """Read and check a pipeline file and its program; `executor` comes before the file's.
 
     Raises:
         SourceError: a file that cannot be read.
@@ -105,6 +105,7 @@ def read_config(path: str | Path) -> Config:
             raise ConfigError(f"{path}: unknown section [{name}]; {hint}", section=name)
     head = _table(path, "pipeline", given.get("pipeline"))
     values = read_section(f"{path}: [pipeline]", head, PIPELINE)
+    values["executor"] = executor or values["executor"]
     folder = path.resolve().parent
     program = Text.from_file(folder / local_path(values["program"]))
     schemas = schemas_of(program)
@@ -113,6 +114,7 @@ def read_config(path: str | Path) -> Config:
         for name, section in _table(path, "input", given.get("input", {})).items()
     )
     state = _place(folder, values["state"])
+    _require_executor(path, values, state)
     outputs = tuple(
         _output(path, name, _table(path, f"output.{name}", section), schemas, state)
         for name, section in _table(path, "output", given.get("output", {})).items()
@@ -120,6 +122,24 @@ def read_config(path: str | Path) -> Config:
     _apart(path, inputs, outputs)
     spark = _settings(path, "spark", _table(path, "spark", given.get("spark", {})))
     return Config(path, program, state, inputs, outputs, values, spark)
+
+
+def _require_executor(path: Path, values: Mapping[str, Any], state: Folder) -> None:
+    """Refuse shards where there can be none."""
+    if values["executor"] != "shards":
+        return
+    if values["runner"] == "local":
+        message = (
+            f'{path}: [pipeline] executor = "shards" needs runner = "spark", which has the '
+            "executors that shards run on"
+        )
+        raise ConfigError(message, key="executor", value="shards")
+    if not isinstance(state, LocalFolder):
+        message = (
+            f'{path}: [pipeline] executor = "shards" needs a state in a folder that the driver and '
+            f"all workers see at one path, not {state}"
+        )
+        raise ConfigError(message, key="state", value=str(state))
 
 
 def schemas_of(program: Program) -> dict[str, Schema]:

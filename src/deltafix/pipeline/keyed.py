@@ -22,12 +22,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from deltafix.engine.transaction import Transaction
 from deltafix.facts.arrow import ARROW_TYPES, rows_from_table, to_numpy
 from deltafix.facts.groups import group_columns
 from deltafix.facts.schema import Column, Schema
@@ -39,6 +38,7 @@ __all__ = [
     "KEYED",
     "NO_KEY",
     "Keying",
+    "Rows",
     "blank",
     "drop_tombstones",
     "highest",
@@ -59,6 +59,25 @@ _TOP: Final = np.uint64(1 << 63)
 _AT: Final = "+/- at"
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
+
+
+class Rows(Protocol):
+    """Given rows that can be asked for and changed: an open transaction, or the seat of a shard."""
+
+    def coded(self, relation: str, rows: pa.Table) -> Any:
+        """Rows made ready for several calls; `where(mask)` chooses among them."""
+
+    def given(self, relation: str, rows: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Which of the rows are given."""
+
+    def given_rows(self, relation: str, keys: pa.Table | None = None) -> pa.Table:
+        """The given rows of a relation, those with these values in the columns of `keys`."""
+
+    def insert(self, relation: str, rows: Any) -> int:
+        """Give rows; how many were new."""
+
+    def delete(self, relation: str, rows: Any) -> int:
+        """Take rows away; how many were there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +148,7 @@ def highest(
     return table.take(pa.array(np.sort(kept)))
 
 
-def replace(tx: Transaction, signed: Signed, keying: Keying) -> tuple[int, int]:
+def replace(tx: Rows, signed: Signed, keying: Keying) -> tuple[int, int]:
     """Have the words of signed rows count in the open transaction, as far as they win.
 
     Returns (rows that hold now and did not before, rows that do not hold any more). O(n log n),
@@ -165,7 +184,7 @@ def replace(tx: Transaction, signed: Signed, keying: Keying) -> tuple[int, int]:
     return rows.num_rows - same, old.num_rows - same
 
 
-def drop_tombstones(tx: Transaction, relation: str, below: int) -> None:
+def drop_tombstones(tx: Rows, relation: str, below: int) -> None:
     """Forget the deletes whose (first) sequence is below: every older row is late now."""
     gone = tx.given_rows(relation + GONE)
     first = _joined(gone.select([_part(0, part) for part in range(PARTS)]))

@@ -4,8 +4,8 @@ The life of an epoch, and what a stop at each point leaves:
 
 1. *edited*     portions are applied to an open transaction        nothing
 2. *prepared*   outputs and quarantine are written, unseen          files that are written over
-3. *committed*  one record of the engine's log: rows, the sources'  the epoch; 4 is done on opening
-                marks, the batch, what was prepared
+3. *committed*  one step of its keeper: rows, the sources' marks,   the epoch; 4 is done on opening
+                the batch, what was prepared
 4. *published*  manifests name the files                            the epoch
 
 Invariant: step 3 alone decides. Sources begin again from its marks, outputs end at its epoch, and
@@ -15,34 +15,29 @@ a batch that is in it is not applied again. Who calls bounds the rows of a porti
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
 
-import deltafix
-from deltafix.engine.state.durable import DurableDatabase, DurableTransaction
-from deltafix.engine.state.reading import read_state
 from deltafix.errors import SinkError
 from deltafix.facts.delta import Delta
 from deltafix.pipeline.augment import NOTHING, Additions, augment
 from deltafix.pipeline.change import (
     ProgramChange,
     cones,
-    peek_marks,
     require_same,
     what_changed,
 )
 from deltafix.pipeline.config import OutputConfig
 from deltafix.pipeline.epoch import Epoch
 from deltafix.pipeline.journal import LINE, Journal
-from deltafix.pipeline.keyed import drop_tombstones
+from deltafix.pipeline.keeper import EXECUTOR, Driver, Keep, Open, Relations, Said, peek_marks
 from deltafix.pipeline.outputs import PREPARED, Outputs, Sides
-from deltafix.pipeline.policy import Policy, RecheckError, apply, late_rows
+from deltafix.pipeline.policy import RecheckError, late_rows
 from deltafix.pipeline.portion import Portion
 from deltafix.pipeline.quarantine import Quarantine, refused, require_few
 from deltafix.pipeline.signed import Bad, Signed, join
-from deltafix.pipeline.times import COUNTS, Times
 from deltafix.rules.ast import Program
 from deltafix.store.folder import Where, folder_at
 
@@ -64,6 +59,7 @@ class Maintainer:
         outputs: the views to keep outside, and where.
         additions: what inputs add to the program.
         fsync: as in `deltafix.connect`.
+        keep: opens who keeps the rows.
         on_change: asked when the rules are not those the outputs were made with.
 
     Raises:
@@ -79,22 +75,18 @@ class Maintainer:
         *,
         additions: Additions = NOTHING,
         fsync: str = "always",
+        keep: Keep = Driver,
         on_change: OnChange = lambda change: False,
     ) -> None:
-        self._counted = additions.counted
         folder = folder_at(state)
-        self._folder = folder
         whole = augment(program, additions)
         self._cones = cones(whole)
         noted = peek_marks(folder).get(CONES)
         self.change = what_changed(noted or self._cones, self._cones)
         if self.change and not on_change(self.change):
             require_same(self.change, folder)
-        db = deltafix.connect(whole, str(folder), fsync=fsync)
-        assert isinstance(db, DurableDatabase)  # noqa: S101  a path is given
-        self.db = db
-        self._times: dict[str, Times] = {}
-        self._dropped: dict[str, int] = {}
+        self.keeper = keep(whole, folder, fsync, additions)
+        db = self.db
         self.quarantine = Quarantine(folder / "quarantine", db.generation)
         try:
             self.journal = Journal(folder)
@@ -108,6 +100,11 @@ class Maintainer:
         except BaseException:
             db.close()
             raise
+
+    @property
+    def db(self) -> Relations:
+        """The rows and marks of the last epoch."""
+        return self.keeper.db
 
     @property
     def epoch(self) -> int:
@@ -131,6 +128,7 @@ class Maintainer:
         says so) leaves the epoch committed, and the next call publishes it first.
         """
         self.outputs.publish()
+        self._grow(sum(one.rows for portion in portions for one in portion.signed))
         try:
             return self._commit(portions, marks or {}, seconds or {}, batch, careful=False)
         except RecheckError:
@@ -146,11 +144,10 @@ class Maintainer:
         careful: bool,
     ) -> Epoch:
         clock = _Clock(seconds)
-        before = self.db.epoch
-        given = [0, 0]
+        given = (0, 0)
         bad: dict[str, list[Bad]] = {}
         epoch = Epoch(
-            before + 1,
+            self.db.epoch + 1,
             read={one.source: one.rows for one in portions},
             more=any(one.more for one in portions),
             batch=batch,
@@ -160,27 +157,21 @@ class Maintainer:
             nonlocal epoch
             clock.lap("engine")
             aside = {name: len(rows) for name, rows in bad.items()}
-            epoch = replace(epoch, given=(given[0], given[1]), bad=aside, time=time.time())
+            epoch = replace(epoch, given=given, bad=aside, time=time.time())
             epoch = self._prepare(tx, delta, epoch, bad)
             clock.lap("write")
 
-        try:
-            with self.db.transaction(missing="ignore") as tx:
-                tx.prepared, tx.views = prepared, self.outputs.sinks
-                for name, value in marks.items():
-                    tx.mark(name, value)
-                for portion in portions:
-                    for counts in self._apply(tx, portion, bad, careful=careful):
-                        given = [total + one for total, one in zip(given, counts, strict=True)]
-                clock.lap("edit")
-        finally:
-            for times in self._times.values():  # an interrupt may come when the epoch stands
-                times.settle(committed=self.db.epoch > before)
+        with self.keeper.begin(careful=careful) as tx:
+            tx.prepared, tx.views = prepared, self.outputs.sinks
+            for name, value in marks.items():
+                tx.mark(name, value)
+            given = self._apply(tx, portions, bad)
+            clock.lap("edit")
         clock.lap("write")
         now = time.time()
         stamps = [one.stamp for one in portions if one.stamp is not None]
         lag = max(0.0, now - min(stamps)) if stamps else None
-        touched = self.db.last_epoch.touched
+        touched = self.keeper.touched
         epoch = replace(epoch, touched=touched, seconds=clock.seconds, lag=lag, time=now)
         try:
             self.outputs.publish()
@@ -211,6 +202,13 @@ class Maintainer:
 
     # --- inside --------------------------------------------------------------------------------
 
+    def _grow(self, rows: int) -> None:
+        """Let the keeper give the rows to another, where so many more are too many for it."""
+        before = self.keeper
+        self.keeper = before.grown(rows)
+        if self.keeper is not before:
+            self.outputs.follow(self.keeper.db)
+
     def _mend(self, noted: Mapping[str, str] | None) -> Epoch | None:
         """Publish what was committed; bring up what lags, as one epoch, and return it."""
         self.quarantine.tidy(self.db.epoch)
@@ -226,9 +224,9 @@ class Maintainer:
             nonlocal epoch
             epoch = self._prepare(tx, delta, replace(epoch, time=time.time()), {}, lagging)
 
-        with self.db.transaction() as tx:
+        with self.keeper.begin() as tx:
             tx.mark(CONES, self._cones)
-            tx.prepared = prepared
+            tx.prepared, tx.views = prepared, self.outputs.sinks
         self.outputs.publish()
         self.outputs.catch_up(lagging)
         self.outputs.fold()
@@ -239,16 +237,15 @@ class Maintainer:
 
     def _journaled(self) -> Iterator[Epoch]:
         """What the state knows of its last epochs, ascending."""
-        found = read_state(self._folder)
         lines = {}
-        for marks in (*(found[1].marks(0) if found else ()), self.db.marks):
+        for marks in self.keeper.history():
             if LINE in marks:
                 lines[marks[LINE]["epoch"]] = Epoch(**marks[LINE])
         yield from (lines[number] for number in sorted(lines))
 
     def _prepare(
         self,
-        tx: DurableTransaction,
+        tx: Open,
         delta: Delta,
         epoch: Epoch,
         bad: Mapping[str, Sequence[Bad]],
@@ -262,62 +259,41 @@ class Maintainer:
         epoch = replace(epoch, out={name: out[name] for name in instead or out})
         tx.mark(PREPARED, {"epoch": epoch.epoch, "writer": self.db.generation, "outputs": rows})
         tx.mark(LINE, asdict(epoch))
+        if self.db.marks.get(EXECUTOR) != self.keeper.why:
+            tx.mark(EXECUTOR, self.keeper.why)
         return epoch
 
     def _apply(
-        self,
-        tx: DurableTransaction,
-        portion: Portion,
-        bad: dict[str, list[Bad]],
-        *,
-        careful: bool,
-    ) -> Iterable[tuple[int, int]]:
-        """Apply a portion; gives (given, taken away) per relation, and notes its bad rows."""
-        found = list(portion.bad)
-        parts: dict[str, list[Signed]] = {}
-        for one in portion.signed:
-            parts.setdefault(one.schema.relation, []).append(one)
-        for relation, some in parts.items():
-            signed = join(some)
-            name = f"high/{relation}"
-            before = self.db.marks.get(name)
-            high = late_rows(portion.policy, signed, before)
-            if high != before:
-                tx.mark(name, high)
-            times = self._times_of(relation)
-            yield apply(tx, signed, portion.policy, times, careful=careful)
-            self._drop_tombstones(tx, relation, portion.policy, high)
-            found.extend(signed.bad)
-        for mark, value in portion.marks.items():
-            tx.mark(mark, value)
-        if not found:
-            return
-        if not portion.policy.quarantine:
-            raise refused(portion.source, found, "the epoch was rolled back")
-        require_few(found)
-        bad.setdefault(portion.source, []).extend(found)
-
-    def _drop_tombstones(
-        self, tx: DurableTransaction, relation: str, policy: Policy, high: int | None
-    ) -> None:
-        """Forget deletes that no row can be older than without being late.
-
-        They are looked at when as much time has passed as they are kept for: about twice each.
-        """
-        if high is None or policy.late == "apply" or not policy.keying.sequence:
-            return
-        below = high - policy.lateness
-        last = self._dropped.get(relation)
-        if policy.keying.key and (last is None or below - last > policy.lateness):
-            drop_tombstones(tx, relation, below)
-            self._dropped[relation] = below
-
-    def _times_of(self, relation: str) -> Times | None:
-        if relation not in self._counted:
-            return None
-        if relation not in self._times:
-            self._times[relation] = Times(self.db.rows(relation + COUNTS))
-        return self._times[relation]
+        self, tx: Open, portions: Sequence[Portion], bad: dict[str, list[Bad]]
+    ) -> tuple[int, int]:
+        """Apply portions; gives (given, taken away) rows, and notes the bad ones."""
+        said: list[tuple[Portion, Said]] = []
+        for portion in portions:
+            parts: dict[str, list[Signed]] = {}
+            for part in portion.signed:
+                parts.setdefault(part.schema.relation, []).append(part)
+            for relation, some in parts.items():
+                signed = join(some)
+                name = f"high/{relation}"
+                before = self.db.marks.get(name)
+                high = late_rows(portion.policy, signed, before)
+                if high != before:
+                    tx.mark(name, high)
+                said.append((portion, Said(signed, portion.policy, high)))
+            for mark, value in portion.marks.items():
+                tx.mark(mark, value)
+        counts = tx.judge([one for _, one in said])
+        for portion in portions:
+            found = list(portion.bad)
+            for of, one in said:
+                found.extend(one.signed.bad if of is portion else ())
+            if not found:
+                continue
+            if not portion.policy.quarantine:
+                raise refused(portion.source, found, "the epoch was rolled back")
+            require_few(found)
+            bad.setdefault(portion.source, []).extend(found)
+        return sum(new for new, _ in counts), sum(old for _, old in counts)
 
 
 class _Clock:

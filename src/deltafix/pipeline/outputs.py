@@ -15,12 +15,12 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltafix.engine.state.durable import DurableDatabase
 from deltafix.errors import SinkError
 from deltafix.facts.arrow import arrow_schema
 from deltafix.facts.delta import Delta, RelationDelta
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.config import OutputConfig
+from deltafix.pipeline.keeper import Relations
 from deltafix.pipeline.manifest import read_view
 from deltafix.pipeline.signed import SIGN, difference
 from deltafix.pipeline.sink import ParquetSink
@@ -39,7 +39,7 @@ Sides = tuple[pa.Table, pa.Table]
 class Outputs:
     """The sinks of a pipeline. Raises SinkError for a folder that cannot be used."""
 
-    def __init__(self, db: DurableDatabase, configs: Sequence[OutputConfig]) -> None:
+    def __init__(self, db: Relations, configs: Sequence[OutputConfig]) -> None:
         self._db = db
         self.sinks = {
             one.relation: ParquetSink(
@@ -68,6 +68,10 @@ class Outputs:
 
     def _target(self, one: OutputConfig) -> Target | None:
         return make_target(one, self._db.schemas[one.relation], self._db.name)
+
+    def follow(self, db: Relations) -> None:
+        """Go on with another keeper's rows, which are the same ones."""
+        self._db = db
 
     def prepare(self, delta: Delta, instead: dict[str, Sides] | None = None) -> dict[str, Sides]:
         """Write every output's part of an epoch ahead of its commit; `instead` replaces parts."""

@@ -7,29 +7,38 @@
 
 Invariant: a row is judged by the rows that its input said before it and by nothing else, so it does
 not matter how they are cut into files, looks and epochs (tests/oracle_inputs.py says the same in
-plain Python). `bad` rows fail the epoch or go to the quarantine (`bad_rows`); what happens to a row
-that is not applied changes nothing for those behind it. The highest version is kept per relation,
-which is per input: a pipeline refuses a second input of a relation. Of rows that replace each other
-by their key (`keyed`), none is there twice or missing; they are late by their sequence.
+plain Python), nor who keeps the rows: a transaction or the shards (`Rows`). `bad` rows fail the
+epoch or go to the quarantine (`bad_rows`); what happens to a row that is not applied changes
+nothing for those behind it. The highest version is kept per relation, which is per input: a
+pipeline refuses a second input of a relation. Of rows that replace each other by their key
+(`keyed`), none is there twice or missing; they are late by their sequence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from deltafix.engine.transaction import Transaction
 from deltafix.facts.arrow import rows_from_table, to_numpy
 from deltafix.facts.groups import group_columns
-from deltafix.pipeline.keyed import NO_KEY, Keying, replace
+from deltafix.pipeline.keyed import NO_KEY, Keying, Rows, replace
 from deltafix.pipeline.signed import SIGN, VERSION, Bad, Signed, plain
 from deltafix.pipeline.times import COUNTS, Times
 
-__all__ = ["Policy", "RecheckError", "apply", "late_rows"]
+__all__ = [
+    "REASONS",
+    "Judged",
+    "Policy",
+    "RecheckError",
+    "apply",
+    "bad_rows",
+    "judge",
+    "late_rows",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,22 +92,54 @@ class RecheckError(Exception):
 
 _ABSENT = "delete of a row that is not there"
 _THERE = "insert of a row that is there"
+REASONS = (_THERE, _ABSENT)
+"""In the order in which rows are set aside."""
+
+
+class Judged(NamedTuple):
+    """What became of signed rows.
+
+    Attributes:
+        new: rows that are given now and were not before.
+        old: rows that are not given any more.
+        aside: what is bad, by reason: places in the table, each as often as it is set aside.
+    """
+
+    new: int
+    old: int
+    aside: Sequence[tuple[str, Ints]] = ()
 
 
 def apply(
-    tx: Transaction, signed: Signed, policy: Policy, times: Times | None, *, careful: bool = True
+    tx: Rows, signed: Signed, policy: Policy, times: Times | None, *, careful: bool = True
 ) -> tuple[int, int]:
-    """Apply signed rows, one after another, to the open transaction.
+    """As `judge`; what is bad is moved to `signed.bad`. Returns (rows new, rows gone)."""
+    judged = judge(tx, signed, policy, times, careful=careful)
+    for reason, places in judged.aside:
+        signed.bad.extend(bad_rows(signed, reason, places))
+    return judged.new, judged.old
 
-    Returns (rows that hold now and did not before, rows that do not hold any more). What the policy
-    calls bad is moved to `signed.bad`. `times` tells, for `duplicates = "count"`, how often rows
-    are there. Without `careful`, missing rows are noticed by their count where that is possible,
-    and raise RecheckError: looking at every row costs more than taking it away. O(n log n).
+
+def bad_rows(signed: Signed, reason: str, places: Ints) -> list[Bad]:
+    """The rows at these places of a table as bad ones."""
+    columns = signed.table.select(list(signed.schema.names)).take(pa.array(places))
+    rows = plain(signed.schema, columns).to_pylist()
+    return [Bad(reason, signed.schema.relation, row) for row in rows]
+
+
+def judge(
+    tx: Rows, signed: Signed, policy: Policy, times: Times | None, *, careful: bool = True
+) -> Judged:
+    """Apply signed rows, one after another, to the given ones.
+
+    `times` tells, for `duplicates = "count"`, how often rows are there. Without `careful`, missing
+    rows are noticed by their count where that is possible, and raise RecheckError: looking at every
+    row costs more than taking it away. O(n log n).
     """
     if not signed.table.num_rows:
-        return 0, 0
+        return Judged(0, 0)
     if policy.keying.key:
-        return replace(tx, signed, policy.keying)
+        return Judged(*replace(tx, signed, policy.keying))
     said = _Said(signed)
     if times is not None:
         return _count(tx, said, policy, times)
@@ -123,10 +164,11 @@ def apply(
     old = tx.delete(said.relation, rows.where(counted))
     if strict and old < np.count_nonzero(counted):
         raise RecheckError
-    return new, old + tx.delete(said.relation, rows.where(~last & ~counted))
+    old += tx.delete(said.relation, rows.where(~last & ~counted))
+    return Judged(new, old, said.aside)
 
 
-def _count(tx: Transaction, said: _Said, policy: Policy, times: Times) -> tuple[int, int]:
+def _count(tx: Rows, said: _Said, policy: Policy, times: Times) -> Judged:
     """Rows as a bag: a row holds while it was put in more often than taken out."""
     held = tx.given(said.relation, said.rows)
     rows = rows_from_table(said.rows)
@@ -147,7 +189,7 @@ def _count(tx: Transaction, said: _Said, policy: Policy, times: Times) -> tuple[
     tx.insert(beside, edits.new)
     new = tx.insert(said.relation, [rows[at] for at in np.flatnonzero((after > 0) & (before == 0))])
     old = tx.delete(said.relation, [rows[at] for at in np.flatnonzero((after == 0) & (before > 0))])
-    return new, old
+    return Judged(new, old, said.aside)
 
 
 def _below(level: Ints, starts: Ints) -> Ints:
@@ -176,19 +218,19 @@ class _Said:
         plus: whether those put rows in.
         starts: where among them a row's begin.
         ends: the place of a row's last.
+        aside: what is bad, as `Judged` has it.
     """
 
     def __init__(self, signed: Signed) -> None:
         names = list(signed.schema.names)
         table = signed.table
-        self._signed = signed
         self.relation = signed.schema.relation
         self._places, self.starts = group_columns([table.column(name) for name in names])
         self.ends = np.concatenate([self.starts[1:], [table.num_rows]]) - 1
         self.signs = to_numpy(table.column(SIGN)).astype(np.int64)[self._places]
         self.plus = self.signs > 0
-        self._columns = table.select(names)
-        self.rows = self._columns.take(pa.array(self._places[self.starts]))
+        self.rows = table.select(names).take(pa.array(self._places[self.starts]))
+        self.aside: list[tuple[str, Ints]] = []
 
     def again(self, held: Bools, *, plus: bool) -> Ints:
         """How often each of `signs` says what is so already; `held` tells it of distinct rows."""
@@ -204,5 +246,4 @@ class _Said:
             return
         again = np.repeat(self._places[odd], times[odd])
         again.sort()  # as they were said
-        rows = plain(self._signed.schema, self._columns.take(pa.array(again)))
-        self._signed.bad.extend(Bad(reason, self.relation, row) for row in rows.to_pylist())
+        self.aside.append((reason, again))

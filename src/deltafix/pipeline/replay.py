@@ -21,6 +21,7 @@ from deltafix.errors import PipelineError
 from deltafix.facts.schema import Row, show_row
 from deltafix.pipeline.augment import augment
 from deltafix.pipeline.config import Config
+from deltafix.pipeline.keeper import shards_head
 from deltafix.pipeline.maintainer import CONES
 from deltafix.pipeline.manifest import read_deltas
 from deltafix.pipeline.sources.registry import additions
@@ -71,17 +72,15 @@ def replay(config: Config, epoch: int) -> Replay:
     Raises PipelineError for an epoch that is not there, SourceError for deltas that were dropped,
     StateError for a damaged state.
     """
+    head = shards_head(config.state)
+    if head is not None:
+        recorded = _recorded(config, epoch, head["epoch"])
+        return Replay(epoch, recorded, None, "the rows are in shards, which keep no old epochs")
     found = read_state(config.state)
     if found is None:
         raise PipelineError(f"{config.state} is no state yet: run the pipeline first")
     snapshot, records = found
-    last = max(records.epoch, snapshot.epoch)
-    if not 1 <= epoch <= last:
-        message = f"there is no epoch {epoch}; {config.state} has 1 to {last}"
-        raise PipelineError(message, epoch=epoch, last=last)
-    recorded = {
-        one.relation: _changes(read_deltas(one.path, epoch, epoch)) for one in config.outputs
-    }
+    recorded = _recorded(config, epoch, max(records.epoch, snapshot.epoch))
     frames = [frame for frame in records.frames if snapshot.epoch < frame.epoch <= epoch]
     if not frames or frames[-1].epoch != epoch:
         return Replay(epoch, recorded, None, "the state has folded it into its snapshot")
@@ -103,6 +102,14 @@ def replay(config: Config, epoch: int) -> Replay:
             for name in recorded
         }
     return Replay(epoch, recorded, again, "")
+
+
+def _recorded(config: Config, epoch: int, last: int) -> dict[str, Changes]:
+    """What an epoch changed in the outputs. Raises PipelineError if there is no such epoch."""
+    if not 1 <= epoch <= last:
+        message = f"there is no epoch {epoch}; {config.state} has 1 to {last}"
+        raise PipelineError(message, epoch=epoch, last=last)
+    return {one.relation: _changes(read_deltas(one.path, epoch, epoch)) for one in config.outputs}
 
 
 def _given(frame: Frame, db: Database) -> Iterator[GivenRows]:

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Self
 
-from deltafix.errors import PipelineError
+from deltafix.errors import ConfigError, PipelineError
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.config import Config, InputConfig, schemas_of
 from deltafix.pipeline.epoch import Epoch
+from deltafix.pipeline.keeper import Driver, Keep
 from deltafix.pipeline.maintainer import Maintainer, OnChange
 from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.portion import Portion, Source
@@ -34,6 +35,8 @@ class Pipeline:
         config: as read from its file.
         make_source: makes the sources of inputs; `deltafix.spark.sources.make_source` knows
             those that Spark reads as well.
+        keep: opens who keeps the rows; `deltafix.spark.keeping.spark_runner` gives both. Without
+            it they are the driver's, and `executor = "shards"` is refused (ConfigError).
         on_change: asked when the rules are not those the outputs were made with; by default
             what the file says (`on_change`).
 
@@ -48,9 +51,16 @@ class Pipeline:
         config: Config,
         *,
         make_source: MakeSource = make_source,
+        keep: Keep | None = None,
         on_change: OnChange | None = None,
     ) -> None:
         self.config = config
+        if keep is None and config.values["executor"] == "shards":
+            message = (
+                f'{config.path}: executor = "shards": pass make_source and keep as '
+                "deltafix.spark.keeping.spark_runner gives them"
+            )
+            raise ConfigError(message, key="executor", value="shards")
         schemas = schemas_of(config.program)
         self.sources: tuple[Source, ...] = tuple(
             make_source(config, one, schemas) for one in config.inputs
@@ -67,6 +77,7 @@ class Pipeline:
             config.outputs,
             additions=additions(config),
             fsync=config.values["fsync"],
+            keep=keep or Driver,
             on_change=on_change or (lambda change: rebuild),
         )
 

@@ -63,6 +63,8 @@ PIPELINE: Final[Section] = {
     "program": Key(str),
     "state": Key(str),
     "runner": Key(str, "spark", ("spark", "local")),
+    "executor": Key(str, "auto", ("auto", "driver", "shards")),
+    "shards": Key(int, 4, least=1),
     "rows_per_epoch": Key(int, 1_000_000, least=1),
     "fsync": Key(str, "always", ("always", "interval", "never")),
     "on_change": Key(str, "refuse", ("refuse", "rebuild")),

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from deltafix.pipeline.change import peek_marks
 from deltafix.pipeline.config import Config, InputConfig
 from deltafix.pipeline.journal import Journal
+from deltafix.pipeline.keeper import EXECUTOR, peek_marks, shards_head
 from deltafix.pipeline.manifest import read_manifest
 from deltafix.pipeline.quarantine import Quarantine
 from deltafix.pipeline.targets.registry import place_of
@@ -32,6 +32,11 @@ def status(config: Config) -> Iterator[str]:
         when = datetime.fromtimestamp(last["time"], UTC).isoformat(timespec="seconds")
         yield f"{config.state}: epoch {last['epoch']}, at {when}, touched {last['touched']:,}"
     marks = peek_marks(config.state)
+    if EXECUTOR in marks:
+        yield f"executor {marks[EXECUTOR]}"
+    head = shards_head(config.state)
+    if head is not None:
+        yield f"{head['shards']} shards with about {head['given']:,} given rows"
     for one in config.inputs:
         yield f"input {one.name}: {_position(one, marks)}"
     for output in config.outputs:

@@ -32,6 +32,7 @@ from deltafix.pipeline.sources.single import CHANGE
 from deltafix.rules.ast import Program
 from deltafix.spark.checkpoint import Checkpoint
 from deltafix.spark.datasource import register
+from deltafix.spark.keeping import Where, keeping
 from deltafix.spark.net import WIDTH, Look, Net, Piece, net_frames
 from deltafix.spark.sources.frames import Fit, decoded, diffed, fitted, held_frame
 from deltafix.store.folder import Folder, folder_at
@@ -61,6 +62,8 @@ def maintain(
     bad_rows: Literal["fail", "quarantine"] = "fail",
     rows_per_epoch: int = 1_000_000,
     on_change: Literal["refuse", "rebuild"] = "refuse",
+    executor: Where = "auto",
+    shards: int = 4,
     checkpoint: str | Path | None = None,
     trigger: Mapping[str, Any] | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
@@ -83,6 +86,8 @@ def maintain(
         bad_rows: whether bad rows fail the batch or are set aside, in `<state>/quarantine/`.
         rows_per_epoch: a batch with more changes becomes several epochs.
         on_change: what to do when the rules are not those the views were made with.
+        executor: who keeps the rows: `driver`, `shards`, or as it turns out (`spark.keeping`).
+        shards: how many, where they are in shards.
         checkpoint: where Spark keeps a stream's offsets; `<state>/checkpoint` unless given.
         trigger: arguments of `DataStreamWriter.trigger`, e.g. `{"availableNow": True}`.
         on_epoch: called with every epoch that is committed.
@@ -104,16 +109,17 @@ def maintain(
         message = f"inputs are all streams of changes or all batches, not {streams}"
         raise PipelineError(message, inputs=streams)
     folder = folder_at(state)
+    session = next(iter(inputs.values())).sparkSession
     maintainer = Maintainer(
         rules,
         folder,
         [OutputConfig(name, folder / "views" / name, "delta+snapshot") for name in views],
         additions=Additions(counted=tuple(inputs) if duplicates == "count" else ()),
+        keep=keeping(lambda: session, executor, shards),
         on_change=lambda change: on_change == "rebuild",
     )
     policy = Policy("apply", duplicates, missing, 0, bad_rows == "quarantine")
     batches = Batches(maintainer, query, policy=policy, limit=rows_per_epoch)
-    session = next(iter(inputs.values())).sparkSession
     kept = Maintained(
         session,
         maintainer,

@@ -10,9 +10,13 @@ reason.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Literal, NamedTuple
 
-__all__ = ["LOAD", "MEMORY_SHARE", "RECOMPUTE_SHARE", "SMALL", "Choice", "Sizes", "choose"]
+__all__ = [
+    "LOAD", "MEMORY_SHARE", "RECOMPUTE_SHARE", "SMALL", "Choice", "Sizes", "choose",
+    "memory_needed", "room_for_state",
+]  # fmt: skip
 
 SMALL = 1_000_000
 """Changed rows up to which the driver takes an epoch: 8 s at 8 us a row, as ten supersteps cost."""
@@ -35,6 +39,9 @@ _ROW = 256
 
 _FRAME = 32
 """The same per byte of a frame, as Spark estimates it: a row of a compressed file is 8 at least."""
+
+
+_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 class Sizes(NamedTuple):
@@ -68,8 +75,8 @@ def choose(sizes: Sizes, *, spark: bool, memory: int | None = None) -> Choice:
         spark: whether there is a session at all.
         memory: bytes of the driver's machine; asked of the system when None.
     """
-    room = int((memory or _physical_memory()) * MEMORY_SHARE)
-    needs = sizes.state_bytes * _IN_MEMORY
+    room = room_for_state(memory)
+    needs = memory_needed(sizes.state_bytes, 0)
     if not spark:
         return Choice("driver", "there is no Spark session")
     if sizes.changed is None:
@@ -100,5 +107,19 @@ def _choose_for_frames(sizes: Sizes, needs: int, room: int) -> Choice:
     return Choice("driver", f"frames of about {sizes.frames:,} bytes and their state fit")
 
 
-def _physical_memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+def memory_needed(state: int, rows: int) -> int:
+    """Bytes that an engine takes for a state of so many bytes on disk, and so many more rows."""
+    return state * _IN_MEMORY + rows * _ROW
+
+
+def room_for_state(memory: int | None = None) -> int:
+    """Bytes of the driver's machine, or container, that a state may take there."""
+    return int((_memory() if memory is None else memory) * MEMORY_SHARE)
+
+
+def _memory() -> int:
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        return min(machine, int(_LIMIT.read_text()))
+    except (OSError, ValueError):  # no such limit: there is no file, or it says "max"
+        return machine

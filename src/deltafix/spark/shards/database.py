@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,24 +19,28 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import parquet
 
 from deltafix.diagnostics import suggest
 from deltafix.engine.bind import bound
 from deltafix.engine.folds.users import UserReducer
 from deltafix.engine.outside import Users
-from deltafix.errors import StateError, TransactionError, UnknownRelationError
-from deltafix.facts.arrow import rows_from_table, table_from_rows
+from deltafix.engine.state.marks import Marks
+from deltafix.errors import DeltafixError, StateError, TransactionError, UnknownRelationError
+from deltafix.facts.arrow import ARROW_TYPES, rows_from_table, table_from_rows
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Row, Schema
 from deltafix.facts.values import sorted_rows
 from deltafix.paths import local_path
+from deltafix.pipeline.signed import Signed
 from deltafix.rules.ast import Program
 from deltafix.rules.schemas import row_schemas
 from deltafix.spark.shards.bulkrules import bulk_rules
+from deltafix.spark.shards.carry import adopted, carried, carried_frame, spec_of
 from deltafix.spark.shards.choose import LOAD, Choice, Sizes, choose
 from deltafix.spark.shards.epoch import Attempt, Executor
-from deltafix.spark.shards.files import open_manifest
+from deltafix.spark.shards.files import Manifest, new_manifest, require_same
 from deltafix.spark.shards.frames import (
     for_spark,
     frame_bytes,
@@ -50,7 +55,9 @@ from deltafix.spark.shards.onspark import MESSAGES, OnSpark, from_messages, plan
 from deltafix.spark.shards.planning import plan_layout
 from deltafix.spark.shards.resident import Message, Spec, forget, read_rows
 from deltafix.spark.shards.schedule import Work
-from deltafix.spark.shards.wire import signed
+from deltafix.spark.shards.seat import said
+from deltafix.spark.shards.wire import Batch, pack, route, signed
+from deltafix.store.folder import LocalFolder
 from deltafix.store.lock import Lock
 
 if TYPE_CHECKING:
@@ -72,6 +79,11 @@ class ShardedDatabase:
         executor: `auto` chooses per epoch (`choose`), the others force it.
         functors: as in `deltafix.connect`; workers must be able to import the functions.
         reducers: likewise.
+        beside: as for `Layout.beside`.
+        around: the folder of the state whose shards these are, locked by who calls. A state in it
+            that an engine kept is taken over, and shards of another program or number are laid
+            out anew; without it, both are refused.
+        noted: marks that are set when a state is taken over.
 
     Attributes:
         epoch: the last committed one.
@@ -94,6 +106,9 @@ class ShardedDatabase:
         executor: Literal["auto", "driver", "shards", "recompute"] = "auto",
         functors: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
         reducers: Mapping[str, UserReducer] = MappingProxyType({}),
+        beside: Mapping[str, str] = MappingProxyType({}),
+        around: LocalFolder | None = None,
+        noted: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         if isinstance(program, str):
             from deltafix.datalog.program import Program as Text  # noqa: PLC0415  the parser
@@ -107,7 +122,7 @@ class ShardedDatabase:
         if executor == "shards" and spark is None:
             raise ValueError("executor='shards' needs a Spark session")
         self.program = program
-        self.layout = plan_layout(program)
+        self.layout = plan_layout(program).beside(beside)
         bound(program, functors)
         self.schemas: Mapping[str, Schema] = MappingProxyType(
             {
@@ -127,10 +142,16 @@ class ShardedDatabase:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._lock = Lock(self._folder / "lock")
         try:
-            self._manifest = open_manifest(self._folder, self.layout, shards)
+            self._manifest = new_manifest(program, self.layout, shards)
             columns = {name: schema.names for name, schema in self.schemas.items()}
             users = Users(dict(functors), dict(reducers))
-            self._spec = Spec(str(self._folder), self.layout, shards, columns, users)
+            digest = self._manifest.program
+            self._spec = Spec(str(self._folder), self.layout, shards, columns, users, digest)
+            found = Manifest.load(self._folder)
+            if found is not None:
+                self._take(found, anew=around is not None)
+            elif around is not None:
+                self._adopt(around, noted)
             if not self.layout.bounded:
                 self.settle()
         except BaseException:
@@ -141,6 +162,26 @@ class ShardedDatabase:
     def epoch(self) -> int:
         """The last committed epoch; 0 is that of the program's own facts, if it has run."""
         return max(self._manifest.epoch, 0)
+
+    @property
+    def marks(self) -> Mapping[str, Any]:
+        """What was noted beside the rows, as of the last epoch."""
+        return MappingProxyType(self._manifest.marks)
+
+    @property
+    def name(self) -> str:
+        """What tells this state from all others, from its beginning on."""
+        return self._manifest.name
+
+    @property
+    def generation(self) -> int:
+        """0: a lock keeps other writers out."""
+        return 0
+
+    @property
+    def recovered(self) -> tuple[str, ...]:
+        """Nothing is mended on opening: a manifest is whole or not there."""
+        return ()
 
     @property
     def shards(self) -> int:
@@ -180,12 +221,11 @@ class ShardedDatabase:
         }
         changed = sum(len(part) for part in changes.values())
         grown = sum(len(part.added) - len(part.removed) for part in changes.values())
-        found = self._run([*self._first(), *messages_of(self._spec, edits)], changed, grown)
-        parts = [
-            read_delta(self.schemas[name], [self._folder / path for path, _ in pieces])
-            for name, pieces in found.items()
-        ]
-        return Delta(parts, self.schemas.values(), epoch=self.epoch)
+        with self.attempt([*self.first(), *messages_of(self._spec, edits)], changed) as attempt:
+            self.finish(attempt, changed)
+            delta = self.delta(attempt)
+            self.commit(attempt, grown, {})
+        return delta
 
     def _apply_frames(self, changes: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
         if self._spark is None:
@@ -198,9 +238,9 @@ class ShardedDatabase:
             }
             changed = sum(table.num_rows for table in tables.values())
             grown = sum(pa.compute.sum(t.column("sign")).as_py() or 0 for t in tables.values())
-            found = self._run([*self._first(), *messages_of(self._spec, tables)], changed, grown)
+            found = self._run([*self.first(), *messages_of(self._spec, tables)], changed, grown)
         else:
-            first = self._frame(self._first())
+            first = self._frame(self.first())
             for name, frame in changes.items():
                 first = first.unionAll(messages_frame(self._spec, self.schemas[name], frame))
             found = self._run(first, None, None)
@@ -216,15 +256,34 @@ class ShardedDatabase:
         `apply`, as `connect` does; whoever reads before calls this.
         """
         if not self._manifest.files:
-            self._manifest = replace(self._manifest, epoch=-1)
+            self._manifest = replace(self._manifest, epoch=self.epoch - 1)
             self._run(self._seeds(), 0, 0)
 
-    def _first(self) -> list[Message]:
+    def first(self) -> list[Message]:
         """The program's facts, where they wait for the first changes."""
         if self._manifest.files:
             return []
-        self._manifest = replace(self._manifest, epoch=0)  # nothing is written for it
+        self._manifest = replace(self._manifest, epoch=self.epoch)  # nothing is written for it
         return self._seeds()
+
+    def to_seats(self, rows: Iterable[Signed]) -> Iterator[Message]:
+        """Signed rows, as messages to the seats that judge them."""
+        for signed_rows in rows:
+            seat = self.layout.seat(signed_rows.schema.relation)
+            # A row that is everywhere is judged in one place.
+            batch = said(self.layout, signed_rows)
+            for shard, part in route(batch.table, seat.columns, self._spec.shards):
+                for data in pack([Batch(batch.name, part)]):
+                    yield shard, data
+
+    def delta(self, attempt: Attempt, views: Collection[str] | None = None) -> Delta:
+        """What an attempt that was run changes in some relations (None: in all)."""
+        parts = [
+            read_delta(self.schemas[name], [self._folder / path for path, _ in pieces])
+            for name, pieces in attempt.changes.items()
+            if views is None or name in views
+        ]
+        return Delta(parts, self.schemas.values(), epoch=self.epoch + 1)
 
     def _seeds(self) -> list[Message]:
         edits: dict[str, pa.Table] = {}
@@ -233,6 +292,50 @@ class ShardedDatabase:
             schema = Schema.of(name, [f"c{n}" for n in range(len(types))], types)
             edits[name] = signed(table_from_rows(schema, rows), types, 1)
         return list(messages_of(self._spec, edits))
+
+    def _take(self, found: Manifest, *, anew: bool) -> None:
+        """Go on with a folder's manifest, or begin with its given rows, at the same epoch."""
+        wanted = self._manifest
+        if not anew or (found.program, found.shards) == (wanted.program, wanted.shards):
+            require_same(self._folder, found, wanted)
+            self._manifest = found
+            return
+        old = spec_of(str(self._folder), found, self.schemas)
+        new = replace(wanted, epoch=found.epoch, name=found.name, marks=found.marks)
+        if not found.files:
+            self._begin(new, None)
+        elif self._session is None:
+            self._begin(new, [*carried(old, self._spec, found.files, range(old.shards))])
+        else:
+            self._begin(new, carried_frame(self._session, old, self._spec, found.files))
+
+    def _adopt(self, around: LocalFolder, noted: Mapping[str, Any]) -> None:
+        """Take over what an engine has kept, at its epoch."""
+        found = adopted(around, self.schemas)
+        if found is None:
+            return
+        rows = [
+            message
+            for name, table in found.rows
+            for message in messages_of(self._spec, {name: table})
+        ]
+        new = replace(
+            self._manifest, epoch=found.epoch, name=found.name, marks={**found.marks, **noted}
+        )
+        self._begin(new, rows or None)
+
+    def _begin(self, new: Manifest, rows: list[Message] | DataFrame | None) -> None:
+        """Begin at a manifest's epoch with given rows, in one step; None: there are none."""
+        if rows is None and self.layout.bounded:
+            new.commit(self._folder)
+            self._manifest = new
+            return
+        self._manifest = replace(new, epoch=new.epoch - 1)
+        first: list[Message] | DataFrame = self._seeds()
+        if rows is not None:
+            is_list = isinstance(rows, list)
+            first = [*first, *rows] if is_list else self._frame(first).unionAll(rows)
+        self._run(first, None, None)
 
     # --- reading -----------------------------------------------------------------------------
 
@@ -255,13 +358,16 @@ class ShardedDatabase:
 
     def to_arrow(self, relation: str) -> pa.Table:
         """A relation of the last committed epoch as an Arrow table, gathered in this process."""
+        return pa.concat_tables(self._parts(relation))
+
+    def _parts(self, relation: str) -> Iterator[pa.Table]:
         self._require(relation)
         self.settle()
-        found = [
-            read_rows(self._spec, self._manifest.files.get(n, []), n, relation)
-            for n in range(self._spec.shards)
-        ]
-        return pa.concat_tables([table for table in found if table is not None])
+        for number in range(self._spec.shards):
+            files = self._manifest.files.get(number, [])
+            table = read_rows(self._spec, files, number, relation)
+            if table is not None:
+                yield table
 
     def rows(self, relation: str) -> list[Row]:
         """The rows of a relation in the last committed epoch, sorted, gathered in this process."""
@@ -270,7 +376,39 @@ class ShardedDatabase:
             return [()] * table.num_rows
         return sorted_rows(schema.types, rows_from_table(table, schema))
 
+    def count(self, relation: str) -> int:
+        """How many rows a relation has. O(shards), once they are in this process."""
+        return sum(part.num_rows for part in self._parts(relation))
+
+    def select(self, relation: str, pattern: Sequence[Any]) -> list[Row]:
+        """The rows that fit a pattern (None: any value), sorted, gathered in this process."""
+        self._require(relation)
+        schema = self.schemas[relation]
+        found = []
+        for part in self._parts(relation):
+            table = part
+            for name, column, value in zip(schema.names, schema.columns, pattern, strict=True):
+                if value is not None:
+                    wanted = pa.scalar(value, ARROW_TYPES[column.type])
+                    table = table.filter(pc.equal(table.column(name), wanted))
+            found.append(table)
+        return sorted_rows(schema.types, rows_from_table(pa.concat_tables(found), schema))
+
     # --- life --------------------------------------------------------------------------------
+
+    def compact(self) -> None:
+        """Write every shard whole, in one file. Raises StateError."""
+        if not self._manifest.files:
+            return
+        now = self._manifest
+        self._manifest = replace(now, epoch=now.epoch - 1)
+        try:
+            with self.attempt([], 0) as attempt:
+                attempt.compact()
+                self.commit(attempt, 0, {})
+        except BaseException:
+            self._manifest = now
+            raise
 
     def close(self) -> None:
         """Give the folder back. Idempotent."""
@@ -291,6 +429,19 @@ class ShardedDatabase:
         self, first: list[Message] | DataFrame, changed: int | None, grown: int | None
     ) -> dict[str, list[tuple[str, int]]]:
         """An epoch; `changed` and `grown` (more rows by) are None for frames nobody counted."""
+        with self.attempt(first, changed) as attempt:
+            self.finish(attempt, changed)
+            if grown is None:
+                grown = self._grown(attempt.changes)
+            self.commit(attempt, grown, {})
+        return attempt.changes
+
+    @contextmanager
+    def attempt(self, first: list[Message] | DataFrame, changed: int | None) -> Iterator[Attempt]:
+        """An attempt at an epoch with these first messages.
+
+        What the block raises undoes it. Raises StateError where files could not be written.
+        """
         began = time.perf_counter()
         choice = self._choose(self._sizes(changed, None))
         here = choice.executor == "driver" or self._spark is None
@@ -298,17 +449,10 @@ class ShardedDatabase:
             executor: Executor = Here(self._spec, first)
         else:
             executor = OnSpark(self._spec, self._frame(first) if isinstance(first, list) else first)
-        attempt = Attempt(self._spec, self._manifest, executor)
-        recompute = choice.executor == "recompute"
+        attempt = Attempt(self._spec, self._manifest, executor, choice)
         try:
-            if self._loads(changed, recompute) and attempt.load():
-                choice = choice._replace(why=f"{choice.why}; all derived anew, by columns")
-            else:
-                attempt.run(recompute=recompute)
-            if grown is None:
-                grown = self._grown(attempt.changes)
-            self._manifest = attempt.commit(grown)
-        except StateError:
+            yield attempt
+        except DeltafixError:
             attempt.discard()
             raise
         except OSError as error:
@@ -320,13 +464,25 @@ class ShardedDatabase:
             raise
         finally:
             executor.close()
-        self.choice, self.work = choice, attempt.work
         _LOG.info(
             "epoch %d on %s; %d supersteps, %d messages, %d bytes, %.2f s",
-            self.epoch, choice, self.work.supersteps, self.work.messages, self.work.bytes,
+            self.epoch, self.choice, self.work.supersteps, self.work.messages, self.work.bytes,
             time.perf_counter() - began,
         )  # fmt: skip
-        return attempt.changes
+
+    def finish(self, attempt: Attempt, changed: int | None) -> None:
+        """Run an attempt to its end, which is not committed yet."""
+        choice = attempt.choice
+        recompute = choice.executor == "recompute"
+        if self._loads(changed, recompute) and attempt.load():
+            attempt.choice = choice._replace(why=f"{choice.why}; all derived anew, by columns")
+        else:
+            attempt.run(recompute=recompute)
+
+    def commit(self, attempt: Attempt, grown: int, marks: Marks) -> None:
+        """Commit an attempt and marks; `grown`: more given rows by."""
+        self._manifest = attempt.commit(grown, marks)
+        self.choice, self.work = attempt.choice, attempt.work
 
     def _grown(self, changes: Mapping[str, list[tuple[str, int]]]) -> int:
         """By how many rows the relations without rules have grown, as the epoch's files say."""

@@ -8,19 +8,22 @@ looked for here at once, so that workers without the common folder are found out
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
 
+from deltafix.engine.state.marks import Marks, set_marks
 from deltafix.errors import StateError
+from deltafix.pipeline.policy import Policy
+from deltafix.spark.shards.choose import Choice
 from deltafix.spark.shards.files import Manifest
 from deltafix.spark.shards.load import Loaded, LoadTask, RefusedError
 from deltafix.spark.shards.resident import Spec, Task
 from deltafix.spark.shards.schedule import Report, Work, merged, run_epoch
-from deltafix.spark.shards.step import Command
+from deltafix.spark.shards.step import Command, Verdict
 
 __all__ = ["Attempt", "Executor"]
 
@@ -42,9 +45,16 @@ class Executor(Protocol):
 
 
 class Attempt:
-    """An epoch after `manifest`. `changes` and `work` are there after `run`."""
+    """An epoch after `manifest`.
 
-    def __init__(self, spec: Spec, manifest: Manifest, executor: Executor) -> None:
+    Attributes:
+        choice: where it runs and why.
+        changes: after `run`, the files of each relation's net changes, and their rows.
+        work: what it has cost.
+    """
+
+    def __init__(self, spec: Spec, manifest: Manifest, executor: Executor, choice: Choice) -> None:
+        self.choice = choice
         self._spec = spec
         self._before = manifest
         self._executor = executor
@@ -53,9 +63,32 @@ class Attempt:
         self._number = 0
         self._bytes = 0
         self._compacted = False
+        self._whole = False
         self._fresh = False
         self.changes: dict[str, list[tuple[str, int]]] = {}
         self.work = Work()
+
+    def judge(self, policies: Mapping[str, Policy]) -> dict[str, list[Verdict]]:
+        """Have the rows of the first messages judged in their seats; verdicts by relation."""
+        notes = self._executor.run(
+            Task(Command("judge"), self._files, self._name, 0, policies=policies)
+        )
+        self.work = Work(
+            1,
+            sum(count for note in notes for count in note["sent"].values()),
+            sum(note["bytes"] for note in notes),
+            actions=["judge"],
+        )
+        found: dict[str, list[Verdict]] = {}
+        for note in sorted(notes, key=lambda note: int(note["shard"])):
+            for relation, verdict in note["verdicts"].items():
+                found.setdefault(relation, []).append(Verdict(**verdict))
+        return found
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether what was judged changes nothing."""
+        return not self.work.messages
 
     def load(self) -> bool:
         """Derive everything by columns, not committed yet; whether that was possible."""
@@ -63,7 +96,7 @@ class Attempt:
             loaded = self._executor.load(LoadTask(self._files, self._name))
         except RefusedError:
             return False
-        self.work = loaded.work
+        self.work += loaded.work
         self._compacted = True
         self._note(loaded.notes)
         return True
@@ -71,11 +104,18 @@ class Attempt:
     def run(self, *, recompute: bool) -> None:
         """Run the supersteps of the epoch, not committed yet; `recompute`: derive all anew."""
         self._fresh = recompute
-        self.work = run_epoch(self._spec.layout, self)
+        self.work += run_epoch(self._spec.layout, self)
 
-    def commit(self, grown: int) -> Manifest:
-        """Commit what was run; returns its manifest. `grown`: more given rows by."""
+    def compact(self) -> None:
+        """Write every shard whole, as an epoch that changes nothing; not committed yet."""
+        self._whole = True
+        self.step(Command("commit"))
+
+    def commit(self, grown: int, marks: Marks) -> Manifest:
+        """Commit what was run and `marks`; returns its manifest. `grown`: more given rows by."""
         before = self._before
+        noted = dict(before.marks)
+        set_marks(noted, marks)
         after = replace(
             before,
             epoch=before.epoch + 1,
@@ -83,6 +123,7 @@ class Attempt:
             given=max(before.given + grown, 0),
             base=self._bytes if self._compacted else before.base,
             log=0 if self._compacted else before.log + self._bytes,
+            marks=noted,
         )
         folder = Path(self._spec.folder)
         after.commit(folder)
@@ -102,7 +143,7 @@ class Attempt:
     def step(self, command: Command) -> Report:
         """One superstep: run it, and take down what it wrote."""
         compact = frozenset[int]()
-        if command.action == "commit" and self._is_large():
+        if command.action == "commit" and (self._whole or self._is_large()):
             compact = frozenset(range(self._spec.shards))
             self._compacted = True
             self._bytes = 0

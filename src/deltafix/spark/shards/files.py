@@ -1,6 +1,6 @@
 """Where shards are kept: a file per shard and superstep, and a manifest that says which count.
 
-    state/manifest.json            epoch, shards, program, and the files of each shard, in order
+    state/manifest.json            epoch, marks, program, and the files of each shard, in order
     state/epoch-000007-1f3a…/      what one attempt at an epoch wrote: step files and changes
 
 A step file is a journal in checksummed frames (`store.frame`), written beside and renamed.
@@ -20,8 +20,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+from deltafix.engine.state.marks import Marks
 from deltafix.errors import StateError
+from deltafix.rules.ast import Program
 from deltafix.rules.show import show
 from deltafix.spark.shards import wire
 from deltafix.spark.shards.layout import Layout
@@ -31,9 +34,9 @@ from deltafix.store.disk import Piece
 from deltafix.store.folder import LocalFolder
 from deltafix.store.frame import DamagedError, check_preamble, pack, preamble, read
 
-__all__ = ["Manifest", "open_manifest", "read_journal", "write_journal"]
+__all__ = ["Manifest", "digest_of", "new_manifest", "read_journal", "require_same", "write_journal"]
 
-FORMAT = 1
+FORMAT = 2
 _KIND = "shard"
 
 
@@ -87,6 +90,9 @@ class Manifest:
         files: per shard, relative to the folder, in order.
         given: rows given, about: every added row counts, every removed one is taken off.
         base: bytes of files that hold whole shards; `log`: bytes of the steps after those.
+        rules: the program as text.
+        name: what tells this state from all others, from its beginning on.
+        marks: what was noted beside the rows, as of the last epoch.
     """
 
     program: str
@@ -96,6 +102,9 @@ class Manifest:
     given: int = 0
     base: int = 0
     log: int = 0
+    rules: str = ""
+    name: str = field(default_factory=lambda: uuid4().hex)
+    marks: Marks = field(default_factory=dict)
 
     @classmethod
     def load(cls, folder: Path) -> Manifest | None:
@@ -115,6 +124,7 @@ class Manifest:
             return cls(
                 str(saved["program"]), int(saved["shards"]), int(saved["epoch"]), files,
                 int(saved["given"]), int(saved["base"]), int(saved["log"]),
+                str(saved["rules"]), str(saved["name"]), dict(saved["marks"]),
             )  # fmt: skip
         except (OSError, LookupError, TypeError, ValueError) as damage:
             message = f"{path}: not a manifest of shards: {damage}"
@@ -125,7 +135,7 @@ class Manifest:
         saved = {
             "format": FORMAT, "program": self.program, "shards": self.shards,
             "epoch": self.epoch, "given": self.given, "base": self.base, "log": self.log,
-            "files": self.files,
+            "files": self.files, "rules": self.rules, "name": self.name, "marks": self.marks,
         }  # fmt: skip
         LocalFolder(folder).commit("manifest.json", [json.dumps(saved, indent=1).encode()], "")
 
@@ -138,18 +148,25 @@ class Manifest:
                     shutil.rmtree(attempt)
 
 
-def open_manifest(folder: Path, layout: Layout, shards: int) -> Manifest:
-    """The folder's manifest, or a new one. Raises StateError for another program or number."""
+def digest_of(layout: Layout) -> str:
+    """What tells the program of shards from others."""
     merges = [f"{r.name}: {r.merge}" for r in layout.core.relations if r.merge is not None]
     text = "\n".join((show(layout.program), str(layout.core), *merges))
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    found = Manifest.load(folder)
-    if found is None:
-        return Manifest(digest, shards)
-    if found.shards != shards:
-        message = f"{folder} has {found.shards} shards, not {shards}; open it with that number"
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def new_manifest(program: Program, layout: Layout, shards: int) -> Manifest:
+    """That of a folder without one."""
+    return Manifest(digest_of(layout), shards, rules=show(program))
+
+
+def require_same(folder: Path, found: Manifest, wanted: Manifest) -> None:
+    """Raise StateError for a manifest of another program or number of shards."""
+    if found.shards != wanted.shards:
+        message = (
+            f"{folder} has {found.shards} shards, not {wanted.shards}; open it with that number"
+        )
         raise StateError(message, path=str(folder), shards=found.shards)
-    if found.program != digest:
+    if found.program != wanted.program:
         message = f"{folder} was made by another program; begin a new folder from the given rows"
         raise StateError(message, path=str(folder))
-    return found

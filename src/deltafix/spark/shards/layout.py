@@ -9,7 +9,7 @@ equal on every machine; it knows no shard count and no Spark.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from deltafix.facts.schema import Row
@@ -103,6 +103,25 @@ class Layout:
     def shuffles(self) -> bool:
         """Whether shards send each other messages."""
         return bool(self.derived)
+
+    def seat(self, relation: str) -> Copy:
+        """The copy that tells, once for each row, whether it is given."""
+        copies = self.given[relation]
+        placed = next((copy for copy in copies if copy.columns is not None), None)
+        return placed or Copy(copies[0].name, ())
+
+    def beside(self, pairs: Mapping[str, str]) -> Layout:
+        """The layout with relations that no rule reads placed where others have their seats.
+
+        `pairs` says beside which one each is; it begins with the columns of that one.
+        """
+        given, reports = dict(self.given), dict(self.reports)
+        for name, other in pairs.items():
+            (copy,) = given[name]
+            columns = self.seat(other).columns
+            given[name] = (Copy(copy.name, columns),)
+            reports[copy.name] = Report(name, columns)
+        return replace(self, given=given, reports=reports)
 
     def home(self, relation: str) -> Copy:
         """The copy whose shard reports a relation's rows."""

@@ -13,13 +13,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
 from pyarrow import parquet
 
 from deltafix.engine.outside import Users
+from deltafix.pipeline.policy import Policy
 from deltafix.spark.shards.files import read_journal, write_journal
 from deltafix.spark.shards.layout import Layout
 from deltafix.spark.shards.schedule import Report
@@ -28,7 +29,8 @@ from deltafix.spark.shards.step import Command, Entry, Journal
 from deltafix.spark.shards.wire import pack, unpack
 
 __all__ = [
-    "CONTROL", "Message", "Spec", "Task", "forget", "given_before", "read_rows", "run_step",
+    "CONTROL", "Message", "Spec", "Task", "forget", "given_before", "given_rows",
+    "read_rows", "run_step",
     "write_changes",
 ]  # fmt: skip
 
@@ -43,7 +45,8 @@ Message = tuple[int, bytes]
 class Spec:
     """What all tasks of a database share.
 
-    `columns`: the names of the columns users see; `users`: their functors and reducers.
+    `columns`: the names of the columns users see; `users`: their functors and reducers; `program`:
+    the digest of the layout.
     """
 
     folder: str
@@ -51,6 +54,11 @@ class Spec:
     shards: int
     columns: Mapping[str, tuple[str, ...]]
     users: Users
+    program: str
+
+    def key(self, number: int) -> tuple[str, int, str, int]:
+        """What tells a shard from all others that a worker may hold."""
+        return self.folder, number, self.program, self.shards
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,7 @@ class Task:
     """A superstep: what to do, on which files each shard stands, where to write.
 
     compact: shards that write all they hold instead of what changed.
+    policies: at judge, how rows of each relation are judged.
     """
 
     command: Command
@@ -66,6 +75,7 @@ class Task:
     number: int
     compact: frozenset[int] = frozenset()
     fresh: bool = False
+    policies: Mapping[str, Policy] = field(default_factory=dict)
 
     def file(self, shard: int) -> str:
         """The file that this step of a shard writes."""
@@ -83,14 +93,17 @@ class _Resident:
     used: float = field(default_factory=time.monotonic)
 
 
-_RESIDENTS: dict[tuple[str, int], _Resident] = {}
+_RESIDENTS: dict[tuple[str, int, str, int], _Resident] = {}
 
 
 def run_step(spec: Spec, task: Task, number: int, came: Iterable[bytes]) -> Iterator[Message]:
     """Run a superstep of a shard: its messages, then its report."""
     wanted = list(task.files.get(number, ()))
     resident, loaded = _stand_on(spec, number, wanted)
-    del _RESIDENTS[spec.folder, number]  # a step that fails leaves nothing to go on with
+    if task.command.action == "judge":
+        yield from _judge(spec, task, number, resident.shard, came)
+        return
+    del _RESIDENTS[spec.key(number)]  # a step that fails leaves nothing to go on with
     if task.fresh:
         resident.shard = resident.shard.anew()
     shard = resident.shard
@@ -102,7 +115,7 @@ def run_step(spec: Spec, task: Task, number: int, came: Iterable[bytes]) -> Iter
     journal = Journal(shard.clock, task.command.action == "commit", entries, fresh)
     size = write_journal(Path(spec.folder) / name, journal)
     resident.files = [name] if number in task.compact else [*wanted, name]
-    _RESIDENTS[spec.folder, number] = resident
+    _RESIDENTS[spec.key(number)] = resident
     for target, batches in outcome.messages.items():
         for batch in batches:
             report.sent[batch.name] = report.sent.get(batch.name, 0) + batch.table.num_rows
@@ -122,6 +135,36 @@ def run_step(spec: Spec, task: Task, number: int, came: Iterable[bytes]) -> Iter
     yield CONTROL, json.dumps(note).encode()
 
 
+def _judge(
+    spec: Spec, task: Task, number: int, shard: Shard, came: Iterable[bytes]
+) -> Iterator[Message]:
+    """Judge rows; the shard stays as it is, so nothing is written."""
+    inbox = (batch for data in came for batch in unpack(data))
+    outcome = shard.judge(task.policies, spec.columns, inbox)
+    sent: dict[str, int] = {}
+    size = 0
+    for target, batches in outcome.messages.items():
+        for batch in batches:
+            sent[batch.name] = sent.get(batch.name, 0) + batch.table.num_rows
+        for data in pack(batches):
+            size += len(data)
+            yield target, data
+    yield number, b""
+    verdicts = {name: asdict(verdict) for name, verdict in outcome.verdicts.items()}
+    note = {"shard": number, "verdicts": verdicts, "sent": sent, "bytes": size}
+    yield CONTROL, json.dumps(note).encode()
+
+
+def given_rows(spec: Spec, files: Sequence[str], number: int, relation: str) -> pa.Table:
+    """The given rows of a relation whose seat a shard is; columns are those of the copy."""
+    seat = spec.layout.seat(relation)
+    resident, _ = _stand_on(spec, number, list(files))
+    table = resident.shard.db.to_arrow(seat.name)
+    if seat.columns == () and spec.layout.given[relation][0].columns is None:
+        return table if number == 0 else table.slice(0, 0)
+    return table
+
+
 def read_rows(spec: Spec, files: Sequence[str], number: int, relation: str) -> pa.Table | None:
     """The rows of a relation that a shard answers for; None if another one does."""
     home = spec.layout.home(relation)
@@ -139,7 +182,7 @@ def given_before(spec: Spec, number: int, wanted: list[str]) -> list[Entry]:
 
     An engine is made only where the files hold rows.
     """
-    resident = _RESIDENTS.get((spec.folder, number))
+    resident = _RESIDENTS.get(spec.key(number))
     if resident is None or resident.files != wanted:
         journals = [read_journal(Path(spec.folder) / name) for name in wanted]
         if not any(journal.entries for journal in journals):
@@ -156,7 +199,7 @@ def forget(folder: str) -> None:
 
 def _stand_on(spec: Spec, number: int, wanted: list[str]) -> tuple[_Resident, int]:
     """The shard as its files make it, and whether any had to be read (1 or 0)."""
-    key = (spec.folder, number)
+    key = spec.key(number)
     now = time.monotonic()
     for other in [k for k, kept in _RESIDENTS.items() if k != key and now - kept.used > _IDLE]:
         del _RESIDENTS[other]

@@ -49,6 +49,16 @@ class Work:
     loads: int = 0
     actions: list[str] = field(default_factory=list)
 
+    def __add__(self, other: Work) -> Work:
+        """Both, one after the other."""
+        return Work(
+            self.supersteps + other.supersteps,
+            self.messages + other.messages,
+            self.bytes + other.bytes,
+            self.loads + other.loads,
+            self.actions + other.actions,
+        )
+
 
 class Runner(Protocol):
     """Who runs a superstep on all shards, with the messages of the step before."""

@@ -15,7 +15,7 @@ messages. Everything a step changes is in its `journal`; files are `files`' busi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal
 
 import numpy as np
@@ -25,10 +25,12 @@ from deltafix.engine.database import Database
 from deltafix.engine.outside import Users
 from deltafix.engine.run import Budget
 from deltafix.facts.arrow import to_numpy
+from deltafix.pipeline.policy import Policy
 from deltafix.plan.depend import made_by
 from deltafix.spark.shards.hashing import hash_rows
 from deltafix.spark.shards.layout import Derived, Layout
 from deltafix.spark.shards.ranks import RANK_BITS, rank_rows, ranked_parts
+from deltafix.spark.shards.seat import SAID, Seat
 from deltafix.spark.shards.step import Command, Entry, Journal, Outcome
 from deltafix.spark.shards.wire import Batch, fold, route, signed, split
 
@@ -98,6 +100,34 @@ class Shard:
             for made in self._strata.get(stratum, ())
             if made.ranked
         )
+        return outcome
+
+    def judge(
+        self,
+        policies: Mapping[str, Policy],
+        names: Mapping[str, tuple[str, ...]],
+        inbox: Iterable[Batch],
+    ) -> Outcome:
+        """Judge what inputs say of rows that have their seats here; their changes are sent.
+
+        Nothing is changed here. What else came is for the next step: seeds are given with the
+        rows that bound them.
+        """
+        self._outbox = {}
+        seat, outcome = Seat(self.layout, self.db, names), Outcome()
+        tables: dict[str, list[pa.Table]] = {}
+        for batch in inbox:
+            if batch.name.startswith(SAID):
+                tables.setdefault(batch.name.removeprefix(SAID), []).append(batch.table)
+            else:
+                self._outbox.setdefault((self.number, batch.name), []).append(batch.table)
+        for relation, some in tables.items():
+            outcome.verdicts[relation] = seat.judge(relation, some, policies[relation])
+        places = {copy.name: copy.columns for some in self.layout.given.values() for copy in some}
+        for batch in seat.edits():
+            self._send(batch, places[batch.name])
+        for (shard, name), parts in self._outbox.items():
+            outcome.messages.setdefault(shard, []).append(Batch(name, fold(parts)))
         return outcome
 
     def anew(self) -> Shard:

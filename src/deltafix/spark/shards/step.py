@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
 from deltafix.spark.shards.wire import Batch
 
-__all__ = ["Action", "Command", "Entry", "Journal", "Outcome"]
+__all__ = ["Action", "Command", "Entry", "Journal", "Outcome", "Verdict"]
 
-Action = Literal["apply", "send", "retract", "insert", "finish", "commit"]
+Action = Literal["judge", "apply", "send", "retract", "insert", "finish", "commit"]
 
 
 class Command(NamedTuple):
@@ -33,6 +33,22 @@ class Entry(NamedTuple):
     batch: Batch
 
 
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of the signed rows of a relation in one shard; data that JSON can say.
+
+    Attributes:
+        new: rows that are given now and were not before.
+        old: rows that are not given any more.
+        bad: (reason, place among all, row) of the first that are bad, `beyond`: how many more.
+    """
+
+    new: int
+    old: int
+    bad: list[tuple[str, int, dict[str, Any]]]
+    beyond: int
+
+
 @dataclass
 class Outcome:
     """What a step leaves: messages by shard, and what is waiting.
@@ -42,12 +58,14 @@ class Outcome:
         pending: per stratum, votes not sent and rows to move.
         falling: rows taken away by the messages, and rows still to be taken away.
         changes: at commit, the net changes of each relation, without ranks.
+        verdicts: at judge, what became of the rows of each relation.
     """
 
     messages: dict[int, list[Batch]] = field(default_factory=dict)
     pending: dict[int, int] = field(default_factory=dict)
     falling: int = 0
     changes: dict[str, pa.Table] = field(default_factory=dict)
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
 
 
 @dataclass

@@ -29,13 +29,13 @@ __all__ = ["on_spark"]
 _FRAMES: Mapping[str, Callable[..., Source]] = {"table": SparkTable, "kafka": KafkaTopic}
 
 
-def on_spark() -> MakeSource:
+def on_spark(live: LiveSpark | None = None) -> MakeSource:
     """What makes the sources of a pipeline that Spark reads: one session, one job an epoch.
 
     The session at hand is used, or one is started with the settings of the pipeline's `[spark]`,
-    not before it is needed. What is given back raises ConfigError.
+    not before it is needed; that of `live`, if it is given. What is given back raises ConfigError.
     """
-    lives: list[LiveSpark] = []
+    lives: list[LiveSpark] = [] if live is None else [live]
 
     def make(config: Config, one: InputConfig, schemas: Mapping[str, Schema]) -> Source:
         if not lives:

@@ -1,0 +1,319 @@
+"""Who keeps the rows of a pipeline: an engine in this process (`Driver`), or somebody else.
+
+A keeper opens an epoch, in which rows are judged and edited, tells its Delta when it stands and is
+not durable yet (`prepared`), and commits rows and marks in one step. `deltafix.spark.shards.kept`
+has the other keeper, whose rows are in shards. Invariant: what a pipeline says and writes does not
+depend on its keeper; rows are in one place: where there is a manifest of shards, there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
+
+import deltafix
+from deltafix.engine.state.durable import DurableDatabase, DurableTransaction
+from deltafix.engine.state.marks import Marks, set_marks
+from deltafix.engine.state.reading import read_state
+from deltafix.errors import StateError
+from deltafix.facts.delta import Delta
+from deltafix.facts.schema import Row, Schema
+from deltafix.pipeline.augment import Additions
+from deltafix.pipeline.keyed import drop_tombstones
+from deltafix.pipeline.policy import Policy, apply
+from deltafix.pipeline.signed import Signed
+from deltafix.pipeline.times import COUNTS, Times
+from deltafix.rules.ast import Program
+from deltafix.store.folder import Folder, LocalFolder, Where, folder_at
+
+__all__ = [
+    "EXECUTOR", "SHARDS", "Driver", "Keep", "Keeper", "Open", "Relations", "Said", "peek_marks",
+    "shards_head",
+]  # fmt: skip
+
+SHARDS = "shards"
+"""The folder inside a state's folder where its shards are, if it is kept in shards."""
+
+
+EXECUTOR = "pipeline/executor"
+"""The mark that says who keeps the rows, and why."""
+
+
+class Relations(Protocol):
+    """A database as a pipeline sees it: marks and rows as of the last epoch."""
+
+    @property
+    def schemas(self) -> Mapping[str, Schema]:
+        """Those of its relations."""
+
+    @property
+    def epoch(self) -> int:
+        """The last one."""
+
+    @property
+    def name(self) -> str:
+        """What tells this state from all others."""
+
+    @property
+    def generation(self) -> int:
+        """How often it was opened, where writers fence each other off; else 0."""
+
+    @property
+    def marks(self) -> Mapping[str, Any]:
+        """What was noted beside the rows."""
+
+    @property
+    def recovered(self) -> Sequence[str]:
+        """What was mended or noticed on opening, in words."""
+
+    def rows(self, relation: str) -> list[Row]:
+        """The rows of a relation, sorted."""
+
+    def to_arrow(self, relation: str) -> pa.Table:
+        """The rows of a relation."""
+
+    def select(self, relation: str, pattern: Any) -> list[Row]:
+        """Rows that fit a pattern."""
+
+    def compact(self) -> None:
+        """Make the state's files small."""
+
+    def close(self) -> None:
+        """Give the state back. Idempotent."""
+
+
+class Said(NamedTuple):
+    """What an input says of a relation, how it is judged, and its highest version by now."""
+
+    signed: Signed
+    policy: Policy
+    high: int | None = None
+
+
+class Open(Protocol):
+    """An epoch that is open.
+
+    Attributes:
+        prepared: called with its Delta when it stands and nothing of it is durable yet; what it
+            raises undoes the epoch.
+        views: the relations of that Delta; None for all.
+    """
+
+    prepared: Callable[[Delta], None] | None
+    views: Collection[str] | None
+
+    def mark(self, name: str, value: Any) -> None:
+        """Note a JSON value under a name; None takes the mark away."""
+
+    def judge(self, said: Sequence[Said]) -> list[tuple[int, int]]:
+        """Apply signed rows, each of a relation of its own, as their policies say.
+
+        Returns (rows that came to be given, rows that ceased to) of each; bad rows are moved to
+        `Signed.bad`. At most once in an epoch.
+        """
+
+
+class Keeper(Protocol):
+    """Keeps the rows of a pipeline. `db` has them and closes them; `why` says where, and why."""
+
+    @property
+    def why(self) -> str:
+        """Where the rows are kept, and why there."""
+
+    @property
+    def db(self) -> Relations:
+        """The rows and marks."""
+
+    @property
+    def touched(self) -> int:
+        """Facts that the last epoch took up."""
+
+    def begin(self, *, careful: bool = True) -> AbstractContextManager[Open]:
+        """An epoch, committed at the end of the block, or as if it had never been.
+
+        Without `careful`, it may raise RecheckError and is then to be tried again with it.
+        """
+
+    def grown(self, rows: int) -> Keeper:
+        """Who keeps the rows when so many more are to come: itself, or another, then it is closed.
+
+        Raises StateError; the state is where it was.
+        """
+
+    def history(self) -> Iterator[Marks]:
+        """What the last epochs marked, as far as it is known, ascending."""
+
+
+Keep = Callable[[Program, Folder, str, Additions], Keeper]
+"""Opens a keeper: the program, the state's folder, how to sync, what inputs add to the rules."""
+
+
+class Driver:
+    """The engine in this process, its given rows and marks in the state's folder.
+
+    Raises StateError for a state that is kept in shards, and what `deltafix.connect` raises.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        folder: Folder,
+        fsync: str,
+        additions: Additions,
+        why: str = "asked for",
+    ) -> None:
+        self.why = f"driver: {why}"
+        self._folder = folder
+        self._additions = additions
+        self._times: dict[str, Times] = {}
+        self._dropped: dict[str, int] = {}
+        self._require_here()
+        db = deltafix.connect(program, str(folder), fsync=fsync)
+        assert isinstance(db, DurableDatabase)  # noqa: S101  a path is given
+        self.db = db
+        try:
+            self._require_here()  # it may have been moved before the folder was locked
+        except BaseException:
+            db.close()
+            raise
+
+    @property
+    def touched(self) -> int:
+        """As `Keeper.touched`."""
+        return self.db.last_epoch.touched
+
+    def grown(self, rows: int) -> Keeper:
+        """As `Keeper.grown`: it stays, whatever comes."""
+        del rows
+        return self
+
+    @contextmanager
+    def begin(self, *, careful: bool = True) -> Iterator[Open]:
+        """As `Keeper.begin`."""
+        before = self.db.epoch
+        try:
+            with self.db.transaction(missing="ignore") as tx:
+                yield _Opened(tx, self._times_of, self._drop_tombstones, careful=careful)
+        finally:
+            for times in self._times.values():  # an interrupt may come when the epoch stands
+                times.settle(committed=self.db.epoch > before)
+
+    def history(self) -> Iterator[Marks]:
+        """As `Keeper.history`."""
+        found = read_state(self._folder)
+        yield from found[1].marks(0) if found else ()
+        yield dict(self.db.marks)
+
+    def _drop_tombstones(self, tx: DurableTransaction, said: Said) -> None:
+        """Forget deletes that no row can be older than without being late.
+
+        They are looked at when as much time has passed as they are kept for: about twice each.
+        """
+        policy, relation = said.policy, said.signed.schema.relation
+        if said.high is None or policy.late == "apply" or not policy.keying.sequence:
+            return
+        below = said.high - policy.lateness
+        last = self._dropped.get(relation)
+        if policy.keying.key and (last is None or below - last > policy.lateness):
+            drop_tombstones(tx, relation, below)
+            self._dropped[relation] = below
+
+    def _times_of(self, relation: str) -> Times | None:
+        if relation not in self._additions.counted:
+            return None
+        if relation not in self._times:
+            self._times[relation] = Times(self.db.rows(relation + COUNTS))
+        return self._times[relation]
+
+    def _require_here(self) -> None:
+        if shards_head(self._folder) is not None:
+            message = (
+                f"{self._folder} is kept in shards, and rows do not come back from there; open it "
+                'with executor = "shards" or "auto", and runner = "spark"'
+            )
+            raise StateError(message, path=str(self._folder))
+
+
+class _Opened:
+    """An open transaction as an epoch; see `Open`."""
+
+    def __init__(
+        self,
+        tx: DurableTransaction,
+        times_of: Callable[[str], Times | None],
+        drop: Callable[[DurableTransaction, Said], None],
+        *,
+        careful: bool,
+    ) -> None:
+        self._tx = tx
+        self._drop = drop
+        self._times_of = times_of
+        self._careful = careful
+        self.mark = tx.mark
+
+    @property
+    def prepared(self) -> Callable[[Delta], None] | None:
+        return self._tx.prepared
+
+    @prepared.setter
+    def prepared(self, function: Callable[[Delta], None] | None) -> None:
+        self._tx.prepared = function
+
+    @property
+    def views(self) -> Collection[str] | None:
+        return self._tx.views
+
+    @views.setter
+    def views(self, names: Collection[str] | None) -> None:
+        self._tx.views = names
+
+    def judge(self, said: Sequence[Said]) -> list[tuple[int, int]]:
+        """As `Open.judge`."""
+        counts = []
+        for one in said:
+            times = self._times_of(one.signed.schema.relation)
+            counts.append(apply(self._tx, one.signed, one.policy, times, careful=self._careful))
+            self._drop(self._tx, one)
+        return counts
+
+
+def shards_head(state: Where) -> dict[str, Any] | None:
+    """What the manifest of a state's shards says; None for a state that is not kept in shards.
+
+    Raises StateError for one that cannot be read.
+    """
+    folder = folder_at(state)
+    if not isinstance(folder, LocalFolder):
+        return None
+    path = folder.path / SHARDS / "manifest.json"
+    try:
+        found: dict[str, Any] = json.loads(path.read_bytes())
+        return {**found, "marks": dict(found["marks"]), "epoch": int(found["epoch"])}
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, LookupError, TypeError) as damage:
+        message = f"{path}: not a manifest of shards: {damage}"
+        raise StateError(message, path=str(path)) from None
+
+
+def peek_marks(state: Where) -> Marks:
+    """The marks of a state folder, read without opening it; empty if there is none yet.
+
+    Raises StateError for damage, as opening it would.
+    """
+    head = shards_head(state)
+    if head is not None:
+        marks: Marks = head["marks"]
+        return marks
+    found = read_state(state)
+    if found is None:
+        return {}
+    snapshot, records = found
+    marks = snapshot.marks
+    for changed in records.marks(snapshot.epoch):
+        set_marks(marks, changed)
+    return marks

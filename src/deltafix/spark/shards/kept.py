@@ -1,0 +1,190 @@
+"""A pipeline's rows in shards: the keeper whose epochs run where the rows are.
+
+    said -> judged in the seats -> supersteps -> outputs are prepared -> the manifest: rows, marks
+
+The state's folder is that of a pipeline whose keeper is the driver: journal, quarantine, lock; the
+shards are in the folder `shards` inside. Invariant: an epoch's marks are in the manifest that names
+its files, so one rename commits both; before it nothing has happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+from deltafix.engine.state.marks import Marks, check_mark
+from deltafix.errors import ConfigError, StateError
+from deltafix.facts.delta import Delta
+from deltafix.pipeline.augment import Additions
+from deltafix.pipeline.keeper import EXECUTOR, SHARDS, Keeper, Open, Said, shards_head
+from deltafix.pipeline.policy import REASONS
+from deltafix.pipeline.quarantine import require_few
+from deltafix.pipeline.signed import Bad, Signed
+from deltafix.pipeline.times import COUNTS
+from deltafix.rules.ast import Program
+from deltafix.spark.shards.database import ShardedDatabase
+from deltafix.spark.shards.epoch import Attempt
+from deltafix.spark.shards.step import Verdict
+from deltafix.store.folder import Folder, LocalFolder
+from deltafix.store.lock import Lock
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Shards"]
+
+
+class Shards:
+    """Keeps a pipeline's rows in shards; see `pipeline.keeper.Keeper`.
+
+    Args:
+        program: the rules, with the relations that the pipeline adds.
+        folder: the state's.
+        additions: what inputs added to the program.
+        spark: a session; None runs every epoch in this process.
+        shards: how many; a state that has another number is laid out anew.
+        executor: where epochs run, as for `ShardedDatabase`.
+        why: why the rows are in shards.
+
+    A state that the driver kept is taken over. Raises what `ShardedDatabase` raises; StateError for
+    a state that is not on a disk.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        folder: Folder,
+        additions: Additions,
+        spark: SparkSession | None,
+        *,
+        shards: int,
+        executor: Literal["auto", "driver", "shards"],
+        why: str = "asked for",
+    ) -> None:
+        if not isinstance(folder, LocalFolder):
+            message = (
+                f"{folder}: shards are kept in a folder that driver and workers see at one path; "
+                'a state in an object store takes executor = "driver"'
+            )
+            raise StateError(message, path=str(folder))
+        if additions.keyed:
+            message = (
+                f"input {next(iter(additions.keyed))}: key: rows that replace each other by their "
+                'key are kept by the driver only; executor = "driver"'
+            )
+            raise ConfigError(message, key="executor", value="shards")
+        self.why = f"shards: {why}"
+        folder.path.mkdir(parents=True, exist_ok=True)
+        self._lock = Lock(folder.path / "lock")
+        try:
+            self.db = _Database(
+                program,
+                spark,
+                shards=shards,
+                state=folder.path / SHARDS,
+                executor=executor,
+                beside={name + COUNTS: name for name in additions.counted},
+                around=folder,
+                noted={EXECUTOR: self.why},
+            )
+            self.db.lock = self._lock
+            if shards_head(folder) is not None:
+                for name in ("log", "snapshot"):  # what an engine kept has been taken over
+                    folder.remove(name)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    @property
+    def touched(self) -> int:
+        """Rows that went to other shards, or to the copies of a relation."""
+        return self.db.work.messages
+
+    @contextmanager
+    def begin(self, *, careful: bool = True) -> Iterator[Open]:
+        """As `Keeper.begin`; a seat always looks at every row."""
+        del careful
+        with ExitStack() as stack:
+            opened = _Opened(self.db, stack)
+            yield opened
+            opened.commit()
+
+    def grown(self, rows: int) -> Keeper:
+        """As `Keeper.grown`."""
+        del rows
+        return self
+
+    def history(self) -> Iterator[Marks]:
+        """What the last epoch marked: a manifest has no more."""
+        yield dict(self.db.marks)
+
+
+class _Database(ShardedDatabase):
+    """Shards that hold the lock of the state around them."""
+
+    lock: Lock
+
+    def close(self) -> None:
+        """Give both folders back. Idempotent."""
+        super().close()
+        self.lock.release()
+
+
+class _Opened:
+    """An epoch of shards that is open; see `pipeline.keeper.Open`."""
+
+    def __init__(self, db: ShardedDatabase, stack: ExitStack) -> None:
+        self.prepared: Callable[[Delta], None] | None = None
+        self.views: Collection[str] | None = None
+        self._db = db
+        self._stack = stack
+        self._marks: Marks = {}
+        self._attempt: Attempt | None = None
+        self._changed = self._grown = 0
+        self._idle = False
+
+    def mark(self, name: str, value: Any) -> None:
+        """As `Open.mark`."""
+        self._marks[name] = check_mark(value)
+
+    def judge(self, said: Sequence[Said]) -> list[tuple[int, int]]:
+        """As `Open.judge`."""
+        rows = [one.signed for one in said if one.signed.table.num_rows]
+        if not rows:
+            return [(0, 0) for _ in said]
+        self._changed = sum(signed.table.num_rows for signed in rows)
+        attempt = self._begin([*self._db.first(), *self._db.to_seats(rows)])
+        policies = {one.signed.schema.relation: one.policy for one in said}
+        verdicts = attempt.judge(policies)
+        self._idle = attempt.is_idle
+        counts = [_told(one.signed, verdicts.get(one.signed.schema.relation, [])) for one in said]
+        self._grown = sum(new - old for new, old in counts)
+        return counts
+
+    def commit(self) -> None:
+        """Run the epoch, say what it changes, commit it with its marks."""
+        attempt = self._attempt
+        if attempt is None:
+            first = self._db.first()
+            attempt, self._idle = self._begin(first), not first
+        if not self._idle:
+            self._db.finish(attempt, self._changed)
+        if self.prepared is not None:
+            self.prepared(self._db.delta(attempt, self.views))
+        self._db.commit(attempt, self._grown, self._marks)
+
+    def _begin(self, first: list[Any]) -> Attempt:
+        self._attempt = self._stack.enter_context(self._db.attempt(first, self._changed))
+        return self._attempt
+
+
+def _told(signed: Signed, verdicts: Sequence[Verdict]) -> tuple[int, int]:
+    """Add what shards set aside to the bad rows of a relation; how many came and went."""
+    bad = [one for verdict in verdicts for one in verdict.bad]
+    bad.sort(key=lambda one: (REASONS.index(one[0]), one[1]))
+    signed.bad.extend(Bad(reason, signed.schema.relation, row) for reason, _, row in bad)
+    beyond = sum(verdict.beyond for verdict in verdicts)
+    if beyond:
+        require_few(signed.bad, beyond)
+    return sum(one.new for one in verdicts), sum(one.old for one in verdicts)
