@@ -96,7 +96,6 @@ def spark() -> Iterator[SparkSession]:
         "local",
         "local shards",
         pytest.param("spark", marks=pytest.mark.spark),
-        pytest.param("spark shards", marks=[pytest.mark.spark, pytest.mark.slow]),
     ]
 )
 def runner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:

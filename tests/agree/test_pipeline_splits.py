@@ -303,13 +303,9 @@ def test_agree_a_state_that_moves_to_shards_on_the_way_gives_that_answer(
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("keeper", ["driver", pytest.param("shards", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("form", FORMATS)
-def test_agree_any_split_on_spark_gives_that_answer(
-    form, keeper, spark, memory, monkeypatch
-) -> None:
+def test_agree_any_split_on_spark_gives_that_answer(form, spark, memory, monkeypatch) -> None:
     monkeypatch.setattr(pipelines, "RUNNER", "spark")
-    monkeypatch.setattr(pipelines, "KEEPER", keeper)
     for seed in range(-(-EXAMPLES // 10)):
         rng = Random(f"spark {form} {seed}")
         messages, options = draw_messages(rng, form), draw_options(rng)

@@ -91,7 +91,7 @@ def test_agree_loads_then_changes_then_a_restart_then_more(
 
 def check_engines(db: ShardedDatabase) -> None:
     for number in range(db.shards):
-        resident._RESIDENTS[db._spec.folder, number].shard.db.check_invariants()
+        resident._RESIDENTS[db._spec.key(number)].shard.db.check_invariants()
 
 
 def test_a_load_leaves_the_rows_votes_and_ranks_that_supersteps_leave(

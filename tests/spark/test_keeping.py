@@ -1,0 +1,136 @@
+"""Who keeps the rows on Spark: shards whose supersteps are jobs; what `auto` makes of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from tests import pipelines
+from tests.pipelines import Job, signed
+
+from deltafix.errors import ConfigError, StateError
+from deltafix.pipeline.config import read_config
+from deltafix.pipeline.manifest import read_deltas
+from deltafix.pipeline.runner import Pipeline
+from deltafix.pipeline.status import status
+from deltafix.spark import keeping, maintain
+
+QUARANTINE = 'bad_rows = "quarantine"'
+PROGRAM = """
+.decl edge(x: number, y: number)
+.input edge
+.decl path(x: number, y: number)
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), edge(y, z).
+"""
+
+
+@pytest.fixture
+def in_shards(spark, monkeypatch) -> None:
+    """Pipelines run on Spark, in shards there."""
+    monkeypatch.setattr(pipelines, "RUNNER", "spark")
+    monkeypatch.setattr(pipelines, "KEEPER", "shards")
+    monkeypatch.setattr(pipelines, "SHARDS", 2)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_agree_a_pipeline_whose_epochs_run_on_executors(tmp_path, in_shards) -> None:
+    job = Job(tmp_path, member=f'{QUARANTINE}\nduplicates = "bad"')
+    job.say("member", ("+", ("ada", "core")), ("+", ("core", "all")), ("+", ("all", "core")))
+    job.say("grant", ("+", ("all", 7)), ("+", ("core", 8)))
+    job.run()
+    path = job.write("member", [("-", ("all", "core")), ("+", ("ada", "core")), ("-", ("x", "y"))])
+    job.rows["member"].remove(("all", "core"))
+    assert path.exists()
+    with job.open() as pipeline:
+        epochs = list(pipeline.drain())
+        job.check(pipeline)
+        db = pipeline.maintainer.db
+        assert db.choice.executor == "shards"
+        assert db.work.actions[0] == "judge"
+        aside = pipeline.maintainer.quarantine.rows("member")
+    assert [row["reason"] for row in aside] == [
+        "insert of a row that is there",
+        "delete of a row that is not there",
+    ]
+    assert [epoch.given for epoch in epochs] == [(0, 1)]
+    assert "executor shards: asked for" in list(status(read_config(job.toml)))
+    assert all(epoch <= 3 for _, _, epoch in signed(read_deltas(tmp_path / "out" / "can")))
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_agree_maintain_in_shards_with_the_driver(tmp_path, spark) -> None:
+    views = {}
+    for executor in ("driver", "shards"):
+        rows = spark.createDataFrame([(1, 2), (2, 3), (3, 1)], "x long, y long")
+        with maintain(
+            PROGRAM, {"edge": rows}, state=tmp_path / executor, views=["path"], batch=0,
+            executor=executor, shards=2,
+        ) as kept:  # fmt: skip
+            gone = spark.createDataFrame([(3, 1, -1)], "x long, y long, sign long")
+            first = kept["path"].drop("epoch").toPandas().values.tolist()
+            kept.apply({"edge": gone}, 1)
+            assert [epoch.replayed for epoch in kept.apply({"edge": gone}, 1)] == [True]
+            views[executor] = sorted(first), sorted(kept["path"].toPandas().values.tolist())
+    assert views["driver"] == views["shards"]
+    assert len(views["driver"][0]) == 9
+    assert len(views["driver"][1]) == 6
+
+
+def test_the_first_change_of_a_state_too_large_moves_it_and_status_says_why(
+    tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(pipelines, "KEEPER", "auto")
+    job = Job(tmp_path)
+    job.say("member", ("+", ("ada", "core")))
+    job.run()
+    said = list(status(read_config(job.toml)))
+    assert "executor driver: the state fits into its memory" in said
+    monkeypatch.setattr(keeping, "room_for_state", lambda: 1_000)
+    job.say("grant", ("+", ("core", 7)))
+    job.run()
+    said = list(status(read_config(job.toml)))
+    assert any(line.startswith("executor shards: the state needs about ") for line in said), said
+    assert "3 shards with about 2 given rows" in said
+    assert not (tmp_path / "state" / "snapshot").exists()
+    assert not (tmp_path / "state" / "log").exists()
+
+
+def test_rows_in_shards_are_not_taken_back_and_nobody_else_begins_beside_them(
+    tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(pipelines, "KEEPER", "shards")
+    job = Job(tmp_path)
+    job.say("member", ("+", ("ada", "core")))
+    job.run()
+    with pytest.raises(StateError, match="is kept in shards, and rows do not come back"):
+        Pipeline(read_config(job.toml))
+    with job.open(), pytest.raises(StateError, match="in use by process"):
+        job.open()
+
+
+def test_shards_without_their_runner_or_their_folder_are_refused_by_name(tmp_path) -> None:
+    job = Job(tmp_path)
+    with pytest.raises(ConfigError, match=r'executor = "shards" needs runner = "spark"'):
+        read_config(job.toml, executor="shards")
+    text = job.toml.read_text().replace('runner = "local"', 'executor = "shards"')
+    job.toml.write_text(text.replace('"state"', '"s3://bucket/state"'))
+    with pytest.raises(ConfigError, match="needs a state in a folder that the driver and all"):
+        read_config(job.toml)
+    job.toml.write_text(text)
+    with pytest.raises(ConfigError, match="pass make_source and keep"):
+        Pipeline(read_config(job.toml))
+
+
+def test_the_command_refuses_them_too(tmp_path) -> None:
+    job = Job(tmp_path)
+    command = [sys.executable, "-m", "deltafix", "pipeline", "run", str(job.toml)]
+    done = subprocess.run(
+        [*command, "--executor", "shards"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2, done.stderr
+    assert 'needs runner = "spark"' in done.stderr
+    assert "Traceback" not in done.stderr
