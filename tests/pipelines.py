@@ -79,11 +79,11 @@ def open_pipeline(file: Path, **options: object) -> Pipeline:
     return Pipeline(config, **options)  # type: ignore[arg-type]
 
 
-def shards_here(program: Any, folder: Any, fsync: str, counted: Any) -> Keeper:
+def shards_here(program: Any, folder: Any, fsync: str, additions: Any) -> Keeper:
     """A keeper whose shards run in this process, by the functions that Spark's tasks call."""
     from deltafix.spark.shards.kept import Shards
 
-    return Shards(program, folder, counted, None, shards=SHARDS, executor="driver")
+    return Shards(program, folder, additions, None, shards=SHARDS, executor="driver")
 
 
 class Job:

@@ -161,8 +161,12 @@ def _run(folder: Path, form: str, keys: Keys, rng: Random, changes: Sequence[Cha
     split.check(judge(changes, keys))
 
 
+@pytest.mark.parametrize("keeper", ["driver", "shards"])
 @pytest.mark.parametrize("form", FORMATS)
-def test_agree_any_split_and_order_of_keyed_changes_gives_one_answer(form, memory, judged) -> None:
+def test_agree_any_split_and_order_of_keyed_changes_gives_one_answer(
+    form, keeper, memory, judged, monkeypatch
+) -> None:
+    monkeypatch.setattr("tests.pipelines.KEEPER", keeper)
     for seed in range(EXAMPLES):
         rng = Random(f"keys {form} {seed}")
         keys = draw_keys(rng)

@@ -31,8 +31,8 @@ from deltafix.rules.ast import Program
 from deltafix.store.folder import Folder, LocalFolder, Where, folder_at
 
 __all__ = [
-    "EXECUTOR", "SHARDS", "Driver", "Keep", "Keeper", "Open", "Relations", "Said", "peek_marks",
-    "shards_head",
+    "EXECUTOR", "SHARDS", "Driver", "Keep", "Keeper", "Open", "Relations", "Said", "due",
+    "peek_marks", "shards_head",
 ]  # fmt: skip
 
 SHARDS = "shards"
@@ -197,7 +197,7 @@ class Driver:
         before = self.db.epoch
         try:
             with self.db.transaction(missing="ignore") as tx:
-                yield _Opened(tx, self._times_of, self._drop_tombstones, careful=careful)
+                yield _Opened(tx, self._times_of, self._dropped, careful=careful)
         finally:
             for times in self._times.values():  # an interrupt may come when the epoch stands
                 times.settle(committed=self.db.epoch > before)
@@ -207,20 +207,6 @@ class Driver:
         found = read_state(self._folder)
         yield from found[1].marks(0) if found else ()
         yield dict(self.db.marks)
-
-    def _drop_tombstones(self, tx: DurableTransaction, said: Said) -> None:
-        """Forget deletes that no row can be older than without being late.
-
-        They are looked at when as much time has passed as they are kept for: about twice each.
-        """
-        policy, relation = said.policy, said.signed.schema.relation
-        if said.high is None or policy.late == "apply" or not policy.keying.sequence:
-            return
-        below = said.high - policy.lateness
-        last = self._dropped.get(relation)
-        if policy.keying.key and (last is None or below - last > policy.lateness):
-            drop_tombstones(tx, relation, below)
-            self._dropped[relation] = below
 
     def _times_of(self, relation: str) -> Times | None:
         if relation not in self._additions.counted:
@@ -245,12 +231,12 @@ class _Opened:
         self,
         tx: DurableTransaction,
         times_of: Callable[[str], Times | None],
-        drop: Callable[[DurableTransaction, Said], None],
+        dropped: dict[str, int],
         *,
         careful: bool,
     ) -> None:
         self._tx = tx
-        self._drop = drop
+        self._dropped = dropped
         self._times_of = times_of
         self._careful = careful
         self.mark = tx.mark
@@ -277,8 +263,27 @@ class _Opened:
         for one in said:
             times = self._times_of(one.signed.schema.relation)
             counts.append(apply(self._tx, one.signed, one.policy, times, careful=self._careful))
-            self._drop(self._tx, one)
+        below = due(said, self._dropped)
+        for relation, sequence in below.items():
+            drop_tombstones(self._tx, relation, sequence)
+        self._dropped |= below
         return counts
+
+
+def due(said: Sequence[Said], dropped: Mapping[str, int]) -> dict[str, int]:
+    """Below which sequence deletes of keys are forgotten now, by relation.
+
+    No row can be older than that without being late. They are looked at when as much time has
+    passed since they were `dropped` as they are kept for: about twice each.
+    """
+    found = {}
+    for signed, policy, high in said:
+        if high is None or policy.late == "apply" or not policy.keying.sequence:
+            continue
+        below, last = high - policy.lateness, dropped.get(signed.schema.relation)
+        if policy.keying.key and (last is None or below - last > policy.lateness):
+            found[signed.schema.relation] = below
+    return found
 
 
 def shards_head(state: Where) -> dict[str, Any] | None:

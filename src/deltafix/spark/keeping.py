@@ -52,8 +52,6 @@ def keeping(session: Callable[[], SparkSession | None], executor: Where, shards:
             return sharded(program, folder, additions, "asked for")
         if not isinstance(folder, LocalFolder):
             return Driver(program, folder, fsync, additions, "the state is in an object store")
-        if additions.keyed:
-            return Driver(program, folder, fsync, additions, "an input has a key")
         head = shards_head(folder)
         if head is not None:
             before = str(head["marks"].get(EXECUTOR, ""))

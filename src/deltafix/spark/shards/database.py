@@ -33,6 +33,7 @@ from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Row, Schema
 from deltafix.facts.values import sorted_rows
 from deltafix.paths import local_path
+from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.signed import Signed
 from deltafix.rules.ast import Program
 from deltafix.rules.schemas import row_schemas
@@ -51,6 +52,7 @@ from deltafix.spark.shards.frames import (
     sign_column,
 )
 from deltafix.spark.shards.here import Here
+from deltafix.spark.shards.layout import Layout
 from deltafix.spark.shards.onspark import MESSAGES, OnSpark, from_messages, planless
 from deltafix.spark.shards.planning import plan_layout
 from deltafix.spark.shards.resident import Message, Spec, forget, read_rows
@@ -79,7 +81,7 @@ class ShardedDatabase:
         executor: `auto` chooses per epoch (`choose`), the others force it.
         functors: as in `deltafix.connect`; workers must be able to import the functions.
         reducers: likewise.
-        beside: as for `Layout.beside`.
+        seats: says where rows are judged, for who has them judged (`seat`).
         around: the folder of the state whose shards these are, locked by who calls. A state in it
             that an engine kept is taken over, and shards of another program or number are laid
             out anew; without it, both are refused.
@@ -106,7 +108,7 @@ class ShardedDatabase:
         executor: Literal["auto", "driver", "shards", "recompute"] = "auto",
         functors: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
         reducers: Mapping[str, UserReducer] = MappingProxyType({}),
-        beside: Mapping[str, str] = MappingProxyType({}),
+        seats: Callable[[Layout], Layout] = lambda layout: layout,
         around: LocalFolder | None = None,
         noted: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
@@ -122,7 +124,7 @@ class ShardedDatabase:
         if executor == "shards" and spark is None:
             raise ValueError("executor='shards' needs a Spark session")
         self.program = program
-        self.layout = plan_layout(program).beside(beside)
+        self.layout = seats(plan_layout(program))
         bound(program, functors)
         self.schemas: Mapping[str, Schema] = MappingProxyType(
             {
@@ -266,12 +268,11 @@ class ShardedDatabase:
         self._manifest = replace(self._manifest, epoch=self.epoch)  # nothing is written for it
         return self._seeds()
 
-    def to_seats(self, rows: Iterable[Signed]) -> Iterator[Message]:
+    def to_seats(self, rows: Iterable[tuple[Signed, Keying]]) -> Iterator[Message]:
         """Signed rows, as messages to the seats that judge them."""
-        for signed_rows in rows:
-            seat = self.layout.seat(signed_rows.schema.relation)
-            # A row that is everywhere is judged in one place.
-            batch = said(self.layout, signed_rows)
+        for one, keying in rows:
+            seat = self.layout.seat(one.schema.relation)
+            batch = said(self.layout, one, keying)
             for shard, part in route(batch.table, seat.columns, self._spec.shards):
                 for data in pack([Batch(batch.name, part)]):
                     yield shard, data

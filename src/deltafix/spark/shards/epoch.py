@@ -68,10 +68,13 @@ class Attempt:
         self.changes: dict[str, list[tuple[str, int]]] = {}
         self.work = Work()
 
-    def judge(self, policies: Mapping[str, Policy]) -> dict[str, list[Verdict]]:
+    def judge(
+        self, policies: Mapping[str, Policy], below: Mapping[str, int]
+    ) -> dict[str, list[Verdict]]:
         """Have the rows of the first messages judged in their seats; verdicts by relation."""
+        command = Command("judge")
         notes = self._executor.run(
-            Task(Command("judge"), self._files, self._name, 0, policies=policies)
+            Task(command, self._files, self._name, 0, policies=policies, below=below)
         )
         self.work = Work(
             1,

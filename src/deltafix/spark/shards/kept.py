@@ -9,15 +9,19 @@ its files, so one rename commits both; before it nothing has happened.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from deltafix.engine.state.marks import Marks, check_mark
 from deltafix.errors import ConfigError, StateError
 from deltafix.facts.delta import Delta
+from deltafix.facts.schema import Schema
 from deltafix.pipeline.augment import Additions
-from deltafix.pipeline.keeper import EXECUTOR, SHARDS, Keeper, Open, Said, shards_head
+from deltafix.pipeline.config import schemas_of
+from deltafix.pipeline.keeper import EXECUTOR, SHARDS, Keeper, Open, Said, due, shards_head
+from deltafix.pipeline.keyed import GONE, KEYED
 from deltafix.pipeline.policy import REASONS
 from deltafix.pipeline.quarantine import require_few
 from deltafix.pipeline.signed import Bad, Signed
@@ -25,6 +29,7 @@ from deltafix.pipeline.times import COUNTS
 from deltafix.rules.ast import Program
 from deltafix.spark.shards.database import ShardedDatabase
 from deltafix.spark.shards.epoch import Attempt
+from deltafix.spark.shards.layout import Layout
 from deltafix.spark.shards.step import Verdict
 from deltafix.store.folder import Folder, LocalFolder
 from deltafix.store.lock import Lock
@@ -68,13 +73,8 @@ class Shards:
                 'a state in an object store takes executor = "driver"'
             )
             raise StateError(message, path=str(folder))
-        if additions.keyed:
-            message = (
-                f"input {next(iter(additions.keyed))}: key: rows that replace each other by their "
-                'key are kept by the driver only; executor = "driver"'
-            )
-            raise ConfigError(message, key="executor", value="shards")
         self.why = f"shards: {why}"
+        self._dropped: dict[str, int] = {}
         folder.path.mkdir(parents=True, exist_ok=True)
         self._lock = Lock(folder.path / "lock")
         try:
@@ -84,7 +84,7 @@ class Shards:
                 shards=shards,
                 state=folder.path / SHARDS,
                 executor=executor,
-                beside={name + COUNTS: name for name in additions.counted},
+                seats=partial(_seats, additions, schemas_of(program)),
                 around=folder,
                 noted={EXECUTOR: self.why},
             )
@@ -106,9 +106,10 @@ class Shards:
         """As `Keeper.begin`; a seat always looks at every row."""
         del careful
         with ExitStack() as stack:
-            opened = _Opened(self.db, stack)
+            opened = _Opened(self.db, stack, self._dropped)
             yield opened
             opened.commit()
+            self._dropped |= opened.below
 
     def grown(self, rows: int) -> Keeper:
         """As `Keeper.grown`."""
@@ -118,6 +119,22 @@ class Shards:
     def history(self) -> Iterator[Marks]:
         """What the last epoch marked: a manifest has no more."""
         yield dict(self.db.marks)
+
+
+def _seats(additions: Additions, schemas: Mapping[str, Schema], layout: Layout) -> Layout:
+    """Where rows are judged: with how often they are there, or with all words of their key."""
+    layout = layout.beside({name + COUNTS: name for name in additions.counted})
+    for name, keying in additions.keyed.items():
+        key = [place for place, one in enumerate(schemas[name].names) if one in keying.key]
+        found = layout.by_key(name, name + KEYED, name + GONE, key)
+        if found is None:
+            message = (
+                f"input {name}: key: the rules read its rows in a way that does not keep a key in "
+                'one shard; executor = "driver"'
+            )
+            raise ConfigError(message, key="executor", value="shards")
+        layout = found
+    return layout
 
 
 class _Database(ShardedDatabase):
@@ -134,7 +151,9 @@ class _Database(ShardedDatabase):
 class _Opened:
     """An epoch of shards that is open; see `pipeline.keeper.Open`."""
 
-    def __init__(self, db: ShardedDatabase, stack: ExitStack) -> None:
+    def __init__(self, db: ShardedDatabase, stack: ExitStack, dropped: Mapping[str, int]) -> None:
+        self.below: dict[str, int] = {}
+        self._dropped = dropped
         self.prepared: Callable[[Delta], None] | None = None
         self.views: Collection[str] | None = None
         self._db = db
@@ -150,13 +169,14 @@ class _Opened:
 
     def judge(self, said: Sequence[Said]) -> list[tuple[int, int]]:
         """As `Open.judge`."""
-        rows = [one.signed for one in said if one.signed.table.num_rows]
+        rows = [(one.signed, one.policy.keying) for one in said if one.signed.table.num_rows]
         if not rows:
             return [(0, 0) for _ in said]
-        self._changed = sum(signed.table.num_rows for signed in rows)
+        self._changed = sum(signed.table.num_rows for signed, _ in rows)
         attempt = self._begin([*self._db.first(), *self._db.to_seats(rows)])
         policies = {one.signed.schema.relation: one.policy for one in said}
-        verdicts = attempt.judge(policies)
+        self.below = due(said, self._dropped)
+        verdicts = attempt.judge(policies, self.below)
         self._idle = attempt.is_idle
         counts = [_told(one.signed, verdicts.get(one.signed.schema.relation, [])) for one in said]
         self._grown = sum(new - old for new, old in counts)

@@ -87,6 +87,7 @@ class Layout:
         readers: per copy, the lowest stratum that reads it.
         seeds: rows given at first, for the facts of the program's text.
         bounded: they are given with the first inputs, which can bound what follows from them.
+        seats: where rows of some relations are judged, if not at the copy that is placed first.
     """
 
     core: Core
@@ -98,6 +99,7 @@ class Layout:
     readers: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     seeds: Mapping[str, list[Row]] = field(default_factory=lambda: MappingProxyType({}))
     bounded: bool = False
+    seats: Mapping[str, Copy] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def shuffles(self) -> bool:
@@ -106,6 +108,8 @@ class Layout:
 
     def seat(self, relation: str) -> Copy:
         """The copy that tells, once for each row, whether it is given."""
+        if relation in self.seats:
+            return self.seats[relation]
         copies = self.given[relation]
         placed = next((copy for copy in copies if copy.columns is not None), None)
         return placed or Copy(copies[0].name, ())
@@ -122,6 +126,24 @@ class Layout:
             given[name] = (Copy(copy.name, columns),)
             reports[copy.name] = Report(name, columns)
         return replace(self, given=given, reports=reports)
+
+    def by_key(self, relation: str, words: str, gone: str, key: Sequence[int]) -> Layout | None:
+        """The layout with all that is said of a key of `relation` judged in one shard.
+
+        `words` has the relation's columns and more, `gone` those of the key and more; a rule joins
+        them by the key, so copies of both are placed alike. None where no two copies are.
+        """
+        for rows in self.given[words]:
+            columns = rows.columns or ()
+            if not set(columns) <= set(key):
+                continue
+            alike = tuple(list(key).index(column) for column in columns)
+            for deletes in self.given[gone]:
+                if deletes.columns in (None, alike):
+                    seat = Copy(self.given[relation][0].name, columns)
+                    found = {relation: seat, words: rows, gone: deletes}
+                    return replace(self, seats={**self.seats, **found})
+        return None
 
     def home(self, relation: str) -> Copy:
         """The copy whose shard reports a relation's rows."""

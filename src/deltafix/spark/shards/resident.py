@@ -66,7 +66,7 @@ class Task:
     """A superstep: what to do, on which files each shard stands, where to write.
 
     compact: shards that write all they hold instead of what changed.
-    policies: at judge, how rows of each relation are judged.
+    policies: at judge, how rows of each relation are judged; `below` as for `Shard.judge`.
     """
 
     command: Command
@@ -76,6 +76,7 @@ class Task:
     compact: frozenset[int] = frozenset()
     fresh: bool = False
     policies: Mapping[str, Policy] = field(default_factory=dict)
+    below: Mapping[str, int] = field(default_factory=dict)
 
     def file(self, shard: int) -> str:
         """The file that this step of a shard writes."""
@@ -140,7 +141,7 @@ def _judge(
 ) -> Iterator[Message]:
     """Judge rows; the shard stays as it is, so nothing is written."""
     inbox = (batch for data in came for batch in unpack(data))
-    outcome = shard.judge(task.policies, spec.columns, inbox)
+    outcome = shard.judge(task.policies, task.below, spec.columns, inbox)
     sent: dict[str, int] = {}
     size = 0
     for target, batches in outcome.messages.items():

@@ -2,10 +2,11 @@
 
     signed rows --`said`--> the seats of their rows --`judge`--> net changes for all copies
 
-The judge is the pipeline's (`pipeline.policy`); a `Seat` tells it what is given, and keeps what it
-edits instead of doing it: the changes go to every copy with the epoch's first messages. Invariant:
-all that is said of a row comes to one seat, in its order (`PLACE`), and how often it is there lies
-beside it (`Layout.beside`); so shards together judge as one transaction would.
+The judge is the pipeline's (`pipeline.policy`); a `Seat` tells it what is given, its edits too,
+and takes them back in the end: the changes go to every copy with the epoch's first messages.
+Invariant: all that is said of a row, or of a key, comes to one seat, in its order (`PLACE`), where
+how often it is there lies too (`Layout.beside`, `Layout.by_key`); so shards judge together as one
+transaction would.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from deltafix.engine.transaction import Transaction
 from deltafix.facts.arrow import rows_from_table, table_from_rows
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.condense import PLACE
+from deltafix.pipeline.keyed import Keying, drop_tombstones
 from deltafix.pipeline.policy import Bools, Policy, bad_rows, judge
 from deltafix.pipeline.quarantine import BAD_ROWS
 from deltafix.pipeline.signed import SIGN, Signed, plain
@@ -38,44 +39,41 @@ SAID = "said "
 """Begins the name of a batch of rows that are to be judged; then comes the relation."""
 
 
-def said(layout: Layout, rows: Signed) -> Batch:
+def said(layout: Layout, rows: Signed, keying: Keying) -> Batch:
     """Signed rows as they go to their seats, the first of them at place 0."""
     relation = rows.schema.relation
     types = layout.types[layout.given[relation][0].name]
     table = plain(rows.schema, rows.table)
-    columns = [table.column(name) for name in rows.schema.names]
+    numbers = {SIGN: table.column(SIGN), PLACE: pa.array(np.arange(table.num_rows))}
+    if keying.key:
+        numbers |= {name: table.column(name) for name in keying.versions}
     fields = [*table_schema(types)][: len(types)]
-    beside = {SIGN: table.column(SIGN).cast(pa.int64()), PLACE: np.arange(table.num_rows)}
-    table = pa.table(columns, schema=pa.schema(fields))
-    for name, column in beside.items():
-        table = table.append_column(pa.field(name, pa.int64(), nullable=False), pa.array(column)
-                                    if isinstance(column, np.ndarray) else column)  # fmt: skip
-    return Batch(SAID + relation, table)
+    fields += [pa.field(name, pa.int64(), nullable=False) for name in numbers]
+    columns = [table.column(name) for name in rows.schema.names]
+    columns += [column.cast(pa.int64()) for column in numbers.values()]
+    return Batch(SAID + relation, pa.table(columns, schema=pa.schema(fields)))
 
 
 class Seat:
-    """The given rows of one shard, as `pipeline.policy` asks for them and changes them."""
+    """The given rows of a shard, as `pipeline.policy` asks for and changes them. Close it."""
 
     def __init__(self, layout: Layout, db: Database, names: Mapping[str, tuple[str, ...]]) -> None:
         self._layout = layout
         self._db = db
         self._names = names
         self._edits: dict[str, list[pa.Table]] = {}
-        self._tx: Transaction | None = None
+        self._tx = db.transaction(missing="ignore")
 
     def judge(self, relation: str, tables: list[pa.Table], policy: Policy) -> Verdict:
         """Judge what is said of the rows of a relation."""
         table = pa.concat_tables(tables).sort_by(PLACE)
         schema = self._schema(relation)
-        rows = Signed(schema, table.rename_columns([*schema.names, SIGN, PLACE]))
+        names = [*schema.names, *table.column_names[schema.arity :]]
+        rows = Signed(schema, table.rename_columns(names))
         times = None
         if policy.duplicates == "count":
             times = Times(rows_from_table(self._db.to_arrow(self._local(relation + COUNTS))))
-        self._tx = self._db.transaction(missing="ignore")
-        try:
-            judged = judge(self, rows, policy, times)
-        finally:
-            self._tx.rollback()
+        judged = judge(self, rows, policy, times)
         places = rows.table.column(PLACE).to_numpy()
         bad = [
             (reason, int(place), one.row)
@@ -85,6 +83,14 @@ class Seat:
         ]  # fmt: skip
         beyond = sum(len(odd) for _, odd in judged.aside) - len(bad)
         return Verdict(judged.new, judged.old, bad, beyond)
+
+    def drop_tombstones(self, relation: str, below: int) -> None:
+        """Forget deletes of keys whose sequence is below."""
+        drop_tombstones(self, relation, below)
+
+    def close(self) -> None:
+        """Take back what was edited to judge the rows behind it."""
+        self._tx.rollback()
 
     def edits(self) -> Iterator[Batch]:
         """What was judged to be a change, for each copy of its relation."""
@@ -101,30 +107,35 @@ class Seat:
 
     def given(self, relation: str, rows: Any) -> Bools:
         """Which of the rows are given, here."""
-        assert self._tx is not None  # noqa: S101  a judgement is on
         return self._tx.given(self._local(relation), self._plain(relation, rows))
 
     def given_rows(self, relation: str, keys: pa.Table | None = None) -> pa.Table:
-        """The given rows of a relation by keys: what keyed inputs ask, which shards refuse."""
-        raise NotImplementedError
+        """The given rows of a relation, here, by keys."""
+        names = list(self._names[relation])
+        if keys is not None:
+            keys = keys.rename_columns([f"c{names.index(one)}" for one in keys.column_names])
+        found: pa.Table = self._tx.given_rows(self._local(relation), keys)
+        return found.rename_columns(names)
 
     def insert(self, relation: str, rows: Any) -> int:
-        """Keep rows to give, where they are not given; how many."""
-        return self._keep(relation, rows, 1)
+        """Give rows, where they are not given; how many."""
+        return self._edit(relation, rows, 1)
 
     def delete(self, relation: str, rows: Any) -> int:
-        """Keep rows to take away, where they are given; how many."""
-        return self._keep(relation, rows, -1)
+        """Take rows away, where they are given; how many."""
+        return self._edit(relation, rows, -1)
 
-    def _keep(self, relation: str, rows: Any, sign: int) -> int:
+    def _edit(self, relation: str, rows: Any, sign: int) -> int:
         table = self._plain(relation, rows)
         if not table.num_rows:
             return 0
         held = self.given(relation, table)
         table = table.filter(pa.array(held if sign < 0 else ~held))
         if table.num_rows:
-            types = self._layout.types[self._local(relation)]
-            self._edits.setdefault(relation, []).append(signed(table, types, sign))
+            local = self._local(relation)
+            (self._tx.insert if sign > 0 else self._tx.delete)(local, table)
+            rows = signed(table, self._layout.types[local], sign)
+            self._edits.setdefault(relation, []).append(rows)
         return int(table.num_rows)
 
     def _plain(self, relation: str, rows: Any) -> pa.Table:
@@ -134,7 +145,9 @@ class Seat:
         types = self._layout.types[self._local(relation)]
         names = [f"c{n}" for n in range(len(types))]
         if isinstance(rows, pa.Table):
-            return rows if rows.column_names == names else rows.rename_columns(names)
+            if rows.column_names == names:
+                return rows
+            return rows.select(list(self._names[relation])).rename_columns(names)
         return table_from_rows(Schema.of(relation, names, types), rows)
 
     def _local(self, relation: str) -> str:

@@ -16,6 +16,7 @@ messages. Everything a step changes is in its `journal`; files are `files`' busi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from typing import Literal
 
 import numpy as np
@@ -105,24 +106,30 @@ class Shard:
     def judge(
         self,
         policies: Mapping[str, Policy],
+        below: Mapping[str, int],
         names: Mapping[str, tuple[str, ...]],
         inbox: Iterable[Batch],
     ) -> Outcome:
         """Judge what inputs say of rows that have their seats here; their changes are sent.
 
+        `below` are the sequences up to which deletes of keys are forgotten, by relation.
+
         Nothing is changed here. What else came is for the next step: seeds are given with the
         rows that bound them.
         """
         self._outbox = {}
-        seat, outcome = Seat(self.layout, self.db, names), Outcome()
+        outcome = Outcome()
         tables: dict[str, list[pa.Table]] = {}
         for batch in inbox:
             if batch.name.startswith(SAID):
                 tables.setdefault(batch.name.removeprefix(SAID), []).append(batch.table)
             else:
                 self._outbox.setdefault((self.number, batch.name), []).append(batch.table)
-        for relation, some in tables.items():
-            outcome.verdicts[relation] = seat.judge(relation, some, policies[relation])
+        with closing(Seat(self.layout, self.db, names)) as seat:
+            for relation, some in tables.items():
+                outcome.verdicts[relation] = seat.judge(relation, some, policies[relation])
+            for relation, sequence in below.items():
+                seat.drop_tombstones(relation, sequence)
         places = {copy.name: copy.columns for some in self.layout.given.values() for copy in some}
         for batch in seat.edits():
             self._send(batch, places[batch.name])
