@@ -90,7 +90,7 @@ class Shards:
             )
             self.db.lock = self._lock
             if shards_head(folder) is not None:
-                for name in ("log", "snapshot"):  # what an engine kept has been taken over
+                for name in ("log", "snapshot", "image"):  # what an engine kept has been taken over
                     folder.remove(name)
         except BaseException:
             self._lock.release()
