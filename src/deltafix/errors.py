@@ -45,6 +45,12 @@ __all__ = [
     "SinkError",
     "SourceError",
     "SparkMissingError",
+    "SqlDataError",
+    "SqlError",
+    "SqlIntegrityError",
+    "SqlOperationalError",
+    "SqlProgrammingError",
+    "SqlRefusedError",
     "StateError",
     "StateInUseError",
     "StepContractError",
@@ -344,6 +350,42 @@ class EvaluationError(PrologError, ArithmeticError):
     """A built-in cannot work on its arguments: unbound variable, wrong type, division by zero."""
 
     code = "DF714"
+
+
+class SqlError(ProgramError):
+    """Base of what `deltafix.sql` refuses; `diagnostics` have line, column and a way out."""
+
+    code = "DF720"
+
+
+class SqlProgrammingError(SqlError):
+    """The statement is not SQL, or its names and types do not fit the tables."""
+
+    code = "DF721"
+
+
+class SqlRefusedError(SqlError, NotImplementedError):
+    """A construct that is not maintained; the help says how to write it instead."""
+
+    code = "DF722"
+
+
+class SqlIntegrityError(SqlError):
+    """A row breaks NOT NULL, PRIMARY KEY or UNIQUE; nothing changed."""
+
+    code = "DF723"
+
+
+class SqlDataError(SqlError, ArithmeticError):
+    """A value that its type does not hold: overflow, division by zero, a cast that fails."""
+
+    code = "DF724"
+
+
+class SqlOperationalError(SqlError, RuntimeError):
+    """A statement out of turn: COMMIT without BEGIN, a closed connection."""
+
+    code = "DF725"
 
 
 class InternalError(DeltafixError, AssertionError):

@@ -43,6 +43,7 @@ COMMANDS: Final = (
     Command("fmt", "deltafix.cli.fmt", "fmt"),
     Command("plan", "deltafix.cli.plan", "plan"),
     Command("shell", "deltafix.cli.shell", "shell"),
+    Command("sql", "deltafix.cli.sql", "sql"),
     Command("serve", "deltafix.cli.serve", "serve"),
     Command("watch", "deltafix.cli.watch", "watch"),
     Command("why", "deltafix.cli.why", "why"),

@@ -38,7 +38,9 @@ _TO_STDOUT: Final = "-"
 
 
 def run(
-    program_file: Annotated[Path, typer.Argument(help="The program (.dl).", metavar="PROGRAM")],
+    program_file: Annotated[
+        Path, typer.Argument(help="The program (.dl, or .sql).", metavar="PROGRAM")
+    ],
     *,
     facts: Annotated[
         Path, typer.Option("-F", "--fact-dir", help="Folder of the .facts files.")
@@ -77,8 +79,15 @@ def run(
     """Evaluate a program on a folder of facts, as Soufflé does.
 
     `.input` relations are read from FACT_DIR/<relation>.facts (tab-separated), `.output`
-    relations are written to OUTPUT_DIR/<relation>.csv, `.printsize` prints sizes.
+    relations are written to OUTPUT_DIR/<relation>.csv, `.printsize` prints sizes. For a script of
+    SQL, tables are read from FACT_DIR/<table>.parquet or .csv, and views are written likewise.
     """
+    if program_file.suffix == ".sql":
+        from deltafix.cli.sql import run_views  # noqa: PLC0415  quick --help
+
+        folder = None if output == _TO_STDOUT else local_path(output)
+        run_views(program_file, facts, folder, quiet=quiet)
+        return
     import deltafix  # noqa: PLC0415  quick --help
     from deltafix.datalog.program import Program as Checked  # noqa: PLC0415
 

@@ -109,7 +109,8 @@ class _Inference(Constructions):
                 return self.declared(term.op[2:], (term.target,), term.op, term.span)
             if term.target is None:
                 return Node(term.op, CLASSES["number"], "the result of `count`")
-            self.want(term.target, "numeric", f"what `{term.op}` takes")
+            wanted = "same" if term.op in ("min", "max") else "numeric"
+            self.want(term.target, wanted, f"what `{term.op}` takes")
             if term.op == "mean":
                 return Node(term.op, CLASSES["float"], "the result of `mean`")
             return self.term(term.target)

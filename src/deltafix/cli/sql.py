@@ -1,0 +1,175 @@
+"""`deltafix sql`: scripts of SQL, and statements typed or piped in; changes of views are shown.
+
+Invariant: results go to standard output, one row a line with tabs between, NULL as nothing; a
+transaction's changes follow as `+view` and `-view` lines. An error never ends a session that a
+person types; in files and piped input it ends the run with exit code 2.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
+
+import typer
+
+from deltafix.cli.console import note
+from deltafix.errors import DeltafixError, SourceError
+
+if TYPE_CHECKING:
+    from deltafix.sql import Connection, ViewDelta
+
+__all__ = ["Dialect", "read_script", "run_views", "shown", "sql"]
+
+Dialect: TypeAlias = Literal["duckdb", "postgres", "spark"]
+"""What `deltafix.sql.connect` takes."""
+
+_PROMPT: Final = "sql> "
+
+
+def sql(
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Scripts, run in order.", metavar="[FILE]...")
+    ] = None,
+    *,
+    command: Annotated[
+        str | None, typer.Option("-c", "--command", help="Statements to run after the files.")
+    ] = None,
+    dialect: Annotated[Dialect, typer.Option(help="Whose SQL it is.")] = "duckdb",
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Do not show the changes of views.")
+    ] = False,
+) -> None:
+    """Run SQL: tables in memory, views kept up to date, and what changed in each.
+
+    Without files and without -c, statements come from the terminal or from standard input.
+    """
+    import deltafix.sql as door  # noqa: PLC0415  quick --help
+
+    with door.connect(dialect=dialect) as db:
+        session = _Session(db, quiet=quiet)
+        for file in files or ():
+            session.run(read_script(file), str(file))
+        if command is not None:
+            session.run(command, "-c")
+        if files or command is not None:
+            return
+        if sys.stdin.isatty():
+            _typed(session)
+        else:
+            session.run(sys.stdin.read(), "<stdin>")
+
+
+def read_script(file: Path) -> str:
+    """The text of a script. Raises SourceError."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"cannot read {file}: {error}", value=str(file)) from None
+
+
+class _Session:
+    """A connection whose results and changes are printed."""
+
+    def __init__(self, db: Connection, *, quiet: bool) -> None:
+        self.db = db
+        self._quiet = quiet
+        self._watched: set[str] = set()
+
+    def run(self, text: str, path: str) -> None:
+        """Run the statements of a text one by one."""
+        for result in self.db.run(text, (), path):
+            self._watch()
+            if not isinstance(result, int):
+                _print("\t".join(map(shown, row)) for row in result.rows)
+
+    def _watch(self) -> None:
+        """Show the changes of views made since."""
+        for name in self.db.catalog.views:
+            if name not in self._watched and not self._quiet:
+                self._watched.add(name)
+                self.db.subscribe(name, _print_delta)
+
+
+def _print_delta(delta: ViewDelta) -> None:
+    _print(
+        f"{'+' if sign > 0 else '-'}{delta.view}\t" + "\t".join(map(shown, row))
+        for sign, row in delta.signed()
+    )
+
+
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def shown(value: object) -> str:
+    """A value as a line has it: NULL is nothing, tabs and line breaks are escaped."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = str(value)
+    for raw, escaped in (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r")):
+        text = text.replace(raw, escaped)
+    return text
+
+
+def _typed(session: _Session) -> None:
+    note("statements end with ; and .quit (or Ctrl-D) ends the session")
+    for text in _statements():
+        try:
+            session.run(text, "<sql>")
+        except DeltafixError as error:
+            sys.stderr.write(f"{error}\n")
+
+
+def _statements() -> Iterator[str]:
+    """What a person types, up to a line that ends with a semicolon."""
+    import readline  # noqa: F401, PLC0415  importing it gives input() editing and history
+
+    lines: list[str] = []
+    while True:
+        try:
+            line = input(_PROMPT if not lines else "...> ")
+        except EOFError:
+            return
+        if not lines and line.strip() in (".quit", ".exit"):
+            return
+        lines.append(line)
+        if line.rstrip().endswith(";"):
+            yield "\n".join(lines)
+            lines.clear()
+
+
+# --- deltafix run views.sql --------------------------------------------------------------------
+
+
+def run_views(file: Path, facts: Path, output: Path | None, *, quiet: bool) -> None:
+    """Run a script, read each table's file, and write each view: `deltafix run views.sql`.
+
+    A table is FACT_DIR/<table>.parquet or .csv (with a header); a table without a file keeps the
+    rows of the script. Views go to OUTPUT_DIR/<view>.csv, or to standard output.
+    """
+    import deltafix.sql as door  # noqa: PLC0415  quick --help
+    from deltafix.sql.files import read_table, write_view  # noqa: PLC0415  pyarrow is slow
+
+    with door.connect() as db:
+        for _ in db.run(read_script(file), (), str(file)):
+            pass
+        db.begin()
+        for name, table in db.catalog.tables.items():
+            found = [facts / f"{name}.{kind}" for kind in ("parquet", "csv")]
+            there = [path for path in found if path.is_file()]
+            if there:
+                names = [column.name for column in table.relation.columns]
+                db.insert(name, read_table(there[0], table.relation.columns), names)
+            else:
+                note(f"note: no {name}.parquet and no {name}.csv in {facts}", quiet=quiet)
+        db.commit()
+        if not db.catalog.views:
+            note("note: no view, so there is nothing to write", quiet=quiet)
+        for name in db.catalog.views:
+            write_view(db.execute(f'SELECT * FROM "{name}"').to_arrow(), name, output)  # noqa: S608

@@ -1,0 +1,74 @@
+"""SQL in: tables, views that are kept up to date, and exactly what changed in each.
+
+    db = deltafix.sql.connect()
+    db.execute("CREATE TABLE edge (a INTEGER, b INTEGER)")
+    db.execute("CREATE MATERIALIZED VIEW reach AS WITH RECURSIVE ...")
+    db.execute("INSERT INTO edge VALUES (1, 2)")
+    db.delta("reach").added
+
+The map: `text` reads statements (sqlglot parses); `types`, `casts`, `functions`, `scalar` are
+values and expressions as Python functions; `builder`, `scope`, `formulas`, `joins`, `aggregates`,
+`subqueries`, `query` make rules of a query; `catalog` knows tables and views; `reading` and `edits`
+are SELECT and INSERT, UPDATE, DELETE; `changes`, `cursor`, `connection` are what a caller holds.
+Invariant: a view holds what its query gives in SQL, duplicates and NULLs included, after every
+transaction; what cannot be kept so is refused when the view is made. docs/reference/sql.md goes
+through SQL construct by construct.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from deltafix.errors import DeltafixError as Error
+from deltafix.errors import InternalError
+from deltafix.errors import SqlDataError as DataError
+from deltafix.errors import SqlError as DatabaseError
+from deltafix.errors import SqlIntegrityError as IntegrityError
+from deltafix.errors import SqlOperationalError as OperationalError
+from deltafix.errors import SqlProgrammingError as ProgrammingError
+from deltafix.errors import SqlRefusedError as NotSupportedError
+from deltafix.sql.changes import Subscription, ViewDelta
+from deltafix.sql.connection import Connection, open_connection
+from deltafix.sql.cursor import Cursor
+
+__all__ = [
+    "Connection",
+    "Cursor",
+    "DataError",
+    "DatabaseError",
+    "Error",
+    "IntegrityError",
+    "InterfaceError",
+    "InternalError",
+    "NotSupportedError",
+    "OperationalError",
+    "ProgrammingError",
+    "Subscription",
+    "ViewDelta",
+    "Warning",
+    "apilevel",
+    "connect",
+    "paramstyle",
+    "threadsafety",
+]
+
+apilevel: Final = "2.0"
+threadsafety: Final = 1
+paramstyle: Final = "qmark"
+
+InterfaceError = OperationalError
+Warning = UserWarning  # noqa: A001  PEP 249 has the name
+
+
+def connect(*, dialect: str = "duckdb", **settings: Any) -> Connection:
+    """Open a database of SQL, in memory.
+
+    Args:
+        dialect: whose SQL the statements are: `duckdb`, `postgres` or `spark`.
+        settings: `max_rows`, `max_rounds`, `timeout`, `strategy`, as `deltafix.connect` takes them.
+
+    Raises:
+        MissingDependencyError: sqlglot is not installed: `pip install 'deltafix[sql]'`.
+        ValueError: an unknown dialect.
+    """
+    return open_connection(dialect, settings)

@@ -1,0 +1,246 @@
+"""The rules of one query while they are made.
+
+Nouns: an `Operand` (a term with its SQL type), a `Relation` (what a table, a view or a part of a
+query is in the engine), and the `Builder` that collects declarations, rules and functions. How bags
+become sets: a relation's rows are its columns and, where these do not tell a row from its
+duplicates, hidden ones; `identity` are the columns that do. Invariant: `identity` is a key of the
+relation, so a duplicate in SQL is a row of its own, and a relation without hidden columns is a set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Any
+
+from deltafix.rules.ast import (
+    And,
+    Atom,
+    Comparison,
+    Formula,
+    FunctorDecl,
+    Not,
+    Or,
+    RelationDecl,
+    Rule,
+    conjunction,
+)
+from deltafix.rules.terms import Call, Const, Term, Var
+from deltafix.sql.casts import cast
+from deltafix.sql.scalar import Scalar
+from deltafix.sql.text import Statement, exp
+from deltafix.sql.types import DOUBLE, NULL, Column, SqlType, SqlValue, decode
+
+__all__ = ["FALSE", "NIL", "TRUE", "Builder", "Operand", "Relation", "absent", "equal", "some"]
+
+TRUE: Formula = And(())
+FALSE: Formula = Or(())
+NIL = Const(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A term with its type: a record or `nil` where it is nullable, else a bare value."""
+
+    term: Term
+    type: SqlType
+    nullable: bool
+
+    def column(self, name: str) -> Column:
+        """The column that holds it."""
+        return Column(name, self.type, self.nullable)
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A table, a view or a part of a query, as the engine has it.
+
+    Attributes:
+        columns: what SQL sees.
+        hidden: what tells duplicates apart, behind them.
+        identity: positions among both that are a key.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    hidden: tuple[Column, ...]
+    identity: tuple[int, ...]
+
+    @property
+    def all_columns(self) -> tuple[Column, ...]:
+        """Visible and hidden columns."""
+        return (*self.columns, *self.hidden)
+
+    @property
+    def declaration(self) -> RelationDecl:
+        """The engine's declaration."""
+        shown = [column.attribute(column.name) for column in self.columns]
+        hidden = [column.attribute(f"~{n}") for n, column in enumerate(self.hidden)]
+        return RelationDecl(self.name, (*shown, *hidden))
+
+
+def equal(left: Term, right: Term) -> Formula:
+    """`left = right`."""
+    return Comparison("=", left, right)
+
+
+def some(term: Term, kind: SqlType) -> Term:
+    """A value in a nullable place: a record of one field. As a pattern it does not match NULL."""
+    return Call(f"[nullable_{kind.base}]", (term,))
+
+
+def absent(formula: Formula) -> Formula:
+    """That no binding of a formula's own variables makes it true.
+
+    `!p(x)` asks for an `x` that is bound; a group of two literals binds its own.
+    """
+    if isinstance(formula, And | Or):
+        return Not(formula)
+    zero = Const(0, "number")
+    return Not(And((formula, equal(zero, zero))))
+
+
+@dataclass
+class Builder:
+    """What the rules of one query add up to.
+
+    `prefix` begins the names that are made; `tables` are the tables and views there are.
+    """
+
+    statement: Statement
+    prefix: str
+    tables: Mapping[str, Relation]
+    relations: list[Relation] = field(default_factory=list)
+    rules: list[Rule] = field(default_factory=list)
+    functors: list[FunctorDecl] = field(default_factory=list)
+    functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    made: dict[int, Relation] = field(default_factory=dict)
+    """Parts of the query that are relations already, by the identity of their node."""
+    used: set[str] = field(default_factory=set)
+    """The tables and views that are read."""
+    count: int = 0
+
+    # --- undo ----------------------------------------------------------------------------------
+
+    def mark(self) -> tuple[int, ...]:
+        """A point to go back to."""
+        return len(self.relations), len(self.rules), len(self.functors)
+
+    def back(self, mark: tuple[int, ...]) -> None:
+        """Forget what was made since."""
+        relations, rules, functors = mark
+        for functor in self.functors[functors:]:
+            del self.functions[functor.name]
+        gone = {relation.name for relation in self.relations[relations:]}
+        self.made = {key: found for key, found in self.made.items() if found.name not in gone}
+        del self.relations[relations:], self.rules[rules:], self.functors[functors:]
+
+    # --- names and terms -----------------------------------------------------------------------
+
+    def fresh(self, name: str = "x") -> Var:
+        """A new variable."""
+        self.count += 1
+        word = "".join(c for c in name if c.isascii() and (c.isalnum() or c == "_"))
+        return Var(f"{word or 'x'}_{self.count}")
+
+    def variables(self, columns: Iterable[Column]) -> list[Operand]:
+        """New variables for columns."""
+        return [Operand(self.fresh(c.name), c.type, c.nullable) for c in columns]
+
+    def bind(self, relation: Relation) -> tuple[Atom, list[Operand]]:
+        """An atom of new variables, and these."""
+        found = self.variables(relation.all_columns)
+        return Atom(relation.name, tuple(one.term for one in found)), found
+
+    def named(self) -> str:
+        """A new name of a relation or function."""
+        self.count += 1
+        return f"{self.prefix}.{self.count}"
+
+    # --- relations and rules ---------------------------------------------------------------------
+
+    def relation(
+        self,
+        columns: Sequence[Column],
+        hidden: Sequence[Column] = (),
+        identity: Sequence[int] | None = None,
+        name: str | None = None,
+    ) -> Relation:
+        """A new relation; without `identity` all of its columns are."""
+        width = len(columns) + len(hidden)
+        key = tuple(range(width)) if identity is None else tuple(identity)
+        found = Relation(name or self.named(), tuple(columns), tuple(hidden), key)
+        self.relations.append(found)
+        return found
+
+    def rule(self, relation: Relation, args: Iterable[Term], body: Iterable[Formula]) -> None:
+        """Add `relation(args) :- body.`."""
+        self.rules.append(Rule((Atom(relation.name, tuple(args)),), conjunction(body)))
+
+    def head(self, relation: Relation, outputs: Sequence[Operand], body: list[Formula]) -> None:
+        """Add a rule whose head holds operands, converted to the relation's columns."""
+        body = list(body)
+        pairs = zip(outputs, relation.all_columns, strict=True)
+        args = [self.fitted(one, column, body) for one, column in pairs]
+        self.rule(relation, args, body)
+
+    def fitted(self, operand: Operand, column: Column, body: list[Formula]) -> Term:
+        """An operand as a column's type has it; what computes it goes to `body`."""
+        if operand.type == NULL:
+            return NIL
+        if operand.type.base != column.type.base:  # a whole number to a float
+            if isinstance(operand.term, Const) and isinstance(operand.term.value, int):
+                bare: Term = Const(float(operand.term.value), "float")
+                return some(bare, DOUBLE) if column.nullable else bare
+            scalar = self.converted(operand)
+            operand = self.apply(scalar, [operand], body)
+        if column.nullable and not operand.nullable:
+            return some(operand.term, operand.type)
+        return operand.term
+
+    def converted(self, operand: Operand) -> Scalar:
+        """The first of an environment as a DOUBLE."""
+        convert = cast(operand.type, DOUBLE)
+        assert convert is not None  # noqa: S101  types were found to have a common one
+        first = itemgetter(0)
+
+        def compute(row: Any) -> Any:
+            value = first(row)
+            return None if value is None else convert(value)
+
+        return Scalar(compute, DOUBLE, operand.nullable)
+
+    # --- functions -------------------------------------------------------------------------------
+
+    def apply(self, scalar: Scalar, args: Sequence[Operand], body: list[Formula]) -> Operand:
+        """A variable for the value of an expression over operands."""
+        result = Operand(self.fresh("f"), scalar.type, scalar.nullable)
+        body.append(equal(result.term, self.call(scalar, args, result.column("value"))))
+        return result
+
+    def call(self, scalar: Scalar, args: Sequence[Operand], result: Column) -> Call:
+        """The call of an expression as a function of the program's own."""
+        name = self.named()
+        columns = [arg.column(f"a{n}") for n, arg in enumerate(args)]
+        attributes = tuple(column.attribute(column.name) for column in columns)
+        self.functors.append(FunctorDecl(name, attributes, result.engine_type))
+        self.functions[name] = function(scalar, columns, result)
+        return Call(f"@{name}", tuple(arg.term for arg in args))
+
+    # --- errors ----------------------------------------------------------------------------------
+
+    def refused(self, what: str, node: exp.Expr | None, way_out: str) -> Exception:
+        """The error for a construct that is not maintained."""
+        return self.statement.refused(what, node, way_out)
+
+
+def function(scalar: Scalar, columns: Sequence[Column], result: Column) -> Callable[..., Any]:
+    """An expression as a function of the engine's values."""
+    compute, shape = scalar.compute, tuple(columns)
+
+    def found(*values: Any) -> Any:
+        row: list[SqlValue] = [decode(*pair) for pair in zip(values, shape, strict=True)]
+        return result.encode(compute(row))
+
+    return found

@@ -1,0 +1,218 @@
+"""What a connection knows: tables with their keys, and views with their rules.
+
+Invariant: a table's relation has a key: its primary key, a UNIQUE of columns that are NOT NULL, or
+else a hidden number that each row is given. A view's rules read only tables and views made before
+it, so the program is their rules side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from deltafix.facts.schema import Row
+from deltafix.rules.ast import Program
+from deltafix.sql.aggregates import REDUCER_DECLARATIONS
+from deltafix.sql.builder import Builder, Relation
+from deltafix.sql.query import check_clauses, relation
+from deltafix.sql.scope import Scope
+from deltafix.sql.text import Statement, exp
+from deltafix.sql.types import BIGINT, NULLABLE_TYPES, Column, type_of
+
+__all__ = ["Catalog", "Key", "Table", "View", "program", "table_of", "view_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A PRIMARY KEY or UNIQUE: positions of its columns."""
+
+    kind: str
+    places: tuple[int, ...]
+
+    def of(self, row: Row) -> tuple[Any, ...]:
+        """A row's key."""
+        return tuple(row[place] for place in self.places)
+
+
+@dataclass
+class Table:
+    """A table: its relation, its keys, and for each key the row that has it."""
+
+    relation: Relation
+    keys: tuple[Key, ...]
+    rows: dict[Key, dict[tuple[Any, ...], Row]] = field(default_factory=dict)
+    next_number: int = 1
+
+    @property
+    def numbered(self) -> bool:
+        """Whether its rows have a hidden number."""
+        return bool(self.relation.hidden)
+
+    def clash(self, row: Row) -> Key | None:
+        """The key that a new row would share with another; NULLs are never equal."""
+        for key, there in self.rows.items():
+            value = key.of(row)
+            if value in there and None not in value:
+                return key
+        return None
+
+    def add(self, row: Row) -> None:
+        """Note that a row is there."""
+        for key, there in self.rows.items():
+            there[key.of(row)] = row
+
+    def remove(self, row: Row) -> None:
+        """Note that a row is gone."""
+        for key, there in self.rows.items():
+            there.pop(key.of(row), None)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A view: its relation, and the builder that holds its rules."""
+
+    relation: Relation
+    builder: Builder
+
+    @property
+    def reads(self) -> set[str]:
+        """The tables and views it reads."""
+        return self.builder.used
+
+
+@dataclass
+class Catalog:
+    """Tables and views by name, in the order they were made."""
+
+    tables: dict[str, Table] = field(default_factory=dict)
+    views: dict[str, View] = field(default_factory=dict)
+
+    @property
+    def relations(self) -> dict[str, Relation]:
+        """Everything that FROM can name."""
+        found = {name: table.relation for name, table in self.tables.items()}
+        return {**found, **{name: view.relation for name, view in self.views.items()}}
+
+    def program(self) -> Program:
+        """The rules of all views over all tables."""
+        tables = [table.relation for table in self.tables.values()]
+        return program(tables, [view.builder for view in self.views.values()])
+
+    def functions(self) -> dict[str, Any]:
+        """The functions of the program."""
+        return {
+            name: one
+            for view in self.views.values()
+            for name, one in view.builder.functions.items()
+        }
+
+    def readers(self, name: str) -> list[str]:
+        """The views that read a table or view."""
+        return [one for one, view in self.views.items() if name in view.reads]
+
+
+def program(given: Iterable[Relation], builders: Iterable[Builder]) -> Program:
+    """The program of what builders made, over given relations."""
+    parts = list(builders)
+    made = [one for part in parts for one in part.relations]
+    return Program(
+        relations=tuple(one.declaration for one in (*given, *made)),
+        rules=tuple(rule for part in parts for rule in part.rules),
+        types=NULLABLE_TYPES,
+        functors=(*REDUCER_DECLARATIONS, *(f for part in parts for f in part.functors)),
+    )
+
+
+def view_of(
+    statement: Statement, name: str, names: list[str], query: exp.Expr, catalog: Catalog
+) -> View:
+    """Compile a view. Raises SqlProgrammingError, SqlRefusedError."""
+    builder = Builder(statement, name, catalog.relations)
+    found = relation(builder, query, Scope(statement), name, names)
+    return View(found, builder)
+
+
+def table_of(statement: Statement, create: exp.Create) -> Table:
+    """Read CREATE TABLE. Raises SqlProgrammingError, SqlRefusedError."""
+    schema = create.this
+    builder = Builder(statement, "", {})
+    if not isinstance(schema, exp.Schema):
+        raise builder.refused("a table without columns", create, "CREATE TABLE t (a INTEGER, ...)")
+    check_clauses(builder, create, ("this", "kind", "exists"))
+    columns: list[Column] = []
+    found: list[tuple[str, list[str], exp.Expr]] = []
+    for part in schema.expressions:
+        if isinstance(part, exp.ColumnDef):
+            columns.append(_column(builder, part, found))
+        else:
+            found.append(_key(builder, part))
+    names = [column.name for column in columns]
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            message = f"two columns are called {name!r}"
+            raise statement.wrong(message, schema.expressions[place], "give each its own name")
+    keys = []
+    for kind, key_names, node in found:
+        for name in key_names:
+            if name not in names:
+                raise statement.unknown("column", name, names, node)
+        keys.append(Key(kind, tuple(names.index(name) for name in key_names)))
+    primary = [key for key in keys if key.kind == "PRIMARY KEY"]
+    if len(primary) > 1:
+        message = "two primary keys"
+        raise statement.wrong(message, schema, "write PRIMARY KEY (a, b) for one of two columns")
+    inside = {place for key in primary for place in key.places}
+    columns = [
+        Column(column.name, column.type, column.nullable and place not in inside)
+        for place, column in enumerate(columns)
+    ]
+    sure = [k for k in keys if not any(columns[place].nullable for place in k.places)]
+    identity = sorted(set(sure[0].places)) if sure else [len(columns)]
+    hidden = () if sure else (Column("number", BIGINT, nullable=False),)
+    made = Relation(schema.this.name, tuple(columns), hidden, tuple(identity))
+    return Table(made, tuple(keys), {key: {} for key in keys})
+
+
+def _column(
+    builder: Builder, node: exp.ColumnDef, keys: list[tuple[str, list[str], exp.Expr]]
+) -> Column:
+    check_clauses(builder, node, ("this", "kind", "constraints"))
+    written = node.args.get("kind")
+    name = written.this.name if isinstance(written, exp.DataType) else ""
+    kind = type_of(name)
+    sized = isinstance(written, exp.DataType) and bool(written.expressions)
+    if kind is None or sized:
+        shown = "none" if written is None else written.sql()
+        way_out = "types are SMALLINT, INTEGER, BIGINT, DOUBLE, TEXT, VARCHAR, BOOLEAN"
+        raise builder.refused(f"column {node.name!r} of type {shown}", node, way_out)
+    nullable = True
+    for constraint in node.args.get("constraints") or ():
+        rule = constraint.args["kind"]
+        if isinstance(rule, exp.NotNullColumnConstraint):
+            nullable = bool(rule.args.get("allow_null"))
+        elif isinstance(rule, exp.PrimaryKeyColumnConstraint):
+            keys.append(("PRIMARY KEY", [node.name], node))
+        elif isinstance(rule, exp.UniqueColumnConstraint):
+            keys.append(("UNIQUE", [node.name], node))
+        else:
+            raise builder.refused(
+                rule.key.upper(), node, "constraints are NOT NULL, PRIMARY KEY, UNIQUE"
+            )
+    return Column(node.name, kind, nullable)
+
+
+def _key(builder: Builder, node: exp.Expr) -> tuple[str, list[str], exp.Expr]:
+    if isinstance(node, exp.Constraint):
+        return _key(builder, node.expressions[0])
+    if isinstance(node, exp.PrimaryKey):
+        return "PRIMARY KEY", [one.name for one in node.expressions], node
+    if isinstance(node, exp.UniqueColumnConstraint) and isinstance(node.this, exp.Schema):
+        return "UNIQUE", [one.name for one in node.this.expressions], node
+    name = node.key.upper()
+    raise builder.refused(name, node, "constraints are NOT NULL, PRIMARY KEY, UNIQUE")
+
+
+def used_by(catalog: Catalog, builder: Builder) -> Mapping[str, Relation]:
+    """The tables and views that a query reads."""
+    return {name: one for name, one in catalog.relations.items() if name in builder.used}

@@ -1,0 +1,104 @@
+"""What a transaction changed in a table or view: rows added and removed, as SQL counts them.
+
+Invariant: net and disjoint: a row is on one side only, as often as its multiplicity changed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from deltafix.facts.delta import Delta
+from deltafix.sql.builder import Relation
+from deltafix.sql.types import Column, SqlValue, decode_rows
+
+if TYPE_CHECKING:
+    from deltafix.sql.connection import Connection
+
+__all__ = ["Subscription", "ViewDelta", "view_delta"]
+
+
+@dataclass(frozen=True, slots=True)
+class ViewDelta:
+    """The rows of a view that came and went; one that came twice is listed twice."""
+
+    view: str
+    columns: tuple[str, ...]
+    added: list[tuple[SqlValue, ...]]
+    removed: list[tuple[SqlValue, ...]]
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed)
+
+    def __len__(self) -> int:
+        return len(self.added) + len(self.removed)
+
+    def signed(self) -> Iterator[tuple[int, tuple[SqlValue, ...]]]:
+        """Every change as (sign, row): removed rows (-1) first, then added rows (+1)."""
+        yield from ((-1, row) for row in self.removed)
+        yield from ((1, row) for row in self.added)
+
+
+def sort_key(row: tuple[SqlValue, ...]) -> tuple[Any, ...]:
+    """A key that orders rows of one relation: NULLs last, NaN above infinity."""
+    return tuple(
+        (value is None, value != value, 0 if value is None or value != value else value)  # noqa: PLR0124
+        for value in row
+    )
+
+
+def view_delta(relation: Relation, deltas: Iterable[Delta]) -> ViewDelta:
+    """What a sequence of epochs changed in a relation, net."""
+    counts: Counter[tuple[SqlValue, ...]] = Counter()
+    columns: tuple[Column, ...] = relation.columns
+    for delta in deltas:
+        if relation.name in delta:
+            part = delta[relation.name]
+            counts.update(decode_rows(part.added, columns))
+            counts.subtract(decode_rows(part.removed, columns))
+    added = [row for row, n in counts.items() for _ in range(n)]
+    removed = [row for row, n in counts.items() for _ in range(-n)]
+    return ViewDelta(
+        relation.name,
+        tuple(column.name for column in columns),
+        sorted(added, key=sort_key),
+        sorted(removed, key=sort_key),
+    )
+
+
+class Subscription:
+    """The deltas of one view, a transaction each: told to a callback, or kept for the iterator.
+
+    Iterating gives the deltas that are waiting and ends where there are none. A context manager.
+    """
+
+    def __init__(
+        self, connection: Connection, view: str, callback: Callable[[ViewDelta], object] | None
+    ) -> None:
+        self.view = view
+        self._connection = connection
+        self._callback = callback
+        self._waiting: deque[ViewDelta] = deque()
+
+    def tell(self, delta: ViewDelta) -> None:
+        """Pass a delta on."""
+        if self._callback is None:
+            self._waiting.append(delta)
+        else:
+            self._callback(delta)
+
+    def close(self) -> None:
+        """Hear no more. Idempotent."""
+        self._connection.forget(self)
+
+    def __iter__(self) -> Iterator[ViewDelta]:
+        while self._waiting:
+            yield self._waiting.popleft()
+
+    def __enter__(self) -> Subscription:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

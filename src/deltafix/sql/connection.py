@@ -1,0 +1,515 @@
+"""A connection: statements in, rows and exact deltas out.
+
+Life: made by `connect`; statements run one at a time, each its own transaction unless BEGIN opened
+one; then `close`. Edits wait until something reads, or the transaction commits: then they are one
+epoch of the engine. ROLLBACK forgets what waits and undoes the epochs since BEGIN. Invariants:
+what is read is what the statements before it say; a statement that fails changes nothing;
+subscribers hear of a transaction once, net, after its commit. Making or dropping a view rebuilds
+the engine from the rows of the tables: the engine cannot change rules otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any, Self
+
+from deltafix.engine.connect import connect as connect_engine
+from deltafix.engine.database import Database
+from deltafix.errors import FunctorError, ProgramError, SqlDataError, SqlError, SqlOperationalError
+from deltafix.facts.delta import Delta
+from deltafix.facts.schema import Row
+from deltafix.rules.check import typed
+from deltafix.rules.show import show_rule
+from deltafix.sql import edits, reading
+from deltafix.sql.aggregates import REDUCERS
+from deltafix.sql.builder import Builder, Relation
+from deltafix.sql.catalog import Catalog, Table, program, table_of, used_by, view_of
+from deltafix.sql.changes import Subscription, ViewDelta, view_delta
+from deltafix.sql.cursor import Cursor
+from deltafix.sql.parameters import Parameters, bind
+from deltafix.sql.query import check_clauses, relation
+from deltafix.sql.scope import Scope
+from deltafix.sql.text import DIALECTS, Statement, exp, statements
+from deltafix.sql.types import TEXT, Column, SqlValue, decode_rows
+
+__all__ = ["Connection"]
+
+
+class Connection:
+    """Made by `deltafix.sql.connect`. A context manager: commits, or rolls back on an error."""
+
+    def __init__(self, dialect: str, settings: Mapping[str, Any]) -> None:
+        self.dialect = dialect
+        self.catalog = Catalog()
+        self._settings = dict(settings)
+        self._db: Database | None = None
+        self._stale = True
+        self._open = False
+        self._closed = False
+        self._waiting: dict[str, dict[Row, int]] = {}
+        self._journal: list[edits.Edit] = []
+        self._epochs: list[Delta] = []
+        self._last: list[Delta] = []
+        self._subscriptions: list[Subscription] = []
+
+    # --- statements ----------------------------------------------------------------------------
+
+    def cursor(self) -> Cursor:
+        """A new cursor."""
+        return Cursor(self)
+
+    def execute(self, sql: str, parameters: Parameters = (), *, path: str | None = None) -> Cursor:
+        """Run every statement of a text; the cursor has the result of the last.
+
+        Args:
+            sql: statements, separated by semicolons.
+            parameters: values for `?` in order, or for `:name` by name.
+            path: the name of the text in errors.
+
+        Raises:
+            SqlError: a subclass says what is wrong; statements before it have been run.
+        """
+        return self.cursor().execute(sql, parameters, path=path)
+
+    def executemany(self, sql: str, rows: Iterable[Parameters]) -> Cursor:
+        """Run one statement for each row of parameters."""
+        return self.cursor().executemany(sql, rows)
+
+    def insert(
+        self, table: str, rows: Iterable[Sequence[SqlValue]], columns: Sequence[str] = ()
+    ) -> int:
+        """Insert rows of Python values, faster than by statements; returns how many.
+
+        Args:
+            table: a table's name.
+            rows: a value for each of `columns`.
+            columns: the columns given, all of them in their order if none is named; others are
+                NULL.
+
+        Raises:
+            SqlProgrammingError: an unknown table or column.
+            SqlDataError: a value that is not of its column's type.
+            SqlIntegrityError: a row that breaks NOT NULL or a key; nothing is inserted.
+        """
+        self._require_open()
+        text = f"INSERT INTO {table}"
+        statement = Statement(text, 0, len(text), exp.Null(), explain=False)
+        found = self.catalog.tables.get(table)
+        if found is None:
+            raise statement.unknown("table", table, list(self.catalog.tables), None)
+        known = [column.name for column in found.relation.columns]
+        for name in columns:
+            if name not in known:
+                raise statement.unknown("column", name, known, None)
+        with self.mapped(statement), self._transaction():
+            edit = edits.inserted(statement, found, list(columns) or known, list(rows))
+            return self._edit(statement, edit)
+
+    def run(self, sql: str, parameters: Parameters, path: str | None) -> Iterator[Any]:
+        """The result of each statement of a text: a `reading.Result`, or a number of rows."""
+        self._require_open()
+        for statement in statements(sql, self.dialect, path):
+            yield self._run(bind(statement, parameters))
+
+    def run_many(self, sql: str, rows: Iterable[Parameters]) -> int:
+        """Run one statement for each row of parameters, as one transaction."""
+        self._require_open()
+        (statement,) = statements(sql, self.dialect)
+        total = 0
+        with self.mapped(statement), self._transaction():
+            for row in rows:
+                result = self._one(bind(statement, row))
+                total += result if isinstance(result, int) else 0
+        return total
+
+    def _run(self, statement: Statement) -> Any:
+        node = statement.node
+        if isinstance(node, exp.Transaction | exp.Commit | exp.Rollback):
+            return self._control(statement)
+        with self.mapped(statement), self._transaction():
+            return self._one(statement)
+
+    def _one(self, statement: Statement) -> Any:
+        node = statement.node
+        if statement.explain:
+            return self._explain(statement)
+        for kind, method in _STATEMENTS.items():
+            if isinstance(node, kind):
+                return method(self, statement, node)
+        for kind, compute in _EDITS.items():
+            if isinstance(node, kind):
+                return self._edit(statement, compute(self, statement, node))
+        if isinstance(node, exp.Query | exp.Values):
+            return reading.select(self, statement, node)
+        name = node.this if isinstance(node, exp.Command) else node.key.upper()
+        way_out = (
+            "statements are CREATE TABLE, CREATE MATERIALIZED VIEW, DROP, INSERT, UPDATE, DELETE, "
+            "SELECT, EXPLAIN, BEGIN, COMMIT, ROLLBACK"
+        )
+        raise statement.refused(f"the statement {name}", node, way_out)
+
+    # --- transactions --------------------------------------------------------------------------
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether BEGIN opened a transaction."""
+        return self._open
+
+    def begin(self) -> None:
+        """Open a transaction: until `commit`, nothing is told to subscribers."""
+        self._require_open()
+        if self._open:
+            raise SqlOperationalError("a transaction is open already; COMMIT or ROLLBACK it first")
+        self._open = True
+
+    def commit(self) -> None:
+        """Make the changes since BEGIN final, and tell subscribers. Without BEGIN a no-op."""
+        self._require_open()
+        self._settle_edits()
+        self._open = False
+        if not self._journal:
+            return  # nothing was edited: what changed last is what changed last
+        self._journal.clear()
+        self._last, self._epochs = self._epochs, []
+        for one in list(self._subscriptions):
+            delta = view_delta(self.catalog.relations[one.view], self._last)
+            if delta:
+                one.tell(delta)
+
+    def rollback(self) -> None:
+        """Undo the changes since BEGIN. Without BEGIN a no-op."""
+        self._require_open()
+        self._undo(0)
+        for delta in reversed(self._epochs):
+            tables = [delta[name].inverse() for name in delta if name in self.catalog.tables]
+            self._engine().apply(Delta(tables, self._engine().schemas.values()))
+        self._epochs = []
+        self._waiting = {}
+        self._open = False
+
+    def _control(self, statement: Statement) -> int:
+        node = statement.node
+        check_clauses(Builder(statement, "", {}), node, ())
+        if isinstance(node, exp.Transaction):
+            if self._open:
+                raise statement.operational("a transaction is open already", "COMMIT it first")
+            self.begin()
+            return 0
+        if not self._open:
+            raise statement.operational("no transaction is open", "BEGIN opens one")
+        if isinstance(node, exp.Commit):
+            with self.mapped(statement):
+                self.commit()
+        else:
+            self.rollback()
+        return 0
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """The statement inside is a transaction of its own, unless one is open."""
+        alone, mark = not self._open, len(self._journal)
+        try:
+            yield
+            if alone:
+                self.commit()
+        except BaseException:
+            if alone:
+                self.rollback()
+            elif len(self._journal) > mark:
+                self._undo(mark)
+            raise
+
+    def _undo(self, mark: int) -> None:
+        """Take back edits from a point on, where they are noted; the engine's are the caller's."""
+        while len(self._journal) > mark:
+            table, removed, added = self._journal.pop()
+            self._note(table, added, removed)
+
+    # --- edits ---------------------------------------------------------------------------------
+
+    def _edit(self, statement: Statement, edit: edits.Edit) -> int:
+        table, removed, added = edit
+        for row in removed:
+            table.remove(row)
+        for place, row in enumerate(added):
+            key = table.clash(row)
+            if key is not None:
+                for one in added[:place]:
+                    table.remove(one)
+                for one in removed:
+                    table.add(one)
+                raise self._duplicate(statement, table, key, row)
+            table.add(row)
+        self._journal.append(edit)
+        self._wait(table, removed, added)
+        return max(len(removed), len(added))
+
+    def _note(self, table: Table, removed: Sequence[Row], added: Sequence[Row]) -> None:
+        for row in removed:
+            table.remove(row)
+        for row in added:
+            table.add(row)
+        self._wait(table, removed, added)
+
+    def _wait(self, table: Table, removed: Sequence[Row], added: Sequence[Row]) -> None:
+        """Let an edit wait for the next epoch, net of what waits already."""
+        waiting = self._waiting.setdefault(table.relation.name, {})
+        for rows, sign in ((removed, -1), (added, 1)):
+            for row in rows:
+                count = waiting.pop(row, 0) + sign
+                if count:
+                    waiting[row] = count
+
+    def _duplicate(self, statement: Statement, table: Table, key: Any, row: Row) -> SqlError:
+        names = ", ".join(table.relation.columns[place].name for place in key.places)
+        shown = decode_rows([row], table.relation.columns)[0]
+        values = ", ".join(repr(shown[place]) for place in key.places)
+        message = f"{table.relation.name}: {key.kind} ({names}) has a row with ({values}) already"
+        return statement.integrity(message, "UPDATE that row, or DELETE it first")
+
+    def _settle_edits(self) -> None:
+        """Make the waiting edits one epoch. On an error the whole transaction is rolled back."""
+        waiting = {name: rows for name, rows in self._waiting.items() if rows}
+        if not waiting:
+            return
+        db = self._engine()
+        try:
+            with db.transaction() as tx:
+                for name, rows in waiting.items():
+                    tx.delete(name, [row for row, sign in rows.items() if sign < 0])
+                    tx.insert(name, [row for row, sign in rows.items() if sign > 0])
+        except BaseException:
+            self.rollback()
+            raise
+        self._waiting = {}
+        self._epochs.append(tx.delta)
+
+    # --- definitions ---------------------------------------------------------------------------
+
+    def _create(self, statement: Statement, node: exp.Create) -> int:
+        kind = str(node.args.get("kind") or "").upper()
+        builder = Builder(statement, "", {})
+        named = node.this.this if isinstance(node.this, exp.Schema) else node.this
+        if kind not in ("TABLE", "VIEW") or (
+            node.args.get("expression") is not None and kind == "TABLE"
+        ):
+            way_out = "write CREATE TABLE t (a INTEGER, ...) or CREATE MATERIALIZED VIEW"
+            raise builder.refused(f"CREATE {kind} like this", node, way_out)
+        name = named.name
+        if name in self.catalog.relations:
+            if node.args.get("exists"):
+                return 0
+            message = f"there is a table or view {name!r} already"
+            raise statement.wrong(message, named, "DROP it first, or choose another name")
+        self._require_no_edits(statement)
+        if kind == "TABLE":
+            self.catalog.tables[name] = table_of(statement, node)
+        else:
+            known = ("this", "kind", "expression", "properties", "exists")
+            check_clauses(builder, node, known)
+            self._check_properties(builder, node)
+            names = [one.name for one in node.this.expressions] if named is not node.this else []
+            query = node.args["expression"]
+            view = view_of(statement, name, names, query, self.catalog)
+            self._check_rules(statement, view.builder)
+            self.catalog.views[name] = view
+        try:
+            self._redefined(statement)
+        except BaseException:
+            self.catalog.tables.pop(name, None)
+            self.catalog.views.pop(name, None)
+            self._stale = True
+            raise
+        return 0
+
+    def _check_properties(self, builder: Builder, node: exp.Create) -> None:
+        found = node.args.get("properties")
+        for one in found.expressions if found is not None else ():
+            if not isinstance(one, exp.MaterializedProperty):
+                raise builder.refused(one.key.upper(), node, "write CREATE MATERIALIZED VIEW")
+
+    def _check_rules(self, statement: Statement, builder: Builder) -> None:
+        """Refuse recursion through negation or aggregation, which the rules show."""
+        given = used_by(self.catalog, builder).values()
+        try:
+            typed(program(given, [builder]))
+        except ProgramError as error:
+            codes = {found.code for found in error.diagnostics}
+            if codes & {"DF140", "DF171", "DF172"}:
+                what = "a recursion that negates or aggregates itself (NOT, outer join, GROUP BY)"
+                way_out = "move it out of the recursive part, to the query that reads it"
+                raise statement.refused(what, None, way_out) from None
+            if codes <= {"DF133"}:
+                what = "a condition of this many alternatives"
+                raise statement.refused(what, None, "split it over several views") from None
+            raise
+
+    def _drop(self, statement: Statement, node: exp.Drop) -> int:
+        known = ("tables", "kind", "exists", "materialized")
+        check_clauses(Builder(statement, "", {}), node, known)
+        for table in node.args["tables"]:
+            name = table.name
+            there = self.catalog.tables if node.args["kind"] == "TABLE" else self.catalog.views
+            if name not in there:
+                if node.args.get("exists"):
+                    continue
+                raise statement.unknown(node.args["kind"].lower(), name, list(there), table)
+            readers = self.catalog.readers(name)
+            if readers:
+                message = f"{name} is read by {', '.join(readers)}"
+                raise statement.wrong(message, table, f"DROP VIEW {readers[-1]} first")
+            self._require_no_edits(statement)
+            del there[name]
+            self._subscriptions = [one for one in self._subscriptions if one.view != name]
+            self._redefined(statement)
+        return 0
+
+    def _require_no_edits(self, statement: Statement) -> None:
+        if self._open and self._journal:
+            message = "a definition inside a transaction with edits"
+            raise statement.operational(message, "COMMIT first: it rebuilds the engine")
+
+    def _redefined(self, statement: Statement) -> None:
+        """The rules changed: rebuild, at once where there are rows to derive from."""
+        self._stale = True
+        if self._db is not None and any(
+            self._db.count(name) for name in self.catalog.tables if name in self._db.schemas
+        ):
+            with self.mapped(statement):
+                self._engine()
+
+    # --- the engine ----------------------------------------------------------------------------
+
+    def _engine(self) -> Database:
+        """The engine with the rules of now, rebuilt if they changed."""
+        if self._db is not None and not self._stale:
+            return self._db
+        old = self._db
+        found = connect_engine(
+            self.catalog.program(),
+            functors=self.catalog.functions(),
+            reducers=REDUCERS,
+            **self._settings,
+        )
+        found.settle()  # what holds without rows is there before them, in no delta
+        if old is not None:
+            with found.transaction() as tx:
+                for name in self.catalog.tables:
+                    if name in old.schemas:
+                        tx.insert(name, old.rows(name))
+            old.close()
+        self._db, self._stale = found, False
+        return found
+
+    @contextmanager
+    def mapped(self, statement: Statement) -> Iterator[None]:
+        """Errors of computing a value inside are errors of SQL."""
+        try:
+            yield
+        except FunctorError as error:
+            cause = error.__cause__
+            if isinstance(cause, ArithmeticError | ValueError) and not isinstance(cause, SqlError):
+                message = f"{cause}; the transaction was rolled back"
+                raise statement.error(SqlDataError, message) from error
+            raise
+
+    def rows_of(self, name: str) -> list[Row]:
+        """The engine's rows of a table or view, as they are for the next statement."""
+        self._settle_edits()
+        return self._engine().rows(name)
+
+    def lookup(self, found: Relation, fixed: Mapping[int, Any]) -> Iterable[Row]:
+        """The engine's rows with these values: by a key in O(1), else by a pattern."""
+        table = self.catalog.tables.get(found.name)
+        for key, there in table.rows.items() if table is not None else ():
+            if all(place in fixed for place in key.places):
+                row = there.get(tuple(fixed[place] for place in key.places))
+                return [] if row is None else [row]
+        self._settle_edits()
+        if not fixed:
+            return self._engine().rows(found.name)
+        width = len(found.all_columns)
+        return self._engine().select(found.name, [fixed.get(place, ...) for place in range(width)])
+
+    @property
+    def engine(self) -> Database:
+        """The engine's database, for its figures and invariants; do not edit through it."""
+        self._settle_edits()
+        return self._engine()
+
+    # --- results -------------------------------------------------------------------------------
+
+    def _explain(self, statement: Statement) -> reading.Result:
+        node = statement.node
+        query = node.args.get("expression") if isinstance(node, exp.Create) else node
+        if not isinstance(query, exp.Query):
+            raise statement.refused("EXPLAIN of this", node, "EXPLAIN a SELECT or a CREATE VIEW")
+        builder = Builder(statement, "view", self.catalog.relations)
+        relation(builder, query, Scope(statement), "view")
+        self._check_rules(statement, builder)
+        lines: list[tuple[SqlValue, ...]] = [(show_rule(rule),) for rule in builder.rules]
+        return reading.Result((Column("rule", TEXT, nullable=False),), lines)
+
+    def delta(self, view: str) -> ViewDelta:
+        """What the last committed transaction changed in a view or table."""
+        return view_delta(self._relation(view), self._last)
+
+    def subscribe(
+        self, view: str, callback: Callable[[ViewDelta], object] | None = None
+    ) -> Subscription:
+        """Hear of every later transaction that changes a view or table, after its commit."""
+        self._relation(view)
+        found = Subscription(self, view, callback)
+        self._subscriptions.append(found)
+        return found
+
+    def forget(self, subscription: Subscription) -> None:
+        """End a subscription. Idempotent."""
+        self._subscriptions = [one for one in self._subscriptions if one is not subscription]
+
+    def _relation(self, name: str) -> Relation:
+        known = self.catalog.relations
+        if name not in known:
+            statement = Statement(name, 0, len(name), exp.Null(), explain=False)
+            raise statement.unknown("view", name, list(known), None)
+        return known[name]
+
+    # --- life ----------------------------------------------------------------------------------
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise SqlOperationalError("the connection is closed")
+
+    def close(self) -> None:
+        """Forget everything; an open transaction is rolled back. Idempotent."""
+        if not self._closed and self._db is not None:
+            self._db.close()
+        self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if self._closed:
+            return
+        if kind is None:
+            self.commit()
+        else:
+            self.rollback()
+
+
+_STATEMENTS: Mapping[Any, Callable[[Connection, Statement, Any], Any]] = MappingProxyType(
+    {exp.Create: Connection._create, exp.Drop: Connection._drop}
+)
+_EDITS: Mapping[Any, Callable[[Connection, Statement, Any], edits.Edit]] = MappingProxyType(
+    {exp.Insert: edits.insert, exp.Update: edits.update, exp.Delete: edits.delete}
+)
+
+
+def open_connection(dialect: str, settings: Mapping[str, Any]) -> Connection:
+    """See `deltafix.sql.connect`."""
+    if dialect not in DIALECTS:
+        raise ValueError(f"unknown dialect {dialect!r}; one of {', '.join(DIALECTS)}")
+    return Connection(dialect, settings)

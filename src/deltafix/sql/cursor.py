@@ -1,0 +1,123 @@
+"""Cursors, as PEP 249 has them: a statement's rows, to be fetched.
+
+Invariant: the rows are those of the moment the statement ran; later statements do not change them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from deltafix.errors import SqlOperationalError
+from deltafix.sql.types import Column, SqlValue
+
+if TYPE_CHECKING:
+    from deltafix.sql.connection import Connection
+    from deltafix.sql.parameters import Parameters
+
+__all__ = ["ARROW_TYPES", "Cursor"]
+
+ARROW_TYPES = {
+    "SMALLINT": "int16",
+    "INTEGER": "int32",
+    "BIGINT": "int64",
+    "DOUBLE": "float64",
+    "BOOLEAN": "bool_",
+    "TEXT": "string",
+    "NULL": "null",
+}
+"""For each type of SQL the function of pyarrow that makes Arrow's."""
+
+
+class Cursor:
+    """Made by `Connection.cursor` and `Connection.execute`; iterating gives the rows left.
+
+    Attributes:
+        description: for each column its name and type, then five times None; None without rows.
+        rowcount: rows that an edit changed, or that a SELECT has; -1 before any statement.
+        arraysize: how many rows `fetchmany` gives.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.arraysize = 1
+        self.description: list[tuple[Any, ...]] | None = None
+        self.rowcount = -1
+        self._columns: tuple[Column, ...] = ()
+        self._rows: list[tuple[SqlValue, ...]] | None = None
+        self._next = 0
+
+    def execute(self, sql: str, parameters: Parameters = (), *, path: str | None = None) -> Self:
+        """See `Connection.execute`."""
+        self._forget()
+        for result in self.connection.run(sql, parameters, path):
+            self._forget()
+            if isinstance(result, int):
+                self.rowcount = result
+                continue
+            self._columns, self._rows = result.columns, result.rows
+            self.rowcount = len(result.rows)
+            nothing = (None,) * 5
+            self.description = [(c.name, c.type.name, *nothing) for c in result.columns]
+        return self
+
+    def executemany(self, sql: str, rows: Iterable[Parameters]) -> Self:
+        """Run one statement for each row of parameters, as one transaction."""
+        self._forget()
+        self.rowcount = self.connection.run_many(sql, rows)
+        return self
+
+    def fetchone(self) -> tuple[SqlValue, ...] | None:
+        """The next row, or None."""
+        found = self.fetchmany(1)
+        return found[0] if found else None
+
+    def fetchmany(self, size: int | None = None) -> list[tuple[SqlValue, ...]]:
+        """The next rows, `arraysize` of them if no size is given."""
+        rows = self._known()
+        first = self._next
+        self._next = min(len(rows), first + (self.arraysize if size is None else size))
+        return rows[first : self._next]
+
+    def fetchall(self) -> list[tuple[SqlValue, ...]]:
+        """All rows left."""
+        return self.fetchmany(len(self._known()))
+
+    def to_arrow(self) -> Any:
+        """All rows as an Arrow table, with the types of their columns."""
+        import pyarrow as pa  # noqa: PLC0415  only when a table is asked for
+
+        rows = self._known()
+        arrays = [
+            pa.array([row[n] for row in rows], getattr(pa, ARROW_TYPES[column.type.name])())
+            for n, column in enumerate(self._columns)
+        ]
+        return pa.Table.from_arrays(arrays, names=[column.name for column in self._columns])
+
+    def close(self) -> None:
+        """Forget the rows."""
+        self._forget()
+
+    def setinputsizes(self, sizes: Sequence[object]) -> None:
+        """PEP 249 has it; nothing depends on it."""
+
+    def setoutputsize(self, size: int, column: int | None = None) -> None:
+        """PEP 249 has it; nothing depends on it."""
+
+    def __iter__(self) -> Iterator[tuple[SqlValue, ...]]:
+        while (row := self.fetchone()) is not None:
+            yield row
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _known(self) -> list[tuple[SqlValue, ...]]:
+        if self._rows is None:
+            raise SqlOperationalError("the last statement has no rows; execute a SELECT first")
+        return self._rows
+
+    def _forget(self) -> None:
+        self.description, self.rowcount, self._rows, self._next = None, -1, None, 0

@@ -1,0 +1,92 @@
+"""WITH RECURSIVE ... UNION ALL: that it ends, and what tells its rows apart.
+
+UNION ALL counts every way in which a row is found, so a cycle in the data would count for ever.
+It is taken where a column shows that it ends: one that every step raises by a constant and that a
+condition bounds. A row's key is its path: a number for the rows that each step read. Invariant:
+different paths have different numbers, the same path has the same one while the database lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from deltafix.sql.formulas import conditions
+from deltafix.sql.scalar import Scalar, constant
+from deltafix.sql.text import exp
+from deltafix.sql.types import BIGINT
+
+if TYPE_CHECKING:
+    from deltafix.sql.builder import Builder
+
+__all__ = ["paths", "require_end"]
+
+
+def paths() -> Callable[[int], Scalar]:
+    """For each side of a recursion, the number of a path by what the side read."""
+    numbers: dict[tuple[Any, ...], int] = {}
+
+    def side(number: int) -> Scalar:
+        def compute(row: Sequence[Any]) -> int:
+            return numbers.setdefault((number, *row), len(numbers))
+
+        return Scalar(compute, BIGINT, nullable=False)
+
+    return side
+
+
+def require_end(
+    builder: Builder, steps: Sequence[exp.Expr], name: str, names: Sequence[str]
+) -> None:
+    """Refuse a recursion by UNION ALL that no column shows to end. Raises SqlRefusedError."""
+    bounded = [_rising(builder, step, name, names) for step in steps]
+    if not set.intersection(*bounded):
+        way_out = (
+            f"count the steps: a column depth, 1 at first and {name}.depth + 1 in each step, with "
+            f"WHERE {name}.depth < 100; or write UNION, which ends where rows repeat"
+        )
+        raise builder.refused("a recursion by UNION ALL that may not end", steps[0], way_out)
+
+
+def _rising(builder: Builder, step: exp.Expr, name: str, names: Sequence[str]) -> set[int]:
+    """The columns that a step raises by a constant under a bound, by position."""
+    while isinstance(step, exp.Paren | exp.Subquery):
+        step = step.this
+    reads = [table for table in step.find_all(exp.Table) if table.name == name]
+    if not isinstance(step, exp.Select) or len(reads) != 1 or step.args.get("distinct"):
+        way_out = f"write a SELECT that reads {name} once, without DISTINCT; or write UNION"
+        raise builder.refused("this step of a recursion by UNION ALL", step, way_out)
+    alias = reads[0].alias_or_name
+    bounds = set(_bounded(step, alias))
+    found = set()
+    for place, shown in enumerate(step.expressions):
+        node = shown.unalias()
+        if isinstance(node, exp.Add) and place < len(names):
+            more = constant(node.expression)
+            rises = more is not None and more.type.is_integer and more.compute(None) > 0
+            if rises and _is(node.this, alias, names[place]) and names[place] in bounds:
+                found.add(place)
+    return found
+
+
+def _is(node: exp.Expr, alias: str, name: str) -> bool:
+    return isinstance(node, exp.Column) and node.name == name and node.table in ("", alias)
+
+
+def _bounded(step: exp.Select, alias: str) -> Iterator[str]:
+    """The columns of the recursion that WHERE or an inner join bounds from above."""
+    where = step.args.get("where")
+    parts = list(conditions(where.this if where is not None else None))
+    for join in step.args.get("joins") or ():
+        if not join.args.get("side") and join.args.get("kind") in (None, "", "INNER"):
+            parts += conditions(join.args.get("on"))
+    for part in parts:
+        small, large = part.this, part.args.get("expression")
+        if isinstance(part, exp.GT | exp.GTE):
+            small, large = large, small
+        elif not isinstance(part, exp.LT | exp.LTE):
+            continue
+        if isinstance(small, exp.Column) and small.table in ("", alias):
+            limit = constant(large) if isinstance(large, exp.Expr) else None
+            if limit is not None and limit.type.is_numeric:
+                yield small.name

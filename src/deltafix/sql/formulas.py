@@ -1,0 +1,268 @@
+"""Conditions and expressions inside a rule: three-valued logic, compiled away.
+
+A condition is asked three ways: `holds(node, True)` is the formula of the rows where it is true,
+`False` where it is false, `None` where it is unknown. So AND, OR and NOT become formulas, a NULL is
+a record that does not open, and no rule ever computes with "unknown". Comparisons of columns are
+comparisons of the engine, which its joins use; an expression that computes is one function of the
+program's own (`sql.scalar`). Subqueries are `sql.subqueries`'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import itemgetter
+
+from deltafix.rules.ast import And, Comparison, Formula, Or, conjunction, disjunction
+from deltafix.rules.terms import Const, Term
+from deltafix.sql.builder import FALSE, NIL, TRUE, Builder, Operand, equal, some
+from deltafix.sql.scalar import COMPARISONS, Scalar, Scalars, constant
+from deltafix.sql.scope import Scope
+from deltafix.sql.text import exp
+from deltafix.sql.types import BIGINT, BOOLEAN, DOUBLE, NULL, Column, common_type
+
+__all__ = ["Formulas"]
+
+_NEGATED = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_CODES = {True: 1, False: 0, None: 2}
+_TRUTH = Column("truth", BIGINT, nullable=False)
+
+
+class Formulas:
+    """Conditions and operands of one scope; what computes an operand goes to `body`."""
+
+    def __init__(self, builder: Builder, scope: Scope, body: list[Formula]) -> None:
+        self.builder = builder
+        self.scope = scope
+        self.body = body
+
+    # --- operands --------------------------------------------------------------------------------
+
+    def operand(self, node: exp.Expr) -> Operand:
+        """An expression as a term."""
+        found = self.leaf(node)
+        if found is not None:
+            return found
+        scalar, args = self.scalar(node)
+        if not args:
+            return self.constant(node, scalar)
+        if scalar.type == NULL:
+            return Operand(NIL, NULL, nullable=True)
+        return self.builder.apply(scalar, args, self.body)
+
+    def leaf(self, node: exp.Expr) -> Operand | None:
+        """A column, a constant, or what is known; None for what must be computed."""
+        while isinstance(node, exp.Paren):
+            node = node.this
+        if self.scope.known:
+            found = self.scope.known.get(self.scope.qualified(node))
+            if found is not None:
+                return found
+        if isinstance(node, exp.Column):
+            if isinstance(node.this, exp.Star):
+                raise self.builder.refused("* in an expression", node, "name the column")
+            return self.scope.column(node)
+        scalar = constant(node)
+        return None if scalar is None else self.constant(node, scalar)
+
+    def constant(self, node: exp.Expr, scalar: Scalar) -> Operand:
+        """The operand of an expression without columns: computed here, once."""
+        try:
+            value = scalar.compute(())
+        except (ValueError, ArithmeticError) as error:
+            raise self.scope.statement.data(str(error), node) from None
+        if value is None:
+            return Operand(NIL, NULL if scalar.type == NULL else scalar.type, nullable=True)
+        kind = scalar.type
+        value = float(value) if kind == DOUBLE else int(value) if kind == BOOLEAN else value
+        return Operand(Const(value, kind.base), kind, nullable=False)
+
+    def scalar(self, node: exp.Expr) -> tuple[Scalar, list[Operand]]:
+        """An expression as a function, and the operands it is a function of."""
+        from deltafix.sql import subqueries  # noqa: PLC0415  the two need each other
+
+        args: list[Operand] = []
+
+        def leaf(part: exp.Expr) -> Scalar | None:
+            operand = None
+            if subqueries.is_query(part):
+                operand = subqueries.operand(self, part)
+            elif not isinstance(part, exp.Paren):
+                if isinstance(part, exp.AggFunc | exp.Filter):
+                    operand = self.leaf(part)
+                    if operand is None:
+                        raise self.misplaced(part)
+                elif constant(part) is None:
+                    operand = self.leaf(part)
+            if operand is None:
+                return None
+            if isinstance(operand.term, Const):
+                value = operand.term.value
+                shown = bool(value) if operand.type == BOOLEAN and value is not None else value
+                return Scalar(lambda _: shown, operand.type, operand.nullable)
+            if operand not in args:
+                args.append(operand)
+            return Scalar(itemgetter(args.index(operand)), operand.type, operand.nullable)
+
+        return Scalars(self.scope.statement, leaf).compile(node), args
+
+    def misplaced(self, node: exp.Expr) -> Exception:
+        """The error for an aggregate where there is none."""
+        message = f"{node.sql()} stands where there are single rows"
+        way_out = "aggregates stand in SELECT and HAVING"
+        return self.scope.statement.wrong(message, node, way_out)
+
+    # --- conditions ------------------------------------------------------------------------------
+
+    def require(self, node: exp.Expr) -> None:
+        """Add to the body that a condition is true."""
+        self.body.append(self.holds(node, True))
+
+    def holds(self, node: exp.Expr, truth: bool | None) -> Formula:
+        """The formula of the rows where a condition is true, false or unknown."""
+        from deltafix.sql import subqueries  # noqa: PLC0415  the two need each other
+
+        while isinstance(node, exp.Paren):
+            node = node.this
+        if isinstance(node, exp.Not):
+            return self.holds(node.this, None if truth is None else not truth)
+        if isinstance(node, exp.And | exp.Or):
+            decisive = isinstance(node, exp.Or)
+            if subqueries.within(node) or (truth is not None and truth is not decisive):
+                return self.both(node, truth, decisive)
+        elif isinstance(node, exp.Between) and truth is True and not node.args.get("symmetric"):
+            low = exp.GTE(this=node.this, expression=node.args["low"])
+            high = exp.LTE(this=node.this, expression=node.args["high"])
+            return conjunction((self.holds(low, True), self.holds(high, True)))
+        elif subqueries.is_predicate(node):
+            return subqueries.holds(self, node, truth)
+        elif type(node) in COMPARISONS:
+            return self.comparison(node, truth)
+        elif isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
+            return self.is_null(node, truth)
+        return self.computed(node, truth)
+
+    def both(self, node: exp.Expr, truth: bool | None, decisive: bool) -> Formula:
+        """AND and OR: one side decides when it is `decisive`."""
+        left, right = node.this, node.expression
+        if truth is None:
+            return disjunction(
+                (
+                    conjunction((self.holds(left, None), self.holds(right, None))),
+                    conjunction((self.holds(left, None), self.holds(right, not decisive))),
+                    conjunction((self.holds(left, not decisive), self.holds(right, None))),
+                )
+            )
+        sides = (self.holds(left, truth), self.holds(right, truth))
+        return disjunction(sides) if truth is decisive else conjunction(sides)
+
+    def within(self) -> Formulas:
+        """The same scope with a body of its own."""
+        return Formulas(self.builder, self.scope, [])
+
+    def comparison(self, node: exp.Expr, truth: bool | None) -> Formula:
+        """A comparison: the engine's own, where both sides are there already."""
+        op = COMPARISONS[type(node)]
+        here = self.within()
+        sides = [here.leaf(node.this), here.leaf(node.expression)]
+        joins = op == "=" and truth is True
+        if None in sides and not joins:
+            return self.computed(node, truth)
+        left = sides[0] or here.operand(node.this)
+        right = sides[1] or here.operand(node.expression)
+        kind = common_type(left.type, right.type)
+        if kind is None:
+            Scalars(self.scope.statement, lambda _: None)
+            return self.computed(node, truth)  # which says what is wrong
+        if NULL in (left.type, right.type) or NIL in (left.term, right.term):
+            return TRUE if truth is None else FALSE
+        if left.type.base != right.type.base:
+            if not joins:
+                return self.computed(node, truth)
+            wanted = [Column("", kind, side.nullable) for side in (left, right)]
+            terms = [
+                here.builder.fitted(side, column, here.body)
+                for side, column in zip((left, right), wanted, strict=True)
+            ]
+            left, right = (
+                Operand(term, kind, side.nullable)
+                for term, side in zip(terms, (left, right), strict=True)
+            )
+        if truth is None:
+            nulls = [equal(side.term, NIL) for side in (left, right) if side.nullable]
+            return conjunction((*here.body, disjunction(nulls)))
+        if joins and left.nullable and right.nullable:
+            parts = (equal(left.term, right.term), Comparison("!=", left.term, NIL))
+            return conjunction((*here.body, *parts))
+        written = op if truth else _NEGATED[op]
+        terms = [here.opened(side) for side in (left, right)]
+        return conjunction((*here.body, Comparison(written, terms[0], terms[1])))
+
+    def opened(self, operand: Operand) -> Term:
+        """The bare value of an operand; the rule ends where it is NULL."""
+        if not operand.nullable:
+            return operand.term
+        bare = self.builder.fresh("v")
+        self.body.append(equal(operand.term, some(bare, operand.type)))
+        return bare
+
+    def is_null(self, node: exp.Expr, truth: bool | None) -> Formula:
+        """`x IS NULL`."""
+        if truth is None:
+            return FALSE
+        here = self.within()
+        operand = here.operand(node.this)
+        if operand.term == NIL:
+            return TRUE if truth else FALSE
+        if not operand.nullable:
+            return FALSE if truth else TRUE
+        return conjunction((*here.body, Comparison("=" if truth else "!=", operand.term, NIL)))
+
+    def computed(self, node: exp.Expr, truth: bool | None) -> Formula:
+        """A condition as one function: its value is 1, 0, or 2 for unknown."""
+        here = self.within()
+        scalar, args = here.scalar(node)
+        if scalar.type not in (BOOLEAN, NULL):
+            message = f"a condition of {scalar.type.name}"
+            raise self.scope.statement.wrong(message, node, "compare it with something")
+        if not args:
+            value = here.constant(node, scalar)
+            known = None if value.term == NIL else bool(value.term.value)  # type: ignore[union-attr]
+            return TRUE if known is truth else FALSE
+        if isinstance(node, exp.Column):
+            return conjunction((*here.body, self.column(args[0], truth)))
+        if truth is None and not scalar.nullable:
+            return FALSE
+        compute = scalar.compute
+        coded = Scalar(lambda row: _CODES[compute(row)], BIGINT, nullable=False)
+        call = self.builder.call(coded, args, _TRUTH)
+        return conjunction((*here.body, equal(call, Const(_CODES[truth], "number"))))
+
+    def column(self, operand: Operand, truth: bool | None) -> Formula:
+        """A column of truth values as a condition."""
+        if truth is None:
+            return equal(operand.term, NIL) if operand.nullable else FALSE
+        wanted: Term = Const(int(truth), "number")
+        return equal(operand.term, some(wanted, BOOLEAN) if operand.nullable else wanted)
+
+    def value(self, node: exp.Expr) -> Operand:
+        """A condition as a value: one of three alternatives."""
+        found = Operand(self.builder.fresh("b"), BOOLEAN, nullable=True)
+        cases = [
+            And((self.holds(node, truth), equal(found.term, term)))
+            for truth, term in (
+                (True, some(Const(1, "number"), BOOLEAN)),
+                (False, some(Const(0, "number"), BOOLEAN)),
+                (None, NIL),
+            )
+        ]
+        self.body.append(Or(tuple(cases)))
+        return found
+
+
+def conditions(node: exp.Expr | None) -> Sequence[exp.Expr]:
+    """The conjuncts of a condition."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.And):
+        return (*conditions(node.this), *conditions(node.expression))
+    return () if node is None else (node,)

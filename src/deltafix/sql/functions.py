@@ -1,0 +1,362 @@
+"""The scalar functions and operators of SQL that are maintained, as tables.
+
+A `Function` says which arguments of sqlglot's node it takes, what type it gives, and how it is
+computed; adding one is adding a line, and a row of docs/reference/sql.md. Invariant: everything
+here is a pure function of its arguments.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
+
+from deltafix.sql.text import exp
+from deltafix.sql.types import BIGINT, BOOLEAN, INTEGER, NULL, TEXT, SqlType, common_type
+
+__all__ = [
+    "ARITHMETIC",
+    "COMPARE",
+    "DIVISION",
+    "FUNCTIONS",
+    "NAMES",
+    "Function",
+    "itself",
+    "ordered",
+]
+
+Result: TypeAlias = Callable[[Sequence[SqlType]], "SqlType | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One function.
+
+    Attributes:
+        usage: how it is written.
+        arguments: the arguments of sqlglot's node, in order; a list there is several.
+        result: the type of its value, None where the arguments' types do not fit.
+        compute: its value.
+        strict: NULL where an argument is NULL; otherwise `compute` sees None.
+        nullable: for what is not strict: whether it can be NULL.
+        flags: arguments of the node that change nothing here.
+        least: the least number of arguments.
+    """
+
+    usage: str
+    arguments: tuple[str, ...]
+    result: Result
+    compute: Callable[..., Any]
+    strict: bool = True
+    nullable: Callable[[Sequence[bool]], bool] = any
+    flags: tuple[str, ...] = ()
+    least: int = 1
+
+
+def ordered(value: float) -> tuple[bool, float]:
+    """A float in the total order: NaN equals itself and is above infinity."""
+    return (True, 0.0) if value != value else (False, value)  # noqa: PLR0124  NaN
+
+
+def itself(value: Any) -> Any:
+    """A value that Python orders as SQL does."""
+    return value
+
+
+# --- types ---------------------------------------------------------------------------------------
+
+
+def _of(wanted: Sequence[SqlType], found: SqlType) -> Result:
+    """The result of a function of arguments of exactly these types (integers of any width)."""
+
+    def result(types: Sequence[SqlType]) -> SqlType | None:
+        fit = len(types) <= len(wanted) and all(
+            common_type(one, two) == two or (one.is_integer and two.is_integer)
+            for one, two in zip(types, wanted, strict=False)
+        )
+        return found if fit else None
+
+    return result
+
+
+def _texts(types: Sequence[SqlType]) -> SqlType | None:
+    return TEXT if all(one in (TEXT, NULL) for one in types) else None
+
+
+def _common(types: Sequence[SqlType]) -> SqlType | None:
+    found: SqlType | None = NULL
+    for one in types:
+        found = None if found is None else common_type(found, one)
+    return found
+
+
+def _number(types: Sequence[SqlType]) -> SqlType | None:
+    return types[0] if types and (types[0].is_numeric or types[0] == NULL) else None
+
+
+# --- operators -----------------------------------------------------------------------------------
+
+
+def _quotient(a: int, b: int) -> int:
+    if b == 0:
+        raise ZeroDivisionError(f"division by zero: {a} / 0")
+    found = abs(a) // abs(b)
+    return found if (a < 0) == (b < 0) else -found
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    if b == 0:
+        raise ZeroDivisionError(f"division by zero: {a} % 0")
+    if isinstance(a, float) or isinstance(b, float):
+        return math.fmod(a, b)
+    return a - b * _quotient(a, b)
+
+
+def _float_division(a: float, b: float) -> float:
+    if b != 0:
+        return a / b
+    return math.nan if a == 0 or math.isnan(a) else math.copysign(math.inf, a)
+
+
+def _checked_division(a: float, b: float) -> float:
+    if b == 0:
+        raise ZeroDivisionError(f"division by zero: {a} / 0")
+    return a / b
+
+
+DIVISION: Final = {
+    "float": _float_division,
+    "error": _checked_division,
+    "null": lambda a, b: None if b == 0 else a / b,
+}
+"""`/` with a result of DOUBLE, by what division by zero gives."""
+
+ARITHMETIC: Final[dict[type, Callable[[Any, Any], Any]]] = {
+    exp.Add: operator.add,
+    exp.Sub: operator.sub,
+    exp.Mul: operator.mul,
+    exp.Div: operator.truediv,
+    exp.IntDiv: _quotient,
+    exp.Mod: _remainder,
+}
+
+COMPARE: Final[dict[type, Callable[[Any, Any], bool]]] = {
+    exp.EQ: operator.eq,
+    exp.NEQ: operator.ne,
+    exp.LT: operator.lt,
+    exp.LTE: operator.le,
+    exp.GT: operator.gt,
+    exp.GTE: operator.ge,
+    exp.NullSafeEQ: operator.eq,
+    exp.NullSafeNEQ: operator.ne,
+}
+
+
+# --- functions -----------------------------------------------------------------------------------
+
+
+def _coalesce(*values: Any) -> Any:
+    return next((value for value in values if value is not None), None)
+
+
+def _concat(*values: Any) -> str | None:
+    return None if None in values else "".join(values)
+
+
+def _joined(*values: Any) -> str:
+    return "".join(value for value in values if value is not None)
+
+
+def _extreme(choose: Callable[..., Any]) -> Callable[..., Any]:
+    def found(*values: Any) -> Any:
+        known = [value for value in values if value is not None]
+        return (
+            choose(known, key=lambda v: ordered(v) if isinstance(v, float) else (False, v))
+            if known
+            else None
+        )
+
+    return found
+
+
+def _nullif(one: Any, two: Any) -> Any:
+    return None if one is not None and one == two else one
+
+
+def _substring(text: str, start: int, length: int | None = None) -> str:
+    if length is not None and length < 0:
+        raise ValueError(f"a substring of negative length: {length}")
+    first = start if start >= 0 else max(1, len(text) + start + 1)
+    last = len(text) + 1 if length is None else first + length
+    return text[max(0, first - 1) : max(0, last - 1)]
+
+
+def _left(text: str, count: int) -> str:
+    return text[:count] if count >= 0 else text[: max(0, len(text) + count)]
+
+
+def _right(text: str, count: int) -> str:
+    return (
+        text[len(text) - count :]
+        if 0 <= count < len(text)
+        else text
+        if count >= 0
+        else text[-count:]
+    )
+
+
+def _like(flags: int = 0) -> Callable[[str, str], bool]:
+    @lru_cache(maxsize=256)
+    def compiled(pattern: str) -> re.Pattern[str]:
+        parts = (".*" if c == "%" else "." if c == "_" else re.escape(c) for c in pattern)
+        return re.compile("".join(parts), re.DOTALL | flags)
+
+    return lambda text, pattern: compiled(pattern).fullmatch(text) is not None
+
+
+def _sign(value: float) -> int:
+    return (value > 0) - (value < 0)
+
+
+def _round(value: Any, digits: int = 0) -> Any:
+    if isinstance(value, int):
+        return value if digits >= 0 else round(value, digits)
+    if not math.isfinite(value):
+        return value
+    scale = 10.0**digits
+    scaled = value * scale
+    whole = math.floor(abs(scaled) + 0.5)  # half away from zero
+    return math.copysign(whole, scaled) / scale + 0.0
+
+
+def _whole(step: Callable[[float], int]) -> Callable[[Any], Any]:
+    def found(value: Any) -> Any:
+        if isinstance(value, int) or not math.isfinite(value):
+            return value
+        return float(step(value)) + 0.0
+
+    return found
+
+
+FUNCTIONS: Final[dict[type, Function]] = {
+    exp.Coalesce: Function(
+        "COALESCE(a, b, ...)",
+        ("this", "expressions"),
+        _common,
+        _coalesce,
+        strict=False,
+        nullable=all,
+    ),
+    exp.Nullif: Function(
+        "NULLIF(a, b)",
+        ("this", "expression"),
+        lambda t: t[0] if _common(t) else None,
+        _nullif,
+        strict=False,
+        nullable=lambda _: True,
+        least=2,
+    ),
+    exp.DPipe: Function(
+        "a || b", ("this", "expression"), _texts, _concat, strict=False, flags=("safe",), least=2
+    ),
+    exp.Greatest: Function(
+        "GREATEST(a, b, ...)",
+        ("this", "expressions"),
+        _common,
+        _extreme(max),
+        strict=False,
+        nullable=all,
+        flags=("ignore_nulls",),
+    ),
+    exp.Least: Function(
+        "LEAST(a, b, ...)",
+        ("this", "expressions"),
+        _common,
+        _extreme(min),
+        strict=False,
+        nullable=all,
+        flags=("ignore_nulls",),
+    ),
+    exp.Lower: Function("LOWER(text)", ("this",), _texts, str.lower),
+    exp.Upper: Function("UPPER(text)", ("this",), _texts, str.upper),
+    exp.Length: Function("LENGTH(text)", ("this",), _of([TEXT], BIGINT), len),
+    exp.Trim: Function("TRIM(text)", ("this",), _texts, lambda text: text.strip(" ")),
+    exp.Substring: Function(
+        "SUBSTRING(text, start, length)",
+        ("this", "start", "length"),
+        _of([TEXT, BIGINT, BIGINT], TEXT),
+        _substring,
+        least=2,
+    ),
+    exp.Left: Function(
+        "LEFT(text, count)", ("this", "expression"), _of([TEXT, BIGINT], TEXT), _left, least=2
+    ),
+    exp.Right: Function(
+        "RIGHT(text, count)", ("this", "expression"), _of([TEXT, BIGINT], TEXT), _right, least=2
+    ),
+    exp.Replace: Function(
+        "REPLACE(text, old, new)",
+        ("this", "expression", "replacement"),
+        _texts,
+        lambda text, old, new: text.replace(old, new) if old else text,
+        least=3,
+    ),
+    exp.StartsWith: Function(
+        "STARTS_WITH(text, prefix)",
+        ("this", "expression"),
+        _of([TEXT, TEXT], BOOLEAN),
+        str.startswith,
+        least=2,
+    ),
+    exp.Like: Function(
+        "text LIKE 'a%_'", ("this", "expression"), _of([TEXT, TEXT], BOOLEAN), _like(), least=2
+    ),
+    exp.ILike: Function(
+        "text ILIKE 'a%_'",
+        ("this", "expression"),
+        _of([TEXT, TEXT], BOOLEAN),
+        _like(re.IGNORECASE),
+        least=2,
+    ),
+    exp.Abs: Function("ABS(number)", ("this",), _number, abs),
+    exp.Sign: Function("SIGN(number)", ("this",), lambda t: INTEGER if _number(t) else None, _sign),
+    exp.Floor: Function("FLOOR(number)", ("this",), _number, _whole(math.floor)),
+    exp.Ceil: Function("CEIL(number)", ("this",), _number, _whole(math.ceil)),
+    exp.Round: Function(
+        "ROUND(number, digits)",
+        ("this", "decimals"),
+        lambda t: _number(t) if len(t) == 1 or t[1].is_integer else None,
+        _round,
+    ),
+}
+"""By sqlglot's node."""
+
+CONCAT: Final = {
+    True: Function(
+        "CONCAT(a, b, ...)",
+        ("expressions",),
+        _texts,
+        _joined,
+        strict=False,
+        nullable=lambda _: False,
+        flags=("safe", "coalesce"),
+    ),
+    False: Function(
+        "CONCAT(a, b, ...)",
+        ("expressions",),
+        _texts,
+        _concat,
+        strict=False,
+        flags=("safe", "coalesce"),
+    ),
+}
+"""CONCAT, by whether it takes NULL for the empty text (DuckDB, PostgreSQL) or not (Spark)."""
+
+NAMES: Final = ", ".join(
+    sorted({one.usage.split("(")[0] for one in FUNCTIONS.values() if "(" in one.usage} | {"CONCAT"})
+)
+"""What is offered where a function is not known."""

@@ -1,0 +1,417 @@
+"""FROM: tables, subqueries, VALUES, and joins, as the body of a rule.
+
+Inner joins are atoms side by side. An outer join is a choice: the rows that match, or the row alone
+with NULLs where `!( ... )` says that nothing matches; a full join has three alternatives. Columns
+that may be missing become nullable there. Invariant: after every step the body's bindings are the
+rows of the join so far, and the identities of the sources tell them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from deltafix.rules.ast import And, Formula, Or, conjunction
+from deltafix.rules.terms import Const, Term, Var
+from deltafix.rules.walk import count_alternatives, map_formula
+from deltafix.sql import query as queries
+from deltafix.sql.builder import NIL, Builder, Operand, Relation, absent, equal
+from deltafix.sql.formulas import Formulas
+from deltafix.sql.scope import Scope, Source
+from deltafix.sql.text import exp
+from deltafix.sql.types import BIGINT, Column
+
+__all__ = ["sources", "values"]
+
+_MOST_ALTERNATIVES = 8
+"""A join of more alternatives becomes a relation: rules multiply by their alternatives."""
+
+
+def sources(formulas: Formulas, select: exp.Select) -> None:
+    """The FROM of a SELECT: its literals go to the body, its names to the scope."""
+    clause = select.args.get("from_")
+    if clause is None:
+        return
+    used = _used(select)
+    _item(formulas, clause.this, used)
+    for join in select.args.get("joins") or ():
+        _join(formulas, join, used)
+
+
+def _used(select: exp.Select) -> set[str] | None:
+    """The names of columns that a SELECT mentions anywhere; None for all."""
+    if any(
+        isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count)
+        for node in select.walk()
+    ):
+        return None
+    if any(join.args.get("method") for join in select.find_all(exp.Join)):
+        return None
+    merged = {
+        one.name for join in select.find_all(exp.Join) for one in join.args.get("using") or ()
+    }
+    return merged | {column.name for column in select.find_all(exp.Column)}
+
+
+# --- one table -----------------------------------------------------------------------------------
+
+
+def _item(formulas: Formulas, node: exp.Expr, used: set[str] | None) -> None:
+    """One item of FROM, and the joins that are written behind it."""
+    body, source = _table(formulas, node)
+    formulas.body.extend(body)
+    _add(formulas, source, node)
+    for join in node.args.get("joins") or ():
+        _join(formulas, join, used)
+
+
+def _add(formulas: Formulas, source: Source, node: exp.Expr) -> None:
+    scope = formulas.scope
+    if any(source.alias == other.alias for other in scope.sources):
+        message = f"two tables are called {source.alias!r}"
+        raise scope.statement.wrong(message, node, f"name one: ... AS {source.alias}_2")
+    scope.sources.append(source)
+
+
+def _table(formulas: Formulas, node: exp.Expr) -> tuple[list[Formula], Source]:
+    """The literals and names of one table, fresh each time."""
+    builder, scope = formulas.builder, formulas.scope
+    alias = node.args.get("alias")
+    names = [column.name for column in alias.columns] if alias is not None else []
+    if isinstance(node, exp.Table):
+        queries.check_clauses(builder, node, ("this", "alias", "joins", "db", "catalog"))
+        found = _named(formulas, node)
+        name = node.alias or node.name
+    elif isinstance(node, exp.Subquery):
+        queries.check_clauses(builder, node, ("this", "alias", "joins", "with_"))
+        if isinstance(node.this, exp.Table):
+            way_out = "write the joins without parentheses"
+            raise builder.refused("a join in parentheses", node, way_out)
+        found = queries.relation(builder, node.this, scope.inner(alone=True))
+        name = node.alias or builder.fresh("subquery").name
+    elif isinstance(node, exp.Values):
+        found = builder.made.get(id(node)) or values(builder, node, scope)
+        builder.made[id(node)] = found
+        name = node.alias or builder.fresh("values").name
+    else:
+        way_out = "FROM takes tables, views, subqueries and VALUES"
+        raise builder.refused(f"{node.key.upper()} in FROM", node, way_out)
+    atom, operands = builder.bind(found)
+    shown = [column.name for column in found.columns]
+    if len(names) > len(shown):
+        message = f"{len(names)} names for {len(shown)} columns"
+        raise scope.statement.wrong(message, node, "give each column one name")
+    shown[: len(names)] = names
+    columns = dict(zip(shown, operands, strict=False))
+    return [atom], Source(name, columns, tuple(operands[n] for n in found.identity))
+
+
+def _named(formulas: Formulas, node: exp.Table) -> Relation:
+    builder, scope = formulas.builder, formulas.scope
+    if not isinstance(node.this, exp.Identifier):
+        way_out = "FROM takes tables, views, subqueries and VALUES"
+        raise builder.refused("a table function", node, way_out)
+    if node.db:
+        raise builder.refused("a schema's name", node, f"write {node.name}")
+    known = {**builder.tables, **scope.ctes}
+    found = known.get(node.name)
+    if found is None:
+        raise scope.statement.unknown("table", node.name, list(known), node)
+    if node.name not in scope.ctes:
+        builder.used.add(node.name)
+    return found
+
+
+def values(builder: Builder, node: exp.Values, scope: Scope) -> Relation:
+    """VALUES as a relation of numbered facts."""
+    queries.check_clauses(builder, node, ("expressions", "alias"))
+    table: list[list[Operand]] = []
+    for row in node.expressions:
+        cells = row.expressions if isinstance(row, exp.Tuple) else [row]
+        inner = Formulas(builder, Scope(scope.statement), [])
+        table.append([inner.operand(cell) for cell in cells])
+    sides = [[one.column(f"col{n}") for n, one in enumerate(row)] for row in table]
+    columns = queries.unified(builder, node, sides)
+    found = builder.relation(columns, [Column("number", BIGINT, nullable=False)], [len(columns)])
+    for number, row in enumerate(table):
+        builder.head(found, [*row, _number(number)], [])
+    return found
+
+
+def _number(number: int) -> Operand:
+    return Operand(Const(number, "number"), BIGINT, nullable=False)
+
+
+# --- joins ---------------------------------------------------------------------------------------
+
+
+def _join(formulas: Formulas, join: exp.Join, used: set[str] | None) -> None:
+    """Join one more table to what the scope has."""
+    builder, scope = formulas.builder, formulas.scope
+    queries.check_clauses(builder, join, ("this", "on", "using", "side", "kind", "method"))
+    method, side, kind = (
+        str(join.args.get(key) or "").upper() for key in ("method", "side", "kind")
+    )
+    if method not in ("", "NATURAL"):
+        raise builder.refused(f"{method} JOIN", join.this, "write the condition with ON")
+    if kind not in ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"):
+        raise builder.refused(f"{kind} JOIN", join.this, "write the condition with ON")
+    if isinstance(join.this, exp.Lateral):
+        raise builder.refused("LATERAL", join.this, "join with a grouped subquery")
+    if join.this.args.get("joins"):
+        raise builder.refused("a nested join", join.this, "write the joins one after another")
+    needs = side or kind in ("SEMI", "ANTI")
+    if needs and not (join.args.get("on") or join.args.get("using") or method):
+        message = f"{side or kind} JOIN without a condition"
+        raise scope.statement.wrong(message, join.this, "write ON or USING")
+    right = _Right(formulas, join, natural=method == "NATURAL")
+    if kind in ("SEMI", "ANTI"):
+        body, _ = right.matching()
+        formulas.body.append(conjunction(body) if kind == "SEMI" else absent(conjunction(body)))
+        return
+    if not side:
+        body, source = right.matching()
+        formulas.body.extend(body)
+        _add(formulas, source, join.this)
+        scope.merged.update(right.merged)
+        return
+    if count_alternatives(And(tuple(formulas.body))) * 3 > _MOST_ALTERNATIVES:
+        _settled(formulas)
+    {"LEFT": _left, "RIGHT": _right, "FULL": _full}[side](formulas, join, right, used)
+
+
+class _Right:
+    """The right side of a join, with its condition; fresh variables each time it is asked for."""
+
+    def __init__(self, formulas: Formulas, join: exp.Join, *, natural: bool) -> None:
+        self.formulas = formulas
+        self.join = join
+        self.natural = natural
+        self.merged: dict[str, Operand] = {}
+        self.pairs: dict[str, tuple[Operand, Operand]] = {}
+        self.left = list(formulas.scope.sources)
+        self.left_merged = dict(formulas.scope.merged)
+
+    def alone(self) -> tuple[list[Formula], Source]:
+        """The table, without the condition."""
+        return _table(self.formulas, self.join.this)
+
+    def matching(
+        self, left: Sequence[Source] | None = None, merged: dict[str, Operand] | None = None
+    ) -> tuple[list[Formula], Source]:
+        """The table and the condition, against these sources on the left."""
+        body, source = self.alone()
+        return [*body, *self.condition(source, left, merged)], source
+
+    def condition(
+        self,
+        source: Source,
+        left: Sequence[Source] | None = None,
+        merged: dict[str, Operand] | None = None,
+    ) -> list[Formula]:
+        """The condition between the left side and a source."""
+        outer = self.formulas.scope
+        scope = Scope(outer.statement, outer.ctes, outer.around, outer.alone)
+        scope.sources = list(self.left if left is None else left)
+        scope.merged = dict(self.left_merged if merged is None else merged)
+        formulas = Formulas(self.formulas.builder, scope, [])
+        using = [one.name for one in self.join.args.get("using") or ()]
+        if self.natural:
+            using = [n for n in source.columns if any(n in s.columns for s in scope.sources)]
+        for name in using:
+            self._equate(formulas, scope, source, name)
+        on = self.join.args.get("on")
+        if on is not None:
+            scope.sources = [*scope.sources, source]
+            formulas.require(on)
+        outer.outer_used |= scope.outer_used
+        return formulas.body
+
+    def _equate(self, formulas: Formulas, scope: Scope, source: Source, name: str) -> None:
+        if name not in source.columns:
+            known = list(source.columns)
+            raise scope.statement.unknown("column", name, known, self.join.args["using"][0])
+        one = scope.column(exp.column(name))
+        other = source.columns[name]
+        self.merged[name] = one
+        self.pairs[name] = (one, other)
+        left, right = exp.column("~left"), exp.column("~right")
+        inner = Scope(scope.statement, scope.ctes)
+        inner.known = {left: one, right: other}
+        test = Formulas(formulas.builder, inner, [])
+        formulas.body.append(test.holds(exp.EQ(this=left, expression=right), True))
+
+
+def _nullable(
+    builder: Builder, source: Source, used: set[str] | None
+) -> tuple[Source, list[tuple[Operand, Operand]]]:
+    """A source whose columns may be missing, and pairs of what it shows and what it is there."""
+    made: dict[Term, Operand] = {}
+    pairs: list[tuple[Operand, Operand]] = []
+
+    def shown(one: Operand) -> Operand:
+        if one.term not in made:
+            name = one.term.name if isinstance(one.term, Var) else "x"
+            made[one.term] = Operand(builder.fresh(name.rsplit("_", 1)[0]), one.type, nullable=True)
+            pairs.append((made[one.term], one))
+        return made[one.term]
+
+    identity = tuple(map(shown, source.identity))
+    columns = {n: shown(c) for n, c in source.columns.items() if used is None or n in used}
+    return Source(source.alias, columns, identity), pairs
+
+
+def _present(builder: Builder, pairs: Iterable[tuple[Operand, Operand]]) -> list[Formula]:
+    """That what is shown is what is there."""
+    found: list[Formula] = []
+    for shown, there in pairs:
+        term = builder.fitted(there, shown.column(""), found)
+        found.append(equal(shown.term, term))
+    return found
+
+
+def _missing(pairs: Iterable[tuple[Operand, Operand]]) -> list[Formula]:
+    """That what is shown is NULL."""
+    return [equal(shown.term, NIL) for shown, _ in pairs]
+
+
+def _left(formulas: Formulas, join: exp.Join, right: _Right, used: set[str] | None) -> None:
+    """Every row of the left side, with its matches or with NULLs."""
+    body, source = right.matching()
+    shown, pairs = _nullable(formulas.builder, source, used)
+    again, _ = right.matching()
+    matched = And((*body, *_present(formulas.builder, pairs)))
+    alone = And((absent(conjunction(again)), *_missing(pairs)))
+    formulas.body.append(Or((matched, alone)))
+    _add(formulas, shown, join.this)
+    formulas.scope.merged.update(right.merged)
+
+
+def _renamed(
+    builder: Builder, body: Sequence[Formula]
+) -> tuple[Formula, Callable[[Operand], Operand]]:
+    """A body with variables of its own, and what its operands are there."""
+    names: dict[str, Var] = {}
+
+    def leaf(term: Term) -> Term:
+        if not isinstance(term, Var):
+            return term
+        if term.name not in names:
+            names[term.name] = builder.fresh(term.name.rsplit("_", 1)[0])
+        return names[term.name]
+
+    found = map_formula(conjunction(body), leaf)
+    return found, lambda one: Operand(leaf(one.term), one.type, one.nullable)
+
+
+def _outer(
+    formulas: Formulas, join: exp.Join, right: _Right, used: set[str] | None, *, full: bool
+) -> None:
+    """RIGHT and FULL: the left side may be missing, so it moves into the alternatives."""
+    builder, scope = formulas.builder, formulas.scope
+    if scope.outer_used:
+        way_out = "write it as a LEFT JOIN, or join before the subquery"
+        raise builder.refused("RIGHT or FULL JOIN in a correlated subquery", join.this, way_out)
+    left_body, left_sources = list(formulas.body), list(scope.sources)
+    both, source = right.matching()
+    keys = dict(right.pairs)
+    shown_left, pairs_left = [], []
+    for one in left_sources:
+        shown, pairs = _nullable(builder, one, used)
+        shown_left.append(shown)
+        pairs_left.extend(pairs)
+    merged = {
+        name: Operand(builder.fresh(name), one.type, nullable=True)
+        for name, one in scope.merged.items()
+    }
+    pairs_left += [(merged[name], one) for name, one in scope.merged.items()]
+    side = Operand(builder.fresh("side"), BIGINT, nullable=False)
+    if full:
+        shown_right, pairs_right = _nullable(builder, source, used)
+        # rows of one side alone may all be NULLs: equal rows of both sides are two
+        shown_right = replace(shown_right, identity=(*shown_right.identity, side))
+    else:
+        shown_right, pairs_right = source, []
+    keyed = {
+        name: Operand(builder.fresh(name), one.type, nullable=True)
+        for name, (one, _) in keys.items()
+    }
+    matched = [*left_body, *both, *_present(builder, [*pairs_left, *pairs_right])]
+    matched += _present(builder, [(keyed[name], one) for name, (one, _) in keys.items()])
+    # the right side alone: the left one, with other variables, has no match for it
+    body, fresh = right.alone()
+    renamed, of = _renamed(builder, left_body)
+    moved = [
+        Source(s.alias, {n: of(c) for n, c in s.columns.items()}, tuple(map(of, s.identity)))
+        for s in left_sources
+    ]
+    old = {name: of(one) for name, one in scope.merged.items()}
+    no_match = absent(conjunction((renamed, *right.condition(fresh, moved, old))))
+    there = _same_source(source, fresh)
+    alone = [*body, no_match, *_missing(pairs_left)]
+    alone += _present(builder, [(keyed[n], fresh.columns[n]) for n in keys])
+    if full:
+        alone += _present(builder, [(shown, there[one.term]) for shown, one in pairs_right])
+    else:
+        alone += [equal(one.term, there[one.term].term) for one in _operands(source)]
+    choices = [matched, alone]
+    if full:
+        again, _ = right.matching()
+        lone = [*left_body, absent(conjunction(again)), *_present(builder, pairs_left)]
+        lone += _missing(pairs_right)
+        lone += _present(builder, [(keyed[name], one) for name, (one, _) in keys.items()])
+        choices.append(lone)
+        for number, choice in enumerate(choices):
+            choice.append(equal(side.term, Const(number, "number")))
+    formulas.body[:] = [Or(tuple(And(tuple(choice)) for choice in choices))]
+    scope.sources[:] = shown_left
+    _add(formulas, shown_right, join.this)
+    scope.merged = {**merged, **keyed}
+    _settled(formulas)
+
+
+def _operands(source: Source) -> list[Operand]:
+    """The operands of a source, each once."""
+    return list(dict.fromkeys((*source.columns.values(), *source.identity)))
+
+
+def _same_source(source: Source, other: Source) -> dict[Term, Operand]:
+    """The operands of one binding of a table by those of another."""
+    pairs = zip(
+        (*source.columns.values(), *source.identity),
+        (*other.columns.values(), *other.identity),
+        strict=True,
+    )
+    return {one.term: two for one, two in pairs}
+
+
+def _right(formulas: Formulas, join: exp.Join, right: _Right, used: set[str] | None) -> None:
+    """Every row of the right side, with its matches or with NULLs."""
+    _outer(formulas, join, right, used, full=False)
+
+
+def _full(formulas: Formulas, join: exp.Join, right: _Right, used: set[str] | None) -> None:
+    """Every row of both sides."""
+    _outer(formulas, join, right, used, full=True)
+
+
+def _settled(formulas: Formulas) -> None:
+    """The join so far as a relation, so that its alternatives do not multiply."""
+    builder, scope = formulas.builder, formulas.scope
+    if scope.around is not None and not scope.alone:
+        way_out = "write it as a LEFT JOIN of few tables, or join before the subquery"
+        raise builder.refused("this join inside a subquery", None, way_out)
+    operands = list(dict.fromkeys(one for s in scope.sources for one in _operands(s)))
+    operands += [one for one in scope.merged.values() if one not in operands]
+    made = builder.relation([one.column(f"c{n}") for n, one in enumerate(operands)])
+    builder.head(made, operands, formulas.body)
+    atom, found = builder.bind(made)
+    new = dict(zip(operands, found, strict=True))
+    formulas.body[:] = [atom]
+    scope.sources[:] = [
+        Source(
+            s.alias, {n: new[c] for n, c in s.columns.items()}, tuple(new[o] for o in s.identity)
+        )
+        for s in scope.sources
+    ]
+    scope.merged = {name: new[one] for name, one in scope.merged.items()}

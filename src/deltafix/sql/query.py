@@ -1,0 +1,501 @@
+"""Queries as rules: SELECT, GROUP BY, set operations, common table expressions, recursion.
+
+A query is first `Rows`: the body of a rule and the operands of its head. Whoever asked gives it the
+head: a relation of its own, a branch of a UNION, or the rule around a subquery. Invariant: nothing
+of a query is passed over: a clause that is not handled here is refused, with its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from deltafix.rules.ast import And, Atom, Comparison, Formula, Or
+from deltafix.rules.terms import Aggregate, Call, Const, Term, Wildcard
+from deltafix.sql import endings, joins
+from deltafix.sql.aggregates import Wanted, aggregates_in, aggregates_of, fold, wanted
+from deltafix.sql.builder import NIL, Builder, Operand, Relation, absent, equal
+from deltafix.sql.formulas import Formulas
+from deltafix.sql.scope import Scope
+from deltafix.sql.text import exp
+from deltafix.sql.types import BIGINT, Column, common_type
+
+__all__ = ["Rows", "check_clauses", "plain", "relation", "rows", "settled"]
+
+_SELECT = ("with_", "distinct", "expressions", "from_", "joins", "where", "group", "having")
+_WAYS_OUT = {
+    "order": "a view has no order: ORDER BY belongs to the SELECT that reads it",
+    "limit": "a view has no order: LIMIT belongs to the SELECT that reads it",
+    "offset": "a view has no order: OFFSET belongs to the SELECT that reads it",
+    "qualify": "join with a grouped subquery",
+    "windows": "join with a grouped subquery",
+    "laterals": "join with a subquery",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of a query: a body, what the head shows, and what tells rows apart.
+
+    `identity` is None where equal rows are one row.
+    """
+
+    body: list[Formula]
+    outputs: list[tuple[str, Operand]]
+    identity: list[Operand] | None
+
+    @property
+    def columns(self) -> list[Column]:
+        """The columns that the head shows."""
+        return [one.column(name) for name, one in self.outputs]
+
+
+def check_clauses(builder: Builder, node: exp.Expr, known: Sequence[str]) -> None:
+    """Refuse what a node says beyond the arguments that are known."""
+    for key, value in node.args.items():
+        if value and key not in known:
+            name = key.strip("_").upper()
+            place = value[0] if isinstance(value, list) else value
+            place = place if isinstance(place, exp.Expr) else node
+            way_out = _WAYS_OUT.get(key, "leave it out, or compute it before the rows come in")
+            raise builder.refused(name, place, way_out)
+
+
+def unwrapped(node: exp.Expr) -> exp.Expr:
+    """A query without the parentheses around it."""
+    while isinstance(node, exp.Subquery | exp.Paren):
+        if any(value for key, value in node.args.items() if key not in ("this", "alias")):
+            return node
+        node = node.this
+    return node
+
+
+def rows(builder: Builder, node: exp.Expr, scope: Scope) -> Rows:
+    """The rows of any query."""
+    query = unwrapped(node)
+    scope = with_ctes(builder, query, scope)
+    if isinstance(query, exp.Select):
+        if query.args.get("group") or query.args.get("having") or aggregates_of(query):
+            return grouped(builder, query, scope)
+        return plain(builder, query, scope)
+    if isinstance(query, exp.SetOperation):
+        return bound(builder, combined(builder, query, scope))
+    if isinstance(query, exp.Values):
+        return bound(builder, joins.values(builder, query, scope))
+    way_out = "write SELECT, VALUES, UNION, EXCEPT or INTERSECT"
+    raise builder.refused(f"a query of {query.key.upper()}", query, way_out)
+
+
+def bound(builder: Builder, found: Relation) -> Rows:
+    """The rows of a relation."""
+    atom, operands = builder.bind(found)
+    names = [column.name for column in found.columns]
+    identity = [operands[place] for place in found.identity] if found.hidden else None
+    return Rows([atom], list(zip(names, operands, strict=False)), identity)
+
+
+def relation(
+    builder: Builder,
+    node: exp.Expr,
+    scope: Scope,
+    name: str | None = None,
+    names: Sequence[str] = (),
+) -> Relation:
+    """A query as a relation, with these column names if there are any."""
+    made = builder.made.get(id(node))
+    if made is not None and name is None:
+        return made
+    found = rows(builder, node, scope)
+    if names and len(names) != len(found.outputs):
+        message = f"{len(names)} names for {len(found.outputs)} columns"
+        raise builder.statement.wrong(message, node, "give each column one name")
+    shown = list(names) or [name for name, _ in found.outputs]
+    for place, one in enumerate(shown):
+        if one in shown[:place]:
+            way_out = f"name it: ... AS {one}_2"
+            raise builder.statement.wrong(f"two columns are called {one!r}", node, way_out)
+    made = settled(builder, found, shown, name)
+    builder.made[id(node)] = made
+    return made
+
+
+def settled(
+    builder: Builder, found: Rows, names: Sequence[str], name: str | None = None
+) -> Relation:
+    """Rows as a relation with columns of these names; hidden ones tell duplicates apart."""
+    outputs = [operand for _, operand in found.outputs]
+    columns = [one.column(shown) for shown, one in zip(names, outputs, strict=True)]
+    hidden: list[Operand] = []
+    identity = list(range(len(outputs))) if found.identity is None else []
+    for one in found.identity or ():
+        if one not in outputs and one not in hidden:
+            hidden.append(one)
+        identity.append([*outputs, *hidden].index(one))
+    made = builder.relation(columns, [h.column("") for h in hidden], sorted(set(identity)), name)
+    builder.head(made, [*outputs, *hidden], found.body)
+    return made
+
+
+# --- SELECT --------------------------------------------------------------------------------------
+
+
+def plain(builder: Builder, select: exp.Select, scope: Scope, *, outputs: bool = True) -> Rows:
+    """A SELECT without groups; with `outputs=False` its FROM and WHERE alone."""
+    known = [*_SELECT, *(() if outputs else ("order",))]
+    check_clauses(builder, select, known)
+    formulas = Formulas(builder, scope, [])
+    joins.sources(formulas, select)
+    where = select.args.get("where")
+    if where is not None:
+        formulas.require(where.this)
+    shown = projection(formulas, select) if outputs else []
+    distinct = _distinct(builder, select)
+    identity = None if distinct else [one for s in scope.sources for one in s.identity]
+    return Rows(formulas.body, shown, identity)
+
+
+def _distinct(builder: Builder, select: exp.Select) -> bool:
+    distinct = select.args.get("distinct")
+    if distinct is not None and distinct.args.get("on"):
+        raise builder.refused("DISTINCT ON", distinct, "GROUP BY with MIN or MAX")
+    return distinct is not None
+
+
+def projection(formulas: Formulas, select: exp.Select) -> list[tuple[str, Operand]]:
+    """What SELECT shows."""
+    found: list[tuple[str, Operand]] = []
+    for place, node in enumerate(select.expressions):
+        star = node if isinstance(node, exp.Star) else node.this
+        if isinstance(node, exp.Star | exp.Column) and isinstance(star, exp.Star):
+            check_clauses(formulas.builder, star, ())
+            table = node.table if isinstance(node, exp.Column) else ""
+            found.extend(stars(formulas, node, table))
+            continue
+        name = node.alias_or_name or _name(node, place)
+        found.append((name, formulas.operand(node.unalias())))
+    return found
+
+
+def _name(node: exp.Expr, place: int) -> str:
+    inner = node.this if isinstance(node, exp.Filter) else node
+    return inner.key if isinstance(inner, exp.AggFunc) else f"column_{place + 1}"
+
+
+def stars(formulas: Formulas, node: exp.Expr, table: str) -> list[tuple[str, Operand]]:
+    """What `*` or `table.*` stands for."""
+    scope = formulas.scope
+    aliases = [source.alias for source in scope.sources]
+    if table and table not in aliases:
+        raise formulas.builder.statement.unknown("table", table, aliases, node)
+    if not scope.sources:
+        raise scope.statement.wrong("* without FROM", node, "name the columns")
+    if scope.known is not None:
+        raise scope.statement.wrong("* with GROUP BY", node, "name the columns")
+    found = [] if table else list(scope.merged.items())
+    for source in scope.sources:
+        if table in ("", source.alias):
+            merged = () if table else scope.merged
+            found.extend((n, one) for n, one in source.columns.items() if n not in merged)
+    return found
+
+
+# --- GROUP BY ------------------------------------------------------------------------------------
+
+
+def grouped(builder: Builder, select: exp.Select, scope: Scope) -> Rows:
+    """A SELECT with groups or aggregates: a relation of what is grouped, then its aggregates."""
+    check_clauses(builder, select, _SELECT)
+    before = Formulas(builder, scope, [])
+    joins.sources(before, select)
+    where = select.args.get("where")
+    if where is not None:
+        before.require(where.this)
+    keys = group_keys(before, select)
+    asked: dict[exp.Expr, Wanted] = {}
+    for node in aggregates_of(select):
+        asked.setdefault(scope.qualified(node), wanted(before, node))
+    group = [before.operand(key) for key in keys]
+    columns = [one.column(f"g{n}") for n, one in enumerate(group)]
+    args, places = list(group), {}
+    for spelled, one in asked.items():
+        if one.argument is not None:
+            operand = before.operand(one.argument)
+            places[spelled] = len(args)
+            args.append(operand)
+            columns.append(operand.column(f"a{len(columns)}"))
+    counts = any(one.counts_rows for one in asked.values())
+    hidden = [one for s in scope.sources for one in s.identity] if counts else []
+    source = builder.relation(columns, [one.column("") for one in hidden])
+    builder.head(source, [*args, *hidden], before.body)
+    after = Formulas(builder, scope, [])
+    found = builder.variables(columns[: len(group)])
+    if group:
+        after.body.append(_group_atom(builder, source, len(group), found))
+    scope.known = {scope.qualified(key): operand for key, operand in zip(keys, found, strict=True)}
+    known = dict(scope.known)
+    for spelled, one in asked.items():
+        known[spelled] = fold(after, source, found, places.get(spelled), one)
+    scope.known = known
+    having = select.args.get("having")
+    if having is not None:
+        after.require(having.this)
+    outputs = projection(after, select)
+    identity: list[Operand] | None = None if _distinct(builder, select) else found
+    if identity == []:  # the one row has a key, too: a FULL JOIN tells it from a missing one
+        identity = [Operand(Const(0, "number"), BIGINT, nullable=False)]
+    return Rows(after.body, outputs, identity)
+
+
+def _group_atom(builder: Builder, source: Relation, width: int, found: list[Operand]) -> Formula:
+    """An atom of the groups there are."""
+    if len(source.all_columns) > width:
+        groups = builder.relation(source.columns[:width])
+        atom, operands = builder.bind(source)
+        builder.rule(groups, [one.term for one in operands[:width]], [atom])
+        source = groups
+    return Atom(source.name, tuple(one.term for one in found))
+
+
+def group_keys(formulas: Formulas, select: exp.Select) -> list[exp.Expr]:
+    """What a SELECT groups by: positions and names of what it shows stand for that."""
+    group = select.args.get("group")
+    if group is None:
+        return []
+    if group.args.get("all"):
+        shown = [one.unalias() for one in select.expressions]
+        return [one for one in shown if not aggregates_in(one)]
+    for key in group.expressions:
+        if isinstance(key, exp.Rollup | exp.Cube | exp.GroupingSets):
+            way_out = "write UNION ALL of one GROUP BY for each grouping"
+            raise formulas.builder.refused(f"GROUP BY {key.key.upper()}", key, way_out)
+    check_clauses(formulas.builder, group, ("expressions",))
+    aliases = {one.alias: one.unalias() for one in select.expressions if one.alias}
+    keys: list[exp.Expr] = []
+    for key in group.expressions:
+        if isinstance(key, exp.Literal) and not key.is_string:
+            place = int(key.this)
+            if not 1 <= place <= len(select.expressions):
+                message = f"GROUP BY {place}, but {len(select.expressions)} columns are selected"
+                raise formulas.scope.statement.wrong(message, key, "count them from 1")
+            key = select.expressions[place - 1].unalias()  # noqa: PLW2901
+        elif isinstance(key, exp.Column) and not key.table and formulas.scope.here(key) is None:
+            key = aliases.get(key.name, key)  # noqa: PLW2901
+        if isinstance(key, exp.Tuple):
+            keys.extend(key.expressions)
+        else:
+            keys.append(key)
+    return keys
+
+
+# --- UNION, EXCEPT, INTERSECT --------------------------------------------------------------------
+
+
+def unified(builder: Builder, node: exp.Expr, sides: Sequence[Sequence[Column]]) -> list[Column]:
+    """The columns to which all sides convert; named as the first has them."""
+    found = list(sides[0])
+    for side in sides[1:]:
+        if len(side) != len(found):
+            message = f"{node.key.upper()} of {len(found)} and {len(side)} columns"
+            raise builder.statement.wrong(message, node, "select as many on both sides")
+        for place, (one, other) in enumerate(zip(found, side, strict=True)):
+            kind = common_type(one.type, other.type)
+            if kind is None:
+                message = (
+                    f"{node.key.upper()}: column {place + 1} ({one.name}) is {one.type.name} on "
+                    f"one side and {other.type.name} on the other"
+                )
+                raise builder.statement.wrong(message, node, "CAST(... AS ...) one side")
+            found[place] = Column(one.name, kind, one.nullable or other.nullable)
+    return found
+
+
+def combined(builder: Builder, node: exp.SetOperation, scope: Scope) -> Relation:
+    """A set operation as a relation."""
+    check_clauses(builder, node, ("this", "expression", "distinct", "with_"))
+    distinct = bool(node.args.get("distinct"))
+    if isinstance(node, exp.Union):
+        return united(builder, node, scope, distinct=distinct)
+    sides = [
+        relation(builder, side, scope.inner(alone=True)) for side in (node.this, node.expression)
+    ]
+    columns = unified(builder, node, [side.columns for side in sides])
+    bags = [_converted(builder, side, columns, counted=not distinct) for side in sides]
+    if distinct:
+        found = builder.relation(columns)
+        operands = builder.variables(columns)
+        args = tuple(one.term for one in operands)
+        first, second = (Atom(bag.name, args) for bag in bags)
+        other = absent(second) if isinstance(node, exp.Except) else second
+        builder.rule(found, args, [first, other])
+        return found
+    return _counted(builder, node, columns, bags)
+
+
+def _converted(
+    builder: Builder, side: Relation, columns: Sequence[Column], *, counted: bool
+) -> Relation:
+    """A side with the columns that both have; how often each row occurs behind, if `counted`."""
+    hidden = side.hidden if counted else ()
+    same = all(
+        (a.type.base, a.nullable) == (b.type.base, b.nullable)
+        for a, b in zip(side.columns, columns, strict=True)
+    )
+    made = side
+    if not same or (side.hidden and not counted):
+        made = builder.relation(columns, hidden)
+        atom, operands = builder.bind(side)
+        width = len(columns) + len(hidden)
+        builder.head(made, operands[:width], [atom])
+    if not counted:
+        return made
+    shown = builder.relation(columns)
+    atom, operands = builder.bind(made)
+    builder.rule(shown, [one.term for one in operands[: len(columns)]], [atom])
+    counts = builder.relation([*columns, Column("count", BIGINT, nullable=False)])
+    atom, operands = builder.bind(shown)
+    row, rest = builder.bind(made)
+    terms = [one.term for one in operands]
+    body = replace(row, args=(*terms, *(one.term for one in rest[len(terms) :])))
+    number = builder.fresh("n")
+    builder.rule(counts, [*terms, number], [atom, equal(number, Aggregate("count", None, body))])
+    return counts
+
+
+def _counted(
+    builder: Builder, node: exp.SetOperation, columns: list[Column], counts: list[Relation]
+) -> Relation:
+    """EXCEPT ALL and INTERSECT ALL: each row numbered as often as it is left."""
+    found = builder.relation(columns, [Column("number", BIGINT, nullable=False)])
+    terms = [one.term for one in builder.variables(columns)]
+    left, right, number, most = (builder.fresh(word) for word in ("n", "m", "i", "k"))
+    one, other = (Atom(c.name, (*terms, n)) for c, n in zip(counts, (left, right), strict=True))
+    zero: Term = Const(0, "number")
+    each = equal(number, Call("range", (zero, most)))
+    if isinstance(node, exp.Intersect):
+        limit = equal(most, Call("min", (left, right)))
+        builder.rule(found, [*terms, number], [one, other, limit, each])
+        return found
+    some = And((other, Comparison(">", left, right), equal(most, Call("-", (left, right)))))
+    none = And((absent(Atom(other.relation, (*terms, Wildcard()))), equal(most, left)))
+    builder.rule(found, [*terms, number], [one, Or((some, none)), each])
+    return found
+
+
+def sides_of(node: exp.Expr, *, distinct: bool) -> list[exp.Expr]:
+    """The operands of a chain of UNIONs of one kind."""
+    query = unwrapped(node)
+    same = isinstance(query, exp.Union) and bool(query.args.get("distinct")) == distinct
+    if not same or any(query.args.get(key) for key in ("with_", "order", "limit", "offset")):
+        return [node]
+    return [
+        *sides_of(query.this, distinct=distinct),
+        *sides_of(query.expression, distinct=distinct),
+    ]
+
+
+def united(builder: Builder, node: exp.Union, scope: Scope, *, distinct: bool) -> Relation:
+    """UNION: one relation with a rule for each side; ALL: rows tell their side."""
+    parts = [
+        rows(builder, side, scope.inner(alone=True))
+        for side in (
+            *sides_of(node.this, distinct=distinct),
+            *sides_of(node.expression, distinct=distinct),
+        )
+    ]
+    columns = unified(builder, node, [part.columns for part in parts])
+    hidden: list[Column] = []
+    if not distinct:
+        hidden = [Column("side", BIGINT, nullable=False)]
+        hidden += [one.column("") for part in parts for one in part.identity or ()]
+    found = builder.relation(columns, hidden)
+    for number, part in enumerate(parts):
+        outputs = [one for _, one in part.outputs]
+        if not distinct:
+            outputs.append(Operand(Const(number, "number"), BIGINT, nullable=False))
+            for place, other in enumerate(parts):
+                for one in other.identity or ():
+                    outputs.append(one if place == number else blank(one))
+        builder.head(found, outputs, part.body)
+    return found
+
+
+def blank(operand: Operand) -> Operand:
+    """What stands in the place of an operand that has no meaning."""
+    if operand.nullable:
+        return Operand(NIL, operand.type, nullable=True)
+    return Operand(Const(operand.type.zero, operand.type.base), operand.type, nullable=False)
+
+
+# --- WITH ----------------------------------------------------------------------------------------
+
+
+def with_ctes(builder: Builder, query: exp.Expr, scope: Scope) -> Scope:
+    """The scope with the common table expressions of a query."""
+    clause = query.args.get("with_")
+    if clause is None:
+        return scope
+    check_clauses(builder, clause, ("expressions", "recursive"))
+    for cte in clause.expressions:
+        check_clauses(builder, cte, ("this", "alias", "materialized"))
+        name = cte.alias
+        names = [column.name for column in cte.args["alias"].columns]
+        if clause.args.get("recursive") and _mentions(cte.this, name):
+            found = recursive(builder, cte, scope, name, names)
+        else:
+            found = relation(builder, cte.this, Scope(scope.statement, scope.ctes), None, names)
+        scope = scope.with_cte(name, found)
+    return scope
+
+
+def _mentions(node: exp.Expr, name: str) -> bool:
+    return any(table.name == name and not table.db for table in node.find_all(exp.Table))
+
+
+def recursive(
+    builder: Builder, cte: exp.CTE, scope: Scope, name: str, names: Sequence[str]
+) -> Relation:
+    """WITH RECURSIVE: the least relation that its UNION gives."""
+    query = unwrapped(cte.this)
+    if not isinstance(query, exp.Union):
+        way_out = f"write UNION with a side that reads {name}"
+        raise builder.refused("recursion without UNION", cte, way_out)
+    check_clauses(builder, query, ("this", "expression", "distinct"))
+    distinct = bool(query.args.get("distinct"))
+    sides = [
+        *sides_of(query.this, distinct=distinct),
+        *sides_of(query.expression, distinct=distinct),
+    ]
+    first = [side for side in sides if not _mentions(side, name)]
+    again = [side for side in sides if _mentions(side, name)]
+    if not first:
+        message = f"{name} has no part to begin with"
+        raise builder.statement.wrong(message, cte, f"one side of UNION must not read {name}")
+    outer = Scope(scope.statement, scope.ctes)
+    starts = [rows(builder, side, outer.inner(alone=True)) for side in first]
+    columns = unified(builder, query, [part.columns for part in starts])
+    if names and len(names) != len(columns):
+        message = f"{len(names)} names for {len(columns)} columns"
+        raise builder.statement.wrong(message, cte, "give each column one name")
+    shown = list(names) or [column.name for column in columns]
+    columns = [replace(column, name=one) for column, one in zip(columns, shown, strict=True)]
+    if not distinct:
+        endings.require_end(builder, again, name, shown)
+    while True:
+        mark = builder.mark()
+        hidden = [] if distinct else [Column("path", BIGINT, nullable=False)]
+        found = builder.relation(columns, hidden, None if distinct else [len(columns)])
+        inner = outer.with_cte(name, found)
+        steps = [rows(builder, side, inner.inner(alone=True)) for side in again]
+        wider = unified(builder, query, [columns, *(part.columns for part in steps)])
+        if wider == columns:
+            break
+        builder.back(mark)
+        columns = wider
+    paths = endings.paths()
+    for number, part in enumerate((*starts, *steps)):
+        outputs = [one for _, one in part.outputs]
+        if not distinct:
+            key = outputs if part.identity is None else part.identity
+            outputs.append(builder.apply(paths(number), key, part.body))
+        builder.head(found, outputs, part.body)
+    return found

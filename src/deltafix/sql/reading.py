@@ -1,0 +1,297 @@
+"""SELECT as it is asked once: rows of the last state, in the order wanted.
+
+A SELECT of one table or view without groups is read directly: by its key where WHERE fixes it, else
+by a pattern. Any other is a program of its own over the rows of what it reads, evaluated once.
+Invariant: both give what the same SELECT as a view would hold. ORDER BY, LIMIT and OFFSET, which
+views do not have, are applied here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from deltafix.engine.connect import connect
+from deltafix.facts.schema import Row
+from deltafix.rules.terms import Var
+from deltafix.sql import joins
+from deltafix.sql.aggregates import REDUCERS, aggregates_of
+from deltafix.sql.builder import Builder, Operand, Relation
+from deltafix.sql.catalog import program, used_by
+from deltafix.sql.changes import sort_key
+from deltafix.sql.formulas import Formulas, conditions
+from deltafix.sql.query import projection, rows, settled, unwrapped
+from deltafix.sql.scalar import Scalar, Scalars, constant
+from deltafix.sql.scope import Scope, Source
+from deltafix.sql.subqueries import within
+from deltafix.sql.text import Statement, exp
+from deltafix.sql.types import Column, SqlValue, decode, decode_rows
+
+if TYPE_CHECKING:
+    from deltafix.sql.connection import Connection
+
+__all__ = ["Result", "matching", "select"]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The rows of a SELECT and their columns."""
+
+    columns: tuple[Column, ...]
+    rows: list[tuple[SqlValue, ...]]
+
+
+def select(connection: Connection, statement: Statement, node: exp.Expr) -> Result:
+    """The rows of a query. Raises what a view of it would."""
+    query = unwrapped(node).copy()
+    order = query.args.pop("order", None)
+    limit, offset = (query.args.pop(key, None) for key in ("limit", "offset"))
+    width, orders = _ordered(statement, query, order)
+    found = _direct(connection, statement, query) or _evaluated(connection, statement, query)
+    table = sorted(found.rows, key=sort_key) if order is None else found.rows
+    for place, node_ in reversed(orders):
+        table = _sorted(table, place, node_)
+    first = _count(statement, offset) or 0
+    most = _count(statement, limit)
+    table = table[first : None if most is None else first + most]
+    if width is None:
+        return Result(found.columns, table)
+    return Result(found.columns[:-width], [row[:-width] for row in table])
+
+
+def _ordered(
+    statement: Statement, query: exp.Expr, order: exp.Expr | None
+) -> tuple[int | None, list[tuple[int, exp.Ordered]]]:
+    """What to sort by, as positions; expressions are selected too, behind the rest.
+
+    The first value is how many columns that added.
+    """
+    if order is None:
+        return None, []
+    heads = query.selects if isinstance(query, exp.Query) else []
+    stars = any(isinstance(part, exp.Star) for head in heads for part in (head, head.this))
+    names = [] if stars else [one.alias_or_name for one in heads]
+    simple = isinstance(query, exp.Select) and not query.args.get("distinct")
+    found: list[tuple[int, exp.Ordered]] = []
+    added = 0
+    for one in order.expressions:
+        key = one.this
+        if isinstance(key, exp.Literal) and not key.is_string:
+            found.append((int(key.this) - 1, one))
+        elif isinstance(key, exp.Column) and not key.table and key.name in names:
+            found.append((names.index(key.name), one))
+        elif simple:
+            added += 1
+            query.args["expressions"].append(exp.alias_(key.copy(), f"~order{added}"))
+            found.append((-added, one))
+        else:
+            way_out = "order by the name or the position of a column that is selected"
+            raise statement.refused("ORDER BY this", one, way_out)
+    last = {-n: n - 1 - added for n in range(1, added + 1)}
+    return added or None, [(last.get(place, place), one) for place, one in found]
+
+
+def _sorted(
+    table: list[tuple[SqlValue, ...]], place: int, node: exp.Ordered
+) -> list[tuple[SqlValue, ...]]:
+    nulls = [row for row in table if row[place] is None]
+    rest = [row for row in table if row[place] is not None]
+    rest.sort(key=lambda row: sort_key((row[place],)), reverse=bool(node.args.get("desc")))
+    return nulls + rest if node.args.get("nulls_first") else rest + nulls
+
+
+def _count(statement: Statement, node: exp.Expr | None) -> int | None:
+    if node is None:
+        return None
+    scalar = constant(node.expression) if node.expression is not None else None
+    value = None if scalar is None else scalar.compute(None)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise statement.wrong("LIMIT and OFFSET take a whole number", node, "write LIMIT 10")
+    return value
+
+
+# --- one table, directly -------------------------------------------------------------------------
+
+
+def matching(
+    connection: Connection,
+    statement: Statement,
+    source: exp.Table,
+    where: exp.Expr | None,
+    computed: Sequence[exp.Expr] = (),
+) -> list[tuple[Row, tuple[SqlValue, ...]]]:
+    """The engine's rows of a table that a condition holds of, each with computed values."""
+    asked = [one for one in (where, *computed) if one is not None]
+    if any(within(one) for one in asked):
+        return _matching_query(connection, statement, source, where, computed)
+    return _matching(connection, statement, source, where, computed)[1]
+
+
+def _matching(
+    connection: Connection,
+    statement: Statement,
+    source: exp.Table,
+    where: exp.Expr | None,
+    computed: Sequence[exp.Expr] = (),
+) -> tuple[list[Scalar], list[tuple[Row, tuple[SqlValue, ...]]]]:
+    known = connection.catalog.relations
+    found = known.get(source.name)
+    if found is None:
+        raise statement.unknown("table", source.name, list(known), source)
+    scope = Scope(statement)
+    columns = {c.name: Operand(Var(c.name), c.type, c.nullable) for c in found.columns}
+    scope.sources.append(Source(source.alias_or_name, columns, ()))
+    places = {column.name: place for place, column in enumerate(found.columns)}
+
+    def leaf(node: exp.Expr) -> Scalar | None:
+        if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+            return None
+        operand = scope.column(node)
+        return Scalar(itemgetter(places[node.name]), operand.type, operand.nullable)
+
+    scalars = Scalars(statement, leaf)
+    test = None
+    if where is not None:
+        test = scalars.truth(exp.Where(this=where), where).compute
+    values = [scalars.compile(one) for one in computed]
+    fixed = _fixed(found, where, scope)
+    result = []
+    shape = found.columns
+    try:
+        for row in connection.lookup(found, fixed):
+            shown = [decode(*pair) for pair in zip(row, shape, strict=False)]
+            if test is None or test(shown) is True:
+                result.append((row, tuple(value.compute(shown) for value in values)))
+    except (ArithmeticError, ValueError) as error:
+        raise statement.data(str(error)) from None
+    return values, result
+
+
+def _fixed(found: Relation, where: exp.Expr | None, scope: Scope) -> dict[int, Any]:
+    """Positions of columns that the condition equates with constants, and the engine's values."""
+    fixed: dict[int, Any] = {}
+    names = [column.name for column in found.columns]
+    for part in conditions(where):
+        if not isinstance(part, exp.EQ):
+            continue
+        for one, other in ((part.this, part.expression), (part.expression, part.this)):
+            scalar = constant(other)
+            if not isinstance(one, exp.Column) or scalar is None or scope.here(one) is None:
+                continue
+            place = names.index(one.name)
+            column, value = found.columns[place], scalar.compute(None)
+            try:
+                fixed[place] = column.encode(value) if value is not None else ...
+            except ValueError:
+                fixed.pop(place, None)
+    return {place: value for place, value in fixed.items() if value is not ...}
+
+
+def _direct(connection: Connection, statement: Statement, query: exp.Expr) -> Result | None:
+    """A SELECT of one table or view, row by row; None for any other query."""
+    clauses = ("from_", "expressions", "where")
+    if not isinstance(query, exp.Select) or query.args.get("from_") is None:
+        return None
+    if any(value and key not in clauses for key, value in query.args.items()):
+        return None
+    source = query.args["from_"].this
+    if not isinstance(source, exp.Table) or not isinstance(source.this, exp.Identifier):
+        return None
+    alias = source.args.get("alias")
+    others = [key for key, value in source.args.items() if value and key not in ("this", "alias")]
+    if others or (alias and alias.columns):
+        return None
+    if aggregates_of(query) or any(map(within, query.expressions)):
+        return None
+    where = query.args["where"].this if query.args.get("where") is not None else None
+    if where is not None and within(where):
+        return None
+    known = connection.catalog.relations
+    if source.name not in known:
+        raise statement.unknown("table", source.name, list(known), source)
+    scope = Scope(statement)
+    found = known[source.name]
+    columns = {c.name: Operand(Var(c.name), c.type, c.nullable) for c in found.columns}
+    scope.sources.append(Source(source.alias_or_name, columns, ()))
+    named = _spelled(statement, scope, query)
+    values, table = _matching(connection, statement, source, where, [node for _, node in named])
+    shown = [
+        Column(name, value.type, value.nullable)
+        for (name, _), value in zip(named, values, strict=True)
+    ]
+    return Result(tuple(shown), [row for _, row in table])
+
+
+def _spelled(statement: Statement, scope: Scope, query: exp.Select) -> list[tuple[str, exp.Expr]]:
+    """What is selected, `*` written out."""
+    named: list[tuple[str, exp.Expr]] = []
+    for place, node in enumerate(query.expressions):
+        star = node if isinstance(node, exp.Star) else node.this
+        if isinstance(node, exp.Star | exp.Column) and isinstance(star, exp.Star):
+            formulas = Formulas(Builder(statement, "", {}), scope, [])
+            shown = projection(formulas, exp.Select(expressions=[node]))
+            named.extend((name, exp.column(name, scope.sources[0].alias)) for name, _ in shown)
+        else:
+            named.append((node.alias_or_name or f"column_{place + 1}", node.unalias()))
+    return named
+
+
+# --- any query, as a program ---------------------------------------------------------------------
+
+
+def _evaluated(connection: Connection, statement: Statement, query: exp.Expr) -> Result:
+    builder = Builder(statement, "query", connection.catalog.relations)
+    found = rows(builder, query, Scope(statement))
+    names = [name for name, _ in found.outputs]
+    made = settled(builder, found, [f"c{n}" for n in range(len(names))])
+    table = decode_rows(_run(connection, builder, made), made.columns)
+    columns = zip(names, made.columns, strict=True)
+    return Result(tuple(Column(name, c.type, c.nullable) for name, c in columns), table)
+
+
+def _run(connection: Connection, builder: Builder, made: Relation) -> list[Row]:
+    """The rows of a relation of a program that is evaluated once."""
+    given = used_by(connection.catalog, builder)
+    one = program(given.values(), [builder])
+    with (
+        connection.mapped(builder.statement),
+        connect(one, functors=builder.functions, reducers=REDUCERS) as db,
+    ):
+        with db.transaction() as tx:
+            for name in given:
+                tx.insert(name, connection.rows_of(name))
+        return db.rows(made.name)
+
+
+def _matching_query(
+    connection: Connection,
+    statement: Statement,
+    source: exp.Table,
+    where: exp.Expr | None,
+    computed: Sequence[exp.Expr],
+) -> list[tuple[Row, tuple[SqlValue, ...]]]:
+    """`matching` where there are subqueries."""
+    builder = Builder(statement, "query", connection.catalog.relations)
+    query = exp.Select(expressions=[exp.Star()], from_=exp.From(this=source.copy()))
+    formulas = Formulas(builder, Scope(statement), [])
+    joins.sources(formulas, query)
+    if where is not None:
+        formulas.require(where)
+    values = [formulas.operand(one) for one in computed]
+    (atom,) = formulas.body[:1]
+    there = builder.tables[source.name]
+    whole = [
+        Operand(term, column.type, column.nullable)
+        for term, column in zip(atom.args, there.all_columns, strict=True)  # type: ignore[union-attr]
+    ]
+    operands = [*whole, *values]
+    made = builder.relation([one.column(f"c{n}") for n, one in enumerate(operands)])
+    builder.head(made, operands, formulas.body)
+    width = len(whole)
+    shape = made.columns[width:]
+    return [
+        (row[:width], tuple(decode(*pair) for pair in zip(row[width:], shape, strict=True)))
+        for row in _run(connection, builder, made)
+    ]

@@ -1,0 +1,398 @@
+"""Scalar expressions as Python functions of a row, with SQL's types and three-valued logic.
+
+`Scalars(statement, leaf).compile(node)` gives a `Scalar`: its type, whether it can be NULL, and a
+function from an environment to its value. Leaves (columns, subqueries, aggregates) are the
+caller's: `leaf` gives a Scalar for the nodes that it knows, and None for the others. Invariant:
+the function is total or raises ArithmeticError or ValueError, has no effects, and gives a value of
+the type said. What is not in the tables here is refused, with its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from deltafix.errors import SqlError
+from deltafix.sql import functions
+from deltafix.sql.casts import cast
+from deltafix.sql.text import Statement, exp
+from deltafix.sql.types import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    NULL,
+    TEXT,
+    SqlType,
+    SqlValue,
+    common_type,
+    fits,
+    type_of,
+)
+
+__all__ = ["COMPARISONS", "Scalar", "Scalars", "constant", "literal"]
+
+Compute: TypeAlias = Callable[[Any], Any]
+
+COMPARISONS: Final[dict[type, str]] = {
+    exp.EQ: "=",
+    exp.NEQ: "!=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+"""The comparisons, and how rules write them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """An expression that can be computed: `compute(environment)` is its value."""
+
+    compute: Compute
+    type: SqlType
+    nullable: bool
+
+
+def literal(value: SqlValue) -> Scalar:
+    """A constant."""
+    if value is None:
+        kind = NULL
+    elif isinstance(value, bool):
+        kind = BOOLEAN
+    elif isinstance(value, int):
+        kind = INTEGER if fits(value, INTEGER) else BIGINT
+    else:
+        kind = DOUBLE if isinstance(value, float) else TEXT
+    return Scalar(lambda _: value, kind, value is None)
+
+
+def constant(node: exp.Expr) -> Scalar | None:
+    """The Scalar of a literal; None for any other node."""
+    if isinstance(node, exp.Null):
+        return literal(None)
+    if isinstance(node, exp.Boolean):
+        return literal(bool(node.this))
+    if isinstance(node, exp.Literal):
+        text = str(node.this)
+        if node.is_string:
+            return literal(text)
+        whole = text.isdigit()
+        if whole and int(text) >= 1 << 63:
+            return literal(float(text))
+        return literal(int(text) if whole else float(text))
+    if isinstance(node, exp.Neg):
+        inner = constant(node.this)
+        if inner is not None and inner.type.is_numeric:
+            return literal(-inner.compute(None))
+    return constant(node.this) if isinstance(node, exp.Paren) else None
+
+
+def _strict(compute: Callable[..., Any], *args: Compute) -> Compute:
+    """A function that is NULL where an argument is."""
+    if len(args) == 1:
+        (one,) = args
+
+        def unary(row: Any) -> Any:
+            value = one(row)
+            return None if value is None else compute(value)
+
+        return unary
+
+    def found(row: Any) -> Any:
+        values = [arg(row) for arg in args]
+        return None if None in values else compute(*values)
+
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Scalars:
+    """Compiles expressions of one statement."""
+
+    statement: Statement
+    leaf: Callable[[exp.Expr], Scalar | None]
+
+    def compile(self, node: exp.Expr) -> Scalar:
+        """The expression. Raises SqlProgrammingError, SqlRefusedError."""
+        found = self.leaf(node) or constant(node)
+        if found is not None:
+            return found
+        for kind, method in _NODES.items():
+            if isinstance(node, kind):
+                return method(self, node)
+        if isinstance(node, exp.Window):
+            way_out = "a join with a grouped subquery says many of them"
+            raise self.statement.refused("a window function", node, way_out)
+        function = functions.FUNCTIONS.get(type(node))
+        if isinstance(node, exp.Concat):
+            function = functions.CONCAT[bool(node.args.get("coalesce"))]
+        if function is None:
+            name = node.name if isinstance(node, exp.Anonymous) else node.key.upper()
+            way_out = f"functions are {functions.NAMES}; compute it before the rows come in"
+            raise self.statement.refused(f"{name}(...)", node, way_out)
+        return self.function(node, function)
+
+    def function(self, node: exp.Expr, function: functions.Function) -> Scalar:
+        """A function of `sql.functions`."""
+        given = {key: value for key, value in node.args.items() if value not in (None, [], False)}
+        for key in given:
+            if key not in function.arguments and key not in function.flags:
+                message = f"{node.key.upper()} with {key}"
+                raise self.statement.refused(message, node, f"write {function.usage}")
+        args = []
+        for key in function.arguments:
+            value = given.get(key, ())
+            args.extend(value if isinstance(value, list) else [value] if value != () else [])
+        values = [self.compile(arg) for arg in args]
+        kind = function.result([value.type for value in values])
+        if kind is None or len(values) < function.least:
+            types = ", ".join(value.type.name for value in values)
+            message = f"{node.key.upper()}({types}) has no meaning"
+            raise self.statement.wrong(message, node, f"write {function.usage}")
+        nullable = any(value.nullable for value in values)
+        if function.strict:
+            compute = _strict(function.compute, *(value.compute for value in values))
+        else:
+            parts = [value.compute for value in values]
+            body = function.compute
+
+            def compute(row: Any) -> Any:
+                return body(*(part(row) for part in parts))
+
+            if kind == DOUBLE:  # of whole numbers and floats
+                compute = _strict(float, compute)
+            nullable = function.nullable([value.nullable for value in values])
+        return self.checked(compute, kind, nullable)
+
+    def checked(self, compute: Compute, kind: SqlType, nullable: bool) -> Scalar:
+        """A Scalar whose whole numbers are those of its type, or an error."""
+        if not kind.is_integer:
+            return Scalar(compute, kind, nullable)
+        least, most = -(1 << kind.bits - 1), (1 << kind.bits - 1) - 1
+
+        def within(row: Any) -> Any:
+            value = compute(row)
+            if value is not None and not least <= value <= most:
+                raise OverflowError(f"{value} is no {kind.name}")
+            return value
+
+        return Scalar(within, kind, nullable)
+
+    # --- operators -----------------------------------------------------------------------------
+
+    def arithmetic(self, node: exp.Expr) -> Scalar:
+        """`+ - * / // %`."""
+        left, right = self.compile(node.this), self.compile(node.expression)
+        kind = common_type(left.type, right.type)
+        if kind is None or not (kind.is_numeric or kind == NULL):
+            raise self.mismatch(node, left, right, "numbers")
+        kind = INTEGER if kind == NULL else kind
+        name = type(node)
+        if name is exp.Div and not (node.args.get("typed") and kind.is_integer):
+            kind = DOUBLE
+        operate = functions.ARITHMETIC[exp.IntDiv if name is exp.Div and kind != DOUBLE else name]
+        if kind == DOUBLE and name is exp.IntDiv:
+            raise self.mismatch(node, left, right, "whole numbers")
+        safe = name is exp.Div and bool(node.args.get("safe"))
+        if name is exp.Div and kind == DOUBLE:
+            operate = functions.DIVISION["null" if safe else self.by_zero(node)]
+        compute = _strict(operate, left.compute, right.compute)
+        return self.checked(compute, kind, left.nullable or right.nullable or safe)
+
+    def by_zero(self, node: exp.Expr) -> str:
+        """What division by zero gives: DuckDB's `/` infinity, PostgreSQL's an error."""
+        return "error" if node.args.get("typed") else "float"
+
+    def negative(self, node: exp.Expr) -> Scalar:
+        """`-x`."""
+        inner = self.compile(node.this)
+        if not (inner.type.is_numeric or inner.type == NULL):
+            raise self.mismatch(node, inner, inner, "numbers")
+        return self.checked(_strict(lambda x: -x, inner.compute), inner.type, inner.nullable)
+
+    def comparison(self, node: exp.Expr) -> Scalar:
+        """`= <> < <= > >=`, and IS [NOT] DISTINCT FROM."""
+        left, right, order = self.pair(node, node.this, node.expression)
+        test = functions.COMPARE[type(node)]
+        if isinstance(node, exp.NullSafeEQ | exp.NullSafeNEQ):
+            same = isinstance(node, exp.NullSafeEQ)
+
+            def distinct(row: Any) -> bool:
+                one, two = left.compute(row), right.compute(row)
+                equal = one is two if one is None or two is None else order(one) == order(two)
+                return equal is same
+
+            return Scalar(distinct, BOOLEAN, nullable=False)
+        compute = _strict(lambda a, b: test(order(a), order(b)), left.compute, right.compute)
+        return Scalar(compute, BOOLEAN, left.nullable or right.nullable)
+
+    def pair(
+        self, node: exp.Expr, one: exp.Expr, two: exp.Expr
+    ) -> tuple[Scalar, Scalar, Callable[[Any], Any]]:
+        """Two sides that are compared, and what makes their values comparable."""
+        left, right = self.compile(one), self.compile(two)
+        kind = common_type(left.type, right.type)
+        if kind is None:
+            raise self.mismatch(node, left, right, "two sides of one type")
+        return left, right, functions.ordered if kind == DOUBLE else functions.itself
+
+    def mismatch(self, node: exp.Expr, left: Scalar, right: Scalar, wanted: str) -> SqlError:
+        """The error for operands of the wrong types."""
+        sides = f"{left.type.name} and {right.type.name}"
+        message = f"{node.key.upper()} of {sides}"
+        way_out = f"it takes {wanted}: CAST(... AS ...) one side"
+        return self.statement.wrong(message, node, way_out)
+
+    def truth(self, node: exp.Expr, inner: exp.Expr) -> Scalar:
+        """An operand that is a truth value."""
+        found = self.compile(inner)
+        if found.type not in (BOOLEAN, NULL):
+            message = f"{node.key.upper()} of {found.type.name}"
+            raise self.statement.wrong(message, inner, "it takes BOOLEAN: compare with something")
+        return found
+
+    def both(self, node: exp.Expr) -> Scalar:
+        """AND, OR."""
+        left, right = self.truth(node, node.this), self.truth(node, node.expression)
+        decisive = isinstance(node, exp.Or)
+
+        def compute(row: Any) -> Any:
+            one = left.compute(row)
+            if one is decisive:
+                return decisive
+            two = right.compute(row)
+            if two is decisive:
+                return decisive
+            return None if one is None or two is None else not decisive
+
+        return Scalar(compute, BOOLEAN, left.nullable or right.nullable)
+
+    def negation(self, node: exp.Expr) -> Scalar:
+        """NOT."""
+        inner = self.truth(node, node.this)
+        return Scalar(_strict(lambda x: not x, inner.compute), BOOLEAN, inner.nullable)
+
+    def paren(self, node: exp.Expr) -> Scalar:
+        """Parentheses."""
+        return self.compile(node.this)
+
+    def is_(self, node: exp.Expr) -> Scalar:
+        """IS NULL, IS TRUE, IS FALSE."""
+        wanted = constant(node.expression)
+        if wanted is None or wanted.type not in (NULL, BOOLEAN):
+            raise self.statement.refused("IS of this", node, "write IS NULL, IS TRUE or IS FALSE")
+        value = wanted.compute(None)
+        inner = self.compile(node.this) if value is None else self.truth(node, node.this)
+        return Scalar(lambda row: inner.compute(row) is value, BOOLEAN, nullable=False)
+
+    def between(self, node: exp.Expr) -> Scalar:
+        """`x BETWEEN low AND high`."""
+        if node.args.get("symmetric"):
+            raise self.statement.refused("BETWEEN SYMMETRIC", node, "write two comparisons")
+        low = exp.GTE(this=node.this, expression=node.args["low"])
+        high = exp.LTE(this=node.this, expression=node.args["high"])
+        return self.both(exp.And(this=low, expression=high))
+
+    def member(self, node: exp.Expr) -> Scalar:
+        """`x IN (a, b, c)`."""
+        if not node.args.get("expressions") or node.args.get("unnest"):
+            raise self.statement.refused("this IN", node, "write IN (a, b) or IN (SELECT ...)")
+        tests = [exp.EQ(this=node.this, expression=one) for one in node.expressions]
+        parts = [self.comparison(test) for test in tests]
+
+        def compute(row: Any) -> bool | None:
+            found = [part.compute(row) for part in parts]
+            return True if True in found else None if None in found else False
+
+        return Scalar(compute, BOOLEAN, any(part.nullable for part in parts))
+
+    def cast(self, node: exp.Expr) -> Scalar:
+        """CAST, TRY_CAST."""
+        inner = self.compile(node.this)
+        name = node.args["to"].this.name if isinstance(node.args["to"], exp.DataType) else ""
+        kind = type_of(name)
+        if kind is None or node.args["to"].expressions or node.args.get("format"):
+            way_out = "types are SMALLINT, INTEGER, BIGINT, DOUBLE, TEXT, VARCHAR, BOOLEAN"
+            raise self.statement.refused(f"CAST to {node.args['to'].sql()}", node, way_out)
+        convert = cast(inner.type, kind)
+        if convert is None:
+            message = f"no cast from {inner.type.name} to {kind.name}"
+            raise self.statement.wrong(message, node, "go through TEXT or write CASE")
+        if inner.type == kind:
+            return inner
+        tries = isinstance(node, exp.TryCast)
+        found = self.checked(_strict(convert, inner.compute), kind, inner.nullable)
+        if not tries:
+            return found
+
+        def attempt(row: Any) -> Any:
+            try:
+                return found.compute(row)
+            except (ValueError, ArithmeticError):
+                return None
+
+        return Scalar(attempt, kind, nullable=True)
+
+    def choice(self, node: exp.Expr) -> Scalar:
+        """CASE, and IF(condition, then, else)."""
+        if isinstance(node, exp.If):
+            return self.cases(node, [node], node.args.get("false"), None)
+        return self.cases(node, node.args["ifs"], node.args.get("default"), node.args.get("this"))
+
+    def cases(
+        self,
+        node: exp.Expr,
+        ifs: list[exp.Expr],
+        default: exp.Expr | None,
+        subject: exp.Expr | None,
+    ) -> Scalar:
+        """The first branch whose condition is true."""
+        tests = []
+        for one in ifs:
+            whole = one.this if subject is None else exp.EQ(this=subject, expression=one.this)
+            tests.append(self.truth(node, whole))
+        values = [self.compile(one.args["true"]) for one in ifs]
+        values.append(literal(None) if default is None else self.compile(default))
+        kind = self.one_type(node, values)
+        branches = list(zip([t.compute for t in tests], values, strict=False))
+        last = values[-1]
+        as_float = kind == DOUBLE
+
+        def compute(row: Any) -> Any:
+            for test, value in branches:
+                if test(row) is True:
+                    found = value.compute(row)
+                    break
+            else:
+                found = last.compute(row)
+            return float(found) if as_float and found is not None else found
+
+        return Scalar(compute, kind, any(value.nullable for value in values))
+
+    def one_type(self, node: exp.Expr, values: list[Scalar]) -> SqlType:
+        """The common type of alternatives."""
+        kind = NULL
+        for value in values:
+            both = common_type(kind, value.type)
+            if both is None:
+                message = f"{node.key.upper()} of {kind.name} and {value.type.name}"
+                raise self.statement.wrong(message, node, "CAST(... AS ...) to one type")
+            kind = both
+        return kind
+
+
+_NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
+    tuple(functions.ARITHMETIC): Scalars.arithmetic,
+    exp.Neg: Scalars.negative,
+    tuple(functions.COMPARE): Scalars.comparison,
+    (exp.And, exp.Or): Scalars.both,
+    exp.Not: Scalars.negation,
+    exp.Paren: Scalars.paren,
+    exp.Is: Scalars.is_,
+    exp.Between: Scalars.between,
+    exp.In: Scalars.member,
+    exp.Cast: Scalars.cast,
+    (exp.Case, exp.If): Scalars.choice,
+}

@@ -1,0 +1,125 @@
+"""Names: which operand a column of a query is.
+
+A `Scope` holds what one SELECT can see: its sources, columns that USING merged, common table
+expressions, and the scope around it. Invariant: a name is found in one place or is an error that
+says what there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from deltafix.sql.builder import Operand, Relation
+from deltafix.sql.text import Statement, exp
+
+__all__ = ["CorrelatedError", "Scope", "Source"]
+
+
+class CorrelatedError(Exception):
+    """A query that must stand alone reads a column of the query around it."""
+
+    def __init__(self, node: exp.Expr) -> None:
+        super().__init__(node.sql())
+        self.node = node
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One table of a FROM: its name there, its columns, and what tells its rows apart."""
+
+    alias: str
+    columns: Mapping[str, Operand]
+    identity: tuple[Operand, ...]
+
+
+@dataclass
+class Scope:
+    """What a SELECT sees.
+
+    Attributes:
+        merged: columns that USING made one of two.
+        known: expressions that have a value already: what it is grouped by, its aggregates; None
+            before grouping.
+        around: the scope around it; `alone` where reading that is a CorrelatedError.
+    """
+
+    statement: Statement
+    ctes: Mapping[str, Relation] = field(default_factory=dict)
+    around: Scope | None = None
+    alone: bool = False
+    sources: list[Source] = field(default_factory=list)
+    merged: dict[str, Operand] = field(default_factory=dict)
+    known: dict[exp.Expr, Operand] | None = None
+    outer_used: bool = False
+
+    def inner(self, *, alone: bool = False) -> Scope:
+        """The scope of a query inside."""
+        return Scope(self.statement, self.ctes, self, alone)
+
+    def column(self, node: exp.Column) -> Operand:
+        """The operand of a column. Raises SqlProgrammingError, CorrelatedError."""
+        found = self.here(node)
+        if found is not None:
+            if self.known is None:
+                return found
+            grouped = self.known.get(self.qualified(node))
+            if grouped is None:
+                message = f"column {node.sql()} is neither grouped by nor aggregated"
+                way_out = f"add it to GROUP BY, or write MIN({node.sql()})"
+                raise self.statement.wrong(message, node, way_out)
+            return grouped
+        if self.around is not None and self.around.sees(node):
+            if self.alone:
+                raise CorrelatedError(node)
+            self.outer_used = True
+            return self.around.column(node)
+        raise self.unknown(node)
+
+    def sees(self, node: exp.Column) -> bool:
+        """Whether the name means something here or further out."""
+        return self.here(node) is not None or (self.around is not None and self.around.sees(node))
+
+    def here(self, node: exp.Column) -> Operand | None:
+        """The operand in this scope alone. Raises SqlProgrammingError for two of one name."""
+        name, table = node.name, node.table
+        if not table and name in self.merged:
+            return self.merged[name]
+        sources = [s for s in self.sources if table in ("", s.alias) and name in s.columns]
+        if len(sources) > 1:
+            there = " or ".join(f"{source.alias}.{name}" for source in sources)
+            raise self.statement.wrong(f"column {name!r} is ambiguous", node, f"write {there}")
+        return sources[0].columns[name] if sources else None
+
+    def qualified(self, node: exp.Expr) -> exp.Expr:
+        """The expression with the table on each of its columns: one spelling for one meaning."""
+
+        def spelled(part: exp.Expr) -> exp.Expr:
+            if isinstance(part, exp.Paren):
+                inside: exp.Expr = part.this.transform(spelled)
+                return inside
+            if not isinstance(part, exp.Column) or (not part.table and part.name in self.merged):
+                return part
+            for source in self.sources:
+                if part.table in ("", source.alias) and part.name in source.columns:
+                    return exp.column(part.name, source.alias)
+            return part
+
+        return node.transform(spelled)
+
+    def unknown(self, node: exp.Column) -> Exception:
+        """The error for a name that is nowhere."""
+        aliases = [source.alias for source in self.sources]
+        if node.table and node.table not in aliases:
+            return self.statement.unknown("table", node.table, aliases, node)
+        known = [
+            name
+            for source in self.sources
+            if node.table in ("", source.alias)
+            for name in source.columns
+        ]
+        return self.statement.unknown("column", node.name, list(dict.fromkeys(known)), node)
+
+    def with_cte(self, name: str, relation: Relation) -> Scope:
+        """The scope where a common table expression has a name."""
+        return replace(self, ctes={**self.ctes, name: relation})

@@ -1,0 +1,185 @@
+"""A text of SQL: its statements as trees, and where a node of a tree stands in the text.
+
+sqlglot reads it, in the dialect asked for. Invariant: every error that a statement causes is made
+here (`Statement.error`), so it has the place of the node it is about, a caret, and a way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from deltafix.diagnostics import Diagnostic, Span, render_all, suggest
+from deltafix.errors import (
+    MissingDependencyError,
+    SqlDataError,
+    SqlError,
+    SqlIntegrityError,
+    SqlOperationalError,
+    SqlProgrammingError,
+    SqlRefusedError,
+)
+
+try:
+    from sqlglot import exp
+    from sqlglot.dialects.dialect import Dialect
+    from sqlglot.errors import ParseError, SqlglotError
+    from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
+    from sqlglot.tokenizer_core import Token, TokenType
+except ImportError as error:
+    message = "SQL needs sqlglot: pip install 'deltafix[sql]'"
+    raise MissingDependencyError(message, extra="sql") from error
+
+__all__ = ["DIALECTS", "Statement", "exp", "statements"]
+
+DIALECTS: Final = ("duckdb", "postgres", "spark")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement of a text.
+
+    Attributes:
+        text: the whole text, for carets.
+        start: where the statement begins in it; nodes count from there.
+        node: the tree, its names in the dialect's normal case.
+        explain: whether EXPLAIN stands before it.
+    """
+
+    text: str
+    start: int
+    end: int
+    node: exp.Expr
+    explain: bool
+    path: str | None = None
+
+    @property
+    def sql(self) -> str:
+        """The statement as it was written, without EXPLAIN."""
+        return self.text[self.start : self.end].strip()
+
+    def span(self, node: exp.Expr | None) -> Span:
+        """Where a node stands: from the first to the last of its names and literals."""
+        found = [] if node is None else [n.meta for n in node.walk() if "start" in n.meta]
+        if not found:
+            words = self.text[self.start : self.end]
+            first = self.start + len(words) - len(words.lstrip())
+            return _span(self.text, first, max(first + 1, self.end), self.path)
+        first = min(meta["start"] for meta in found)
+        last = max(meta["end"] for meta in found) + 1
+        return _span(self.text, self.start + first, self.start + last, self.path)
+
+    def error(
+        self,
+        kind: type[SqlError],
+        message: str,
+        node: exp.Expr | None = None,
+        way_out: str | None = None,
+    ) -> SqlError:
+        """An error about a node (or the whole statement), rendered with its place."""
+        return _error(kind, message, self.span(node), way_out, self.text)
+
+    def refused(self, what: str, node: exp.Expr | None, way_out: str) -> SqlRefusedError:
+        """The error for a construct that is not maintained."""
+        found = self.error(SqlRefusedError, f"{what} is not maintained", node, way_out)
+        assert isinstance(found, SqlRefusedError)  # noqa: S101  it was asked for
+        return found
+
+    def unknown(
+        self, what: str, name: str, known: Sequence[str], node: exp.Expr | None
+    ) -> SqlError:
+        """The error for a name that nothing has."""
+        close = suggest(name, known)
+        there = ", ".join(sorted(known)[:20]) or "none"
+        way_out = f"did you mean {close!r}?" if close else f"there is: {there}"
+        return self.error(SqlProgrammingError, f"unknown {what} {name!r}", node, way_out)
+
+    def wrong(self, message: str, node: exp.Expr | None, way_out: str) -> SqlError:
+        """The error for types or names that do not fit."""
+        return self.error(SqlProgrammingError, message, node, way_out)
+
+    def data(self, message: str, node: exp.Expr | None = None) -> SqlError:
+        """The error for a value that its type does not hold."""
+        return self.error(SqlDataError, message, node)
+
+    def integrity(self, message: str, way_out: str | None = None) -> SqlError:
+        """The error for a row that breaks a constraint."""
+        return self.error(SqlIntegrityError, message, None, way_out)
+
+    def operational(self, message: str, way_out: str | None = None) -> SqlError:
+        """The error for a statement out of turn."""
+        return self.error(SqlOperationalError, message, None, way_out)
+
+
+def statements(text: str, dialect: str, path: str | None = None) -> Iterator[Statement]:
+    """The statements of a text, one after another, each parsed when its turn comes.
+
+    Raises SqlProgrammingError for text that is no SQL.
+    """
+    reader = Dialect.get_or_raise(dialect)
+    try:
+        tokens = reader.tokenize(text)
+    except SqlglotError as error:
+        where = _span(text, 0, 1, path)
+        raise _error(SqlProgrammingError, _first_line(error), where, None, text) from None
+    for part in _split(tokens):
+        explain = part[0].text.upper() == "EXPLAIN"
+        if explain and len(part) == 1:
+            where = _span(text, part[0].start, part[0].end + 1, path)
+            raise _error(SqlProgrammingError, "EXPLAIN of nothing", where, None, text)
+        start = part[0].end + 1 if explain else part[0].start
+        end = part[-1].end + 1
+        yield Statement(text, start, end, _parsed(text, start, end, reader, path), explain, path)
+
+
+def _split(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+    """The tokens of each statement."""
+    part: list[Token] = []
+    for token in tokens:
+        if token.token_type == TokenType.SEMICOLON:
+            if part:
+                yield part
+            part = []
+        else:
+            part.append(token)
+    if part:
+        yield part
+
+
+def _parsed(text: str, start: int, end: int, reader: Dialect, path: str | None) -> exp.Expr:
+    try:
+        (tree,) = reader.parse(text[start:end])
+    except ParseError as error:
+        found = error.errors[0] if error.errors else {}
+        line, column = found.get("line"), found.get("col")
+        place = start
+        if line and column:  # the column is that of the token's end
+            rows = text[start:end].split("\n")
+            shown = found.get("highlight") or " "
+            place += sum(len(row) + 1 for row in rows[: line - 1]) + column - len(shown)
+        where = _span(text, max(start, place), place + len(found.get("highlight") or " "), path)
+        said = str(found.get("description") or _first_line(error))
+        message = "syntax: " + ("something is missing here" if "<class" in said else said)
+        raise _error(SqlProgrammingError, message, where, None, text) from None
+    if tree is None:
+        where = _span(text, start, end, path)
+        raise _error(SqlProgrammingError, "there is no statement here", where, None, text)
+    return normalize_identifiers(tree, dialect=reader)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).split("\n", maxsplit=1)[0]
+
+
+def _span(text: str, start: int, end: int, path: str | None) -> Span:
+    line = text.count("\n", 0, start) + 1
+    column = start - (text.rfind("\n", 0, start) + 1) + 1
+    return Span(start, end, line, column, path or "<sql>")
+
+
+def _error(
+    kind: type[SqlError], message: str, span: Span, way_out: str | None, text: str
+) -> SqlError:
+    found = Diagnostic(kind.code, message, span, way_out)
+    return kind(render_all([found], {span.path: text}), [found])

@@ -1,0 +1,521 @@
+"""Random SQL: schemas with NULLs and duplicates, views over all that is maintained, edit scripts.
+
+A `Case` is text only: tables, views, transactions. Invariant: what is made means the same in
+DuckDB and, where SQLite can say it, in SQLite: numbers stay small, floats are halves, nothing
+divides by zero, no text is compared with a number. A seed alone decides the case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+__all__ = ["Case", "case_of"]
+
+INT, DOUBLE, TEXT, BOOL = "INTEGER", "DOUBLE", "TEXT", "BOOLEAN"
+TYPES = (INT, INT, INT, TEXT, TEXT, DOUBLE, BOOL)
+Columns = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Tables and views as statements by name, and transactions as lists of statements."""
+
+    tables: tuple[str, ...]
+    views: tuple[tuple[str, str], ...]
+    transactions: tuple[tuple[str, ...], ...]
+
+    def script(self) -> str:
+        """The case as text, to be read by people and by `read_case`."""
+        lines = [f"{one};" for one in self.tables]
+        lines += [f"CREATE MATERIALIZED VIEW {name} AS {query};" for name, query in self.views]
+        for statements in self.transactions:
+            lines += ["", "-- transaction", *(f"{one};" for one in statements)]
+        return "\n".join(lines) + "\n"
+
+    @classmethod
+    def read(cls, text: str) -> Case:
+        """The case of a script: one statement a line."""
+        head, *rest = text.split("-- transaction\n")
+        tables, views = [], []
+        for line in filter(None, head.split("\n")):
+            if line.startswith("CREATE TABLE"):
+                tables.append(line.removesuffix(";"))
+            elif line.startswith("CREATE MATERIALIZED VIEW"):
+                name, query = line.removesuffix(";").split(" AS ", 1)
+                views.append((name.rsplit(" ", 1)[-1], query))
+        transactions = [
+            tuple(line.removesuffix(";") for line in part.split("\n") if line) for part in rest
+        ]
+        return cls(tuple(tables), tuple(views), tuple(transactions))
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table or view that queries may read; `key` are the columns of a primary key."""
+
+    name: str
+    columns: Columns
+    required: frozenset[str] = frozenset()
+    key: tuple[str, ...] = ()
+
+
+def case_of(seed: int, *, views: int = 4, transactions: int = 6) -> Case:
+    """The case of a seed."""
+    return _Maker(Random(seed)).case(views, transactions)
+
+
+class _Maker:
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.tables: list[Table] = []
+        self.sources: list[Table] = []
+        self.names = 0
+        # without what SQLite has not, in most cases: views that read others would be lost with them
+        self.portable = random.random() < 0.6
+
+    def name(self, word: str) -> str:
+        self.names += 1
+        return f"{word}{self.names}"
+
+    def maybe(self, share: float) -> bool:
+        return self.random.random() < share
+
+    # --- tables and edits ----------------------------------------------------------------------
+
+    def case(self, views: int, transactions: int) -> Case:
+        created = tuple(self.table(f"t{n}") for n in range(self.random.randint(2, 3)))
+        self.sources = list(self.tables)
+        made = []
+        for n in range(views):
+            query, columns = self.query(2)
+            name = f"v{n}"
+            made.append((name, query))
+            self.sources.append(Table(name, columns))
+        script = tuple(self.transaction() for _ in range(transactions))
+        first = tuple(self.insert(table, 5) for table in self.tables)
+        return Case(created, tuple(made), (first, *script))
+
+    def table(self, name: str) -> str:
+        width = self.random.randint(2, 4)
+        columns = tuple((f"{'abcd'[n]}", self.random.choice(TYPES)) for n in range(width))
+        if self.maybe(0.7):
+            columns = (("a", INT), *columns[1:])
+        if self.maybe(0.5):
+            columns = (*columns[:-1], (columns[-1][0], INT))
+        required = frozenset(n for n, _ in columns if self.maybe(0.3))
+        key: tuple[str, ...] = ()
+        if self.maybe(0.35):
+            key = tuple(n for n, _ in columns[: self.random.choice((1, 1, 2))])
+        self.tables.append(Table(name, columns, required | frozenset(key), key))
+        written = ", ".join(
+            f"{n} {kind}{' NOT NULL' if n in required else ''}" for n, kind in columns
+        )
+        keys = f", PRIMARY KEY ({', '.join(key)})" if key else ""
+        return f"CREATE TABLE {name} ({written}{keys})"
+
+    def value(self, kind: str, *, required: bool = False) -> str:
+        if not required and self.maybe(0.2):
+            return "NULL"
+        choices = {
+            INT: ("0", "1", "2", "3", "4"),
+            DOUBLE: ("0.0", "0.5", "1.0", "2.5", "-1.5"),
+            TEXT: ("'a'", "'b'", "'ab'", "''", "'B'"),
+            BOOL: ("TRUE", "FALSE"),
+        }
+        return self.random.choice(choices[kind])
+
+    def transaction(self) -> tuple[str, ...]:
+        return tuple(self.edit() for _ in range(self.random.choice((1, 1, 1, 2, 3))))
+
+    def edit(self) -> str:
+        table = self.random.choice(self.tables)
+        kind = self.random.random()
+        if kind < 0.5:
+            return self.insert(table, self.random.randint(1, 3))
+        scope = [(f"{table.name}.{n}", k) for n, k in table.columns]
+        where = f" WHERE {self.simple_condition(tuple(scope))}" if self.maybe(0.9) else ""
+        free = [(n, k) for n, k in table.columns if n not in table.key]
+        if kind < 0.75 or not free:
+            return f"DELETE FROM {table.name}{where}"
+        chosen = self.random.sample(free, self.random.randint(1, min(2, len(free))))
+        sets = ", ".join(f"{n} = {self.value(k, required=n in table.required)}" for n, k in chosen)
+        return f"UPDATE {table.name} SET {sets}{where}"
+
+    def insert(self, table: Table, count: int) -> str:
+        rows = []
+        for _ in range(count):
+            cells = (self.value(k, required=n in table.required) for n, k in table.columns)
+            rows.append(f"({', '.join(cells)})")
+        if not table.key and self.maybe(0.3):
+            rows.append(rows[0])
+        return f"INSERT INTO {table.name} VALUES {', '.join(rows)}"
+
+    def simple_condition(self, scope: Columns) -> str:
+        name, kind = self.random.choice(scope)
+        if self.maybe(0.2):
+            return f"{name} IS {self.random.choice(('', 'NOT '))}NULL"
+        op = self.random.choice(("=", "=", "<>", "<", ">="))
+        return f"{name} {op} {self.value(kind, required=True)}"
+
+    # --- expressions -----------------------------------------------------------------------------
+
+    def of(self, scope: Columns, kind: str) -> str | None:
+        found = [n for n, k in scope if k == kind]
+        return self.random.choice(found) if found else None
+
+    def expression(self, scope: Columns, kind: str, depth: int, inner: bool = True) -> str:
+        column = self.of(scope, kind)
+        if depth <= 0 or (column and self.maybe(0.5)):
+            return column if column and self.maybe(0.85) else self.value(kind)
+        if kind == BOOL:
+            return f"({self.condition(scope, depth - 1, inner)})"
+
+        def again(of: str = kind) -> str:
+            return self.expression(scope, of, depth - 1, inner)
+
+        typed = f"CAST({{}} AS {kind})"
+        forms: list[Callable[[], str]] = [
+            lambda: (
+                f"CASE WHEN {self.condition(scope, depth - 1, inner)} THEN "
+                f"{typed.format(again())} ELSE {again()} END"
+            ),
+            lambda: (
+                f"CASE WHEN {self.condition(scope, depth - 1, inner)} THEN "
+                f"{typed.format(again())} END"
+            ),
+            lambda: f"COALESCE({typed.format(again())}, {again()})",
+            lambda: f"NULLIF({typed.format(again())}, {again()})",
+        ]
+        if kind == INT:
+            forms += [
+                lambda: f"({typed.format(again())} {self.random.choice('+-')} {again()})",
+                lambda: f"({typed.format(again())} + {self.value(INT)})",
+                lambda: f"ABS({typed.format(again())})",
+                lambda: f"({typed.format(again())} % 3)",
+                lambda: f"CAST(LENGTH({typed.format(again(TEXT)).replace(INT, TEXT)}) AS INTEGER)",
+                lambda: f"(- {typed.format(again())})",
+            ]
+            if inner:
+                forms += [lambda: self.scalar_query(scope)] * 3
+        elif kind == DOUBLE:
+            forms += [
+                lambda: f"({typed.format(again())} {self.random.choice('+-')} {again()})",
+                lambda: f"CAST({again(INT)} AS DOUBLE)",
+                lambda: f"(CAST({again(INT)} AS DOUBLE) * 0.5)",
+            ]
+        else:
+            forms += [
+                lambda: f"({again()} || {again()})",
+                lambda: f"UPPER({typed.format(again())})",
+                lambda: f"SUBSTR({typed.format(again())}, 1, 1)",
+                lambda: f"CAST({again(INT)} AS TEXT)",
+                lambda: f"REPLACE({typed.format(again())}, 'a', 'c')",
+            ]
+        return self.random.choice(forms)()
+
+    def scalar_query(self, scope: Columns) -> str:
+        table = self.random.choice(self.tables)
+        alias = self.name("q")
+        columns = tuple((f"{alias}.{n}", k) for n, k in table.columns)
+        ints = [n for n, k in columns if k == INT]
+        wanted = [f"CAST(COUNT({self.random.choice((*ints, '*'))}) AS INTEGER)"]
+        for one in ints:
+            wanted += [f"MAX({one})", f"MIN({one})", f"CAST(SUM({one}) AS INTEGER)"]
+        where = self.correlation(scope, columns)
+        return f"(SELECT {self.random.choice(wanted)} FROM {table.name} AS {alias}{where})"
+
+    def correlation(self, scope: Columns, columns: Columns) -> str:
+        parts = []
+        pairs = [(a, b) for a, k in scope for b, j in columns if j == k]
+        if pairs and self.maybe(0.75):
+            one, two = self.random.choice(pairs)
+            op = self.random.choice(("=", "=", "=", "<", "<>"))
+            parts.append(f"{two} {op} {one}")
+        if self.maybe(0.4):
+            parts.append(self.simple_condition(columns))
+        return f" WHERE {' AND '.join(parts)}" if parts else ""
+
+    def condition(self, scope: Columns, depth: int, inner: bool = True) -> str:
+        kind = self.random.choice([k for _, k in scope] or [INT])
+        if depth > 0 and self.maybe(0.4):
+            choice = self.random.randrange(3)
+            one = self.condition(scope, depth - 1, inner)
+            if choice == 0:
+                return f"NOT ({one})"
+            op = ("AND", "OR")[choice - 1]
+            return f"({one}) {op} ({self.condition(scope, depth - 1, inner)})"
+        left = self.of(scope, kind) or self.value(kind, required=True)
+        if depth > 0 and self.maybe(0.4):
+            left = f"CAST({self.expression(scope, kind, depth - 1, inner)} AS {kind})"
+        right = (self.of(scope, kind) if self.maybe(0.4) else None) or self.value(kind)
+        forms = [
+            lambda: f"{left} {self.random.choice(('=', '<>', '<', '<=', '>', '>='))} {right}",
+            lambda: f"{left} {self.random.choice(('=', '<>', '<', '<=', '>', '>='))} {right}",
+            lambda: f"{left} IS {self.random.choice(('', 'NOT '))}NULL",
+            lambda: f"{left} IN ({right}, {self.value(kind)})",
+            lambda: f"{left} NOT IN ({self.value(kind, required=True)}, {right})",
+            lambda: f"{left} BETWEEN {self.value(kind)} AND {right}",
+            lambda: f"{left} IS {self.random.choice(('', 'NOT '))}DISTINCT FROM {right}",
+        ]
+        if kind == BOOL:
+            forms += [lambda: left, lambda: f"{left} IS TRUE"]
+        if kind == TEXT:
+            pattern = self.random.choice(("'a%'", "'_'", "'%b'"))
+            forms.append(lambda: f"{left} LIKE {pattern}")
+        if kind == INT:
+            forms.append(lambda: f"{left} < {self.value(DOUBLE)}")
+        if inner:
+            forms += [
+                lambda: self.exists(scope),
+                lambda: self.exists(scope),
+                lambda: self.in_query(scope, left, kind),
+                lambda: self.in_query(scope, left, kind),
+            ]
+        return self.random.choice(forms)()
+
+    def exists(self, scope: Columns) -> str:
+        table = self.random.choice(self.tables)
+        alias = self.name("e")
+        columns = tuple((f"{alias}.{n}", k) for n, k in table.columns)
+        no = self.random.choice(("", "NOT "))
+        where = self.correlation(scope, columns)
+        return f"{no}EXISTS (SELECT 1 FROM {table.name} AS {alias}{where})"
+
+    def in_query(self, scope: Columns, left: str, kind: str) -> str:
+        found = [(t, n) for t in self.sources for n, k in t.columns if k == kind]
+        if not found:
+            return f"{left} IS NULL"
+        table, name = self.random.choice(found)
+        alias = self.name("i")
+        columns = tuple((f"{alias}.{n}", k) for n, k in table.columns)
+        where = self.correlation(scope, columns) if self.maybe(0.5) else ""
+        no = self.random.choice(("", "NOT "))
+        return f"{left} {no}IN (SELECT {alias}.{name} FROM {table.name} AS {alias}{where})"
+
+    # --- queries ---------------------------------------------------------------------------------
+
+    def query(self, depth: int) -> tuple[str, Columns]:
+        choice = self.random.random()
+        if depth > 0 and choice < 0.2:
+            return self.set_operation(depth)
+        if depth > 0 and choice < 0.3:
+            return self.with_query(depth)
+        if depth > 0 and choice < 0.4:
+            return self.recursive()
+        if choice < 0.65:
+            return self.grouped(depth)
+        return self.select(depth)
+
+    def source(self, depth: int) -> tuple[str, str, Columns]:
+        alias = self.name("x")
+        if depth > 0 and self.maybe(0.2):
+            query, columns = self.query(depth - 1)
+            return f"({query}) AS {alias}", alias, columns
+        table = self.random.choice(self.sources)
+        return f"{table.name} AS {alias}", alias, table.columns
+
+    def joined(self, depth: int) -> tuple[str, Columns]:
+        text, alias, columns = self.source(depth)
+        scope: Columns = tuple((f"{alias}.{n}", k) for n, k in columns)
+        plain = True
+        for _ in range(self.random.choice((0, 1, 1, 2))):
+            right, name, more = self.source(depth - 1)
+            there = tuple((f"{name}.{n}", k) for n, k in more)
+            joins = ("", "INNER", "LEFT", "LEFT", "RIGHT", "FULL", "CROSS", "USING")
+            kind = self.random.choice(joins if self.portable else (*joins, "SEMI", "ANTI"))
+            if kind == "CROSS":
+                text += f" CROSS JOIN {right}"
+                scope = (*scope, *there)
+                continue
+            shared = [n for n, k in more if (n, k) in columns]
+            if kind == "USING":
+                if not shared or not plain:
+                    kind = "LEFT"
+                else:
+                    side = self.random.choice(("", "LEFT ", "RIGHT ", "FULL "))
+                    using = self.random.choice(shared)
+                    text += f" {side}JOIN {right} USING ({using})"
+                    kinds = dict(columns)
+                    scope = (
+                        (using, kinds[using]),
+                        *(c for c in (*scope, *there) if c[0].split(".")[1] != using),
+                    )
+                    plain = False
+                    continue
+            plain = False
+            text += f" {kind} JOIN {right} ON {self.on(scope, there, kind)}"
+            scope = scope if kind in ("SEMI", "ANTI") else (*scope, *there)
+        return text, scope
+
+    def on(self, scope: Columns, there: Columns, kind: str) -> str:
+        pairs = [(a, b) for a, k in scope for b, j in there if j == k and "." in a]
+        parts = []
+        if pairs and (self.maybe(0.9) or kind == "FULL"):
+            one, two = self.random.choice(pairs)
+            parts.append(f"{one} = {two}")
+        if not parts or (self.maybe(0.25) and kind != "FULL"):
+            parts.append(f"({self.condition((*scope, *there), 1, inner=False)})")
+        return " AND ".join(parts)
+
+    def where(self, scope: Columns) -> str:
+        return f" WHERE {self.condition(scope, 2)}" if self.maybe(0.6) else ""
+
+    def select(self, depth: int, kinds: tuple[str, ...] | None = None) -> tuple[str, Columns]:
+        text, scope = self.joined(depth)
+        if kinds is None:
+            kinds = tuple(self.random.choice(TYPES) for _ in range(self.random.randint(1, 3)))
+        shown = []
+        for n, kind in enumerate(kinds):
+            shown.append(f"CAST({self.expression(scope, kind, 2)} AS {kind}) AS c{n}")
+        distinct = "DISTINCT " if self.maybe(0.2) else ""
+        columns = tuple((f"c{n}", kind) for n, kind in enumerate(kinds))
+        if self.maybe(0.3):  # plain columns, as people write them
+            picked = [c for c in scope if c[1] in kinds]
+            shown = (
+                [
+                    f"{self.of(scope, kind) or 'CAST(NULL AS ' + kind + ')'} AS c{n}"
+                    for n, kind in enumerate(kinds)
+                ]
+                if picked
+                else shown
+            )
+        return f"SELECT {distinct}{', '.join(shown)} FROM {text}{self.where(scope)}", columns
+
+    def grouped(self, depth: int) -> tuple[str, Columns]:
+        text, scope = self.joined(depth)
+        keys = []
+        for _ in range(self.random.choice((0, 1, 1, 1, 2))):
+            kind = self.random.choice(TYPES)
+            key = self.of(scope, kind)
+            if self.maybe(0.3):
+                key = f"CAST({self.expression(scope, kind, 1, inner=False)} AS {kind})"
+            if key and key not in [k for k, _ in keys]:
+                keys.append((key, kind))
+        shown = [(f"{key} AS c{n}", kind) for n, (key, kind) in enumerate(keys)]
+        shown = [one for one in shown if self.maybe(0.85)]
+        aggregates = [self.aggregate(scope) for _ in range(self.random.randint(1, 3))]
+        start = len(keys)
+        shown += [(f"{text_} AS c{start + n}", kind) for n, (text_, kind) in enumerate(aggregates)]
+        having = ""
+        if self.maybe(0.3):
+            one, kind = self.aggregate(scope)
+            having = f" HAVING {one} {self.random.choice(('<', '>=', '<>'))} {self.value(kind)}"
+        group = f" GROUP BY {', '.join(k for k, _ in keys)}" if keys else ""
+        columns = tuple((one.rsplit(" AS ", 1)[1], kind) for one, kind in shown)
+        written = ", ".join(one for one, _ in shown)
+        return f"SELECT {written} FROM {text}{self.where(scope)}{group}{having}", columns
+
+    def aggregate(self, scope: Columns) -> tuple[str, str]:
+        kind = self.random.choice([k for _, k in scope])
+        column = self.of(scope, kind) or "1"
+        if self.maybe(0.25):
+            column = f"CAST({self.expression(scope, kind, 1, inner=self.maybe(0.3))} AS {kind})"
+        distinct = self.random.choice(("", "", "", "DISTINCT "))
+        forms = [("COUNT(*)", INT), (f"COUNT({distinct}{column})", INT)]
+        if kind in (INT, DOUBLE):
+            forms += [
+                (f"SUM({distinct}{column})", kind),
+                (f"SUM({column})", kind),
+                (f"AVG({distinct}{column})", DOUBLE),
+            ]
+        if kind != BOOL:
+            forms += [(f"MIN({column})", kind), (f"MAX({column})", kind)]
+        else:
+            forms += [(f"BOOL_AND({column})", BOOL), (f"BOOL_OR({column})", BOOL)][
+                self.portable * 2 :
+            ]
+        text, result = self.random.choice(forms)
+        if self.maybe(0.2):
+            text += f" FILTER (WHERE {self.condition(scope, 1, inner=self.maybe(0.2))})"
+        if result in (INT, DOUBLE) and self.maybe(0.9):
+            text = f"CAST({text} AS {result})"
+        else:
+            result = "OTHER" if result in (INT, DOUBLE) else result
+        return text, result if result != "OTHER" else INT
+
+    def set_operation(self, depth: int) -> tuple[str, Columns]:
+        kinds = tuple(self.random.choice(TYPES) for _ in range(self.random.randint(1, 2)))
+        one, columns = self.select(depth - 1, kinds)
+        plain = ("UNION", "UNION ALL", "UNION ALL", "EXCEPT", "INTERSECT")
+        op = self.random.choice(plain if self.portable else (*plain, "EXCEPT ALL", "INTERSECT ALL"))
+        two, _ = self.select(depth - 1, kinds)
+        if op.startswith("UNION") and self.maybe(0.3):
+            three, _ = self.select(depth - 1, kinds)
+            two = f"{two} {op} {three}"
+        return f"{one} {op} {two}", columns
+
+    def with_query(self, depth: int) -> tuple[str, Columns]:
+        query, columns = self.query(depth - 1)
+        if query.startswith("WITH"):
+            return query, columns
+        name = self.name("w")
+        names = tuple(f"k{n}" for n in range(len(columns)))
+        self.sources.append(Table(name, tuple(zip(names, (k for _, k in columns), strict=True))))
+        outer, shown = self.select(0) if self.maybe(0.5) else self.grouped(0)
+        self.sources.pop()
+        return f"WITH {name} ({', '.join(names)}) AS ({query}) {outer}", shown
+
+    def counted(self, name: str, table: Table, names: list[str]) -> tuple[str, Columns]:
+        """Paths by UNION ALL, up to a depth: every way counts."""
+        one, two = self.random.sample(names, 2)
+        kind = self.random.choice(("JOIN", "JOIN", "LEFT JOIN"))
+        query = (
+            f"WITH RECURSIVE {name}(x, y, n, d) AS (SELECT {one}, {two}, {one} + 1, 0 FROM "
+            f"{table.name} UNION ALL SELECT {name}.x, g.{two}, {name}.n * 2 + g.{one}, "
+            f"{name}.d + 1 FROM {name} {kind} {table.name} AS g ON {name}.y = g.{one} "
+            f"WHERE {name}.d < 2) "
+        )
+        columns = (("x", INT), ("y", INT), ("n", INT), ("d", INT))
+        kept, self.sources = self.sources, [Table(name, columns)]
+        text, shown = f"SELECT x, y, n FROM {name}", columns[:3]
+        if self.maybe(0.5):
+            text, shown = self.grouped(0)
+        self.sources = kept
+        return query + text, shown
+
+    def recursive(self) -> tuple[str, Columns]:
+        """A closure, or a count, from a table with whole numbers."""
+        found = [(t, [n for n, k in t.columns if k == INT]) for t in self.sources]
+        pairs = [(t, names) for t, names in found if len(names) > 1]
+        name = self.name("r")
+        if pairs and self.maybe(0.3):
+            return self.counted(name, *self.random.choice(pairs))
+        if not pairs or self.maybe(0.25):
+            table, names = self.random.choice([(t, n) for t, n in found if n] or [(None, [])])
+            if table is None:
+                return self.select(1)
+            query = (
+                f"WITH RECURSIVE {name}(n) AS (SELECT {names[0]} FROM {table.name} UNION "
+                f"SELECT {name}.n + 1 FROM {name} WHERE {name}.n < 4) "
+            )
+            columns: Columns = (("n", INT),)
+        else:
+            table, names = self.random.choice(pairs)
+            one, two = self.random.sample(names, 2)
+            condition = ""
+            if self.maybe(0.4):
+                scope = ((f"{name}.x", INT), (f"g.{one}", INT))
+                condition = f" WHERE {self.condition(scope, 1, inner=False)}"
+            if self.maybe(0.3) and self.tables:
+                other = self.random.choice(self.tables)
+                key = self.random.choice([n for n, _ in other.columns])
+                more = f"NOT EXISTS (SELECT 1 FROM {other.name} AS d WHERE d.{key} IS NULL)"
+                condition = f"{condition} AND {more}" if condition else f" WHERE {more}"
+            first = (
+                self.simple_condition(tuple((n, INT) for n in names)) if self.maybe(0.4) else "TRUE"
+            )
+            query = (
+                f"WITH RECURSIVE {name}(x, y) AS (SELECT {one}, {two} FROM {table.name} WHERE "
+                f"{first} UNION SELECT {name}.x, g.{two} FROM {name} JOIN {table.name} AS g ON "
+                f"{name}.y = g.{one}{condition}) "
+            )
+            columns = (("x", INT), ("y", INT))
+        kept, self.sources = self.sources, [*self.sources, Table(name, columns)]
+        outer, shown = f"SELECT * FROM {name}", columns
+        if self.maybe(0.4):
+            self.sources = [self.sources[-1]]
+            outer, shown = self.grouped(0) if self.maybe(0.6) else self.select(0)
+        self.sources = kept
+        return query + outer, shown

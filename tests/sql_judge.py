@@ -1,0 +1,169 @@
+"""SQL judged by other engines: DuckDB and SQLite evaluate the same views on the same tables.
+
+`play` runs a case and compares, after every transaction, each view and each delta. Invariant: a
+view that SQLite cannot say (its parser refuses it) is judged by DuckDB alone; how many, is counted.
+Where SQLite alone differs, the view is disputed: SQLite 3.40 loses rows of chained FULL joins.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import duckdb
+
+import deltafix.sql
+from random_sql import Case
+
+__all__ = ["DifferenceError", "Judged", "play"]
+
+Bag = Counter[tuple[Any, ...]]
+
+
+class DifferenceError(AssertionError):
+    """A view or a delta that is not what another engine says."""
+
+
+@dataclass
+class Judged:
+    """What was compared."""
+
+    transactions: int = 0
+    views: Counter[str] = field(default_factory=Counter)
+    refused: list[str] = field(default_factory=list)
+    disputed: list[str] = field(default_factory=list)
+    changed: int = 0
+
+
+def plain(value: Any) -> Any:
+    """A value as all three engines show it."""
+    if isinstance(value, bool):
+        return float(value)
+    if isinstance(value, int | float | Decimal):
+        number = float(value)
+        return "nan" if math.isnan(number) else float(f"{number:.9g}") + 0.0
+    return value
+
+
+def bag(rows: Iterable[Iterable[Any]]) -> Bag:
+    return Counter(tuple(map(plain, row)) for row in rows)
+
+
+def play(case: Case) -> Judged:
+    """Run a case. Raises DifferenceError, and whatever an engine raises unasked."""
+    judged = Judged()
+    with deltafix.sql.connect(timeout=30) as db:
+        duck = duckdb.connect(config={"threads": 1})
+        lite = sqlite3.connect(":memory:", isolation_level=None)
+        try:
+            _play(case, db, (duck, lite), judged)
+        finally:
+            duck.close()
+            lite.close()
+    return judged
+
+
+def _play(
+    case: Case,
+    db: deltafix.sql.Connection,
+    others: tuple[duckdb.DuckDBPyConnection, sqlite3.Connection],
+    judged: Judged,
+) -> None:
+    duck, lite = others
+    lite.execute("PRAGMA case_sensitive_like = ON")
+    for table in case.tables:
+        db.execute(table)
+        duck.execute(table.split(", PRIMARY KEY")[0].removesuffix(")") + ")")
+        lite.execute(table)
+    kept: dict[str, list[str]] = {}
+    for name, query in case.views:
+        if not _made(duck, name, query):
+            continue  # DuckDB itself has no meaning for it
+        try:
+            db.execute(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+        except deltafix.sql.NotSupportedError as error:
+            judged.refused.append(str(error))
+            duck.execute(f"DROP VIEW {name}")
+            continue
+        kept[name] = ["duckdb"]
+        if _made(lite, name, query):
+            kept[name].append("sqlite")
+    engines = {"duckdb": duck, "sqlite": lite}
+    before = {name: _bag(duck, name) for name in kept}
+    told = {name: db.subscribe(name) for name in kept}
+    for number, statements in enumerate(case.transactions):
+        undo = number % 5 == 4
+        done = []
+        db.execute("BEGIN")
+        lite.execute("BEGIN")
+        for statement in statements:
+            try:
+                db.execute(statement)
+                accepted = True
+            except deltafix.sql.IntegrityError:
+                accepted = False
+            try:
+                lite.execute(statement)
+                if not accepted:
+                    raise DifferenceError(f"refused, but SQLite takes it: {statement}")
+            except sqlite3.IntegrityError:
+                if accepted:
+                    message = f"taken, but SQLite refuses it: {statement}"
+                    raise DifferenceError(message) from None
+            if accepted:
+                done.append(statement)
+            if number % 3 == 2:  # what a transaction did is there for the next statement
+                for name in kept:
+                    db.execute(f"SELECT * FROM {name}")
+        end = "ROLLBACK" if undo else "COMMIT"
+        db.execute(end)
+        lite.execute(end)
+        for statement in () if undo else done:
+            duck.execute(statement)
+        judged.transactions += 1
+        for name, by in kept.items():
+            found = bag(db.execute(f"SELECT * FROM {name}").fetchall())
+            wanted = {engine: _bag(engines[engine], name) for engine in by}
+            judged.views.update(by)
+            if found != wanted["duckdb"]:
+                missing, extra = wanted["duckdb"] - found, found - wanted["duckdb"]
+                raise DifferenceError(_shown(case, number, name, (missing, extra)))
+            if found != wanted.get("sqlite", found):
+                judged.disputed.append(dict(case.views)[name])
+            change = bag(()), bag(())
+            for delta in told[name]:
+                change[0].update(bag(delta.added))
+                change[1].update(bag(delta.removed))
+            if change != (found - before[name], before[name] - found):
+                sides = (found - before[name], before[name] - found)
+                raise DifferenceError(f"delta: {_shown(case, number, name, sides)}\ngot {change}")
+            judged.changed += sum(map(len, change))
+            before[name] = found
+        db.engine.check_invariants()
+
+
+def _made(engine: Any, name: str, query: str) -> bool:
+    try:
+        engine.execute(f"CREATE VIEW {name} AS {query}")
+        engine.execute(f"SELECT * FROM {name}").fetchall()
+    except (sqlite3.Error, duckdb.Error):
+        engine.execute(f"DROP VIEW IF EXISTS {name}")
+        return False
+    return True
+
+
+def _bag(engine: Any, name: str) -> Bag:
+    return bag(engine.execute(f"SELECT * FROM {name}").fetchall())
+
+
+def _shown(case: Case, number: int, name: str, sides: tuple[Bag, Bag]) -> str:
+    query = dict(case.views)[name]
+    return (
+        f"after transaction {number} {name} differs:\n  {query}\n"
+        f"  wanted {dict(sides[0])}\n  not wanted {dict(sides[1])}"
+    )

@@ -1,0 +1,47 @@
+"""`deltafix sql`, and `deltafix run` of a script of SQL."""
+
+from __future__ import annotations
+
+SCRIPT = """
+CREATE TABLE edge (x INTEGER, y TEXT);
+CREATE MATERIALIZED VIEW texts AS SELECT y, COUNT(*) AS n FROM edge GROUP BY y;
+"""
+
+
+def test_a_script_shows_results_and_changes(deltafix, tmp_path):
+    (tmp_path / "views.sql").write_text(SCRIPT)
+    (tmp_path / "edit.sql").write_text("INSERT INTO edge VALUES (1, 'a\tb'), (2, NULL), (3, NULL)")
+    files = (tmp_path / "views.sql", tmp_path / "edit.sql")
+    done = deltafix("sql", *files, "-c", "SELECT 1, NULL, TRUE")
+    assert (done.code, done.err) == (0, "")
+    assert done.out == "+texts\ta\\tb\t1\n+texts\t\t2\n1\t\ttrue\n"
+
+
+def test_an_error_names_the_file_and_ends_the_run(deltafix, tmp_path):
+    (tmp_path / "views.sql").write_text(SCRIPT + "SELECT z FROM edge;\nSELECT 1;")
+    done = deltafix("sql", tmp_path / "views.sql")
+    assert (done.code, done.out) == (2, "")
+    assert "views.sql:4:8: error[DF721]: unknown column 'z'" in done.err
+    assert "Traceback" not in done.err
+    assert deltafix("sql", tmp_path / "none.sql").code == 2
+
+
+def test_run_reads_tables_and_writes_views(deltafix, tmp_path):
+    (tmp_path / "views.sql").write_text(SCRIPT)
+    (tmp_path / "edge.csv").write_text('y,x\na,1\n,2\n"",3\n')
+    done = deltafix("run", tmp_path / "views.sql", "-F", tmp_path, "-D", tmp_path / "out")
+    assert (done.code, done.err) == (0, "")
+    written = (tmp_path / "out" / "texts.csv").read_text()
+    assert sorted(written.splitlines()) == ['"",1', '"a",1', '"y","n"', ",1"]
+    done = deltafix("run", tmp_path / "views.sql", "-F", tmp_path, "-D", "-")
+    assert done.out.startswith("-- texts")
+
+
+def test_a_file_that_does_not_fit_is_refused(deltafix, tmp_path):
+    (tmp_path / "views.sql").write_text(SCRIPT)
+    (tmp_path / "edge.csv").write_text("x\n1\n")
+    done = deltafix("run", tmp_path / "views.sql", "-F", tmp_path, "-D", "-")
+    assert (done.code, done.out) == (2, "")
+    assert "has no column 'y'; it has x" in done.err
+    (tmp_path / "edge.csv").write_text("x,y\none,two\n")
+    assert "edge.csv" in deltafix("run", tmp_path / "views.sql", "-F", tmp_path, "-D", "-").err

@@ -1,0 +1,287 @@
+"""A connection: statements, transactions, keys, deltas, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+import deltafix.sql
+from deltafix.sql import Connection, ViewDelta
+from random_sql import case_of
+
+pytestmark = pytest.mark.usefixtures("warm_kernel")
+
+CLOSURE = """
+    CREATE TABLE edge (x INTEGER NOT NULL, y INTEGER NOT NULL);
+    CREATE MATERIALIZED VIEW path AS WITH RECURSIVE path (x, y) AS (
+        SELECT x, y FROM edge
+        UNION SELECT path.x, edge.y FROM path JOIN edge ON path.y = edge.x
+    ) SELECT * FROM path;
+"""
+
+
+@pytest.fixture
+def db():
+    with deltafix.sql.connect() as found:
+        yield found
+
+
+def rows(db: Connection, query: str) -> list:
+    return db.execute(query).fetchall()
+
+
+# --- transactions --------------------------------------------------------------------------------
+
+
+def test_a_transaction_sees_its_own_edits_and_is_told_of_once(db):
+    db.execute(CLOSURE)
+    told: list[ViewDelta] = []
+    db.subscribe("path", told.append)
+    db.execute("BEGIN; INSERT INTO edge VALUES (1, 2)")
+    assert rows(db, "SELECT * FROM path") == [(1, 2)]
+    db.execute("INSERT INTO edge VALUES (2, 3); DELETE FROM edge WHERE x = 1")
+    assert rows(db, "SELECT * FROM path") == [(2, 3)]
+    assert told == []
+    db.execute("COMMIT")
+    assert [(one.added, one.removed) for one in told] == [([(2, 3)], [])]
+
+
+def test_a_rollback_takes_back_what_was_read_and_what_was_not(db):
+    db.execute(f"{CLOSURE} CREATE TABLE k (a INTEGER PRIMARY KEY); INSERT INTO k VALUES (1)")
+    db.execute("BEGIN; INSERT INTO edge VALUES (1, 2); DELETE FROM k WHERE a = 1")
+    assert rows(db, "SELECT * FROM path") == [(1, 2)]
+    db.execute("INSERT INTO edge VALUES (2, 3); INSERT INTO k VALUES (2)")
+    db.execute("ROLLBACK")
+    assert rows(db, "SELECT * FROM path") == []
+    assert rows(db, "SELECT * FROM k") == [(1,)]
+    with pytest.raises(deltafix.sql.IntegrityError):
+        db.execute("INSERT INTO k VALUES (1)")  # the key is known again
+    db.execute("INSERT INTO k VALUES (2)")
+
+
+def test_a_statement_that_fails_inside_a_transaction_changes_nothing(db):
+    db.execute("CREATE TABLE k (a INTEGER PRIMARY KEY, b INTEGER); INSERT INTO k VALUES (1, 1)")
+    db.execute("BEGIN; INSERT INTO k VALUES (2, 2)")
+    for wrong in ("INSERT INTO k VALUES (3, 3), (1, 9)", "UPDATE k SET a = 1 WHERE b = 2"):
+        with pytest.raises(deltafix.sql.IntegrityError, match="PRIMARY KEY"):
+            db.execute(wrong)
+    db.execute("COMMIT")
+    assert rows(db, "SELECT * FROM k") == [(1, 1), (2, 2)]
+
+
+def test_keys_may_be_exchanged_by_one_update(db):
+    db.execute("CREATE TABLE k (a INTEGER PRIMARY KEY); INSERT INTO k VALUES (1), (2)")
+    db.execute("UPDATE k SET a = 3 - a")
+    assert rows(db, "SELECT * FROM k") == [(1,), (2,)]
+
+
+def test_unique_takes_nulls_and_refuses_values(db):
+    db.execute("CREATE TABLE k (a INTEGER, b TEXT, UNIQUE (a, b))")
+    assert db.insert("k", [(1, None), (1, None), (1, "x")]) == 3
+    with pytest.raises(deltafix.sql.IntegrityError, match=r"UNIQUE \(a, b\) has a row"):
+        db.insert("k", [(2, "x"), (1, "x")])
+    assert len(rows(db, "SELECT * FROM k")) == 3
+
+
+def test_an_error_of_a_value_rolls_the_transaction_back(db):
+    db.execute("CREATE TABLE n (a INTEGER, b INTEGER)")
+    db.execute("CREATE VIEW q AS SELECT a // b AS c, a + 2147483647 AS d FROM n")
+    db.execute("INSERT INTO n VALUES (0, 1)")
+    with pytest.raises(deltafix.sql.DataError, match="division by zero"):
+        db.execute("INSERT INTO n VALUES (0, 0)")
+    with pytest.raises(deltafix.sql.DataError, match="is no INTEGER"):
+        db.execute("UPDATE n SET a = 1")
+    assert rows(db, "SELECT * FROM n") == [(0, 1)]
+    assert rows(db, "SELECT * FROM q") == [(0, 2147483647)]
+    db.engine.check_invariants()
+
+
+def test_a_sum_beyond_bigint_is_an_error_and_not_a_small_number(db):
+    db.execute("CREATE TABLE n (a BIGINT); CREATE VIEW q AS SELECT SUM(a) AS s FROM n")
+    db.insert("n", [(2**63 - 1,)])
+    with pytest.raises(deltafix.sql.DataError, match="BIGINT"):
+        db.insert("n", [(1,)])
+    assert rows(db, "SELECT s FROM q") == [(2**63 - 1,)]
+    db.insert("n", [(-1,)])
+    assert rows(db, "SELECT s FROM q") == [(2**63 - 2,)]
+
+
+def test_begin_and_commit_out_of_turn_are_refused(db):
+    for wrong in ("COMMIT", "ROLLBACK", "BEGIN; BEGIN"):
+        with pytest.raises(deltafix.sql.OperationalError):
+            db.execute(wrong)
+    db.close()
+    with pytest.raises(deltafix.sql.OperationalError, match="closed"):
+        db.execute("SELECT 1")
+
+
+# --- the work ------------------------------------------------------------------------------------
+
+
+def test_an_edit_of_one_row_does_the_work_of_one_row(db):
+    db.execute("""
+        CREATE TABLE emp (id INTEGER PRIMARY KEY, team INTEGER, pay INTEGER NOT NULL);
+        CREATE TABLE team (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
+        CREATE VIEW total AS SELECT team, COUNT(*) AS n, SUM(pay) AS s FROM emp GROUP BY team;
+        CREATE VIEW named AS SELECT emp.id, team.name FROM emp LEFT JOIN team ON emp.team = team.id;
+        CREATE VIEW lone AS SELECT id FROM team WHERE NOT EXISTS (
+            SELECT 1 FROM emp WHERE emp.team = team.id AND emp.pay > 5);
+    """)
+    db.insert("team", [(n, f"t{n}") for n in range(100)])
+    db.insert("emp", [(n, n % 100, n % 10) for n in range(2000)])
+    first = db.engine.last_epoch.derivations
+    db.execute("UPDATE emp SET pay = 9 WHERE id = 1234")
+    assert db.engine.last_epoch.derivations < 40 < first / 100
+    db.execute("UPDATE emp SET team = 7 WHERE id = 1234")
+    assert db.engine.last_epoch.derivations < 40
+    assert len(db.delta("named")) == 2
+
+
+def test_an_edit_by_key_reads_one_row(db, monkeypatch):
+    db.execute("CREATE TABLE k (a INTEGER PRIMARY KEY, b INTEGER)")
+    db.insert("k", [(n, n) for n in range(100)])
+    read = []
+    seen = Connection.lookup
+    monkeypatch.setattr(
+        Connection, "lookup", lambda *args: read.append(list(seen(*args))) or read[-1]
+    )
+    db.execute("UPDATE k SET b = 0 WHERE a = 7 AND b > 1")
+    db.execute("DELETE FROM k WHERE a = 8")
+    assert [len(found) for found in read] == [1, 1]
+
+
+# --- definitions ---------------------------------------------------------------------------------
+
+
+def test_a_view_made_after_its_data_holds_the_same(db):
+    case = next(one for one in map(case_of, range(50)) if "KEY" not in " ".join(one.tables))
+    early, late = db, deltafix.sql.connect()
+    for table in case.tables:
+        early.execute(table)
+        late.execute(table)
+    for name, query in case.views:
+        early.execute(f"CREATE VIEW {name} AS {query}")
+    for one in case.transactions[0]:
+        early.execute(one)
+        late.execute(one)
+    for name, query in case.views:
+        late.execute(f"CREATE VIEW {name} AS {query}")
+    for one in case.transactions[1]:
+        early.execute(one)
+        late.execute(one)
+    for name, _ in case.views:
+        assert rows(early, f"SELECT * FROM {name}") == rows(late, f"SELECT * FROM {name}")
+    late.close()
+
+
+def test_what_a_view_reads_cannot_be_dropped(db):
+    db.execute("CREATE TABLE a (x INTEGER); CREATE VIEW v AS SELECT x FROM a")
+    with pytest.raises(deltafix.sql.ProgrammingError, match="a is read by v"):
+        db.execute("DROP TABLE a")
+    db.execute("DROP VIEW v; DROP TABLE a; DROP TABLE IF EXISTS a")
+    with pytest.raises(deltafix.sql.ProgrammingError, match="unknown table"):
+        db.execute("SELECT * FROM a")
+
+
+def test_a_view_that_fails_on_the_data_is_not_made(db):
+    db.execute("CREATE TABLE a (x TEXT); INSERT INTO a VALUES ('1'), ('one')")
+    with pytest.raises(deltafix.sql.DataError, match="'one' is no whole number"):
+        db.execute("CREATE VIEW v AS SELECT CAST(x AS INTEGER) AS n FROM a")
+    with pytest.raises(deltafix.sql.ProgrammingError, match="unknown table 'v'"):
+        db.execute("SELECT * FROM v")
+    assert len(rows(db, "SELECT * FROM a")) == 2
+
+
+def test_explain_shows_the_rules(db):
+    db.execute("CREATE TABLE a (x INTEGER, y INTEGER)")
+    (rule,) = rows(db, "EXPLAIN SELECT y FROM a WHERE x = 1")
+    assert rule == ("view(y_2, number_3) :- a(x_1, y_2, number_3), x_1 = [v_4], v_4 = 1.",)
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "postgres", "spark"])
+def test_division_is_that_of_the_dialect(dialect):
+    with deltafix.sql.connect(dialect=dialect) as one:
+        one.execute("CREATE TABLE a (x INTEGER); INSERT INTO a VALUES (7)")
+        wanted = 3 if dialect == "postgres" else 3.5
+        assert rows(one, "SELECT x / 2 AS h FROM a") == [(wanted,)]
+
+
+def test_an_unknown_dialect_is_refused():
+    with pytest.raises(ValueError, match="one of duckdb, postgres, spark"):
+        deltafix.sql.connect(dialect="mysql")
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+def test_order_limit_and_offset(db):
+    db.execute("CREATE TABLE a (x INTEGER, y TEXT)")
+    db.insert("a", [(2, "b"), (None, "c"), (1, None), (3, "a")])
+    assert rows(db, "SELECT x FROM a ORDER BY x DESC") == [(3,), (2,), (1,), (None,)]
+    assert rows(db, "SELECT x FROM a ORDER BY y NULLS FIRST, 1") == [(1,), (3,), (2,), (None,)]
+    assert rows(db, "SELECT * FROM a ORDER BY -x LIMIT 1") == [(3, "a")]
+    assert rows(db, "SELECT x FROM a ORDER BY x LIMIT 2 OFFSET 1") == [(2,), (3,)]
+    grouped = "SELECT x IS NULL AS n, COUNT(*) AS c FROM a GROUP BY 1 ORDER BY COUNT(*) DESC"
+    assert rows(db, grouped) == [(False, 3), (True, 1)]
+
+
+def test_parameters_by_order_and_by_name(db):
+    db.execute("CREATE TABLE a (x INTEGER, y DOUBLE, z TEXT, w BOOLEAN)")
+    values = [(-1, -2.5, "it's", True), (None, None, None, None)]
+    assert db.executemany("INSERT INTO a VALUES (?, ?, ?, ?)", values).rowcount == 2
+    assert rows(db, "SELECT * FROM a") == values
+    found = db.execute("SELECT x FROM a WHERE z = :z AND y < :y", {"y": 0.0, "z": "it's"})
+    assert found.fetchone() == (-1,)
+    query = "SELECT CASE WHEN x = ? THEN ? ELSE ? END AS c FROM a WHERE y BETWEEN ? AND ? LIMIT ?"
+    assert db.execute(query, (-1, "one", "two", -3.0, 0.0, 5)).fetchall() == [("one",)]
+    with pytest.raises(deltafix.sql.ProgrammingError, match="1 parameters in the statement, 2"):
+        db.execute("SELECT ? + 1", (1, 2))
+
+
+def test_a_cursor_is_that_of_pep_249(db):
+    assert (deltafix.sql.apilevel, deltafix.sql.paramstyle) == ("2.0", "qmark")
+    cursor = db.cursor()
+    cursor.execute("CREATE TABLE a (x INTEGER, y TEXT); INSERT INTO a VALUES (1, 'a'), (2, NULL)")
+    assert (cursor.rowcount, cursor.description) == (2, None)
+    with pytest.raises(deltafix.sql.OperationalError):
+        cursor.fetchall()
+    cursor.execute("SELECT * FROM a")
+    assert [one[:2] for one in cursor.description] == [("x", "INTEGER"), ("y", "TEXT")]
+    assert cursor.fetchone() == (1, "a")
+    assert (cursor.fetchmany(5), cursor.fetchone()) == ([(2, None)], None)
+    table = db.execute("SELECT * FROM a").to_arrow()
+    assert table.to_pylist() == [{"x": 1, "y": "a"}, {"x": 2, "y": None}]
+    assert str(table.schema.field("x").type) == "int32"
+
+
+# --- errors --------------------------------------------------------------------------------------
+
+WRONG = {
+    "SELECT nam FROM emp": ("DF721", 8, "did you mean 'name'?"),
+    "SELECT * FROM emps": ("DF721", 15, "did you mean 'emp'?"),
+    "SELECT e.x FROM emp e": ("DF721", 8, "there is: id, name"),
+    "SELECT id FROM emp, emp AS f": ("DF721", 8, "write emp.id or f.id"),
+    "SELECT id, COUNT(*) FROM emp": ("DF721", 8, "add it to GROUP BY"),
+    "SELECT id FROM emp WHERE name = 1": ("DF721", 26, "CAST(... AS ...)"),
+    "SELECT SUM(name) FROM emp": ("DF721", 8, "it takes numbers"),
+    "INSERT INTO emp VALUES (1)": ("DF721", 1, "give each column one value"),
+    "INSERT INTO emp VALUES (1, NULL)": ("DF723", 1, "give it a value"),
+    "INSERT INTO emp VALUES (2147483648, 'x')": ("DF724", 1, "whole numbers of 32 bits"),
+    "SELECT id FROM emp ORDER BY id; SELEC 1": ("DF721", 39, ""),
+    "SELECT DATE '2026-01-01'": ("DF722", 13, "types are SMALLINT"),
+    "SELECT id FROM emp TABLESAMPLE (5 ROWS)": ("DF722", 33, "leave it out"),
+    "MERGE INTO emp USING emp AS f ON TRUE WHEN MATCHED THEN DELETE": ("DF722", 12, "INSERT"),
+    "CREATE VIEW v AS SELECT id FROM emp LIMIT 1": ("DF722", 43, "belongs to the SELECT"),
+    "SELECT 'a": ("DF721", 1, ""),
+}
+
+
+@pytest.mark.parametrize("statement", WRONG)
+def test_an_error_has_its_code_its_place_and_a_way_out(db, statement):
+    code, column, way_out = WRONG[statement]
+    db.execute("CREATE TABLE emp (id INTEGER, name TEXT NOT NULL)")
+    with pytest.raises(deltafix.sql.DatabaseError) as caught:
+        db.execute(statement)
+    (found,) = caught.value.diagnostics
+    assert (caught.value.code, found.code, found.span.column) == (code, code, column)
+    assert way_out in str(caught.value)
+    assert rows(db, "SELECT * FROM emp") == []
