@@ -94,7 +94,7 @@ class _Maker:
             made.append((name, query))
             self.sources.append(Table(name, columns))
         script = tuple(self.transaction() for _ in range(transactions))
-        first = tuple(self.insert(table, 5) for table in self.tables)
+        first = tuple(self.insert(table, 7) for table in self.tables)
         return Case(created, tuple(made), (first, *script))
 
     def table(self, name: str) -> str:
@@ -144,13 +144,18 @@ class _Maker:
         return f"UPDATE {table.name} SET {sets}{where}"
 
     def insert(self, table: Table, count: int) -> str:
-        rows = []
+        rows: dict[str, None] = {}
         for _ in range(count):
             cells = (self.value(k, required=n in table.required) for n, k in table.columns)
-            rows.append(f"({', '.join(cells)})")
-        if not table.key and self.maybe(0.3):
-            rows.append(rows[0])
-        return f"INSERT INTO {table.name} VALUES {', '.join(rows)}"
+            rows[", ".join(cells)] = None
+        if table.key and self.maybe(0.85):  # else a key may be there twice
+            places = [place for place, (n, _) in enumerate(table.columns) if n in table.key]
+            by_key = {tuple(row.split(", ")[place] for place in places): row for row in rows}
+            rows = dict.fromkeys(by_key.values())
+        written = [f"({row})" for row in rows]
+        if not table.key and self.maybe(0.5):
+            written.append(written[0])
+        return f"INSERT INTO {table.name} VALUES {', '.join(written)}"
 
     def simple_condition(self, scope: Columns) -> str:
         name, kind = self.random.choice(scope)
@@ -360,7 +365,7 @@ class _Maker:
         return " AND ".join(parts)
 
     def where(self, scope: Columns) -> str:
-        return f" WHERE {self.condition(scope, 2)}" if self.maybe(0.6) else ""
+        return f" WHERE {self.condition(scope, 2)}" if self.maybe(0.45) else ""
 
     def select(self, depth: int, kinds: tuple[str, ...] | None = None) -> tuple[str, Columns]:
         text, scope = self.joined(depth)
