@@ -767,6 +767,29 @@ def test_an_image_that_cannot_be_mapped_leaves_an_arena_to_derive_in(state, monk
     assert seen == 3
 
 
+def test_an_epoch_that_could_not_even_be_rolled_back_is_in_no_image(state, monkeypatch) -> None:
+    from deltafix.engine import database
+
+    def fails(*_: object) -> None:
+        raise MemoryError("no room")
+
+    (state / "image").unlink()
+    with connect(state) as db:
+        with monkeypatch.context() as patch:
+            patch.setattr(database, "rollback", fails)
+            tx = db.transaction()
+            tx.insert("edge", [(99, "a")])
+            tx.prepared = fails
+            with pytest.raises(MemoryError):
+                tx.commit()
+        db.close()
+        assert "an epoch was left half-way" in db.recovered[0]
+    assert not (state / "image").exists()
+    with connect(state) as db:
+        assert (db.epoch, db.recovered) == (EPOCHS, ())
+        check(db)
+
+
 def test_images_of_linked_files_are_not_followed(state) -> None:
     (state / "image").rename(state / "elsewhere")
     (state / "image").symlink_to(state / "elsewhere")

@@ -86,6 +86,12 @@ class Images:
         path, epoch = self._state.image, self._state.epoch
         if path is None or self._users or epoch == self._epoch or not self._state.is_ours:
             return
+        cells = self._arena.cells
+        if cells[at.J + 1] or cells[at.Q + 1]:
+            self._state.recovered.append(
+                f"no image after epoch {epoch}: an epoch was left half-way"
+            )
+            return
         try:
             write_image(path, self._moment(), self._arena, self._codes)
         except OSError as error:
