@@ -56,6 +56,10 @@ fuzz: $(READY)  ## EXAMPLES=2000 of each property, PROOFS=700, SPLITS=1250, EPOC
 	DELTAFIX_EXAMPLES=$(or $(KILLS),240) $(PYTEST) tests/faults
 	DELTAFIX_CRASHES=$(or $(CRASHES),10) $(PYTEST) tests/spark/test_reduce_crashes.py
 
+.PHONY: proofs
+proofs:  ## check the machine-checked proofs of maintenance; installs Coq where it may
+	@scripts/proofs.sh
+
 .PHONY: mutants
 mutants: $(READY)  ## what tests do not see: SAMPLE=60 small changes of each PART, one after another
 	$(BIN)/python scripts/mutants --sample $(or $(SAMPLE),60) $(addprefix --part ,$(PART))

@@ -12,6 +12,7 @@ its body, in order. Invariant, after every commit (`check` recounts it):
     f is present  <=>  support[f] >= 1
 
 Along supports ranks fall, so every present fact follows from the input: no cycle holds itself up.
+That every commit restores this, and ends, is proved in `proofs/`, under the names used here.
 
 >>> reach = Maintained([
 ...     (("reach", "x"), [("root", "x")]),
@@ -27,10 +28,14 @@ Along supports ranks fall, so every present fact follows from the input: no cycl
 (set(), {('edge', 'r', 'b')})
 >>> sorted(reach.commit(delete=[("edge", "r", "c")])[1])       # now b and c have only each other
 [('edge', 'r', 'c'), ('reach', 'b'), ('reach', 'c')]
+>>> sources = (("reach", "x"), [("edge", "x", "y")])           # rules change as facts do
+>>> sorted(reach.commit(add=[sources])[0])
+[('reach', 'b'), ('reach', 'c')]
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
@@ -38,6 +43,7 @@ from heapq import heappop, heappush
 Fact = tuple  # ("path", 1, 2)
 Atom = tuple  # ("path", "x", "y"): a relation, then names of variables
 Rule = tuple  # (head atom, [body atoms])
+Derivation = tuple  # (head, number of the rule, body)
 
 NEVER = float("inf")
 
@@ -46,24 +52,37 @@ class Maintained:
     """Facts that follow from rules and input facts, kept exact under inserts and deletes."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
-        self.rules = list(rules)
+        self.numbers = itertools.count()  # of rules; a number is not given twice
+        self.rules: dict[int, Rule] = {next(self.numbers): rule for rule in rules}
         self.given: set[Fact] = set()  # the input facts
         self.rank: dict[Fact, int] = {}  # the present facts
         self.support: dict[Fact, int] = {}
         self.touched: set[Fact] = set()  # facts that the last commit took up
 
-    def commit(self, insert: Iterable[Fact] = (), delete: Iterable[Fact] = ()) -> tuple[set, set]:
-        """Change the input facts; returns the facts that became present, and those that ceased."""
+    def commit(
+        self,
+        insert: Iterable[Fact] = (),
+        delete: Iterable[Fact] = (),
+        add: Iterable[Rule] = (),
+        remove: Iterable[Rule] = (),
+    ) -> tuple[set, set]:
+        """Change input facts and rules; returns the facts that became present, and that ceased."""
         before = set(self.rank)
         self.touched = set()
         self.suspects: list[tuple] = []  # a heap: (rank, waits, tie-breaker, fact)
         self.limbo: dict[Fact, float] = {}  # overdeleted, with the rank at which they may return
         self.moved: set[Fact] = set()
+        remove = list(remove)
+        for number in [n for n, rule in self.rules.items() if rule in remove]:
+            for head, _, body in self.instances(number):
+                if self.height(body) < self.rank[head]:
+                    self.lose(head)
+            del self.rules[number]
         for fact in set(delete) & self.given:
             self.given.discard(fact)
             self.lose(fact)
         self.wave()
-        self.grow(insert)
+        self.grow(insert, add)
         after = set(self.rank)
         return after - before, before - after
 
@@ -84,19 +103,25 @@ class Maintained:
         """The derivations of a fact over present facts."""
         return {
             (number, body)
-            for number, (atom, atoms) in enumerate(self.rules)
+            for number, (atom, atoms) in self.rules.items()
             if (bound := match(atom, head, {})) is not None
             for body, _ in self.bodies(atoms, bound)
         }
 
-    def uses(self, fact: Fact) -> list[tuple]:
-        """(head, rule, body) of the derivations that have a present fact in their body."""
+    def instances(self, number: int) -> Iterator[Derivation]:
+        """The derivations by one rule over present facts."""
+        atom, atoms = self.rules[number]
+        for body, whole in self.bodies(atoms, {}):
+            yield (atom[0], *(whole[name] for name in atom[1:])), number, body
+
+    def uses(self, fact: Fact) -> list[Derivation]:
+        """The derivations that have a present fact in their body."""
         found = {
-            ((atom[0], *(whole[name] for name in atom[1:])), number, body)
-            for number, (atom, atoms) in enumerate(self.rules)
+            derivation
+            for number, (_, atoms) in self.rules.items()
             if any(match(one, fact, {}) is not None for one in atoms)
-            for body, whole in self.bodies(atoms, {})
-            if fact in body
+            for derivation in self.instances(number)
+            if fact in derivation[2]
         }
         return sorted(found, key=repr)  # so that ranks do not depend on hashes
 
@@ -177,8 +202,8 @@ class Maintained:
 
     # --- inserting: semi-naive, one fact at a time ------------------------------------------------
 
-    def grow(self, insert: Iterable[Fact]) -> None:
-        """Make input facts true, and what follows. A new fact ranks above all others."""
+    def grow(self, insert: Iterable[Fact], add: Iterable[Rule] = ()) -> None:
+        """Make rules and input facts true, and what follows. A new fact ranks above all others."""
         pending: dict[Fact, int] = {}  # support of facts that are about to be true
         queue: deque[Fact] = deque()
 
@@ -190,6 +215,12 @@ class Maintained:
                 queue.append(fact)
             pending[fact] = pending.get(fact, 0) + 1
 
+        for rule in add:
+            if rule not in self.rules.values():
+                self.rules[number := next(self.numbers)] = rule
+                for head, _, body in sorted(self.instances(number), key=repr):
+                    if head not in self.rank or self.height(body) < self.rank[head]:
+                        gain(head)
         for fact in sorted(set(insert) - self.given, key=repr):
             self.given.add(fact)
             gain(fact)
@@ -209,9 +240,9 @@ class Maintained:
         for fact, rank in self.rank.items():
             counted = sum(self.height(body) < rank for _, body in self.derivations(fact))
             assert self.support[fact] == counted + (fact in self.given) >= 1, fact
-        for atom, atoms in self.rules:
-            for _, whole in self.bodies(atoms, {}):
-                assert (atom[0], *(whole[name] for name in atom[1:])) in self.rank, atom
+        for number in self.rules:
+            assert all(head in self.rank for head, _, _ in self.instances(number)), number
+        assert self.given <= set(self.rank)
 
 
 def match(atom: Atom, fact: Fact, binding: dict) -> dict | None:

@@ -35,14 +35,17 @@ def random_rules(rng: Random) -> list:
     return rules
 
 
-def text_of(rules: list) -> str:
+def rule_text(rule: tuple) -> str:
     def atom(one):
         return f"{one[0]}({', '.join(one[1:])})"
 
+    return f"{atom(rule[0])} :- {', '.join(map(atom, rule[1]))}."
+
+
+def text_of(rules) -> str:
     lines = [f".decl {name}({', '.join(f'c{k}: number' for k in range(n))})"
              for name, n in ARITY.items()]  # fmt: skip
-    lines += [f"{atom(head)} :- {', '.join(map(atom, body))}." for head, body in rules]
-    return "\n".join(lines)
+    return "\n".join([*lines, *map(rule_text, rules)])
 
 
 def naive(rules: list, given: set) -> set:
@@ -66,9 +69,18 @@ def random_edit(rng: Random, given: set) -> tuple[set, set]:
     return {fact() for _ in range(rng.randint(0, 3))} - delete, delete
 
 
+def random_rule_edit(rng: Random, kept) -> tuple[list, list]:
+    """Rules to add and rules to remove: often none, now and then one that is there already."""
+    held = list(kept.rules.values())
+    if rng.random() < 0.6:
+        return [], []
+    remove = rng.sample(held, rng.randint(0, min(2, len(held))))
+    return [*random_rules(rng)[: rng.randint(0, 2)], *rng.sample(held, min(1, len(held)))], remove
+
+
 def test_the_example_of_the_page():
     assert doctest.testmod(twin).failed == 0
-    assert doctest.testmod(twin).attempted >= 6
+    assert doctest.testmod(twin).attempted >= 8
 
 
 @pytest.mark.parametrize("first", range(0, int(os.environ.get("DELTAFIX_EXAMPLES", "200")), 50))
@@ -80,9 +92,9 @@ def test_oracle_the_twin_keeps_the_contract(first):
         for _ in range(8):
             insert, delete = random_edit(rng, kept.given)
             before = set(kept.rank)
-            added, removed = kept.commit(insert, delete)
+            added, removed = kept.commit(insert, delete, *random_rule_edit(rng, kept))
             kept.check()
-            after = naive(kept.rules, kept.given)
+            after = naive(list(kept.rules.values()), kept.given)
             assert (added, removed) == (after - before, before - after), (seed, kept.rules)
             touched += len(kept.touched)
             changed += len(added) + len(removed)
@@ -94,15 +106,20 @@ def test_agree_the_twin_and_the_engine():
     for seed in range(40):
         rng = Random(seed)
         kept = twin.Maintained(random_rules(rng))
-        with deltafix.connect(text_of(kept.rules)) as db:
+        with deltafix.connect(text_of(kept.rules.values())) as db:
             for _ in range(8):
                 insert, delete = random_edit(rng, kept.given)
+                add, remove = random_rule_edit(rng, kept)
                 with db.transaction() as tx:
+                    for rule in remove:
+                        tx.remove_rule(rule_text(rule))
+                    for rule in add:
+                        tx.add_rule(rule_text(rule))
                     for fact in sorted(delete):
                         tx.delete(fact[0], [fact[1:]])
                     for fact in sorted(insert):
                         tx.insert(fact[0], [fact[1:]])
                 signed = {(sign, (name, *row)) for name in ARITY
                           for sign, row in tx.delta[name].signed()}  # fmt: skip
-                added, removed = kept.commit(insert, delete)
+                added, removed = kept.commit(insert, delete, add, remove)
                 assert signed == {(1, one) for one in added} | {(-1, one) for one in removed}, seed
