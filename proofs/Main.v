@@ -1,7 +1,7 @@
 (** What is proved, and what it rests on: nothing. `make proofs` fails unless each line prints "Closed
     under the global context". docs/concepts/proof.md says what each theorem says. *)
 
-From Deltafix Require Import Commit Restarted Run.
+From Deltafix Require Import Commit Strata Restarted Ties Run.
 
 Print Assumptions derivable_closed.
 Print Assumptions derivable_least.
@@ -19,8 +19,13 @@ Print Assumptions commit_delta_local.
 Print Assumptions commit_exists.
 Print Assumptions commit_finite.
 Print Assumptions same_arrival.
+Print Assumptions strata_model.
+Print Assumptions strata_commit.
+Print Assumptions strata_commit_empty.
+Print Assumptions strata_commit_exists.
 Print Assumptions restarted_ranks_fail.
 Print Assumptions restarted_ranks_no_contract.
 Print Assumptions twin_on_the_same_edits.
 Print Assumptions counting_alone_fails.
+Print Assumptions rank_alone_need_not_end.
 Print Assumptions run_commit_is_commit.
