@@ -235,11 +235,15 @@ End Invariant.
 (** ** How it starts *)
 
 Theorem start_grow_inv e db rank support :
-  contract (given_left e db) (holds_left e db) rank support ->
+  (forall f, present rank f = true ->
+     support f = Nat.b2n (given_wave e db f) + supporting (holds_wave e db) rank f) ->
+  (forall f, present rank f = true -> 1 <= support f) ->
+  (forall f, given_wave e db f = true -> present rank f = true) ->
+  (forall d, holds_left e db d = true -> stands rank d = true -> present rank (head d) = true) ->
   ginv (given_after e db) (holds_after e db) (start_grow e db rank support) /\
   g_rank (start_grow e db rank support) = rank.
 Proof.
-  intros [ex le ba he]. unfold start_grow; cbn zeta.
+  intros ex le ba he. unfold start_grow; cbn zeta.
   set (news := fun d : deriv => _). set (l2 := map head (filter news derivs)).
   set (g0 := Growth _ _ _ _).
   pose proof (gain_all_spec l2 g0) as L. cbn zeta in L.
@@ -248,26 +252,28 @@ Proof.
   pose proof (gain_all_spec l1 g1) as L. cbn zeta in L.
   set (g2 := gain_all l1 g1) in *. destruct L as (er2 & es2 & ep2 & el2).
   rewrite er1 in *. change (g_rank g0) with rank in *.
-  assert (forall f, count_occ node_eq l1 f = Nat.b2n (insert e f && negb (given_left e db f))) as c1.
+  assert (forall f, count_occ node_eq l1 f = Nat.b2n (insert e f && negb (given_wave e db f))) as c1.
   { intros f. unfold l1. now rewrite count_nodes. }
   assert (forall f, count_occ node_eq l2 f = count (fun d => news d && same (head d) f) derivs) as c2.
   { intros f. unfold l2. now rewrite count_heads. }
-  assert (forall f, Nat.b2n (given_after e db f) = Nat.b2n (given_left e db f) +
-    Nat.b2n (insert e f && negb (given_left e db f))) as cg.
-  { intros f. unfold given_after. destruct (given_left e db f), (insert e f); reflexivity. }
+  assert (forall f, Nat.b2n (given_after e db f) = Nat.b2n (given_wave e db f) +
+    Nat.b2n (insert e f && negb (given_wave e db f))) as cg.
+  { intros f. unfold given_after, given_wave.
+    destruct (given_left e db f), (insert e f), (early_facts e f), (present (db_rank db) f);
+      reflexivity. }
   split; [|assumption]. constructor; rewrite ?er2.
   - intros f p. rewrite es2, es1, p, c1, c2, cg. cbn [g_support g0]. rewrite ex by assumption.
-    assert (supporting (holds_after e db) rank f = supporting (holds_left e db) rank f +
+    assert (supporting (holds_after e db) rank f = supporting (holds_wave e db) rank f +
       count (fun d => news d && same (head d) f) derivs); [|lia].
     apply count_split. intros d _.
     destruct (same (head d) f) eqn:hf; [|now rewrite !andb_false_r].
-    apply same_spec in hf. unfold news, supports, holds_after. rewrite hf, p.
-    destruct (holds_left e db d), (add e d), (stands rank d),
+    apply same_spec in hf. unfold news, supports, holds_after, holds_wave. rewrite hf, p.
+    destruct (holds_left e db d), (add e d), (early e d), (stands rank d),
       (height rank (body d) <? rank_of rank f); reflexivity.
   - intros f p. rewrite es2, es1, p. cbn [g_support g0]. specialize (le f p). lia.
   - intros f p. rewrite ep2, ep1, p, c1, c2, cg. cbn [pending g0].
-    assert (given_left e db f = false) as gl.
-    { destruct (given_left e db f) eqn:g; [|reflexivity]. rewrite (ba f g) in p. discriminate. }
+    assert (given_wave e db f = false) as gl.
+    { destruct (given_wave e db f) eqn:g; [|reflexivity]. rewrite (ba f g) in p. discriminate. }
     rewrite gl. cbn [Nat.b2n plus].
     enough (standing (holds_after e db) rank f = count (fun d => news d && same (head d) f) derivs)
       by lia.

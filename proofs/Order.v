@@ -12,8 +12,6 @@ Context {H : hypergraph}.
 Variable given : facts.
 Variable holds : derivations.
 Variable before : facts.
-Hypothesis before_closed : forall d, holds d = true ->
-  (forall g, In g (body d) -> before g = true) -> before (head d) = true.
 
 Notation inv := (inv given holds before).
 
@@ -149,7 +147,8 @@ Proof.
     + apply Nat.ltb_ge in up. clear on. cbn zeta.
       apply candidate_spec in cd0. destruct cd0 as (hd & hf & st & ni).
       assert (h = at_ e) as h_at.
-      { destruct (missing _ _ _ s I d0 hd st) as [ph|(m & lm & le)]; [congruence|].
+      { assert (before (head d0) = true) as bh by (apply (kept _ _ _ s I); right; congruence).
+        destruct (missing _ _ _ s I d0 hd bh st) as [ph|(m & lm & le)]; [congruence|].
         rewrite hf, lf in lm. injection lm as <-. lia. }
       set (s1 := State _ _ _ _ _ _ _).
       pose proof (offer_spec (uses holds (rank s1) f) s1) as L. cbn zeta in L.
@@ -285,7 +284,7 @@ Proof.
   induction b as [b IHb] using (well_founded_induction lt_wf). intros p s ea eb I O.
   constructor. intros s' st. destruct (wave_step_ordered p s s' I O st) as (q & O' & less).
   assert (inv s') as I'.
-  { apply (any_step_inv given holds before before_closed s); [assumption|]. now apply wave_step_any. }
+  { apply (any_step_inv given holds before s); [assumption|]. now apply wave_step_any. }
   pose proof (progress_bound q s' O') as bound. destruct less as [more|[equal less]].
   - apply (IHa (3 * length nodes - progress s')) with (p := q); auto. lia.
   - apply (IHb (work s')) with (p := q); auto; [lia|congruence].
@@ -314,7 +313,7 @@ Proof.
   pose proof (wave_take holds s a e b eq' low) as st.
   destruct (wave_step_ordered p s _ I O st) as (q & O' & _).
   destruct (IH _ st q) as [s' W]; [|assumption|].
-  - apply (any_step_inv given holds before before_closed s); [assumption|]. now apply wave_step_any.
+  - apply (any_step_inv given holds before s); [assumption|]. now apply wave_step_any.
   - exists s'. now apply wave_next with (1 := st).
 Qed.
 
@@ -325,7 +324,7 @@ Proof.
   intros I O W. revert p I O. induction W as [s over|s s1 s2 st _ IH]; intros p I O.
   - destruct O. auto.
   - destruct (wave_step_ordered p s s1 I O st) as (q & O' & _). apply (IH q); [|assumption].
-    apply (any_step_inv given holds before before_closed s); [assumption|]. now apply wave_step_any.
+    apply (any_step_inv given holds before s); [assumption|]. now apply wave_step_any.
 Qed.
 
 End Order.

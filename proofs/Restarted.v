@@ -149,19 +149,19 @@ Qed.
 Definition nothing {A} : A -> bool := fun _ => false.
 
 Theorem twin_on_the_same_edits db1 db2 db3 :
-  commit (Edit nothing root nothing (among whole)) empty db1 ->
-  commit (Edit nothing nothing (among [(R, B)]) nothing) db1 db2 ->
-  commit (Edit nothing nothing (among [(R, C)]) nothing) db2 db3 ->
+  commit (Edit nothing root nothing (among whole) nothing nothing) empty db1 ->
+  commit (Edit nothing nothing (among [(R, B)]) nothing nothing nothing) db1 db2 ->
+  commit (Edit nothing nothing (among [(R, C)]) nothing nothing nothing) db2 db3 ->
   map (present (db_rank db3)) [R; B; C] = [true; false; false].
 Proof.
   intros c1 c2 c3. pose proof (commit_sound _ _ _ empty_sound c1) as s1.
   pose proof (commit_sound _ _ _ s1 c2) as s2.
   pose proof (commit_least_fixpoint _ _ _ s2 c3) as least.
-  assert (given db2 = given_after (Edit nothing nothing (among [(R, B)]) nothing) db1 /\
-    holds db2 = holds_after (Edit nothing nothing (among [(R, B)]) nothing) db1) as [g2 h2].
+  assert (given db2 = given_after (Edit nothing nothing (among [(R, B)]) nothing nothing nothing) db1 /\
+    holds db2 = holds_after (Edit nothing nothing (among [(R, B)]) nothing nothing nothing) db1) as [g2 h2].
   { inversion c2. split; reflexivity. }
-  assert (given db1 = given_after (Edit nothing root nothing (among whole)) empty /\
-    holds db1 = holds_after (Edit nothing root nothing (among whole)) empty) as [g1 h1].
+  assert (given db1 = given_after (Edit nothing root nothing (among whole) nothing nothing) empty /\
+    holds db1 = holds_after (Edit nothing root nothing (among whole) nothing nothing) empty) as [g1 h1].
   { inversion c1. split; reflexivity. }
   assert (forall f, present (db_rank db3) f = true <-> f = R) as only.
   { intros f. rewrite least. split.

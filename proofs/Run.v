@@ -49,7 +49,7 @@ Fixpoint run_grow (holds : derivations) (fuel : nat) (g : growth) : option growt
 
 (** None: the fuel was too little. *)
 Definition run_commit (fuel : nat) (e : edit) (db : database) : option database :=
-  match run_wave (holds_left e db) fuel (start_wave e db) with
+  match run_wave (holds_wave e db) fuel (start_wave e db) with
   | Some s =>
       match run_grow (holds_after e db) fuel (start_grow e db (rank s) (support s)) with
       | Some g => Some (Database (given_after e db) (holds_after e db) (g_rank g) (g_support g))
@@ -212,7 +212,8 @@ Fixpoint trace (fuel : nat) (edits : list (list nat * list nat * list nat * list
   (db : database) : list (option (list (nat * nat * nat))) :=
   match edits with
   | (del, ins, dro, ad) :: edits =>
-      match run_commit fuel (Edit (numbers del) (numbers ins) (rules dro) (rules ad)) (tidy db) with
+      match run_commit fuel (Edit (numbers del) (numbers ins) (rules dro) (rules ad)
+        (numbers []) (rules [])) (tidy db) with
       | Some db => Some (shown db) :: trace fuel edits db
       | None => [None]
       end

@@ -218,7 +218,8 @@ Proof.
   induction n as [|n IH]; intros so; [exists dbs; lia|].
   destruct IH as [dbs' done]; [auto|].
   set (e := @Edit (stratum n) (part delete_ n) (part insert_ n)
-    (fun d => negb (admitted dbs' n d)) (fun d => admitted dbs' n d)).
+    (fun d => negb (admitted dbs' n d)) (fun d => admitted dbs' n d)
+    (fun _ => false) (fun _ => false)).
   destruct (@commit_exists (stratum n) e (dbs n) (so n (Nat.lt_succ_diag_r n))) as [db step].
   exists (with_stratum n db dbs'). intros k kn.
   assert (forall d, admitted (with_stratum n db dbs') k d = admitted dbs' k d) as same_.

@@ -114,7 +114,8 @@ Qed.
 (** [true] is given, and each of the two follows from the other; then [true] is deleted. *)
 Definition before_ : database :=
   Database (fun f => f) all (fun f => Some (if f then 1 else 2)) (fun _ => 1).
-Definition deletion : edit := Edit (fun f => f) (fun _ => false) (fun _ => false) (fun _ => false).
+Definition none : bool -> bool := fun _ => false.
+Definition deletion : edit := Edit (fun f => f) none none none none none.
 
 Theorem rank_alone_need_not_end : sound before_ /\
   ~ Acc (fun b a => loose_step a b) (start_wave deletion before_).

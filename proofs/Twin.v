@@ -52,8 +52,6 @@ Definition with_support (c : node -> nat) (s : state) : state :=
   State (rank s) c (suspects s) (limbo s) (moved s) (fallen s) (revived s).
 Definition with_limbo (l : node -> option (option nat)) (s : state) : state :=
   State (rank s) (support s) (suspects s) l (moved s) (fallen s) (revived s).
-Definition with_rank (r : ranks) (s : state) : state :=
-  State r (support s) (suspects s) (limbo s) (moved s) (fallen s) (revived s).
 
 (** ** Joins *)
 
@@ -221,32 +219,56 @@ Record database := Database {
   db_rank : ranks;
   db_support : node -> nat }.
 
-(** An edit of input facts and of derivations. What it deletes and inserts may overlap. *)
-Record edit := Edit { delete : facts; insert : facts; drop : derivations; add : derivations }.
+(** An edit of input facts and of derivations. What it deletes and inserts may overlap. Inserts that are
+    [early] are counted before the wave where their fact is present: the twin has none, in the kernel
+    (phase SAVE) all are. *)
+Record edit := Edit {
+  delete : facts;
+  insert : facts;
+  drop : derivations;
+  add : derivations;
+  early_facts : facts;
+  early : derivations }.
 
 Definition given_left (e : edit) (db : database) : facts := fun f => given db f && negb (delete e f).
 Definition holds_left (e : edit) (db : database) : derivations :=
   fun d => holds db d && negb (drop e d).
+Definition given_wave (e : edit) (db : database) : facts :=
+  fun f => given_left e db f || (insert e f && early_facts e f && present (db_rank db) f).
+Definition holds_wave (e : edit) (db : database) : derivations :=
+  fun d => holds_left e db d || (add e d && early e d).
 Definition given_after (e : edit) (db : database) : facts := fun f => given_left e db f || insert e f.
 Definition holds_after (e : edit) (db : database) : derivations :=
   fun d => holds_left e db d || add e d.
 
+(** An early insert gives a present fact one support more. *)
+Definition save (s : state) (f : node) : state :=
+  with_support (set f (support s f + 1) (support s)) s.
+
+Definition save_all (heads : list node) (s : state) : state := fold_left save heads s.
+
 (** The first loop of [commit]: deleted facts lose their support, heads of dropped derivations too. *)
 Definition start_wave (e : edit) (db : database) : state :=
-  lose_all (filter (fun f => given db f && delete e f) nodes)
-    (lose_all (map head (filter (fun d => holds db d && drop e d && supports (db_rank db) d) derivs))
-      (State (db_rank db) (db_support db) [] (fun _ => None) [] [] [])).
+  let lost := filter (fun d => holds db d && drop e d && supports (db_rank db) d) derivs in
+  let saved := filter (fun d => negb (holds_left e db d) && add e d && early e d
+      && supports (db_rank db) d) derivs in
+  save_all (filter (fun f => negb (given_left e db f) && given_wave e db f) nodes)
+    (save_all (map head saved)
+      (lose_all (filter (fun f => given db f && delete e f) nodes)
+        (lose_all (map head lost)
+          (State (db_rank db) (db_support db) [] (fun _ => None) [] [] [])))).
 
 (** The first loop of [grow]: inserted facts, and heads of added derivations whose bodies stand. *)
 Definition start_grow (e : edit) (db : database) (rank : ranks) (support : node -> nat) : growth :=
   let news := filter (fun d => negb (holds_left e db d) && add e d && stands rank d
-      && (negb (present rank (head d)) || (height rank (body d) <? rank_of rank (head d)))) derivs in
-  gain_all (filter (fun f => insert e f && negb (given_left e db f)) nodes)
+      && (negb (present rank (head d))
+          || (negb (early e d) && (height rank (body d) <? rank_of rank (head d))))) derivs in
+  gain_all (filter (fun f => insert e f && negb (given_wave e db f)) nodes)
     (gain_all (map head news) (Growth rank support (fun _ => 0) [])).
 
 Inductive commit (e : edit) (db : database) : database -> Prop :=
 | committed s g :
-    wave (holds_left e db) (start_wave e db) s ->
+    wave (holds_wave e db) (start_wave e db) s ->
     grow (holds_after e db) (start_grow e db (rank s) (support s)) g ->
     commit e db (Database (given_after e db) (holds_after e db) (g_rank g) (g_support g)).
 

@@ -1,9 +1,9 @@
 (** The wave restores the contract, in whatever order suspects are taken.
 
-    Invariant of the wave, [inv]: supports are exact after every step; a present fact without support
-    is on the heap; a derivation that stands has its head present, or in limbo with an entry on the
-    heap no later than the derivation's height. So when the heap is empty, every present fact has a
-    support and no standing derivation misses its head.
+    Invariant of the wave, [inv]: supports are exact after every step; a present fact without support is
+    on the heap; a derivation that stands, of a fact that was there before, has its head present, or in
+    limbo with an entry on the heap no later than the derivation's height. So when the heap is empty,
+    every present fact has a support, and no derivation that stands misses a head that was there.
     Main theorem: [wave_end]. That the heap gets empty is Order.v. *)
 
 From Coq Require Import Btauto.
@@ -223,8 +223,6 @@ Section Invariant.
 Variable given : facts.
 Variable holds : derivations.
 Variable before : facts.  (* the facts present when the wave began *)
-Hypothesis before_closed : forall d, holds d = true ->
-  (forall g, In g (body d) -> before g = true) -> before (head d) = true.
 
 Record inv (s : state) : Prop := {
   exact : forall f, present (rank s) f = true ->
@@ -234,19 +232,10 @@ Record inv (s : state) : Prop := {
   base : forall f, given f = true -> present (rank s) f = true;
   kept : forall f, before f = true <-> present (rank s) f = true \/ limbo s f <> None;
   apart : forall f, limbo s f <> None -> present (rank s) f = false;
-  missing : forall d, holds d = true -> stands (rank s) d = true ->
+  missing : forall d, holds d = true -> before (head d) = true -> stands (rank s) d = true ->
     present (rank s) (head d) = true \/
     exists m, limbo s (head d) = Some (Some m) /\ m <= height (rank s) (body d);
   waiting : forall f m, limbo s f = Some (Some m) -> In (Entry m true f) (suspects s) }.
-
-(** The head of a derivation that stands was there when the wave began. *)
-Lemma head_known s d : inv s -> holds d = true ->
-  (forall g, In g (body d) -> before g = true) ->
-  present (rank s) (head d) = false -> limbo s (head d) <> None.
-Proof.
-  intros I hd all p. apply before_closed in all; [|assumption]. apply (kept s I) in all.
-  destruct all; [congruence|assumption].
-Qed.
 
 (** A fact without support has only derivations that do not rank below it, and is not given. *)
 Lemma unsupported s f : inv s -> present (rank s) f = true -> support s f = 0 ->
@@ -278,7 +267,7 @@ Record inv_but (late : bool) (f : node) (s : state) : Prop := {
   b_base : forall g, given g = true -> present (rank s) g = true;
   b_kept : forall g, before g = true <-> present (rank s) g = true \/ limbo s g <> None;
   b_apart : forall g, limbo s g <> None -> present (rank s) g = false;
-  b_missing : forall d, holds d = true -> stands (rank s) d = true ->
+  b_missing : forall d, holds d = true -> before (head d) = true -> stands (rank s) d = true ->
     present (rank s) (head d) = true \/
     exists m, limbo s (head d) = Some (Some m) /\ m <= height (rank s) (body d);
   b_waiting : forall g m, (late = true -> g <> f) -> limbo s g = Some (Some m) ->
@@ -325,7 +314,7 @@ Lemma wait_inv f s :
   (forall g, given g = true -> present (rank s) g = true) ->
   (forall g, before g = true <-> present (rank s) g = true \/ g = f \/ limbo s g <> None) ->
   (forall g, g = f \/ limbo s g <> None -> present (rank s) g = false) ->
-  (forall d, holds d = true -> stands (rank s) d = true -> head d <> f ->
+  (forall d, holds d = true -> before (head d) = true -> stands (rank s) d = true -> head d <> f ->
      present (rank s) (head d) = true \/
      exists m, limbo s (head d) = Some (Some m) /\ m <= height (rank s) (body d)) ->
   (forall g m, g <> f -> limbo s g = Some (Some m) -> In (Entry m true g) (suspects s)) ->
@@ -340,7 +329,7 @@ Proof.
   - apply best_some in b. destruct b as (low & _ & _). constructor; cbn; auto.
     + intros g. rewrite ke. unfold set. destruct (node_eq f g) as [<-|n]; intuition congruence.
     + intros g. unfold set. destruct (node_eq f g) as [<-|n]; auto.
-    + intros d hd st. destruct (node_eq f (head d)) as [e|n].
+    + intros d hd bh st. destruct (node_eq f (head d)) as [e|n].
       * right. exists h. rewrite e at 1. rewrite set_same. split; auto.
       * rewrite set_other by assumption. apply mi; auto.
     + intros g m. unfold set. destruct (node_eq f g) as [<-|n]; [|auto].
@@ -348,7 +337,7 @@ Proof.
   - pose proof (best_none _ _ _ b) as none. constructor; cbn; auto.
     + intros g. rewrite ke. unfold set. destruct (node_eq f g) as [<-|n]; intuition congruence.
     + intros g. unfold set. destruct (node_eq f g) as [<-|n]; auto.
-    + intros d hd st. destruct (node_eq f (head d)) as [e|n].
+    + intros d hd bh st. destruct (node_eq f (head d)) as [e|n].
       * specialize (none d). rewrite cand in none; auto. discriminate.
       * rewrite set_other by assumption. apply mi; auto.
     + intros g m. unfold set. destruct (node_eq f g) as [<-|n]; [discriminate|auto].
@@ -427,8 +416,8 @@ Proof.
     intuition (subst; auto).
   - intros g lg. rewrite present_set, (b_apart _ _ _ I g lg), orb_false_r.
     apply same_not. intros ->. rewrite (b_apart _ _ _ I g lg) in p. discriminate.
-  - intros d hd st. rewrite stands_set in st by assumption.
-    destruct (b_missing _ _ _ I d hd st) as [ph|(m & lm & le)].
+  - intros d hd bh st. rewrite stands_set in st by assumption.
+    destruct (b_missing _ _ _ I d hd bh st) as [ph|(m & lm & le)].
     + left. rewrite present_set, ph. apply orb_true_r.
     + right. exists m. split; [assumption|].
       etransitivity; [exact le|]. apply height_raised_le. lia.
@@ -478,7 +467,7 @@ Proof.
     + rewrite same_not by assumption. intuition congruence.
   - intros g [->|lg]; rewrite present_unset; [now rewrite same_refl|].
     rewrite (b_apart _ _ _ I g lg). apply andb_false_r.
-  - intros d hd st n. apply stands_unset in st. destruct st as [st ni].
+  - intros d hd bh st n. apply stands_unset in st. destruct st as [st ni].
     rewrite height_out by assumption. rewrite present_unset, same_not by congruence. cbn.
     now apply (b_missing _ _ _ I).
   - intros g m n lg. apply keep, (b_waiting _ _ _ I); [discriminate|assumption].
@@ -636,7 +625,7 @@ Proof.
     destruct (node_eq f g) as [<-|ng]; [congruence|].
     rewrite present_set, same_not by assumption. cbn. now apply (b_apart _ _ _ I).
   - (* missing *)
-    intros d hd st. destruct (present (set f (Some (h + 1)) (rank s)) (head d)) eqn:ph; [now left|].
+    intros d hd bh st. destruct (present (set f (Some (h + 1)) (rank s)) (head d)) eqn:ph; [now left|].
     right. assert (f <> head d) as nh.
     { intros e. rewrite present_set, e, same_refl in ph. discriminate. }
     rewrite present_set, same_not in ph by assumption. cbn in ph.
@@ -644,14 +633,9 @@ Proof.
     + rewrite <- r1. apply lo; auto.
       * rewrite r1, present_set, same_not; assumption.
       * cbn. rewrite set_other by assumption.
-        assert (before (head d) = true) as bh.
-        { apply before_closed; [assumption|]. intros g ig. apply (b_kept _ _ _ I).
-          rewrite stands_spec in st. specialize (st g ig). rewrite present_set in st.
-          apply orb_true_iff in st. rewrite same_spec in st. destruct st as [<-|st]; [|now left].
-          right. congruence. }
         apply (b_kept _ _ _ I) in bh. destruct bh; [congruence|assumption].
     + rewrite stands_set_out in st by assumption. rewrite height_out by assumption.
-      destruct (b_missing _ _ _ I d hd st) as [p|(m & lm & bm)]; [congruence|].
+      destruct (b_missing _ _ _ I d hd bh st) as [p|(m & lm & bm)]; [congruence|].
       assert (limbo s1 (head d) = Some (Some m)) as l1 by (cbn; now rewrite set_other).
       destruct (le _ _ l1) as (m' & l2 & b2). exists m'. split; [assumption|lia].
   - (* waiting *)
@@ -695,18 +679,24 @@ Proof.
   apply IH. eapply any_step_inv; [exact I|]. now apply wave_step_any.
 Qed.
 
-(** When the heap is empty the contract holds, and what is in limbo is what is lost. *)
+(** When the heap is empty, supports are exact and none is 0, and no derivation that stands misses a
+    head that was there before; what is in limbo is what is lost. *)
 Theorem wave_end s : inv s -> suspects s = [] ->
-  contract given holds (rank s) (support s) /\
-  forall f, before f = true <-> present (rank s) f = true \/ limbo s f = Some None.
+  (forall f, present (rank s) f = true ->
+     support s f = Nat.b2n (given f) + supporting holds (rank s) f) /\
+  (forall f, present (rank s) f = true -> 1 <= support s f) /\
+  (forall f, given f = true -> present (rank s) f = true) /\
+  (forall d, holds d = true -> before (head d) = true -> stands (rank s) d = true ->
+     present (rank s) (head d) = true) /\
+  (forall f, before f = true <-> present (rank s) f = true \/ limbo s f = Some None).
 Proof.
-  intros I over. destruct I. rewrite over in *. split.
-  - constructor; auto.
-    + intros f p. destruct (support s f) eqn:z; [|lia]. destruct (queued0 f p z).
-    + intros d hd st. destruct (missing0 d hd st) as [|(m & lm & _)]; [assumption|].
-      destruct (waiting0 _ _ lm).
-  - intros f. rewrite kept0. split; intros [p|l]; auto; right; try congruence.
+  intros I over. destruct I. rewrite over in *. repeat split; auto.
+  - intros f p. destruct (support s f) eqn:z; [|lia]. destruct (queued0 f p z).
+  - intros d hd bh st. destruct (missing0 d hd bh st) as [|(m & lm & _)]; [assumption|].
+    destruct (waiting0 _ _ lm).
+  - rewrite kept0. intros [p|l]; auto. right.
     destruct (limbo s f) as [[m|]|] eqn:e; [destruct (waiting0 f m e)|reflexivity|congruence].
+  - rewrite kept0. intros [p|l]; auto. right. congruence.
 Qed.
 
 End Invariant.
