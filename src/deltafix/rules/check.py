@@ -32,7 +32,13 @@ from deltafix.rules.passes.inline import inlined
 from deltafix.rules.results import with_local_results
 from deltafix.rules.schemas import schemas_of
 from deltafix.rules.scope import check_scope
-from deltafix.rules.strata import Stratum, dependencies, strata, unstratified
+from deltafix.rules.strata import (
+    Stratum,
+    dependencies,
+    recursive_relations,
+    strata,
+    unstratified,
+)
 from deltafix.rules.subtypes import Subtypes
 from deltafix.rules.terms import Aggregate
 from deltafix.rules.walk import (
@@ -123,6 +129,7 @@ def _run(
         found.extend(unstratified(program, edges))
         order = strata(program, edges)
         found.extend(check_autoinc(program, order))
+        found.extend(_limits(program, order))
     refused = {item.span for item in found if item.severity == "error"}
     found = [item for item in found if item.severity == "error" or item.span not in refused]
     found.sort(key=lambda item: (item.span.line, item.span.column) if item.span else (0, 0))
@@ -158,6 +165,16 @@ def _directives(program: Program) -> Iterator[Diagnostic]:
             message = ".limitsize wants the greatest number of rows"
             hint = f"write `.limitsize {directive.relation}(n=1000)`"
             yield Diagnostic("DF114", message, directive.span, hint)
+
+
+def _limits(program: Program, order: tuple[Stratum, ...]) -> Iterator[Diagnostic]:
+    """A warning for each limit that limits nothing, as in Soufflé."""
+    recursive = recursive_relations(order)
+    for directive in program.directives:
+        if directive.kind == "limitsize" and directive.relation not in recursive:
+            message = f".limitsize has no effect: `{directive.relation}` is not recursive"
+            hint = "bound all rows with `max_rows`, or remove the line"
+            yield Diagnostic("DF159", message, directive.span, hint, "warning")
 
 
 def _declare(name: str, names: list[str]) -> str:

@@ -8,7 +8,7 @@ it may negate itself where every cycle has an even number of negations.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +16,15 @@ from deltafix.diagnostics import Diagnostic
 from deltafix.rules.ast import Atom, Program
 from deltafix.rules.walk import uses
 
-__all__ = ["Edge", "Stratum", "components", "dependencies", "strata", "unstratified"]
+__all__ = [
+    "Edge",
+    "Stratum",
+    "components",
+    "dependencies",
+    "recursive_relations",
+    "strata",
+    "unstratified",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +72,7 @@ def dependencies(program: Program) -> tuple[Edge, ...]:
             (own if edge.head == edge.body else found).append(edge)
     if own:
         # Outside recursion an order may look at its relation's own rows, as they were derived.
-        recursive = {n for s in strata(program, tuple(found)) if s.recursive for n in s.relations}
+        recursive = recursive_relations(strata(program, tuple(found)))
         found.extend(edge for edge in own if edge.head in recursive)
     return tuple(found)
 
@@ -80,6 +88,11 @@ def strata(program: Program, edges: tuple[Edge, ...] | None = None) -> tuple[Str
         ordered = tuple(sorted(members, key=position.__getitem__))
         found.append(Stratum(ordered, len(ordered) > 1 or ordered[0] in needed[ordered[0]]))
     return tuple(found)
+
+
+def recursive_relations(strata: Iterable[Stratum]) -> frozenset[str]:
+    """The relations that need themselves."""
+    return frozenset(name for one in strata if one.recursive for name in one.relations)
 
 
 def components(needed: Mapping[str, Mapping[str, None]]) -> list[list[str]]:

@@ -352,7 +352,8 @@ def test_a_choice_domain_keeps_a_spanning_tree() -> None:
 
 
 def test_limitsize_refuses_the_epoch_that_would_pass_it() -> None:
-    text = ".decl n(x: number)\n.input n\n.decl m(x: number)\n.limitsize m(n=2)\nm(x) :- n(x).\n"
+    text = ".decl n(x: number)\n.input n\n.decl m(x: number)\n.limitsize m(n=2)\n"
+    text += "m(x) :- n(x).\nm(x) :- m(x), n(x).\n"
     with deltafix.connect(text) as db:
         with db.transaction() as tx:
             tx.insert("n", [(1,), (2,)])

@@ -1,4 +1,4 @@
-"""`.limitsize`: an epoch that would leave more rows fails and changes nothing."""
+"""`.limitsize`: an epoch that would leave more rows in a recursion fails and changes nothing."""
 
 from __future__ import annotations
 
@@ -41,6 +41,18 @@ def test_a_recursion_without_an_end_meets_the_limit() -> None:
     endless = ".decl n(x: number) .limitsize n(n=5) n(0). n(x + 1) :- n(x)."
     with pytest.raises(BudgetError, match=r"`n` has \d+ rows, \.limitsize allows n=5"):
         deltafix.connect(endless)
+
+
+def test_a_limit_without_recursion_has_no_effect_and_a_warning() -> None:
+    text = ".decl e(x: number) .input e .decl p(x: number) .limitsize p(n=2) p(x) :- e(x)."
+    (found,) = deltafix.Program.parse(text).warnings
+    assert (found.code, found.message) == (
+        "DF159",
+        ".limitsize has no effect: `p` is not recursive",
+    )
+    with deltafix.connect(text) as db, db.transaction() as tx:
+        tx.insert("e", [(1,), (2,), (3,)])
+    assert tx.delta["p"].added == [(1,), (2,), (3,)]
 
 
 def test_the_limit_stays_when_rules_change() -> None:
