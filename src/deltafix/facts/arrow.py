@@ -8,6 +8,7 @@ why `schema` and `delta` load it only when a table is asked for. Nothing here ke
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import nan
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +27,7 @@ __all__ = [
     "in_range",
     "is_tabular",
     "rows_from_table",
+    "settled_columns",
     "table_from_rows",
     "to_numpy",
 ]
@@ -88,6 +90,16 @@ def to_numpy(column: pa.Array | pa.ChunkedArray) -> np.ndarray[Any, np.dtype[Any
     """
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     return np.from_dlpack(whole)
+
+
+def settled_columns(table: pa.Table) -> pa.Table:
+    """The table with its floats as relations hold them: one zero, one NaN. O(rows)."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_floating(field.type):
+            column = table.column(place)
+            clean = pc.if_else(pc.is_nan(column), pa.scalar(nan, field.type), pc.add(column, 0.0))
+            table = table.set_column(place, field, clean.cast(field.type))
+    return table
 
 
 def check_table(schema: Schema, rows: Any, *, encoded: bool = False) -> pa.Table:
@@ -154,7 +166,21 @@ def _as_table(rows: Any) -> pa.Table:
         return rows
     if isinstance(rows, pa.RecordBatch):
         return pa.Table.from_batches([rows])
+    if type(rows).__module__.startswith("pandas."):
+        return _of_pandas(rows)
     return pa.table(rows)
+
+
+def _of_pandas(frame: Any) -> pa.Table:
+    """A frame of pandas, whose own way to Arrow turns NaN into nulls; its index is left out."""
+    columns = {
+        str(name): pa.array(
+            column.to_numpy() if isinstance(column.dtype, np.dtype) else column,
+            from_pandas=not (isinstance(column.dtype, np.dtype) and column.dtype.kind == "f"),
+        )
+        for name, column in frame.items()
+    }
+    return pa.table(columns)
 
 
 def _ordered(schema: Schema, table: pa.Table) -> list[pa.ChunkedArray]:

@@ -14,9 +14,11 @@ import re
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Number
 from typing import Any, Final, Literal, TypeAlias, cast
 
 __all__ = [
+    "ABOVE",
     "RANGES",
     "WORD",
     "BaseType",
@@ -29,6 +31,7 @@ __all__ = [
     "read_real",
     "read_whole",
     "row_order",
+    "settled",
     "show_value",
     "shown",
     "sorted_rows",
@@ -83,6 +86,21 @@ _RAW: Final = re.compile(r'[^\s"\[\](),](?:[^"\[\](),\t\n\r]*[^\s"\[\](),])?')
 def canonical(x: float) -> float:
     """A float as columns hold it: `0.0` for `-0.0`, one NaN object (rows compare by identity)."""
     return x + 0.0 if x == x else _NAN  # noqa: PLR0124  the test for NaN
+
+
+def settled(value: Any) -> Any:
+    """A Python value with its floats as columns hold them, those inside tuples too.
+
+    Equal values are then equal to Python, NaN included. Named tuples keep their class; what is
+    no float and no tuple is given back as it is. O(1) for what holds no float.
+    """
+    if isinstance(value, float):
+        return value if value and value == value else canonical(value)  # noqa: PLR0124  NaN
+    if isinstance(value, tuple) and any(isinstance(item, float | tuple) for item in value):
+        items = [settled(item) for item in value]
+        if any(one is not other for one, other in zip(items, value, strict=True)):
+            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    return value
 
 
 def float_order(x: float) -> int:
@@ -199,25 +217,31 @@ def row_order(types: Sequence[BaseType]) -> Callable[[Any], Any] | None:
             plain[place] = show_value(row[place])
         for place in floats:
             if row[place] != row[place]:  # NaN
-                plain[place] = _ABOVE
+                plain[place] = ABOVE
         return tuple(plain)
 
     return key
 
 
 class _Above:
-    """What NaN is sorted as: greater than every float."""
+    """What NaN is sorted as: greater than every other number, of whichever type."""
 
     __slots__ = ()
 
     def __lt__(self, other: object) -> bool:
-        return False
+        return False if isinstance(other, Number | _Above) else NotImplemented
 
     def __gt__(self, other: object) -> bool:
-        return other is not self
+        return other is not self if isinstance(other, Number | _Above) else NotImplemented
+
+    def __deepcopy__(self, _: object) -> _Above:
+        return self
+
+    def __repr__(self) -> str:
+        return "nan"
 
 
-_ABOVE: Final = _Above()
+ABOVE: Final = _Above()
 
 
 def valid_values(base: str, bits: int = WORD) -> str:

@@ -27,6 +27,7 @@ __all__ = ["choose", "fit", "with_deletes"]
 
 _PLUS = ("+", "+1", "1", "insert", "update_postimage", "true")
 _MINUS = ("-", "-1", "delete", "update_preimage", "false")
+_DECIMAL = r"^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?$"
 _TEXTS = (pa.string(), pa.large_string(), pa.string_view(), pa.null())
 
 
@@ -193,6 +194,8 @@ def _cast(
         )
         raise DriftError(message, origin=origin, column=name, value=str(array.type))
     try:
+        if text and column.type != "symbol" and not _is_plain(array):
+            raise pa.ArrowInvalid("each by itself")
         done = array.cast(wanted)
     except pa.ArrowInvalid:
         values = [_value(value, column) for value in array.to_pylist()]
@@ -205,6 +208,12 @@ def _cast(
         place: f"{name} is missing" if value is None else f"{name} = {value!r} is no {column.type}"
         for place, value in zip(places, given, strict=True)
     }
+
+
+def _is_plain(texts: pa.ChunkedArray) -> bool:
+    """Whether texts are decimal numbers: of others Arrow reads some that no fact file has."""
+    found = pc.match_substring_regex(texts.cast(pa.string()), _DECIMAL)
+    return pc.all(found).as_py() is not False
 
 
 def _value(value: Any, column: Column) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltafix.facts.arrow import arrow_schema
+from deltafix.facts.arrow import arrow_schema, settled_columns
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.fold import net_sums
 
@@ -62,7 +62,11 @@ def join(parts: Sequence[Signed]) -> Signed:
 
 
 def signed_table(schema: Schema, rows: pa.Table, sign: Any) -> pa.Table:
-    """A signed table from checked rows and a sign for all, or an array of signs."""
+    """A signed table from checked rows and a sign for all, or an array of signs.
+
+    Floats have one zero and one NaN from here on: rows are told apart by columns.
+    """
+    rows = settled_columns(rows)
     signs = pa.repeat(pa.scalar(sign, pa.int8()), rows.num_rows) if isinstance(sign, int) else sign
     fields = [
         pa.field(field.name, column.type, nullable=False)

@@ -81,6 +81,16 @@ class Segment:
         return int(self._offsets[-1])
 
     @property
+    def is_settled(self) -> bool:
+        """Whether equal keys and values are equal to Python: no NaN, no floats inside others."""
+        return not any(key != key for key in self.codes) and all(  # noqa: PLR0124  NaN
+            not pc.any(pc.is_nan(one)).as_py()
+            if pa.types.is_floating(one.type)
+            else not _holds_floats(one.type)
+            for one in self.columns.values()
+        )
+
+    @property
     def after(self) -> Segment:
         """As a change of an empty state: what the state is behind it."""
         return self
@@ -164,8 +174,6 @@ class Segment:
         numbers = self.numbers(field)
         if numbers is None or not len(numbers):
             return None if numbers is None else []
-        if numbers.dtype == np.float64 and np.isnan(numbers).any():
-            return None  # folding names the key and the value
         reduce = np.maximum if last else np.minimum
         return cast("list[Any]", reduce.reduceat(numbers, self._offsets[:-1]).tolist())
 
@@ -199,6 +207,12 @@ def taken(column: pa.Array, order: _Ints) -> pa.Array:
     if column.null_count == 0 and column.type in (pa.int64(), pa.float64()):
         return pa.array(column.to_numpy()[order])
     return column.take(pa.array(order))
+
+
+def _holds_floats(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(kind)) or any(
+        _holds_floats(kind.field(place).type) for place in range(kind.num_fields)
+    )
 
 
 def _view(column: pa.Array) -> Any:

@@ -6,8 +6,9 @@ multiset: well-formed, O(log n) a change, memory O(n) a key. `Min(partial=True)`
 asks for a recomputation of that key, O(n) (Skip reduce paper, 6.4); choose it where extremes are
 rarely removed.
 
-Invariant: results depend on the multiset alone. Equal field values are told apart by comparing the
-whole values; where that is impossible the comparison's TypeError names them.
+Invariant: results depend on the multiset alone; NaN is above all other numbers. Equal field values
+are told apart by comparing the whole values; where that is impossible the comparison's TypeError
+names them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from deltafix.errors import ReducerError
 from deltafix.reactive.numeric import _label, _OfField
-from deltafix.reactive.ordered import Ordered, refuse_nan
+from deltafix.reactive.ordered import Ordered, placed, restored
 from deltafix.reactive.reducer import Field, Partial, WellFormed, getter
 
 if TYPE_CHECKING:
@@ -107,18 +108,17 @@ class _PartialExtreme(_OfField, Partial[Any, Any, Any]):
         return _label("Max" if self._last else "Min", self.of).replace("()", "") + " (partial)"
 
     def add(self, acc: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
-        number = value if self._get is None else self._get(value)
-        refuse_nan(number)
+        number = placed(value if self._get is None else self._get(value))
         if not acc or (acc[0] < number if self._last else number < acc[0]):
             return (number,)
         return acc
 
     def remove(self, acc: tuple[Any, ...], value: Any) -> tuple[Any, ...] | None:
-        number = value if self._get is None else self._get(value)
+        number = placed(value if self._get is None else self._get(value))
         return None if number == acc[0] else acc
 
     def finish(self, acc: tuple[Any, ...]) -> Any:
-        return acc[0] if acc else None
+        return restored(acc[0]) if acc else None
 
     def segment_entries(self, segment: Segment) -> tuple[list[tuple[Any, ...]], list[Any]] | None:
         extremes = segment.extremes(self.of, last=self._last)

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from deltafix.errors import FactError, MissingRowError, TypeMismatchError
-from deltafix.reactive.changes import ABSENT, Changes, Counts, add_change, missing_message
+from deltafix.facts.values import settled
+from deltafix.reactive.changes import ABSENT, Changes, Counts, add_change, missing_message, summed
 from deltafix.reactive.collection import Collection
 from deltafix.reactive.operators import InputNode
 from deltafix.reactive.transaction import CollectionTransaction
@@ -94,6 +95,7 @@ class InputCollection(Collection):
 
     def update(self, key: Any, old: Any, new: Any) -> None:
         """Replace one value by another, as an epoch of its own. MissingRowError if absent."""
+        key, old, new = settled(key), settled(old), settled(new)
         if old is not new and old != new:
             self._row(key, old, new)
             return
@@ -104,6 +106,7 @@ class InputCollection(Collection):
     def set(self, key: Any, *values: Any) -> None:
         """Replace everything at a key by these values, as an epoch of its own."""
         self._node.graph.check_idle()
+        key, values = settled(key), tuple(map(settled, values))
         if len(values) == 1:
             self._check(key, values[0])
             held = self._input.kept.at(key)
@@ -117,6 +120,7 @@ class InputCollection(Collection):
 
     def _row(self, key: Any, gone: Any, come: Any) -> None:
         """An epoch in which one value leaves, comes (the other is `ABSENT`), or takes its place."""
+        key, gone, come = settled(key), settled(gone), settled(come)
         kind = self._key_type
         if kind is not None and not isinstance(key, kind):
             self._refuse(key, come if gone is ABSENT else gone)
@@ -145,11 +149,10 @@ class InputCollection(Collection):
         graph.check_idle()
         net: dict[Any, Counts] = {}
         for key, counts in changes.items():
-            change = {value: count for value, count in counts.items() if count}
-            for value in change:
+            for value, count in counts.items():
                 self._check(key, value)
-            if change:
-                net[key] = change
+                if count:
+                    add_change(net, settled(key), settled(value), count)
         if net:
             graph.run(((self._input, net),))
         return graph.epoch
@@ -177,7 +180,7 @@ class InputCollection(Collection):
         segment = Segment.load(table, key, names)
         self._check_keys(segment.codes)
         if len(segment):
-            empty = not len(self._input.kept) and self._value_type is None
+            empty = not len(self._input.kept) and self._value_type is None and segment.is_settled
             changes: Changes = segment if empty else self._checked_rows(segment)
             graph.run(((self._input, changes),))
         return len(segment)
@@ -251,6 +254,9 @@ class InputCollection(Collection):
             for key, counts in changes.items():
                 for value in counts:
                     self._check(key, value)
+        if not segment.is_settled:
+            rows = ((k, v, n) for k, counts in changes.items() for v, n in counts.items())
+            changes = summed((settled(key), settled(value), count) for key, value, count in rows)
         return changes
 
 
@@ -264,6 +270,9 @@ def _table(
         table = pa.Table.from_batches([table])
     if not isinstance(table, pa.Table):
         raise FactError(f"expected a pyarrow Table or RecordBatch, not {type(table).__name__}")
+    from deltafix.facts.arrow import settled_columns  # noqa: PLC0415  as above
+
+    table = settled_columns(table)
     if values is None:
         values = tuple(name for name in table.column_names if name not in beside)
     return table, (values,) if isinstance(values, str) else tuple(values)

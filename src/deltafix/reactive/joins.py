@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from deltafix.facts.values import settled
 from deltafix.reactive.changes import Changes, Counts, add_change
 from deltafix.reactive.graph import Graph
 from deltafix.reactive.node import Node, guarded
@@ -55,7 +56,7 @@ class Join(_ReadsSources):
         if self._combine is None:
             return (left, right)
         try:
-            combined = self._combine(key, left, right)
+            combined = settled(self._combine(key, left, right))
             hash(combined)
         except Exception as error:
             raise guarded(self, error, key, (left, right)) from error

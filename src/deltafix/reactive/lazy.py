@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from deltafix.errors import ReactiveError
+from deltafix.facts.values import settled
 from deltafix.reactive.changes import Changes, Counts, negated
 from deltafix.reactive.collection import Collection
 from deltafix.reactive.graph import Graph
@@ -48,7 +49,7 @@ class Lazy(Node):
         self.computed += 1
         counts: Counts = {}
         try:
-            for value in self._fn(key, values):
+            for value in map(settled, self._fn(key, values)):
                 counts[value] = counts.get(value, 0) + 1
         except Exception as error:
             raise guarded(self, error, key, values) from error

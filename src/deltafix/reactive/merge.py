@@ -5,8 +5,8 @@ keys at which something changes, and the change as dictionaries where somebody a
 Reducers with a columnar way take all results from `after`, so nothing is done per row in Python.
 
 Invariant: the same as applying the rows one by one. Types whose equality in columns is not that of
-Python's values (NaN, zeros with a sign, nested columns) have no merge, nor has an epoch so small
-that going through the whole state would cost more than going through its rows.
+Python's values (NaN, nested columns) have no merge, nor has an epoch so small that going through
+the whole state would cost more than going through its rows.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from deltafix.errors import MissingRowError
 from deltafix.facts.groups import code_rows, dictionary_of, group_rows
+from deltafix.facts.values import settled
 from deltafix.reactive.changes import Counts, State, missing_message
 from deltafix.reactive.columns import Segment, row_class, taken
 
@@ -161,8 +162,8 @@ def signed_tuples(
     table: pa.Table, key: str, names: tuple[str, ...], counts: _Ints
 ) -> Iterator[tuple[Any, Any, int]]:
     """(key, value, count) of every row; several columns make a named tuple, as `Segment` does."""
-    values = _values([table.column(name) for name in names], names)
-    return zip(table.column(key).to_pylist(), values, counts.tolist(), strict=True)
+    values = map(settled, _values([table.column(name) for name in names], names))
+    return zip(map(settled, table.column(key).to_pylist()), values, counts.tolist(), strict=True)
 
 
 def _values(columns: list[Any], names: tuple[str, ...], rows: _Ints | None = None) -> list[Any]:
@@ -175,10 +176,7 @@ def _mergeable(column: pa.Array) -> bool:
     """Whether values of the column are equal exactly where Python's are."""
     if column.null_count or _kind(column) is None:
         return False
-    if pa.types.is_float64(column.type):
-        numbers = column.to_numpy()
-        return not (np.isnan(numbers) | ((numbers == 0) & np.signbit(numbers))).any()
-    return True
+    return not (pa.types.is_float64(column.type) and np.isnan(column.to_numpy()).any())
 
 
 def _kind(column: pa.Array) -> type | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from math import isfinite, sqrt
+from math import isfinite, nan, sqrt
 from typing import TYPE_CHECKING, Any
 
 from deltafix.changes.exact import (
@@ -23,7 +23,7 @@ from deltafix.changes.exact import (
     units,
 )
 from deltafix.errors import ReducerError
-from deltafix.reactive.ordered import refuse_nan
+from deltafix.reactive.ordered import placed
 from deltafix.reactive.reducer import Field, WellFormed, getter
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ class Mean(_OfField, WellFormed[Any, tuple[Total, int], Any]):
         return accs, [divide(*acc) for acc in accs]
 
 
-_Moments = tuple[int, int, int]
+_Moments = tuple[int, int, int, int]
 
 
 class Variance(_OfField, WellFormed[Any, _Moments, float | None]):
@@ -177,11 +177,11 @@ class Variance(_OfField, WellFormed[Any, _Moments, float | None]):
 
     `ddof=0` is the population's variance, 1 the sample's; `root=True` gives the standard
     deviation. There is no cancellation, as the two sums are exact; the result is rounded once
-    (twice with `root`). None where fewer than `ddof + 1` values are there. Integers and finite
-    floats; ValueError for NaN and infinities.
+    (twice with `root`). None where fewer than `ddof + 1` values are there. Integers and floats; NaN
+    while NaN or an infinity is among them, which are counted beside the sums.
     """
 
-    initial: _Moments = (0, 0, 0)
+    initial: _Moments = (0, 0, 0, 0)
 
     def __init__(self, of: Field = None, *, ddof: int = 0, root: bool = False) -> None:
         super().__init__(of)
@@ -194,13 +194,13 @@ class Variance(_OfField, WellFormed[Any, _Moments, float | None]):
         number = value if self._get is None else self._get(value)
         if isinstance(number, float):
             if not isfinite(number):
-                raise ValueError(f"the variance of {number!r} is not a number")
+                return (acc[0] + count, acc[1], acc[2], acc[3] + count)
             whole = units(number)
         elif hasattr(number, "__index__"):
             whole = number.__index__() << SHIFT
         else:
             raise TypeError(f"{number!r} ({type(number).__name__}) is not an int or float")
-        return (acc[0] + count, acc[1] + whole * count, acc[2] + whole * whole * count)
+        return (acc[0] + count, acc[1] + whole * count, acc[2] + whole * whole * count, acc[3])
 
     def add(self, acc: _Moments, value: Any) -> _Moments:
         return self._extend(acc, value, 1)
@@ -214,9 +214,11 @@ class Variance(_OfField, WellFormed[Any, _Moments, float | None]):
         return acc
 
     def finish(self, acc: _Moments) -> float | None:
-        count, first, second = acc
+        count, first, second, odd = acc
         if count <= self.ddof:
             return None
+        if odd:
+            return nan
         # var = (n Σx² - (Σx)²) / (n (n - ddof)), all of it in integers up to this division.
         spread = count * second - first * first
         variance = ratio(spread, (count * (count - self.ddof)) << (2 * SHIFT))
@@ -226,7 +228,8 @@ class Variance(_OfField, WellFormed[Any, _Moments, float | None]):
 class Histogram(_OfField, WellFormed[Any, tuple[int, ...], tuple[int, ...]]):
     """How many values fall between ascending `edges`: a tuple of `len(edges) + 1` counts.
 
-    Bin 0 lies below `edges[0]`, bin i holds `edges[i-1] <= x < edges[i]`, the last one the rest.
+    Bin 0 lies below `edges[0]`, bin i holds `edges[i-1] <= x < edges[i]`, the last one the rest,
+    NaN too.
     O(log edges) to find the bin and O(edges) to copy the counts.
     """
 
@@ -243,8 +246,7 @@ class Histogram(_OfField, WellFormed[Any, tuple[int, ...], tuple[int, ...]]):
         return (0,) * (len(self.edges) + 1)
 
     def _shift(self, acc: tuple[int, ...], value: Any, count: int) -> tuple[int, ...]:
-        number = value if self._get is None else self._get(value)
-        refuse_nan(number)
+        number = placed(value if self._get is None else self._get(value))
         place = bisect_right(self.edges, number)
         return (*acc[:place], acc[place] + count, *acc[place + 1 :])
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from deltafix.errors import ReactiveError
+from deltafix.facts.values import settled
 from deltafix.reactive.changes import Changes, Counts, State, add_change, negated
 from deltafix.reactive.graph import Graph
 from deltafix.reactive.node import Node, guarded, rows_of
@@ -112,6 +113,7 @@ class Mapper(Node):
                         f"the function must give (key, value) pairs, but gave {image!r}"
                     )
                 hash(image)
+            images = [settled(image) for image in images]
         except Exception as error:
             raise guarded(self, error, key, value) from error
         return images

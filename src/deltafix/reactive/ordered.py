@@ -6,7 +6,8 @@ sorted tuple; above, a tree whose leaves are such tuples and whose branches keep
 lowest value and its size.
 
 Invariant: values ascend along the leaves; no leaf below a branch is empty; sizes add up. Equal
-contents are equal, whatever the shape. NaN has no place in an order and is refused.
+contents are equal, whatever the shape. NaN is above all other numbers, also inside tuples: there it
+is kept as `ABOVE`, and given back as NaN.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
+from math import nan
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-__all__ = ["Ordered", "refuse_nan"]
+from deltafix.facts.values import ABOVE
+
+__all__ = ["Ordered", "placed", "restored"]
 
 V = TypeVar("V")
 
@@ -107,17 +111,13 @@ class Ordered(Generic[V]):
     """An immutable sorted multiset with order statistics.
 
     `add`, `discard` and `ordered[i]` cost O(log n); `first(k)` and `last(k)` O(k + log n).
-    Values must be comparable with `<`. Raises TypeError (two values that do not compare) and
-    ValueError (NaN).
+    Values must be comparable with `<`. Raises TypeError for two values that do not compare.
     """
 
     __slots__ = ("_size", "_tree")
 
     def __init__(self, values: Iterable[V] = ()) -> None:
-        items: list[Any] = sorted(values)
-        for value in items:
-            if value != value:  # noqa: PLR0124  NaN; inlined, as whole keys pass here
-                refuse_nan(value)
+        items: list[Any] = sorted(map(placed, values))
         tree: _Tree = tuple(items)
         if len(items) > _LEAF:
             step = _LEAF // 2
@@ -144,8 +144,8 @@ class Ordered(Generic[V]):
     def add(self, value: V) -> Ordered[V]:
         """This multiset with one more occurrence of `value`."""
         tree = self._tree
-        if value != value:  # noqa: PLR0124  NaN; inlined, as every added value passes here
-            refuse_nan(value)
+        if isinstance(value, float | tuple):
+            value = placed(value)
         if type(tree) is tuple and len(tree) < _LEAF:  # the common case, without recursion
             place = bisect_right(tree, value)
             return _made((*tree[:place], value, *tree[place:]), self._size + 1)
@@ -155,6 +155,8 @@ class Ordered(Generic[V]):
     def discard(self, value: V) -> Ordered[V]:
         """This multiset with one occurrence fewer. Raises KeyError if there is none."""
         tree = self._tree
+        if isinstance(value, float | tuple):
+            value = placed(value)
         if type(tree) is tuple:  # the common case, without recursion
             place = bisect_left(tree, value)
             if place == len(tree) or tree[place] != value:
@@ -170,8 +172,7 @@ class Ordered(Generic[V]):
         tree = self._tree
         if type(tree) is not tuple:
             return self.discard(old).add(new)
-        if new != new:  # noqa: PLR0124  NaN; inlined, as every changed value passes here
-            refuse_nan(new)
+        old, new = placed(old), placed(new)
         items = list(tree)
         gone = bisect_left(items, old)
         if gone == len(items) or items[gone] != old:
@@ -185,7 +186,7 @@ class Ordered(Generic[V]):
     def first(self, count: int) -> list[V]:
         """The `count` lowest values, ascending (all of them, if there are fewer)."""
         found: list[V] = []
-        for value in _walk(self._tree):
+        for value in self:
             if len(found) >= count:
                 break
             found.append(value)
@@ -200,8 +201,8 @@ class Ordered(Generic[V]):
         """The lowest value, None if there is none. O(1)."""
         tree = self._tree
         if type(tree) is tuple:
-            return tree[0] if tree else None
-        value: V = tree.lows[0]  # type: ignore[union-attr]  # a tuple of another type: a branch
+            return restored(tree[0]) if tree else None
+        value: V = restored(tree.lows[0])  # type: ignore[union-attr]  # a tuple of another type
         return value
 
     def highest(self) -> V | None:
@@ -209,7 +210,7 @@ class Ordered(Generic[V]):
         tree = self._tree
         while type(tree) is not tuple:
             tree = tree.children[-1]  # type: ignore[union-attr]  # as above
-        return tree[-1] if tree else None
+        return restored(tree[-1]) if tree else None
 
     def __getitem__(self, place: int) -> V:
         """The value at `place` in ascending order; negative places count from the end."""
@@ -224,11 +225,11 @@ class Ordered(Generic[V]):
                     tree = child
                     break
                 place -= size
-        value: V = tree[place]
+        value: V = restored(tree[place])
         return value
 
     def __iter__(self) -> Iterator[V]:
-        return _walk(self._tree)
+        return map(restored, _walk(self._tree))
 
     def __len__(self) -> int:
         return self._size
@@ -242,7 +243,8 @@ class Ordered(Generic[V]):
         if self._tree is other._tree:
             return True
         return self._size == other._size and all(
-            mine == theirs for mine, theirs in zip(self, other, strict=True)
+            mine == theirs
+            for mine, theirs in zip(_walk(self._tree), _walk(other._tree), strict=True)
         )
 
     __hash__ = None  # type: ignore[assignment]  # an accumulator, never a value
@@ -252,7 +254,7 @@ class Ordered(Generic[V]):
 
     def check_invariants(self) -> None:
         """Raise AssertionError if order, sizes, lows or leaves are wrong. O(n)."""
-        values: list[Any] = list(self)
+        values: list[Any] = list(_walk(self._tree))
         if len(values) != self._size:
             raise AssertionError(f"size {self._size}, but {len(values)} values")
         if any(after < before for before, after in pairwise(values)):
@@ -280,7 +282,25 @@ def _made(tree: _Tree, size: int) -> Ordered[Any]:
     return ordered
 
 
-def refuse_nan(value: object) -> None:
-    """Raise ValueError for a NaN, the one value that is not equal to itself."""
-    if value != value:  # noqa: PLR0124  the test for NaN that works on any type
-        raise ValueError(f"{value!r} has no place in an order; filter it out first")
+def placed(value: Any) -> Any:
+    """A value as it is ordered: NaN as `ABOVE`, inside tuples too; one zero."""
+    if isinstance(value, float):
+        return ABOVE if value != value else value or 0.0  # noqa: PLR0124  the test for NaN
+    if isinstance(value, tuple) and any(isinstance(item, float | tuple) for item in value):
+        return _like(value, [placed(item) for item in value])
+    return value
+
+
+def restored(value: Any) -> Any:
+    """The value that `placed` was given, up to the sign of a zero."""
+    if value is ABOVE:
+        return nan
+    if isinstance(value, tuple) and any(item is ABOVE or isinstance(item, tuple) for item in value):
+        return _like(value, [restored(item) for item in value])
+    return value
+
+
+def _like(value: tuple[Any, ...], items: list[Any]) -> Any:
+    if all(one is other for one, other in zip(items, value, strict=True)):
+        return value
+    return type(value)(*items) if hasattr(value, "_fields") else tuple(items)

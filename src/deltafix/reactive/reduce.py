@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from deltafix.errors import ReducerError
+from deltafix.facts.values import settled
 from deltafix.reactive.changes import ABSENT, Changes, Counts
 from deltafix.reactive.graph import Graph
 from deltafix.reactive.node import Leaf, Node, contents, guarded
@@ -92,7 +93,7 @@ class Reduce(Leaf):
     def _folded(self, key: Any, counts: Mapping[Any, int]) -> _Entry:
         try:
             acc = self.reducer.fold(counts)
-            result = self.reducer.finish(acc)
+            result = settled(self.reducer.finish(acc))
             hash(result)
         except Exception as error:
             raise self._blame(error, key, self.reducer.initial, counts) from error
@@ -124,7 +125,7 @@ class Reduce(Leaf):
                 acc = reducer.apply(reducer.initial if old is None else acc, change)
                 if acc is None:
                     acc = self._again(key)
-                result = acc if self._finish is None else self._finish(acc)
+                result = acc if self._finish is None else settled(self._finish(acc))
                 if old is None:
                     out[key] = {result: 1}
                 elif result is not before and _differ(result, before):
@@ -167,7 +168,7 @@ class Reduce(Leaf):
                     acc = reducer.remove(acc, gone)
                 if acc is None:
                     acc = self._again(key)
-            result = acc if self._finish is None else self._finish(acc)
+            result = acc if self._finish is None else settled(self._finish(acc))
             if result is not before:
                 hash(result)
                 if before is not ABSENT and not _differ(result, before):

@@ -22,6 +22,7 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, overload
 
 from deltafix.errors import ReducerError
+from deltafix.facts.values import settled
 
 if TYPE_CHECKING:
     from deltafix.reactive.columns import Segment
@@ -38,8 +39,10 @@ Field: TypeAlias = str | int | Callable[[Any], Any] | None
 
 def getter(field: Field) -> Callable[[Any], Any] | None:
     """The function that reads `field`, or None when it is the value itself."""
-    if field is None or callable(field):
-        return field
+    if field is None:
+        return None
+    if callable(field):
+        return lambda value: settled(field(value))
     if isinstance(field, int):
         return itemgetter(field)
     return attrgetter(field)

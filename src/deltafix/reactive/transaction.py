@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from deltafix.errors import FactError, MissingRowError, TransactionError
+from deltafix.facts.values import settled
 from deltafix.reactive.changes import ABSENT, Counts, add_change
 from deltafix.reactive.operators import InputNode
 
@@ -72,7 +73,7 @@ class CollectionTransaction:
         self._collection._check(key, value)
         if count < 1:
             raise FactError(f"count must be at least 1, not {count!r}; delete takes values away")
-        add_change(self._changes, key, value, count)
+        add_change(self._changes, settled(key), settled(value), count)
 
     def delete(self, key: Any, *value: Any) -> None:
         """Take one `value` away at `key`; with only a key, everything at it.
@@ -82,6 +83,7 @@ class CollectionTransaction:
         self._check_open()
         if len(value) > 1:
             raise FactError(f"delete takes a key and at most one value, not {len(value)}")
+        key, value = settled(key), tuple(map(settled, value))
         changed = self._changes.get(key, _NONE)
         held = self._held(key)
         if value:
@@ -99,6 +101,7 @@ class CollectionTransaction:
         """Replace everything at `key` by `values` (none: as delete, but absent is no error)."""
         self._check_open()
         wanted: Counts = {}
+        key, values = settled(key), tuple(map(settled, values))
         for value in values:
             self._collection._check(key, value)
             wanted[value] = wanted.get(value, 0) + 1

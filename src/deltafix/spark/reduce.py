@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltafix.errors import FactError, MissingRowError
+from deltafix.facts.arrow import settled_columns
 from deltafix.paths import local_path
 from deltafix.reactive.collection import Collection
 from deltafix.reactive.reducer import Reducer
@@ -175,7 +176,7 @@ class StreamReduce:
             raise FactError(f"the column {self._columns[2]!r} of signs is {kind}, not an integer")
         named = named.set_column(2, SIGN, named.column(SIGN).cast(pa.int64()))
         self._files.check_types(named)
-        return named
+        return settled_columns(named)
 
     def _sorted_out(self, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
         """Net rows that can be applied, and bad ones with the reason."""

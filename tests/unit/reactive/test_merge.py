@@ -177,6 +177,11 @@ def test_random_epochs_agree_with_rows_one_by_one(keys, values, open_to_all):
                         held[key, value] -= 1
                         held[key, new] += 1
                         held = +held
+            elif held and turn % 3 == 1:  # a key that columns hold is emptied, and comes back
+                key, _ = rng.choice(list(held))
+                for source, *_ in twin.sides:
+                    source.delete(key)
+                held = Counter({pair: n for pair, n in held.items() if pair[0] != key})
         twin.check()
     assert open_to_all[True] > 10
 
@@ -215,9 +220,7 @@ def _apply(source, batch, value_type=None):
     source.apply_table(_table(batch, pa.string(), value_type), key="k", values="v", sign="s")
 
 
-@pytest.mark.parametrize(
-    "odd", [float("nan"), -0.0, None, 2**64 - 1], ids=["nan", "minus zero", "null", "unsigned"]
-)
+@pytest.mark.parametrize("odd", [float("nan"), None, 2**64 - 1], ids=["nan", "null", "unsigned"])
 def test_what_columns_cannot_compare_goes_one_by_one(odd, open_to_all):
     source = Collection.input()
     counts = source.reduce(Count())

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from deltafix.changes.exact import divide, extend, same_total, total_value
 from deltafix.errors import MissingRowError
+from deltafix.facts.values import canonical, float_order
 from deltafix.reactive.bag import Bag
 from deltafix.reactive.changes import State
 from deltafix.reactive.ordered import Ordered
@@ -59,20 +60,41 @@ def test_ordered_grows_into_a_tree_and_back():
 
 
 def test_ordered_refuses_what_has_no_place_or_is_not_there():
-    with pytest.raises(ValueError, match="nan"):
-        Ordered().add(math.nan)
-    with pytest.raises(ValueError, match="nan"):
-        Ordered([1.0, math.nan])
     with pytest.raises(KeyError):
         Ordered([1, 2]).discard(3)
     with pytest.raises(KeyError):
         Ordered([1, 2]).replace(3, 1)
-    with pytest.raises(ValueError, match="nan"):
-        Ordered([1.0, 2.0]).replace(1.0, math.nan)
     with pytest.raises(KeyError):
         Ordered(range(500)).discard(500)
     with pytest.raises(TypeError):
         Ordered([1]).add("a")
+    with pytest.raises(TypeError):
+        Ordered(["a"]).add(math.nan)
+    with pytest.raises(KeyError):
+        Ordered([1.0]).discard(math.nan)
+
+
+@given(
+    st.lists(st.sampled_from([math.nan, math.inf, -math.inf, -0.0, 0.0, 1, 2.5, -1]), max_size=9)
+)
+def test_ordered_has_one_nan_above_all_numbers_and_one_zero(values):
+    ordered = Ordered()
+    for value in values:
+        ordered = ordered.add(value)
+    ordered.check_invariants()
+    wanted = sorted((canonical(value) for value in values), key=float_order)
+    assert repr(list(map(float, ordered))) == repr(wanted)
+    if values:
+        assert repr([float(ordered.lowest()), float(ordered.highest())]) == repr(
+            [wanted[0], wanted[-1]]
+        )
+    pairs = Ordered((value, ("a", float(str(value)))) for value in values)
+    assert repr([float(first) for first, _ in pairs]) == repr(wanted)
+    for value in values:
+        ordered = ordered.discard(float(str(value)))  # another NaN is the same
+        pairs = pairs.discard((float(str(value)), ("a", value)))
+    assert not len(ordered)
+    assert not len(pairs)
     with pytest.raises(IndexError):
         Ordered([1])[1]
 
