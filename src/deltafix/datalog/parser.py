@@ -52,7 +52,8 @@ class Parser(ComponentParser, TypeParser):
 
     out: Syntax
     unreadable: Sequence[Span] = ()
-    read_rule = after_rule = False
+    read: Rule | Dominates | None = None
+    before: Rule | Dominates | None = None
 
     def program(self, unreadable: Sequence[Span] = ()) -> Syntax:
         """Read everything up to the end.
@@ -76,8 +77,7 @@ class Parser(ComponentParser, TypeParser):
             start = self.token
             self.out.starts.append(start)
             self.depth = 0
-            self.after_rule = self.read_rule
-            self.read_rule = False
+            self.before, self.read = self.read, None
             outer, components = self.out, self.components
             try:
                 self.item()
@@ -147,12 +147,11 @@ class Parser(ComponentParser, TypeParser):
                 Diagnostic("DF104", f"there is no directive `.{after.text}`", span, hint)
             )
         else:
-            read = self.clause()
-            if isinstance(read, Dominates):
-                self.out.orders.append(read)
+            self.read = self.clause()
+            if isinstance(self.read, Dominates):
+                self.out.orders.append(self.read)
             else:
-                self.out.rules.append(read)
-                self.read_rule = True
+                self.out.rules.append(self.read)
 
     # Declarations -----------------------------------------------------------------------------
 
@@ -294,17 +293,20 @@ class Parser(ComponentParser, TypeParser):
             orders.append((version, atoms))
             if not self.accept(","):
                 break
-        if not self.after_rule:
+        if self.before is None:
             message = ".plan stands behind the rule it is for"
             self.found.append(Diagnostic("DF117", message, start.span, "put it behind its rule"))
             return
-        body = self.out.rules[-1].body
+        body = self.before.body
+        # The two rows that a subsumption compares may be counted among its atoms.
+        heads = 2 if isinstance(self.before, Dominates) else 0
         if count_alternatives(body) > MAX_ALTERNATIVES:
             return  # refused anyhow
         for case in alternatives(body):
             wide = sum(isinstance(part, Atom) for part in case)
             for version, atoms in orders:
-                if sorted(int(atom.value) for atom in atoms) != list(range(1, wide + 1)):  # type: ignore[arg-type]  # number tokens
+                named = sorted(int(atom.value) for atom in atoms)  # type: ignore[arg-type]  # number tokens
+                if named not in (list(range(1, wide + more + 1)) for more in (0, heads)):
                     plural = "" if wide == 1 else "s"
                     message = f"this order does not name the rule's {wide} atom{plural} once each"
                     valid = ", ".join(map(str, range(1, wide + 1)))
@@ -315,7 +317,7 @@ class Parser(ComponentParser, TypeParser):
 
     def _read_strict(self, start: Token) -> None:
         """`.strict` behind a rule: its atoms in the order of the text. Without effect."""
-        if self.after_rule:
+        if self.before is not None:
             self.no_effect(start)
             return
         message = ".strict stands behind the rule it is for"

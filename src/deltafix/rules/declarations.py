@@ -90,6 +90,12 @@ def _kept(program: Program, relation: RelationDecl) -> Iterator[Diagnostic]:
         listed = " and ".join(way for way, used in ways.items() if used)
         message = f"`{relation.name}` has {listed}: a relation keeps its rows in one way"
         yield Diagnostic("DF155", message, relation.span, "use a second relation for the second")
+    stored = [
+        way for way in ("btree", "btree_delete", "brie", "eqrel") if way in relation.qualifiers
+    ]
+    if len(stored) > 1:
+        message = f"`{relation.name}` is to be kept as {' and '.join(stored)}"
+        yield Diagnostic("DF155", message, relation.span, "leave all but one of them out")
     kinds = [program.kind(column.type) for column in relation.attributes]
     if ways["eqrel"] and (len(kinds) != _PAIR or kinds[0] != kinds[1]):
         yield Diagnostic(

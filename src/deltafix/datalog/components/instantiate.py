@@ -128,6 +128,7 @@ class _Instantiation:
         name = reference.name.text
         found = frame.component(name, layer)
         if found is None:
+            name = layer.binding[name].name if name in layer.binding else name
             known = frame.component_names()
             close = suggest(name, known)
             valid = f"components: {' '.join(known)}" if known else f"declare it: .comp {name} {{ }}"
@@ -137,9 +138,15 @@ class _Instantiation:
 
     def arguments(self, frame: Frame, layer: Layer, reference: Reference) -> tuple[Argument, ...]:
         """What the arguments of a reference mean where it stands."""
+        names = [token.text for token in reference.arguments]
+        bound = layer.binding
         return tuple(
-            Argument(frame.type(token.text, layer), frame.component(token.text, layer))
-            for token in reference.arguments
+            Argument(
+                bound[name].name if name in bound else name,
+                frame.type(name, layer),
+                frame.component(name, layer),
+            )
+            for name in names
         )
 
     def inherit(

@@ -27,8 +27,13 @@ class Home:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What a parameter stands for: a type by its full name, and a component if one is so called."""
+    """What a parameter stands for: a name, as a type by its full name, and as a component.
 
+    As a component the name means what is called so where the parameter is used, as in Soufflé, and
+    only then what is called so where the argument stands.
+    """
+
+    name: str
     type: str
     component: Home | None
 
@@ -92,14 +97,14 @@ class Frame:
 
     def component(self, name: str, layer: Layer) -> Home | None:
         """A component by name; a parameter of the layer is what it stands for."""
-        if name in layer.binding:
-            return layer.binding[name].component
+        bound = layer.binding.get(name)
+        wanted = name if bound is None else bound.name
         frame: Frame | None = self
         while frame is not None:
-            if name in frame.components:
-                return frame.components[name]
+            if wanted in frame.components:
+                return frame.components[wanted]
             frame = frame.parent
-        return None
+        return None if bound is None else bound.component
 
     def component_names(self) -> list[str]:
         """Every component that can be named here, the nearest first."""
