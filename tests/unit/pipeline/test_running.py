@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from tests.pipelines import Job, signed
 
-from deltafix.errors import DriftError, PipelineError, SourceError, StateInUseError
+from deltafix.errors import BadRowError, DriftError, PipelineError, SourceError, StateInUseError
 from deltafix.pipeline import manifest
 from deltafix.pipeline.manifest import read_deltas
+from deltafix.pipeline.quarantine import BAD_ROWS
 
 pytestmark = pytest.mark.usefixtures("runner")
 
@@ -308,3 +309,21 @@ def test_a_column_of_another_type_is_drift(tmp_path) -> None:
         pq.write_table(table, tmp_path / "in" / "member" / "1.parquet")
         with pytest.raises(DriftError, match=said):
             job.run()
+
+
+@local
+def test_an_input_of_more_bad_rows_than_may_be_is_refused_whole(tmp_path) -> None:
+    job = Job(tmp_path, member='bad_rows = "quarantine"')
+    job.say("grant", ("+", ("core", 7)))
+    file = job.write("member", [("+", ("ada", "core")), *[("?", ("x", "y"))] * (BAD_ROWS + 1)])
+    with job.open() as pipeline:
+        with pytest.raises(BadRowError, match="with more than 100,000 in an epoch"):
+            list(pipeline.drain())
+        assert pipeline.maintainer.db.count("member") == 0
+        assert pipeline.maintainer.quarantine.counts() == {}
+        lines = file.read_text().splitlines()
+        file.write_text("\n".join(lines[:-1]) + "\n")
+        job.rows["member"].add(("ada", "core"))
+        list(pipeline.drain())
+        job.check(pipeline)
+        assert pipeline.maintainer.quarantine.counts() == {"member": BAD_ROWS}
