@@ -69,11 +69,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--transactions", type=int, default=2000)
     parser.add_argument("--cases", type=int, help="play so many cases instead")
     parser.add_argument("--seed", type=int, default=100_000)
+    parser.add_argument("--failures", type=int, default=10, help="stop after so many")
     parser.add_argument("--seconds", type=float, default=60.0, help="bound on each shrinking")
     given = parser.parse_args(arguments)
     played = views = failures = disputed = cases = 0
     seed = given.seed
-    while cases < given.cases if given.cases is not None else played < given.transactions:
+    while failures < given.failures:
+        if cases >= given.cases if given.cases is not None else played >= given.transactions:
+            break
         case = case_of(seed)
         try:
             judged = play(case)
