@@ -8,6 +8,7 @@ door, and refuses all others. Casts between types are `sql.scalar`'s.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -160,7 +161,7 @@ def encode(value: SqlValue, kind: SqlType, *, nullable: bool) -> Any:
         valid = f"whole numbers of {kind.bits} bits" if kind.is_integer else kind.name
         raise ValueError(f"{value!r} is no {kind.name}; the column takes {valid}")
     if kind.base == "float":
-        found: Any = float(value)
+        found: Any = _one_nan(float(value))
     else:
         found = int(value) if kind == BOOLEAN else value
     return (found,) if nullable else found
@@ -172,7 +173,14 @@ def decode(value: Any, column: Column) -> SqlValue:
         if value is None:
             return None
         (value,) = value
-    return bool(value) if column.type == BOOLEAN else value
+    if column.type is DOUBLE:
+        return _one_nan(value)
+    return bool(value) if column.type is BOOLEAN else value
+
+
+def _one_nan(value: float) -> float:
+    """The value; NaN as one object, which is equal to itself as a key and in a row."""
+    return value if value == value else math.nan  # noqa: PLR0124  NaN
 
 
 def decode_rows(rows: Iterable[Row], columns: Iterable[Column]) -> list[tuple[SqlValue, ...]]:

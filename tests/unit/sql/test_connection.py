@@ -105,6 +105,19 @@ def test_a_sum_beyond_bigint_is_an_error_and_not_a_small_number(db):
     assert rows(db, "SELECT s FROM q") == [(2**63 - 2,)]
 
 
+def test_nan_is_one_value_in_keys_and_in_deltas(db):
+    db.execute("CREATE TABLE n (a DOUBLE PRIMARY KEY, b INTEGER); CREATE VIEW v AS SELECT a FROM n")
+    db.execute("INSERT INTO n VALUES (?, 1)", [float("nan")])
+    with pytest.raises(deltafix.sql.IntegrityError):
+        db.execute("INSERT INTO n VALUES (?, 2)", [float("-nan")])
+    db.execute("BEGIN; DELETE FROM n WHERE a > 1")
+    assert rows(db, "SELECT * FROM v") == []
+    db.insert("n", [(float("nan"), 3)])
+    db.execute("COMMIT")
+    assert not db.delta("v")
+    assert len(db.delta("n")) == 2
+
+
 def test_begin_and_commit_out_of_turn_are_refused(db):
     for wrong in ("COMMIT", "ROLLBACK", "BEGIN; BEGIN"):
         with pytest.raises(deltafix.sql.OperationalError):
