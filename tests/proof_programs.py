@@ -29,6 +29,7 @@ __all__ = [
     "edited",
     "loaded",
     "random_values",
+    "tall",
 ]
 
 POSITIVE = CORE - {"aggregates", "negation", "groups"}
@@ -113,6 +114,45 @@ def loaded(rng: Random, features: frozenset[str]) -> tuple[deltafix.Database, di
                 for sign, name, row in epoch:
                     (tx.insert if sign == "+" else tx.delete)(name, [row])
         return db, inputs
+
+
+TALL = """
+.decl e(x: number, y: number)
+.decl f(x: number, y: number)
+.input e, f
+.decl p(x: number, y: number)
+.decl q(x: number, y: number)
+.decl same(x: number, y: number) eqrel
+.decl near(x: number, d: number)
+.decl dist(x: number, d: number <min>)
+.output p, q, same, near, dist
+p(x, y) :- e(x, y).
+same(x, y) :- f(x, y), x < 3.
+near(0, 0).
+near(y, d + 1) :- near(x, d), e(x, y).
+near(x, d) <= near(x, c) :- c < d.
+dist(0, 0).
+dist(y, d + 1) :- dist(x, d), q(x, y).
+"""
+TALL_RULES = [
+    "p(x, z) :- p(x, y), e(y, z).", "p(x, z) :- e(x, y), p(y, z).", "p(x, z) :- p(x, y), p(y, z).",
+    "p(x, z) :- p(x, y), f(y, z), y != z.", "p(x, z) :- p(x, y), same(y, z).",
+    "p(x, y) :- q(y, x).", "q(x, y) :- p(x, y), x <= y.", "q(x, z) :- q(x, y), e(y, z).",
+    "q(x, z) :- q(x, y), p(y, z).", "q(x, y) :- f(x, y).", "q(y, x) :- near(x, d), near(y, d).",
+]  # fmt: skip
+
+
+def tall(rng: Random) -> tuple[deltafix.Database, dict]:
+    """A database over closures of a long chain with short cuts: proofs are many rules high."""
+    db = connect(TALL + "\n".join(rng.sample(TALL_RULES, rng.randint(3, 7))))
+    size = rng.randint(8, 14)
+    chain = {(x, x + 1) for x in range(size) if rng.random() < 0.97}
+    some = {(rng.randrange(size), rng.randrange(size)) for _ in range(rng.randint(1, 4))}
+    inputs = {"e": chain | {(x, y) for x, y in some if y <= x + 2}, "f": some}
+    with db.transaction() as tx:
+        for name, rows in inputs.items():
+            tx.insert(name, sorted(rows))
+    return db, inputs
 
 
 def connect(text: str) -> deltafix.Database:

@@ -263,8 +263,14 @@ def judging(name: str, tests: Iterable[str] = ()) -> Iterator[subprocess.Popen[s
 
 
 def run_by(name: str, mutants: Iterable[Mutant], tests: list[str], budget: float) -> None:
-    """Judge survivors by some tests alone; only that one is seen is a result."""
+    """Judge survivors by some tests alone; only that one is seen is a result.
+
+    Leaves at once where the tests fail unchanged: no mutant would survive them.
+    """
     with judging(name, tests) as process, RESULTS.open("a") as out:
+        unchanged = judged(process, {}, budget)
+        if unchanged["outcome"] != "survived":
+            raise SystemExit(f"{unchanged['outcome']} without a mutant: {unchanged['by']}")
         for mutant in mutants:
             result = ask(name, process, mutant, {}, budget)
             print(f"{result['outcome']:<12}{mutant.name}  {mutant.path}", flush=True)
@@ -300,6 +306,19 @@ def run(name: str, mutants: Iterable[Mutant], known: dict[str, Any], budget: flo
             print(f"{result['outcome']:<12}{mutant.name}  {where}  {mutant.kind}", flush=True)
 
 
+def judged(
+    process: subprocess.Popen[str], seconds: dict[str, float], total: float
+) -> dict[str, Any]:
+    """What the judge says of the tree as it is."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    wanted = {"seconds": seconds, "processor": 20 + 4 * total, "wall": 120 + 20 * total}
+    process.stdin.write(json.dumps(wanted) + "\n")
+    process.stdin.flush()
+    answer: dict[str, Any] = json.loads(process.stdout.readline())
+    return answer
+
+
 def ask(
     part: str,
     process: subprocess.Popen[str],
@@ -308,17 +327,12 @@ def ask(
     total: float,
 ) -> dict[str, Any]:
     """Put the mutant into the tree, have it judged, and take it out again."""
-    assert process.stdin is not None
-    assert process.stdout is not None
     path = TREE / mutant.path
     source = path.read_bytes()
     status = path.stat()
-    wanted = {"seconds": seconds, "processor": 20 + 4 * total, "wall": 120 + 20 * total}
     try:
         path.write_bytes(mutant.apply(source))
-        process.stdin.write(json.dumps(wanted) + "\n")
-        process.stdin.flush()
-        answer: dict[str, Any] = json.loads(process.stdout.readline())
+        answer = judged(process, seconds, total)
         if answer["outcome"] == "no run":
             log = Path(request(part)["log"]).read_text()
             raise SystemExit(

@@ -249,6 +249,7 @@ class Split:
         assert [line["epoch"] for line in told] == list(range(1, last + 1))
         new, old = (sum(line["given"][side] for line in told) for side in (0, 1))
         assert new - old == len(wanted.rows)
+        assert not any(line["touched"] for line in told if not line["read"])
 
 
 def _shown(found: dict) -> tuple:

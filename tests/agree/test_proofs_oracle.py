@@ -24,6 +24,7 @@ from tests.proof_programs import (
     edited,
     loaded,
     random_values,
+    tall,
 )
 
 import deltafix
@@ -84,6 +85,28 @@ def test_oracle_every_step_of_every_proof_follows_by_the_rule_it_cites(judged):
     assert asked > 10 * PROGRAMS
     assert derived > 5 * PROGRAMS
     assert several > PROGRAMS
+
+
+def test_oracle_tall_proofs_are_lowest_or_say_that_they_may_not_be(judged):
+    rng = Random("tall")
+    heights = []
+    for _ in range(PROGRAMS):
+        db, inputs = tall(rng)
+        with db:
+            checker = judge(db, inputs)
+            for name, row in sample(rng, rows_of(db), 8):
+                for work in (None, 1, 30, 300):
+                    proof = db.why(name, row, **({} if work is None else {"max_work": work}))
+                    checker.check(proof)
+                    least = checker.least(proof)
+                    told_of = f"{name}{row} least {least}\n{proof}\n{told(db, inputs)}"
+                    assert proof.is_smallest or work is not None, told_of
+                    if least is not None:
+                        assert proof.height >= least, told_of
+                        assert proof.height == least or not proof.is_smallest, told_of
+                    judged["proofs replayed"] += 1
+                heights.append(proof.height)
+    assert max(heights) >= 8
 
 
 def test_oracle_a_proofs_leaves_alone_derive_the_fact(judged):

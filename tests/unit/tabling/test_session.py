@@ -182,6 +182,26 @@ def test_a_runaway_update_stops_and_takes_everything_back(limit):
     assert tables.insert("n(7)").lines() == ["n(A): +n(7)"]
 
 
+def test_an_update_that_stops_while_an_answer_is_marked_leaves_it_as_it_was():
+    tables = Tables(
+        """
+        :- table n/1.
+        :- dynamic go/0.
+        n(0). e(1000).
+        n(X) :- e(X).
+        n(Y) :- n(X), go, Y is X + 1.
+        """,
+        max_answers=200,
+    )
+    assert answers(tables, "n(X)") == ["n(0)", "n(1000)"]
+    with pytest.raises(BudgetError):
+        tables.update(insert=["go"], delete=["e(1000)"])
+    assert tables.last.marked == 1
+    tables.check_invariants()
+    assert answers(tables, "n(X)") == ["n(0)", "n(1000)"]
+    assert tables.delete("e(1000)").lines() == ["n(A): -n(1000)"]
+
+
 def test_a_runaway_query_leaves_complete_tables_alone():
     tables = Tables(REACH + EDGES + RUNAWAY + "go.", max_answers=100)
     before = answers(tables, "r(1, X)")
