@@ -101,7 +101,10 @@ def test_deltas_before_an_epoch_are_dropped_and_files_of_later_ones_stay(epoch, 
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"manifest.json", *files}
 
 
-def test_a_journal_below_what_is_no_folder_is_refused(tmp_path) -> None:
+def test_a_journal_that_is_no_file_is_refused(tmp_path) -> None:
     (tmp_path / "state").write_text("")
     with pytest.raises(StateError, match="cannot be read: Not a directory"):
         Journal(tmp_path / "state")
+    (tmp_path / "epochs.jsonl").mkdir()
+    with pytest.raises(StateError, match="is a link or a folder"):
+        Journal(tmp_path)

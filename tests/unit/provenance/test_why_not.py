@@ -72,6 +72,21 @@ def test_a_row_is_not_explained_by_itself():
     assert (inner.failed, inner.below) == ("p(1)", None)
 
 
+def test_a_row_that_another_dominates_in_recursion_names_that_one():
+    db = deltafix.connect("""
+    .decl edge(x: number, y: number)
+    .decl near(x: number, d: number)
+    near(0, 0).
+    near(y, d + 1) :- near(x, d), edge(x, y).
+    near(x, d) <= near(x, e) :- e < d.
+    """)
+    with db.transaction() as tx:
+        tx.insert("edge", [(0, 1), (1, 2), (0, 2)])
+    found = db.why_not("near(2, 2)", limit=0)
+    assert found.rivals == ("near(2, 1)",)
+    assert found.attempts[-1].derives
+
+
 def test_what_is_forbidden_is_suggested_to_go(db):
     found = db.why_not('clean("a", "c")')
     (attempt,) = found.attempts
