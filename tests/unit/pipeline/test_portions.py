@@ -99,6 +99,9 @@ def test_deltas_before_an_epoch_are_dropped_and_files_of_later_ones_stay(epoch, 
     files = {one.file for one in sink.manifest.deltas}
     assert {one.file for one in before if one.first >= epoch} <= files  # not written again
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"manifest.json", *files}
+    manifest = sink.manifest
+    sink.drop_before(epoch)
+    assert sink.manifest is manifest  # there is nothing to write
 
 
 def test_a_journal_that_is_no_file_is_refused(tmp_path) -> None:
