@@ -123,23 +123,49 @@ class Case:
                 return self.shared(body) <= known
         return True
 
-    def solve(self, parts: tuple[Formula, ...], env: Bindings) -> Iterator[Bindings]:
+    def solve(
+        self, parts: tuple[Formula, ...], env: Bindings, witnesses: frozenset[str] = frozenset()
+    ) -> Iterator[Bindings]:
         """Every extension of `env` under which all parts hold; tests before atoms."""
         if not parts:
             yield env
             return
         order = sorted(range(len(parts)), key=lambda i: isinstance(parts[i], Atom))
         chosen = next((i for i in order if self.ready(parts[i], env)), None)
-        if chosen is None:
-            # What nothing else gives a value, a least or greatest row gives: a witness.
-            chosen = next((i for i in order if extreme(parts[i])), None)
-            if chosen is None:
-                raise ValueError(f"ungrounded: {parts}")
-            found = self.witnessed(*extreme(parts[chosen]), env)
+        if chosen is not None and not self.witness(parts[chosen], env, witnesses):
+            found, places = self.holds(parts[chosen], env), [chosen]
         else:
-            found = self.holds(parts[chosen], env)
+            # What nothing else gives a value, least and greatest rows give: a witness. Those that
+            # can do so now do it together: what is a witness of one is given to none.
+            new = {i: self.witness(part, env, witnesses) for i, part in enumerate(parts)}
+            places = [i for i in order if new[i]] if chosen is None else [chosen]
+            if not places:
+                raise ValueError(f"ungrounded: {parts}")
+            witnesses = witnesses.union(*(new[i] for i in places))
+            found = self.together([parts[i] for i in places], env, witnesses)
+        rest = tuple(part for i, part in enumerate(parts) if i not in places)
         for extended in found:
-            yield from self.solve(parts[:chosen] + parts[chosen + 1 :], extended)
+            yield from self.solve(rest, extended, witnesses)
+
+    def witness(self, part: Formula, env: Bindings, witnesses: frozenset[str]) -> set[str]:
+        """The variables that a least or greatest row gives values to."""
+        if not extreme(part):
+            return set()
+        _, term = extreme(part)
+        known = set(env) - witnesses
+        free = self.shared(term) - known
+        cases = cases_of(named(term.body))
+        return free if all(free <= given(list(case), known) for case in cases) else set()
+
+    def together(
+        self, parts: list[Formula], env: Bindings, witnesses: frozenset[str]
+    ) -> Iterator[Bindings]:
+        """The bindings under which the values of all these `min` and `max` are found."""
+        if not parts:
+            yield env
+            return
+        for found in self.witnessed(*extreme(parts[0]), env, witnesses):
+            yield from self.together(parts[1:], found, witnesses)
 
     def holds(self, part: Formula, env: Bindings) -> Iterator[Bindings]:
         try:
@@ -255,10 +281,13 @@ class Case:
                 found[frozenset(one.items())] = one
         return list(found.values())
 
-    def witnessed(self, value: Term, term: Aggregate, env: Bindings) -> Iterator[Bindings]:
+    def witnessed(
+        self, value: Term, term: Aggregate, env: Bindings, witnesses: frozenset[str]
+    ) -> Iterator[Bindings]:
         """The bindings of `value = min …` or `max …` together with each row where it is found."""
+        outer = {name: found for name, found in env.items() if name not in witnesses}
         rows = []
-        for one in self.ranged(term, env):
+        for one in self.ranged(term, outer):
             try:
                 rows.append((self.value(term.target, one), one))
             except Undefined:
@@ -266,9 +295,10 @@ class Case:
         if not rows:
             return
         best = (min if term.op == "min" else max)((target for target, _ in rows), key=order)
-        free = self.shared(term) - set(env)
+        free = self.shared(term) - set(outer)
         for target, one in rows:
-            if same(target, best):
+            agrees = all(same(one[name], env.get(name, one[name])) for name in free)
+            if agrees and same(target, best):
                 extended = self.fit(value, best, {**env, **{name: one[name] for name in free}})
                 if extended is not None:
                     yield extended

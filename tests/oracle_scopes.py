@@ -6,6 +6,8 @@ A variable belongs to the innermost body that mentions it outside negated groups
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Or, Rule
 from deltafix.rules.terms import Aggregate, Call, Term, Var, Wildcard
 
@@ -74,9 +76,9 @@ def bindable(term: Term) -> set[str]:
     return {term.name} if isinstance(term, Var) else set()
 
 
-def given(parts: list) -> set[str]:
-    """The variables that a conjunction gives values to by itself."""
-    known: set[str] = set()
+def given(parts: list, known: Set[str] = frozenset()) -> set[str]:
+    """The variables that have values by a conjunction; those of `known` have them before."""
+    known = set(known)
     while True:
         before = len(known)
         for part in parts:

@@ -75,13 +75,16 @@ class Replay(Case):
             raise Undefined
         return value
 
-    def witnessed(self, value: Term, term: Aggregate, env: Bindings) -> Iterator[Bindings]:
+    def witnessed(
+        self, value: Term, term: Aggregate, env: Bindings, witnesses: frozenset[str]
+    ) -> Iterator[Bindings]:
+        outer = {name: found for name, found in env.items() if name not in witnesses}
         try:
-            if super().aggregate(term, env) != self.over_all(term, env)[1]:
+            if super().aggregate(term, outer) != self.over_all(term, outer)[1]:
                 return
         except Undefined:
             return
-        yield from super().witnessed(value, term, env)
+        yield from super().witnessed(value, term, env, witnesses)
 
 
 def is_plain(part: Formula) -> bool:

@@ -7,6 +7,8 @@ then means, and from here on is,
 
     cheapest(shop, p) :- p = min x : { price(shop', x) }, price(shop, x'), x' = p.
 
+A witness of several is where all their values are found, and the value of each is that of all rows:
+what one of them binds is not given to another. To every other literal it is.
 Invariant: a rule without witnesses comes back as it is; names stay apart (`rules.apart`).
 Source: Soufflé's manual, "Aggregates" (witnesses).
 """
@@ -30,6 +32,7 @@ from deltafix.rules.walk import (
     map_formula,
     map_term,
     occurrences,
+    pattern_variables,
 )
 
 __all__ = ["with_witnesses"]
@@ -50,16 +53,17 @@ def with_witnesses(rule: Rule) -> Rule:
 def _alternative(rule: Rule, parts: tuple[Formula, ...], taken: set[str]) -> tuple[Formula, ...]:
     """One conjunction with its witnesses joined; the same object where there are none."""
     total = occurrences((*rule.heads, *parts))
-    bound = grounded_by(parts, total)
+    witnesses = _witnesses(parts, total)
+    if not witnesses:
+        return parts
     written: list[Formula] = []
-    for part in parts:
+    for place, part in enumerate(parts):
         found = _extreme(part)
-        witnesses = frozenset() if found is None else _witnesses(found[1], total, bound)
-        if found is None or not witnesses:
+        if found is None or place not in witnesses:
             written.append(part)
         else:
-            written.extend(_joined(*found, witnesses, total, taken))
-    return tuple(written) if len(written) > len(parts) else parts
+            written.extend(_joined(*found, witnesses[place], total, taken))
+    return tuple(written)
 
 
 def _extreme(part: Formula) -> tuple[Term, Aggregate] | None:
@@ -71,11 +75,31 @@ def _extreme(part: Formula) -> tuple[Term, Aggregate] | None:
     return None
 
 
-def _witnesses(aggregate: Aggregate, total: Counter[str], bound: frozenset[str]) -> frozenset[str]:
-    """The variables that only the aggregate's body binds; none if it does not bind them all."""
-    wanted = shared(aggregate, total) - bound
-    inside = [grounded_by(case, total) for case in alternatives(body_of(aggregate))]
-    return wanted if all(wanted <= found for found in inside) else frozenset()
+def _witnesses(parts: tuple[Formula, ...], total: Counter[str]) -> dict[int, frozenset[str]]:
+    """By the place of a `min` or `max`: the variables that it binds by where its value is found.
+
+    An aggregate may compare with the value of another one, so they are found in rounds; all of a
+    round know the same, whatever the order of the text.
+    """
+    extremes = {place: found for place, part in enumerate(parts) if (found := _extreme(part))}
+    witnesses: dict[int, frozenset[str]] = {}
+    names: set[str] = set()
+    bound = grounded_by(parts, total)
+    while True:
+        new: dict[int, frozenset[str]] = {}
+        for place, (_, aggregate) in extremes.items():
+            wanted = shared(aggregate, total) - bound
+            if place in witnesses or not wanted:
+                continue
+            inside = [grounded_by(case, total, bound) for case in alternatives(body_of(aggregate))]
+            if all(wanted <= found for found in inside):
+                new[place] = wanted
+        if not new:
+            return witnesses
+        witnesses |= new
+        names.update(*new.values())
+        values = {name for place in new for name in pattern_variables(extremes[place][0])}
+        bound = grounded_by(parts, total, bound | values) - names
 
 
 def _joined(

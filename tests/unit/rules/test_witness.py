@@ -38,6 +38,22 @@ PAIRS = {
         "best(s, p) :- p = min x : { price(_, _, x) }, price(s, _, p),"
         " q = max x : { price(_, _, x) }, price(t, _, q), s != t, p < q.",
     ),
+    "one witness of two aggregates": (
+        "best(s, p + q) :- p = min x : { price(s, 1, x) }, q = max x : { price(s, _, x) }.",
+        "best(s, p + q) :- p = min x : { price(_, 1, x) }, q = max x : { price(_, _, x) },"
+        " price(s, 1, p), price(s, _, q).",
+    ),
+    "an aggregate that compares with the value of another": (
+        "best(s, q) :- q = min x : { price(s, k, x), x > p }, k > 0,"
+        " p = min x : { price(s, k, x) }.",
+        "best(s, q) :- p = min x : { price(_, _, x) }, q = min x : { price(_, _, x), x > p },"
+        " price(s, k, p), price(s, k, q), k > 0.",
+    ),
+    "a witness in an aggregate that has none": (
+        "best(s, p + n) :- p = min x : { price(s, _, x) }, n = count : { price(s, _, _) }.",
+        "best(s, p + n) :- p = min x : { price(_, _, x) }, price(s, _, p),"
+        " n = count : { price(s, _, _) }.",
+    ),
 }
 
 
@@ -48,7 +64,7 @@ def test_a_witness_is_each_place_where_the_value_is_found(name: str) -> None:
     rows: set[tuple] = set()
     shown = 0
     with short, long:
-        for _ in range(25):
+        for _ in range(40):
             row = (rng.choice("abc"), rng.randrange(3), rng.randrange(5))
             for db in (short, long):
                 with db.transaction() as tx:
@@ -57,7 +73,7 @@ def test_a_witness_is_each_place_where_the_value_is_found(name: str) -> None:
             assert short.rows("best") == long.rows("best")
             assert set(short.rows("best")) == evaluate(short.program, {"price": rows})["best"]
             shown += short.count("best")
-    assert shown > 20
+    assert shown > 10
 
 
 def test_a_witness_is_no_variable_used_once() -> None:
