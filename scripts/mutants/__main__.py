@@ -60,12 +60,21 @@ class Part:
     """Tests with this in their name are left out: they need a server."""
 
 
-_ENGINE = ("tests/unit/engine", "tests/agree", "tests/test_stories.py", "tests/unit/fixpoint")
+_KERNEL = (
+    *(f"tests/agree/test_engine_{name}.py" for name in ("best", "exhaustive", "mid_size")),
+    *(f"tests/agree/test_{name}.py" for name in ("engine_oracle", "engine_programs", "numbers")),
+    *("tests/test_stories.py", "tests/unit/fixpoint"),
+)
+_ENGINE = (
+    *("tests/unit/engine", *_KERNEL, "tests/agree/test_beyond.py", "tests/agree/test_passes.py"),
+    *("tests/agree/test_engine_rule_edits.py", "tests/agree/test_reducers_in_rules.py"),
+)
 PARTS = {
     "engine": Part(
         "src/deltafix/engine",
         (
-            *(*_ENGINE, "tests/unit/rules", "tests/faults/test_state_faults.py"),
+            *(*_ENGINE, "tests/unit/rules", "tests/agree/test_proofs_oracle.py"),
+            *("tests/faults/test_state_faults.py", "tests/faults/test_objects_faults.py"),
             *(f"tests/unit/cli/test_{name}.py" for name in ("run", "plan", "watch", "shell")),
         ),
         (*LOW, "plan"),
@@ -73,14 +82,21 @@ PARTS = {
     ),
     "kernel": Part(
         "src/deltafix/kernel",
-        (*_ENGINE, "tests/unit/kernel", "tests/unit/provenance", "tests/unit/rules/test_values.py"),
+        (
+            *(*_KERNEL, "tests/unit/kernel", "tests/unit/provenance"),
+            *("tests/unit/rules/test_values.py", "tests/agree/test_teaching_twin.py"),
+            *(f"tests/unit/engine/test_{name}.py" for name in ("contract", "transactions", "work")),
+        ),
         (),
         plain=True,
         but=("checks.py",),
     ),
     "plan": Part(
         "src/deltafix/plan",
-        (*_ENGINE, "tests/unit/plan", "tests/unit/rules", "tests/unit/cli/test_plan.py"),
+        (
+            *(*_ENGINE, "tests/unit/rules", "tests/unit/cli/test_plan.py"),
+            *("tests/unit/provenance", "tests/agree/test_proofs_oracle.py"),
+        ),
         LOW,
     ),
     "tabling": Part(
