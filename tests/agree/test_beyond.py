@@ -270,6 +270,51 @@ def test_a_negative_cycle_runs_into_the_bound_and_is_rolled_back(bound: dict) ->
         db.check_invariants()
 
 
+ENDLESS = {
+    "two joined columns": """
+        .decl deep(k: number, lo: number <min>, hi: number <max>)
+        deep(k, 0, 0) :- root(k).
+        deep(l, v - 1, w + 1) :- deep(k, v, w), edge(k, l).
+    """,
+    "a lattice": """
+        .functor top(x: number, y: number): number
+        .lattice number<> { Bottom -> -1, Lub -> @top(_, _) }
+        .decl deep(k: number, v: number <>)
+        deep(k, 0) :- root(k).
+        deep(l, v + 1) :- deep(k, v), edge(k, l).
+    """,
+    "subsumption": """
+        .decl deep(k: number, v: number)
+        deep(k, 0) :- root(k).
+        deep(l, v - 1) :- deep(k, v), edge(k, l).
+        deep(k, v) <= deep(k, w) :- w < v.
+    """,
+    "choice": """
+        .decl deep(k: number, v: number) choice-domain v
+        deep(k, 0) :- root(k).
+        deep(l, v + 1) :- deep(k, v), edge(k, l).
+    """,
+}
+
+
+@pytest.mark.parametrize("bound", [{"max_rounds": 500}, {"timeout": 0.2}])
+@pytest.mark.parametrize("name", ENDLESS)
+def test_what_never_ends_runs_into_the_bound_and_is_rolled_back(name: str, bound: dict) -> None:
+    text = (
+        ".decl root(k: number) .decl edge(k: number, l: number) .input root, edge" + ENDLESS[name]
+    )
+    with deltafix.connect(text, functors={"top": max} if "@top" in text else {}, **bound) as db:
+        with db.transaction() as tx:
+            tx.insert("root", [(0,)])
+            tx.insert("edge", [(0, 1)])
+        before = db.rows("deep")
+        assert len(before) == 2
+        with pytest.raises(BudgetError, match="rolled back"), db.transaction() as tx:
+            tx.insert("edge", [(1, 0)])
+        assert db.rows("deep") == before
+        db.check_invariants()
+
+
 def test_a_join_that_raises_rolls_back() -> None:
     def either(a: int, b: int) -> int:
         if a + b > 2:

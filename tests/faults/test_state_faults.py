@@ -366,6 +366,35 @@ def test_a_failed_automatic_compaction_is_told_and_the_epoch_stands(tmp_path, mo
         check(db)
 
 
+@pytest.mark.parametrize("mode", ["fail", "full"])
+def test_what_is_acknowledged_after_a_failed_compaction_is_there(
+    mode, tmp_path, monkeypatch
+) -> None:
+    counter = Fault(10**9, "fail")
+    with connect(tmp_path / "count") as db, monkeypatch.context() as patch:
+        commit(db)
+        patch.setattr(disk, "os", counter)
+        db.compact()
+        patch.undo()
+    for at in range(len(counter.seen)):
+        with connect(tmp_path / f"{at}") as db, monkeypatch.context() as patch:
+            commit(db)
+            fault = Fault(at, mode)
+            patch.setattr(disk, "os", fault)
+            with pytest.raises(StateError):
+                db.compact()
+            fault.healed = True
+            acknowledged = db.epoch
+            for _ in range(2):
+                with suppress(StateError):
+                    commit(db)
+                    acknowledged = db.epoch
+            check(db)
+        with connect(tmp_path / f"{at}") as db:
+            assert db.epoch == acknowledged, (at, counter.seen[at])
+            check(db)
+
+
 def test_an_interrupt_behind_the_kernels_commit_keeps_log_and_readers_together(
     tmp_path, monkeypatch
 ) -> None:
@@ -574,6 +603,21 @@ def test_a_lost_file_is_refused(lost, state) -> None:
     (state / lost).unlink()
     with pytest.raises(StateError, match=r"gone; the last good epoch is 1"):
         connect(state)
+
+
+@pytest.mark.parametrize("holds", ["records", "a base", "a torn write"])
+def test_a_log_that_says_anything_is_refused_without_its_snapshot(holds, tmp_path) -> None:
+    with connect(tmp_path / "s") as db:
+        if holds != "a torn write":
+            commit(db)
+        if holds == "a base":
+            db.compact()
+    if holds == "a torn write":
+        with (tmp_path / "s" / "log").open("ab") as log:
+            log.write(b"torn")
+    (tmp_path / "s" / "snapshot").unlink()
+    with pytest.raises(StateError, match=r"gone; the last good epoch is \d"):
+        connect(tmp_path / "s")
 
 
 def test_files_of_two_states_are_refused(state, tmp_path) -> None:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from deltafix.datalog.program import Program
 from deltafix.plan.build import PASSES, forms, plan
+from deltafix.plan.clause import Match, slots_of
 from deltafix.plan.explain import explain
+from deltafix.plan.ir import Variant
 from deltafix.plan.tell import tell
 from deltafix.rules.check import typed
 
@@ -98,6 +101,38 @@ def test_every_index_serves_a_search_or_a_fold() -> None:
         for relation in found["relations"]:
             for index in relation["indexes"]:
                 assert index["serves"] or any(relation["name"] in line for line in folded)
+
+
+def test_a_body_that_hangs_together_is_no_product_and_tests_as_soon_as_it_can() -> None:
+    rng = Random("long bodies")
+    paths = 0
+    for _ in range(12):
+        count = rng.choice((3, 6, 9, 13))
+        body = [f"e(x{rng.randrange(n)}, x{n})" for n in range(1, count)]
+        body += [f"x{rng.randrange(count)} != x{n}" for n in rng.sample(range(count), 2)]
+        body += [f"!e(x{rng.randrange(count)}, x{rng.randrange(count)})"]
+        rng.shuffle(body)
+        text = f".decl e(x: number, y: number) .decl r(x: number) r(x0) :- {', '.join(body)}."
+        for stage in plan(typed(Program.parse(text))).stages:
+            for found in stage.lower:
+                paths += _walk(found, 0, {arg for _, arg, binds in found.binds if binds}, set())
+    assert paths > 300
+
+
+def _walk(found: Variant, place: int, known: set[object], done: set[object]) -> int:
+    """Check a variant from a node on; how many paths there are."""
+    node = found.nodes[place]
+    done = {*done, *(check.literal for check in node.checks)}
+    for literal in found.clause.body:
+        if not isinstance(literal, Match) and set(slots_of(literal)) <= known:
+            own = found.trigger is not None and literal is found.clause.body[found.trigger]
+            assert own or literal in done
+    paths = not node.candidates
+    for option in node.candidates:
+        assert option.index, "a product"
+        assert option.match not in done
+        paths += _walk(found, option.child, known | {*option.match.args}, {*done, option.match})
+    return paths
 
 
 def test_estimates_are_rows_by_keys(deltafix, program) -> None:

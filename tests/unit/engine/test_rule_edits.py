@@ -17,6 +17,7 @@ GRAPH = """
 .input edge
 path(x, y) :- edge(x, y).
 """
+ORDER = "path(x, y) <= path(x, z) :- y < z."
 STEP = "path(x, z) :- path(x, y), edge(y, z)."
 
 
@@ -58,6 +59,7 @@ def test_a_new_relation_may_come_with_its_rule(db: deltafix.Database) -> None:
         (lambda tx: tx.add_rule("path(x, y) :- edg(x, y)."), ProgramError, "<rule>:1:15"),
         (lambda tx: tx.add_rule("path(x, y) :- edge(x"), ProgramError, "<rule>:1"),
         (lambda tx: tx.remove_rule(STEP), FactError, "no such rule"),
+        (lambda tx: tx.remove_rule(ORDER), FactError, "no such rule"),
     ],
 )
 def test_a_refused_rule_leaves_no_trace(db, edit, error, words) -> None:
