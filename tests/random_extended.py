@@ -47,7 +47,8 @@ class Draw:
     ) -> None:
         self.rng, self.lower, self.relations = generator.rng, lower, relations
         self.kind = type(relations[0])
-        self.symbols = "symbols" in generator.features
+        self.kinds = ["number", "number", "symbol" if "symbols" in generator.features else "number"]
+        self.kinds += ["float"] if "floats" in generator.features else []
         self.constant = generator.constant
         self.stratum, self.name = stratum, name
 
@@ -59,7 +60,7 @@ class Draw:
 
     def type(self) -> str:
         """A column type, that some lower relation has where possible."""
-        return self.rng.choice(("number", "number", "symbol" if self.symbols else "number"))
+        return self.rng.choice(self.kinds)
 
     def atom(self, **wanted: str) -> str:
         """An atom over a lower relation, or several, that bind variables of the given types."""
@@ -84,14 +85,16 @@ class Draw:
 def best(draw: Draw, lines: list[str]) -> None:
     """A column of least or greatest values, also in recursion along a lower relation."""
     key, (join, sign) = draw.type(), draw.rng.choice((("min", "+"), ("max", "-")))
-    name = draw.own("best", key, "number")
-    lines += [f".decl {name}(k: {key}, v: number <{join}>)", f".output {name}"]
-    lines.append(f"{name}(k, v) :- {draw.atom(k=key, v='number')}.")
+    kind = draw.rng.choice([one for one in draw.kinds if one != "symbol"])
+    name = draw.own("best", key, kind)
+    lines += [f".decl {name}(k: {key}, v: {kind} <{join}>)", f".output {name}"]
+    lines.append(f"{name}(k, v) :- {draw.atom(k=key, v=kind)}.")
     if draw.rng.random() < 0.7:
-        step = draw.rng.choice((f"v {sign} 1", f"v {sign} 2", "v"))
+        point = ".0" if kind == "float" else ""
+        step = draw.rng.choice((f"v {sign} 1{point}", f"v {sign} 2{point}", "v"))
         lines.append(f"{name}(l, {step}) :- {name}(k, v), {draw.atom(k=key, l=key)}.")
     if draw.rng.random() < 0.3:
-        lines.append(f"{name}({draw.constant(key)}, {draw.constant('number')}).")
+        lines.append(f"{name}({draw.constant(key)}, {draw.constant(kind)}).")
 
 
 def parity(draw: Draw, lines: list[str]) -> None:
@@ -161,16 +164,17 @@ def branches(draw: Draw, lines: list[str]) -> None:
 
 
 def choice(draw: Draw, lines: list[str]) -> None:
-    """One row per value of a key, of one domain or two."""
-    one, two = draw.type(), draw.type()
-    name = draw.own("choice", one, two)
-    domains = draw.rng.choice(("x", "y", "x, y", "(x, y)"))
-    lines += [
-        f".decl {name}(x: {one}, y: {two}) choice-domain {domains}",
-        f".output {name}",
-    ]
+    """One row per value of a key, of one domain or two, with up to two columns beside it."""
+    columns = {name: draw.type() for name in "xyz"[: draw.rng.choice((2, 2, 3))]}
+    name = draw.own("choice", *columns.values())
+    domains = []
+    for _ in range(draw.rng.choice((1, 1, 2))):
+        key = draw.rng.sample(list(columns), draw.rng.choice((1, 1, 2)))
+        domains.append(key[0] if len(key) == 1 else f"({', '.join(key)})")
+    declared = ", ".join(f"{column}: {kind}" for column, kind in columns.items())
+    lines += [f".decl {name}({declared}) choice-domain {', '.join(domains)}", f".output {name}"]
     for _ in range(draw.rng.randint(1, 2)):
-        lines.append(f"{name}(x, y) :- {draw.atom(x=one, y=two)}.")
+        lines.append(f"{name}({', '.join(columns)}) :- {draw.atom(**columns)}.")
 
 
 def subsumption(draw: Draw, lines: list[str]) -> None:
@@ -182,7 +186,12 @@ def subsumption(draw: Draw, lines: list[str]) -> None:
         lines.append(f"{name}(x, v) :- {draw.atom(x=key, v='number')}.")
     test = draw.rng.choice(("v < w", "w < v", "v < w, w < 4", "v + 1 < w"))
     if draw.rng.random() < 0.3:  # outside recursion an order may look at the rows themselves
-        own = draw.rng.choice((f"{name}(x, u), u != v", f"!{name}(x, 3)", f"{name}(_, w)"))
+        own = draw.rng.choice(
+            (
+                *(f"{name}(x, u), u != v", f"!{name}(x, 3)", f"{name}(_, w)"),
+                *(f"!({name}(x, u), u > w)", f"1 < count : {{ {name}(x, _) }}"),
+            )
+        )
         test = f"{test}, {own}"
     lines.append(f"{name}(x, v) <= {name}(x, w) :- {test}.")
     if draw.rng.random() < 0.4:

@@ -14,10 +14,12 @@ from random import Random
 
 from random_extended import extended
 
-__all__ = ["CORNERS", "NUMBERS", "SYMBOLS", "Body", "Generator", "Relation"]
+__all__ = ["CORNERS", "FAR", "NUMBERS", "SYMBOLS", "Body", "Generator", "Relation"]
 
 SYMBOLS = ("a", "b", "c", "d")
 NUMBERS = range(5)
+FAR = (-1, -2, 2**30, 2**30 + 1)
+"""Numbers that the engine writes in other ways than small ones; rules compute some of them too."""
 PATTERNS = ("[ab].*", "[[:alpha:]]", "[^a-b]+", "(a|b)?[[:lower:]]", "[]", "(?i)a")
 CORNERS = {
     "number": (0, -1, 2**30 - 1, 2**30, 2**53 + 1, 2**62, 2**63 - 1, -(2**31) - 1, -(2**63)),
@@ -45,13 +47,16 @@ class Body:
     """Literals so far and the variables they bind, by type."""
 
     literals: list[str] = field(default_factory=list)
-    bound: dict[str, list[str]] = field(default_factory=lambda: {"number": [], "symbol": []})
+    bound: dict[str, list[str]] = field(
+        default_factory=lambda: {"number": [], "symbol": [], "float": []}
+    )
+    witnesses: list[tuple[str, str]] = field(default_factory=list)
+    """The type and name of what only places of least and greatest values bind."""
     fresh: int = 0
-    has_witness: bool = False
 
     def new(self, kind: str) -> str:
         self.fresh += 1
-        name = f"{'s' if kind == 'symbol' else 'x'}{self.fresh}"
+        name = f"{ {'symbol': 's', 'float': 'f'}.get(kind, 'x') }{self.fresh}"
         self.bound[kind].append(name)
         return name
 
@@ -66,16 +71,20 @@ class Generator:
     def constant(self, kind: str) -> str:
         if kind == "symbol":
             return f'"{self.rng.choice(SYMBOLS)}"'
-        return str(self.rng.choice(NUMBERS))
+        number = self.rng.choice(NUMBERS)
+        return str(number / 2 if kind == "float" else number)
 
     def relations(self) -> list[Relation]:
         rng, found = self.rng, []
 
         def columns() -> tuple[str, ...]:
-            kinds = ("number", "symbol") if "symbols" in self.features else ("number",)
-            weights = (3, 1)[: len(kinds)]
+            weights = {
+                "number": 3,
+                "symbol": "symbols" in self.features,
+                "float": "floats" in self.features,
+            }
             width = rng.choice((1, 2, 2, 2, 3))
-            return tuple(rng.choices(kinds, weights)[0] for _ in range(width))
+            return tuple(rng.choices(list(weights), list(weights.values()), k=width))
 
         for i in range(rng.randint(1, 2 + self.size // 3)):
             found.append(Relation(f"in{i}", columns(), 0, True))
@@ -144,13 +153,19 @@ class Generator:
 
     def compute(self, body: Body) -> str:
         """A new number from bound ones that stays in a small range, so recursion ends."""
+        if body.bound["float"] and self.rng.random() < 0.4:
+            left, right = (self.rng.choice(body.bound["float"]) for _ in range(2))
+            # Differences and quotients are NaN for infinities and NaN, 0.0 / 0.0 too.
+            shapes = ("min({0}, {1})", "max({0}, {1})", "{0} - {0}", "{0} / {0}", "{0} * 0.0")
+            shape = self.rng.choice(shapes).format(left, right)
+            return f"{body.new('float')} = {shape}"
         left, right = self.term(body), self.term(body)
         shape = self.rng.choice(("up", "down", "modulo", "functor", "divide", "wide"))
         name = body.new("number")
         if shape == "up":
             return f"{name} = {left} + 1, {name} < 7"
         if shape == "down":
-            return f"{name} = {left} - 1, {name} >= 0"
+            return f"{name} = {left} - 1, {name} >= 0, {name} < 7"
         if shape == "modulo":
             operator = self.rng.choice("+-*")
             return f"{name} = ({left} {operator} {right}) % {self.rng.randint(2, 5)}"
@@ -218,38 +233,43 @@ class Generator:
         return f"{rng.choice(('!', '!', '!!', '!!!'))}({', '.join(literals)})"
 
     def aggregate(self, body: Body, lower: list[Relation]) -> str | None:
-        usable = [relation for relation in lower if "number" in relation.columns]
-        if not usable or body.has_witness:  # a witness of two aggregates would be of neither
+        usable = [relation for relation in lower if {"number", "float"} & {*relation.columns}]
+        if not usable:
             return None
         relation = self.rng.choice(usable)
+        kinds = [kind for kind in relation.columns if kind != "symbol"]
+        of = self.rng.choice(kinds)
         inner = Body(bound={kind: list(names) for kind, names in body.bound.items()})
         inner.fresh = body.fresh + 70
-        target = inner.new("number")
-        at = self.rng.choice([i for i, k in enumerate(relation.columns) if k == "number"])
+        target = inner.new(of)
+        at = self.rng.choice([i for i, k in enumerate(relation.columns) if k == of])
         op = self.rng.choice(("count", "sum", "min", "max"))
-        if self.may("reducers", 0.25):
+        if of == "number" and self.may("reducers", 0.25):
             op = "@@xor"
         witness = op in ("min", "max") and self.may("witnesses", 0.5)
         args, found = [], []
         for i, kind in enumerate(relation.columns):
             known = body.bound[kind]
+            same = [name for other, name in body.witnesses if other == kind]
             if i == at:
                 args.append(target)
+            elif witness and same and self.rng.random() < 0.7:
+                args.append(self.rng.choice(same))
             elif witness and self.rng.random() < 0.6:
                 args.append(inner.new(kind))
                 found.append((kind, args[-1]))
             else:
                 args.append(self.rng.choice(known) if known and self.rng.random() < 0.6 else "_")
         atom = f"{relation.name}({', '.join(args)})"
-        inside = self.narrowed(atom, target, body, inner, lower)
+        inside = self.narrowed(atom, target, body.bound[of], inner, lower)
         body.fresh = inner.fresh
-        body.has_witness = bool(found)
+        body.witnesses += found
         for kind, name in found:
             body.bound[kind].append(name)
             # The rule itself mentions a witness: two aggregates alone would not share it.
             body.literals.append(f"{name} >= {name}")
-        result = body.new("number")
-        if not found and self.rng.random() < 0.2:
+        result = body.new("number" if op == "count" else of)
+        if not found and op != "count" and self.rng.random() < 0.2:
             # The result's own name inside: there it is another variable.
             inside = re.sub(rf"\b{target}\b", result, inside)
             target = result
@@ -258,20 +278,21 @@ class Generator:
         if op == "count":
             return f"{result} = count : {{ {inside} }}"
         if op in ("sum", "min", "max") and self.may("arithmetic", 0.3):
-            target = self.rng.choice((f"{target} + 1", f"{target} * 2", f"{target} - {target}"))
+            one, two = ("1.0", "2.0") if of == "float" else ("1", "2")
+            terms = (f"{target} + {one}", f"{target} * {two}", f"{target} - {target}")
+            target = self.rng.choice(terms)
         if op == "sum" and self.rng.random() < 0.3:
-            target = f"({target}) * 1500000000"
+            target = f"({target}) * {'1.0e308' if of == 'float' else '1500000000'}"
         return f"{result} = {op} {target} : {{ {inside} }}{tests}"
 
     def narrowed(
-        self, atom: str, target: str, body: Body, inner: Body, lower: list[Relation]
+        self, atom: str, target: str, numbers: list[str], inner: Body, lower: list[Relation]
     ) -> str:
-        """The body of an aggregate: an atom, a second one, tests against what is bound outside."""
+        """The body of an aggregate: an atom, a second one, tests against `numbers` outside."""
         parts = [atom]
-        numbers = body.bound["number"]
         if numbers and self.may("comparisons", 0.25):
             operator = self.rng.choice(("<", "<=", "!=", ">"))
-            parts.append(f"{target} {operator} {self.rng.choice(numbers)}")
+            parts.append(f"{target} {operator} {self.rng.choice((numbers[-1], *numbers))}")
         if self.rng.random() < 0.2:
             parts.append(self.arguments(inner, self.rng.choice(lower), True))
         if self.may("groups", 0.15):
@@ -363,7 +384,7 @@ class Generator:
     def stated(self, kind: str, relation: Relation, relations: list[Relation]) -> str:
         """A column of a fact: a constant, or an aggregate over a lower relation."""
         lower = [one for one in relations if one.stratum < relation.stratum]
-        if kind == "symbol" or not lower or not self.may("aggregates", 0.3):
+        if kind != "number" or not lower or not self.may("aggregates", 0.3):
             return self.constant(kind)
         other = self.rng.choice(lower)
         return f"count : {{ {other.name}({', '.join('_' * len(other.columns))}) }}"

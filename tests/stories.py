@@ -21,6 +21,7 @@ from pathlib import Path
 
 import deltafix
 import oracle
+from oracle_values import wrap
 from strategies import FOLDS, REDUCERS
 
 __all__ = ["FOLDER", "Change", "Edit", "Story", "judged", "read_stories", "show", "told"]
@@ -92,7 +93,8 @@ def _edit(line: str) -> Edit:
     found = _LINE.match(line.strip())
     if found is None:
         raise ValueError(f'not an edit: {line!r}; expected `+ relation(1, "a")`')
-    return found[1], found[2], tuple(json.loads(f"[{found[3]}]"))
+    row = json.loads(f"[{found[3]}]")
+    return found[1], found[2], tuple(wrap(v, "float") if isinstance(v, float) else v for v in row)
 
 
 def show(edit: Edit) -> str:

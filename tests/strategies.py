@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 
 from deltafix.datalog.program import Program
 from deltafix.reactive import reducer
+from oracle_values import order
 from random_extended import GROUPS
-from random_rules import NUMBERS, SYMBOLS, Generator
+from random_rules import CORNERS, FAR, NUMBERS, SYMBOLS, Generator
 
 __all__ = [
     "CORE",
@@ -55,7 +56,16 @@ CORE = frozenset(
 )
 """What a random program may contain besides positive rules over number columns."""
 
-FEATURES = CORE | {"range", "reducers", "repeats", "strings", "witnesses", "words", *GROUPS}
+FEATURES = CORE | {
+    "floats",
+    "range",
+    "reducers",
+    "repeats",
+    "strings",
+    "witnesses",
+    "words",
+    *GROUPS,
+}
 """All of it: also columns and relations that merge or drop rows, and constructed values."""
 
 REDUCERS = {"xor": reducer(0, lambda acc, v: acc ^ v, lambda acc, v: acc ^ v, name="xor")}
@@ -71,11 +81,13 @@ def random_program(rng: Random, size: int = 3, features: frozenset[str] = FEATUR
 
 
 def random_row(rng: Random, program: Program, relation: str) -> tuple:
-    """A row that fits the relation, from a domain of five values a type."""
+    """A row that fits the relation: five values a type, and now and then a number far from them."""
     values = {
-        "number": lambda: rng.choice(NUMBERS),
+        "number": lambda: rng.choice(NUMBERS if rng.random() < 0.9 else FAR),
         "unsigned": lambda: rng.choice(NUMBERS),
-        "float": lambda: rng.choice(NUMBERS) / 2,
+        "float": lambda: (
+            rng.choice(NUMBERS) / 2 if rng.random() < 0.7 else rng.choice(CORNERS["float"])
+        ),
         "symbol": lambda: rng.choice(SYMBOLS),
     }
     return tuple(values[kind]() for kind in program.column_types(relation))
@@ -98,7 +110,7 @@ def random_script(rng: Random, program: Program, epochs: int = 6, edits: int = 6
         count = rng.randint(0, 3 * edits) if style == "load" else rng.randint(1, edits)
         for _ in range(count):
             name = rng.choice(names)
-            gone = sorted(present[name])
+            gone = sorted(present[name], key=lambda row: tuple(map(order, row)))
             if style == "trickle" and gone:
                 # Delete, put back, sometimes delete again: the net change is nothing or one row.
                 row = rng.choice(gone)
