@@ -108,5 +108,5 @@ def _gives(literal: Literal, bound: set[Argument]) -> tuple[Argument, ...] | Non
         if all(map(has, sides)):
             return ()
         if literal.op == "=" and any(map(has, sides)):
-            return tuple(side for side in sides if isinstance(side, Slot))
+            return sides
     return None

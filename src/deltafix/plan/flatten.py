@@ -231,8 +231,7 @@ class Flattening:
     def comparison(self, op: str, left: Term, right: Term, *, holds: bool = True) -> None:
         """Flatten a comparison; `x = functor(…)` becomes one Apply."""
         if op in CONSTRAINTS:
-            self.values += 1
-            slot = Slot(f"${self.values}")
+            slot = self.fresh("number")
             args = (self.argument(left, "symbol"), self.argument(right, "symbol"))
             self.body.append(Apply(slot, op, args, ("symbol", "symbol"), "number"))
             self.body.append(Compare("=", "number", slot, Code(int(holds), "number")))
@@ -333,12 +332,10 @@ class Flattening:
         if isinstance(term, Const):
             return Code(term.value, term.type or kind)
         if isinstance(term, Call | Aggregate):
-            self.values += 1
-            slot = Slot(f"${self.values}")
+            slot = self.fresh(kind)
             if isinstance(term, Call):
                 self.call(term, kind, slot)
             else:
-                self.types[slot.name] = kind
                 self.pending.append((term, slot))
             return slot
         raise TypeError(term)
@@ -352,13 +349,11 @@ class Flattening:
         types = [term_type(arg, self.types, self.program) for arg in terms]
         args = [self.argument(arg, of) for arg, of in zip(terms, types, strict=True)]
         while len(args) > 2 and term.functor in _TWO:
-            self.values += 1
-            step = Slot(f"${self.values}")
+            step = self.fresh(types[0])
             pair = (args[0], args[1])
             self.body.append(Apply(step, term.functor, pair, (types[0], types[1]), types[0]))
             args[:2] = [step]
             types[:2] = types[:1]
-        self.types[target.name] = kind
         call = Apply(target, term.functor, tuple(args), tuple(types), kind)
         if self.program.word_size == NARROW:
             self.body.extend(narrow_call(self, call, kind))
@@ -372,5 +367,4 @@ class Flattening:
         names = numbered_by(self.case)
         args: tuple[Argument, ...] = tuple(map(Slot, names)) or (Code(0, "number"),)
         types = tuple(self.types[name] for name in names) or ("number",)
-        self.types[target.name] = "number"
         self.body.append(Apply(target, f"{AUTOINC}:{number}", args, types, "number"))
