@@ -168,9 +168,7 @@ class Flattening:
         pending, self.pending = self.pending, []
         base = self.body
         if not pending:
-            self.body = [*base]
             yield
-            self.body = base
             return
         first = [found for found in pending if not self.waits(found[0])] or pending
         choices = [folds.literals(self, term, slot) for term, slot in first]
