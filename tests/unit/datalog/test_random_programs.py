@@ -34,6 +34,7 @@ MARKS = {
     "branches": ("Leaf",),
     "choice": ("choice-domain",),
     "equivalence": ("eqrel",),
+    "floats": ("float",),
     "parity": ("even(",),
     "range": ("range(",),
     "records": ("pair(",),
@@ -77,7 +78,7 @@ def test_a_feature_appears_when_asked_for_and_only_then(feature: str) -> None:
     assert shown(sources(FEATURES, 80))
     alone = {
         "groups": {*GROUPS, "negation"},
-        "aggregates": {"reducers"},
+        "aggregates": {"reducers", "subsumption"},
         "arithmetic": set(GROUPS) | {"range", "strings"},
         "comparisons": {*GROUPS, "groups", "arithmetic", "repeats", "strings", "witnesses"},
         "disjunction": {"groups"},
