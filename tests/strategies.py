@@ -24,6 +24,7 @@ from random_extended import GROUPS
 from random_rules import CORNERS, FAR, NUMBERS, SYMBOLS, Generator
 
 __all__ = [
+    "ALL",
     "CORE",
     "FEATURES",
     "FOLDS",
@@ -68,6 +69,9 @@ FEATURES = CORE | {
 }
 """All of it: also columns and relations that merge or drop rows, and constructed values."""
 
+ALL = FEATURES | {"floats"}
+"""Also columns of floats, with NaN, infinities and both zeros; for scripts that go `far`."""
+
 REDUCERS = {"xor": reducer(0, lambda acc, v: acc ^ v, lambda acc, v: acc ^ v, name="xor")}
 """What random programs fold with, for `deltafix.connect`."""
 
@@ -80,10 +84,10 @@ def random_program(rng: Random, size: int = 3, features: frozenset[str] = FEATUR
     return Program.parse(Generator(rng, size, features).text())
 
 
-def random_row(rng: Random, program: Program, relation: str) -> tuple:
-    """A row that fits the relation: five values a type, and now and then a number far from them."""
+def random_row(rng: Random, program: Program, relation: str, far: bool = False) -> tuple:
+    """A row that fits the relation: five values a type, and if `far` some numbers far from them."""
     values = {
-        "number": lambda: rng.choice(NUMBERS if rng.random() < 0.9 else FAR),
+        "number": lambda: rng.choice(FAR if far and rng.random() < 0.1 else NUMBERS),
         "unsigned": lambda: rng.choice(NUMBERS),
         "float": lambda: (
             rng.choice(NUMBERS) / 2 if rng.random() < 0.7 else rng.choice(CORNERS["float"])
@@ -93,7 +97,9 @@ def random_row(rng: Random, program: Program, relation: str) -> tuple:
     return tuple(values[kind]() for kind in program.column_types(relation))
 
 
-def random_script(rng: Random, program: Program, epochs: int = 6, edits: int = 6) -> Script:
+def random_script(
+    rng: Random, program: Program, epochs: int = 6, edits: int = 6, far: bool = False
+) -> Script:
     """Edits on every `.input` relation: a bulk load, then changes, trickles, and reinsertions."""
     names = program.names("input")
     present: dict[str, set[tuple]] = {name: set() for name in names}
@@ -121,7 +127,7 @@ def random_script(rng: Random, program: Program, epochs: int = 6, edits: int = 6
             elif (style == "clear" and gone) or (gone and style != "load" and rng.random() < 0.5):
                 put(epoch, "-", name, rng.choice(gone))
             else:
-                put(epoch, "+", name, random_row(rng, program, name))
+                put(epoch, "+", name, random_row(rng, program, name, far))
         script.append(epoch)
     return script
 
