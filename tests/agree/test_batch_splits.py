@@ -24,6 +24,7 @@ from tests.pipelines import signed
 import deltafix
 from deltafix.errors import PipelineError
 from deltafix.kernel.jit import JIT_DISABLED
+from deltafix.pipeline.augment import Additions
 from deltafix.pipeline.batches import Batches, Name, Rows
 from deltafix.pipeline.columns import fit
 from deltafix.pipeline.config import OutputConfig
@@ -104,7 +105,7 @@ class Consumer:
             deltafix.Program.parse(self.text),
             self.folder / "state",
             [OutputConfig("known", self.folder / "out", "delta+snapshot")],
-            counted=NAMES if self.options.duplicates == "count" else (),
+            additions=Additions(counted=NAMES if self.options.duplicates == "count" else ()),
             on_change=lambda _: True,
         )
 
