@@ -73,6 +73,9 @@ class Relations(Protocol):
     def rows(self, relation: str) -> list[Row]:
         """The rows of a relation, sorted."""
 
+    def count(self, relation: str) -> int:
+        """How many rows a relation has."""
+
     def to_arrow(self, relation: str) -> pa.Table:
         """The rows of a relation."""
 

@@ -1,0 +1,124 @@
+"""An epoch of a pipeline by stage, for each keeper of its rows: `python -m bench.executors`.
+
+Prints Markdown: reach on a graph, loaded from Parquet and then changed, with `executor` driver,
+shards on Spark's executors, and shards under `auto`; seconds by stage of the load, of the first
+change after it, and of the median of those that follow, and supersteps, each a job of Spark under
+`shards`. An epoch that changes one row is the fixed cost. Exits with 1 if the answers differ.
+`--quick` shrinks everything, `--only shards` leaves the others out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from bench.graphs import Ints
+from bench.pipeline import INPUT, REACH, stages, write
+from deltafix.pipeline.config import read_config
+from deltafix.pipeline.epoch import Epoch
+from deltafix.pipeline.runner import Pipeline
+from deltafix.spark.keeping import spark_runner
+from deltafix.spark.session import spark_session
+from deltafix.spark.shards import ShardedDatabase
+
+EXECUTORS = ("driver", "shards", "auto, moved")
+CHANGES = (1, 1_000, 100_000)
+TURNS = 5
+"""Epochs of each size, after the first; 1 with `--quick`."""
+
+
+def measure(executor: str, edges: Ints, shards: int, turns: int) -> Iterator[str]:
+    """One keeper: lines of the table; the last line says how many rows there are."""
+    with tempfile.TemporaryDirectory(prefix="deltafix-bench-") as name:
+        folder = Path(name)
+        (folder / "p.dl").write_text(REACH)
+        (folder / "p.toml").write_text(
+            '[pipeline]\nprogram = "p.dl"\nstate = "state"\nrows_per_epoch = 100000000\n'
+            + "".join(INPUT.format(one) for one in ("edge", "root"))
+            + '[output.reach]\npath = "out"\n'
+        )
+        config = read_config(folder / "p.toml")
+        started = "shards" if executor == "auto, moved" else executor
+        write(folder, "root", 0, np.array([[0]]), np.ones(1, np.int64))
+        write(folder, "edge", 0, edges, np.ones(len(edges), np.int64))
+        config = replace(config, values={**config.values, "executor": started, "shards": shards})
+        make_source, keep = spark_runner(config)
+        with Pipeline(config, make_source=make_source, keep=keep) as opened:
+            seconds, epoch = timed(opened)
+            yield line(executor, f"load of {len(edges):,}", seconds, epoch, opened)
+        if executor == "auto, moved":
+            config = replace(config, values={**config.values, "executor": "auto"})
+        make_source, keep = spark_runner(config)
+        with Pipeline(config, make_source=make_source, keep=keep) as opened:
+            left, number = edges, 1
+            for size in (one for one in CHANGES if one * (turns + 1) <= len(edges)):
+                taken: list[tuple[float, Epoch]] = []
+                for turn in range(turns + 1):
+                    left, gone = left[:-size], left[-size:]
+                    write(folder, "edge", number, gone, np.full(size, -1))
+                    number += 1
+                    taken.append(timed(opened))
+                    if turn == 0 and size == CHANGES[0]:
+                        yield line(executor, "first change", *taken[0], opened)
+                middle = sorted(taken[1:], key=lambda one: one[0])[turns // 2]
+                median = statistics.median(seconds for seconds, _ in taken[1:])
+                yield line(executor, f"{size:,} deletes", median, middle[1], opened)
+            yield str(len(opened.maintainer.db.rows("reach")))
+
+
+def timed(opened: Pipeline) -> tuple[float, Epoch]:
+    """Seconds of all that there is to do, and its last epoch."""
+    began = time.perf_counter()
+    epoch = list(opened.drain())[-1]
+    return time.perf_counter() - began, epoch
+
+
+def line(executor: str, what: str, seconds: float, epoch: Epoch, opened: Pipeline) -> str:
+    """A line of the table."""
+    db = opened.maintainer.db
+    work = f"{db.work.supersteps} of {db.choice}" if isinstance(db, ShardedDatabase) else ""
+    return f"| {executor} | {what} | {seconds:.3f} s | {stages(epoch)} | {work} |"
+
+
+def main(arguments: list[str]) -> int:
+    """All keepers on one graph. The exit code."""
+    parser = argparse.ArgumentParser(prog="python -m bench.executors", description=main.__doc__)
+    parser.add_argument("--quick", action="store_true", help="a small graph")
+    parser.add_argument("--edges", type=int, default=5_000_000)
+    parser.add_argument("--shards", type=int, default=4)
+    parser.add_argument("--only", choices=EXECUTORS)
+    asked = parser.parse_args(arguments)
+    many = 20_000 if asked.quick else asked.edges
+    edges = np.random.default_rng(1).integers(0, many // 5, (many, 2))
+    edges = np.unique(edges, axis=0)
+    np.random.default_rng(2).shuffle(edges)
+    sys.stdout.write(f"Load when it began: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores.\n\n")
+    sys.stdout.write("| executor | epoch | time | stages, s | supersteps |\n")
+    sys.stdout.write("| --- | --- | --- | --- | --- |\n")
+    answers: set[str] = set()
+    with spark_session(master="local[2]") as session:
+        session.range(1).count()
+        for executor in EXECUTORS if asked.only is None else (asked.only,):
+            for told in measure(executor, edges, asked.shards, 1 if asked.quick else TURNS):
+                if not told.startswith("|"):
+                    answers.add(told)
+                    continue
+                sys.stdout.write(f"{told}\n")
+                sys.stdout.flush()
+    if len(answers) > 1:
+        sys.stderr.write(f"the executors disagree: {sorted(answers)} rows\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
