@@ -15,6 +15,7 @@ from deltafix.pipeline.manifest import read_deltas
 from deltafix.pipeline.runner import Pipeline
 from deltafix.pipeline.status import status
 from deltafix.spark import keeping, maintain
+from deltafix.spark.shards import resident
 
 QUARANTINE = 'bad_rows = "quarantine"'
 PROGRAM = """
@@ -50,6 +51,8 @@ def test_agree_a_pipeline_whose_epochs_run_on_executors(tmp_path, in_shards) -> 
         db = pipeline.maintainer.db
         assert db.choice.executor == "shards"
         assert db.work.actions[0] == "judge"
+        # What was read of them came from workers: the driver holds none of the shards.
+        assert not [key for key in resident._RESIDENTS if key[0].startswith(str(tmp_path))]
         aside = pipeline.maintainer.quarantine.rows("member")
     assert [row["reason"] for row in aside] == [
         "insert of a row that is there",

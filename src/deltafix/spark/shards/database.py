@@ -45,6 +45,7 @@ from deltafix.spark.shards.files import Manifest, new_manifest, require_same
 from deltafix.spark.shards.frames import (
     for_spark,
     frame_bytes,
+    from_spark,
     local_table,
     messages_frame,
     messages_of,
@@ -364,6 +365,10 @@ class ShardedDatabase:
     def _parts(self, relation: str) -> Iterator[pa.Table]:
         self._require(relation)
         self.settle()
+        if self._choose(self._sizes(0, None)).executor != "driver" and self._spark is not None:
+            # Workers have the shards; here only the rows that are asked for need room.
+            yield from_spark(self.schemas[relation], self.read(relation).toArrow())
+            return
         for number in range(self._spec.shards):
             files = self._manifest.files.get(number, [])
             table = read_rows(self._spec, files, number, relation)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "for_spark",
     "frame_bytes",
+    "from_spark",
     "local_table",
     "messages_frame",
     "messages_of",
@@ -114,6 +115,16 @@ def for_spark(schema: Schema) -> pa.Schema:
             for field in arrow_schema(schema)
         ]
     )
+
+
+def from_spark(schema: Schema, table: pa.Table) -> pa.Table:
+    """A relation's rows as Spark gave them (`for_spark`), in its own types."""
+    if not schema.arity:
+        return table
+    for place, field in enumerate(table.schema):
+        if pa.types.is_decimal(field.type):
+            table = table.set_column(place, field.name, table.column(place).cast(pa.uint64()))
+    return table.cast(arrow_schema(schema))
 
 
 def read_delta(schema: Schema, paths: Sequence[Path]) -> RelationDelta:
