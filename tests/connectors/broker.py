@@ -141,8 +141,11 @@ class Client:
             assert time.monotonic() < end, f"{topic} stays"
             time.sleep(0.05)
 
-    def send(self, topic: str, *records: tuple[int, str | None], abort: bool | None = None) -> None:
-        """(partition, value) each; in a transaction where `abort` says how it ends."""
+    def send(
+        self, topic: str, *records: tuple[int, str | None] | tuple[int, str | None, str],
+        abort: bool | None = None,
+    ) -> None:  # fmt: skip
+        """(partition, value[, key]) each; in a transaction where `abort` says how it ends."""
         producer = self._producer
         if abort is not None:
             settings = self._properties(**{"transactional.id": f"{topic}-{abort}"})
@@ -150,7 +153,8 @@ class Client:
             producer.initTransactions()
             producer.beginTransaction()
         record = self._jvm.org.apache.kafka.clients.producer.ProducerRecord
-        sent = [producer.send(record(topic, place, None, value)) for place, value in records]
+        sent = [producer.send(record(topic, place, key, value))
+                for place, value, key in ((*one, None)[:3] for one in records)]  # fmt: skip
         producer.flush()
         for one in sent:
             one.get()  # raises if the broker did not take it

@@ -30,14 +30,15 @@ changelog = pytest.mark.skipif(
 )
 
 
-def open_on(folder: Path, table: str, more: str = "") -> Pipeline:
+def open_on(folder: Path, table: str, more: str = "", what: str = "") -> Pipeline:
+    what = what or f"table = '{table}'"
     (folder / "p.dl").write_text(
         ".decl edge(x: symbol, n: number)\n.input edge\n"
         ".decl twice(x: symbol, n: number)\ntwice(x, n + n) :- edge(x, n).\n"
     )
     (folder / "p.toml").write_text(
         '[pipeline]\nprogram = "p.dl"\nstate = "state"\nrows_per_epoch = 4\n'
-        f"[input.edge]\nsource = 'table'\ntable = '{table}'\n{more}\n[output.twice]\npath = 'out'\n"
+        f"[input.edge]\nsource = 'spark'\n{what}\n{more}\n[output.twice]\npath = 'out'\n"
     )
     return Pipeline(read_config(folder / "p.toml"), make_source=on_spark())
 
@@ -180,17 +181,19 @@ delta = pytest.mark.skipif(
 
 @delta
 @pytest.mark.parametrize("mode", ["changes", "snapshot"])
-@pytest.mark.parametrize("named", [True, False])
-def test_oracle_a_delta_table_by_spark(spark, tmp_path, mode, named) -> None:
+@pytest.mark.parametrize("how", ["by name", "by quoted path", "by format"])
+def test_oracle_a_delta_table_by_spark(spark, tmp_path, mode, how) -> None:
     path = tmp_path / "lake"
+    named = how == "by name"
     table = f"default.edges_{mode}" if named else f"delta.`{path}`"
     more = f'mode = "{mode}"'
+    what = f"format = 'delta'\npath = '{path}'" if how == "by format" else ""
     start = spark.createDataFrame([("a", 1), ("b", 2), ("c", 3)], "x string, n bigint")
     options = {"delta.enableChangeDataFeed": "true"} if mode == "changes" else {}
     start.write.format("delta").options(**options).save(str(path))
     if named:
         spark.sql(f"CREATE TABLE {table} USING delta LOCATION '{path}'")
-    with open_on(tmp_path, table, more) as pipeline:
+    with open_on(tmp_path, table, more, what) as pipeline:
         assert taken(pipeline) == (3, {("a", 1), ("b", 2), ("c", 3)})
         spark.sql(f"DELETE FROM {table} WHERE n = 1")
         spark.sql(f"UPDATE {table} SET n = n * 10 WHERE n = 2")
@@ -202,9 +205,11 @@ def test_oracle_a_delta_table_by_spark(spark, tmp_path, mode, named) -> None:
         f"MERGE INTO {table} t USING (SELECT 'c' x, 3L n UNION SELECT 'f', 6L) s ON s.x = t.x "
         "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
     )
-    with open_on(tmp_path, table, more) as pipeline:
+    with open_on(tmp_path, table, more, what) as pipeline:
         assert taken(pipeline) == (1, {("b", 20), ("c", 3), ("d", 4), ("e", 5), ("f", 6)})
         assert taken(pipeline)[0] == 0
+        mark = {"changes": "feed", "snapshot": "version"}[mode]
+        assert pipeline.maintainer.db.marks[f"{mark}/edge"] in (4, [4, None])
 
 
 @delta
@@ -220,6 +225,26 @@ def test_a_delta_table_without_a_feed(spark, tmp_path) -> None:
             taken(pipeline)
         assert str(error.value).startswith(f"input edge: table {table}: ")
         assert pipeline.maintainer.db.count("edge") == 1
+
+
+@delta
+def test_a_delta_table_as_a_stream_of_changes_by_key(spark, tmp_path) -> None:
+    path = tmp_path / "lake"
+    columns = "op string, at bigint, x string, n bigint"
+
+    def put(*rows) -> None:
+        spark.createDataFrame(rows, columns).write.format("delta").mode("append").save(str(path))
+
+    what = f"format = 'delta'\npath = '{path}'"
+    more = "mode = 'stream'\nsign = 'op'\nkey = 'x'\nsequence_by = 'at'\ncolumns = ['x', 'n']"
+    put(("+", 1, "a", 1), ("+", 2, "a", 2), ("+", 5, "b", 1))
+    for _ in range(2):
+        with open_on(tmp_path, "", more, what) as pipeline:
+            assert taken(pipeline)[1] == {("a", 2), ("b", 1)}
+    put(("-", 7, "a", None))
+    put(("+", 6, "a", 9), ("+", 4, "b", 9), ("+", 1, "c", 3))
+    with open_on(tmp_path, "", more, what) as pipeline:
+        assert taken(pipeline)[1] == {("b", 1), ("c", 3)}
 
 
 @delta

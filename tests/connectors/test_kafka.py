@@ -129,6 +129,35 @@ def test_oracle_two_topics_over_epochs_and_restarts(spark, client, broker, tmp_p
     assert total["member"] >= 16 + 3
 
 
+def test_oracle_envelopes_without_images_of_before_in_any_order(
+    spark, client, broker, tmp_path
+) -> None:
+    keyed = 'key = "who"\nsequence_by = ["ts_ms", "lsn"]'
+    job = Topics(tmp_path, client, broker, "keyed", member=keyed)
+    rng = Random(7)
+    words: dict[str, list] = {}
+    for turn in range(3):
+        records = []
+        for number in rng.sample(range(20), 20):
+            who, team = rng.choice("abcd"), rng.choice("abcdef")
+            at = 20 * turn + number - rng.choice([0, 15])  # some are older than those of before
+            gone = rng.random() < 0.3
+            said = {"op": "d", "before": None, "after": None}
+            if not gone:
+                said = {"op": rng.choice("cu"), "before": None, "after": {"who": who, "team": team}}
+            said |= {"ts_ms": at // 4, "source": {"lsn": at}}
+            words.setdefault(who, []).append((at, not gone, (who, team)))
+            key = json.dumps({"payload": {"who": who}})
+            partition = rng.randrange(PARTITIONS)  # not by key
+            records.append((partition, json.dumps({"payload": said}), key))
+            if gone:
+                records.append((partition, None, key))
+        client.send("keyed.member", *records)
+        last = [max(some) for some in words.values()]
+        job.rows["member"] = {row for _, live, row in last if live}
+        job.run()
+
+
 def test_what_a_transaction_took_back_is_not_read(spark, client, broker, tmp_path) -> None:
     job = Topics(tmp_path, client, broker, "transactions")
     row = {"team": "a", "doc": 1, "sign": 1}

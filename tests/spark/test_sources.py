@@ -22,7 +22,7 @@ def write(folder: Path, section: str) -> Path:
 
 
 def test_a_table_without_a_change_feed_is_diffed_at_each_look(spark, tmp_path) -> None:
-    file = write(tmp_path, 'source = "table"\ntable = "edges"\nmode = "snapshot"')
+    file = write(tmp_path, 'source = "spark"\ntable = "edges"\nmode = "snapshot"')
 
     def take(*rows) -> tuple[int, set]:
         spark.createDataFrame(rows, "x string, n long").createOrReplaceTempView("edges")

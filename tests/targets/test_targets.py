@@ -61,7 +61,7 @@ def places(tmp_path, request) -> dict[str, Place]:
 
     where = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db",
              "warehouse": f"file://{tmp_path}/warehouse"}  # fmt: skip
-    options = [f"{key}={value}" for key, value in where.items()]
+    options = ", ".join(f"{key} = {json.dumps(value)}" for key, value in where.items())
 
     def ice(name: str) -> Any:
         return load_catalog("lake", **where).load_table(f"db.{name}")
@@ -91,7 +91,7 @@ def places(tmp_path, request) -> dict[str, Place]:
         ),
         "iceberg": Place(
             lambda name: f'sink = "iceberg"\ntable = "db.{name}"\ncatalog = "lake"\n'
-            f"options = {json.dumps(options)}",
+            f"options = {{ {options} }}",
             lambda name: ice(name).scan().to_arrow().to_pylist(),
             [("pyiceberg.table:Transaction", name) for name in
              ("append", "delete", "overwrite", "commit_transaction")],
@@ -372,7 +372,7 @@ def test_sections_that_are_not_right(tmp_path) -> None:
         ('sink = "oracle"', "it takes"),
         ('sink = "postgres"', "has no 'table'"),
         ('sink = "postgres"\ntable = "t"\nkey = ["nobody"]', "no column 'nobody'"),
-        ('sink = "delta"\npath = "x"\noptions = ["a"]', "NAME=VALUE"),
+        ('sink = "delta"\npath = "x"\noptions = ["a"]', "a table of texts"),
         ('sink = "kafka"\nservers = "a:1"\ntopic = "t"\nenvelope = "avro"', "envelope"),
         ('sink = "foreach_epoch"\nfunction = "tests.targets.told:nothing_of_that_name_"', None),
     ):

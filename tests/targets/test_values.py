@@ -70,7 +70,7 @@ def kind(request) -> str:
 def output(kind: str, mode: str, tmp_path, request) -> tuple[OutputConfig, Any]:
     """An output, and what reads its rows."""
     name = f"t{uuid4().hex[:8]}"
-    values: dict[str, Any] = {"mode": mode, "key": None, "options": None}
+    values: dict[str, Any] = {"mode": mode, "key": None, "options": {}}
     if kind == "delta":
         from deltalake import DeltaTable
 
@@ -88,7 +88,7 @@ def output(kind: str, mode: str, tmp_path, request) -> tuple[OutputConfig, Any]:
             "warehouse": f"file://{tmp_path}",
         }
         values |= {"catalog": "c", "table": f"db.{name}"}
-        values["options"] = [f"{key}={value}" for key, value in where.items()]
+        values["options"] = where
 
         def read() -> list[dict[str, Any]]:
             table = load_catalog("c", **where).load_table(f"db.{name}")

@@ -21,19 +21,28 @@ from deltafix.errors import ConfigError, SourceError
 from deltafix.facts.schema import Schema
 from deltafix.paths import local_path
 from deltafix.pipeline.keyed import Keying
-from deltafix.pipeline.settings import INPUT, OUTPUT, PIPELINE, read_section
+from deltafix.pipeline.sections import require_key, require_reading
+from deltafix.pipeline.settings import INPUT, OUTPUT, PIPELINE, flat, read_section, text
 from deltafix.rules.ast import Program
 from deltafix.store.folder import Folder, LocalFolder, Where, folder_at
 
-__all__ = ["Config", "InputConfig", "OutputConfig", "read_config", "schemas_of"]
+__all__ = [
+    "Config",
+    "InputConfig",
+    "OutputConfig",
+    "make_config",
+    "read_config",
+    "schemas_of",
+]
 
 _SECTIONS = ("pipeline", "input", "output", "spark")
 _JUDGED = ("missing", "late", "lateness", "version")
 _UNUSED = {
     ("files", "rows"): (*_JUDGED, "duplicates", "envelope", "sign", "key", "sequence_by"),
-    ("table", "snapshot"): _JUDGED,
+    ("spark", "changes"): ("sign", "key", "sequence_by", "options", "schema", "checkpoint"),
+    ("spark", "snapshot"): (*_JUDGED, "sign", "key", "sequence_by", "checkpoint"),
 }
-"""By source and mode: keys that only mean something for changes."""
+"""By source and mode: keys that mean nothing there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +106,20 @@ def read_config(path: str | Path, *, executor: str | None = None) -> Config:
         raise SourceError(message, path=str(path)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not TOML: {error}", path=str(path)) from None
+    return make_config(path, given, executor=executor)
+
+
+def make_config(
+    path: Path,
+    given: Mapping[str, Any],
+    *,
+    program: Program | None = None,
+    executor: str | None = None,
+) -> Config:
+    """Check the sections of a pipeline, as `tomllib` gives them; paths are relative to `path`.
+
+    With a `program`, `[pipeline]` names none. Raises as `read_config` does.
+    """
     for name in given:
         if name not in _SECTIONS:
             close = suggest(name, list(_SECTIONS))
@@ -104,10 +127,14 @@ def read_config(path: str | Path, *, executor: str | None = None) -> Config:
             hint = f"did you mean [{close}]?" if close else valid
             raise ConfigError(f"{path}: unknown section [{name}]; {hint}", section=name)
     head = _table(path, "pipeline", given.get("pipeline"))
-    values = read_section(f"{path}: [pipeline]", head, PIPELINE)
+    keys = dict(PIPELINE)
+    if program is not None:
+        del keys["program"]
+    values = read_section(f"{path}: [pipeline]", head, keys)
     values["executor"] = executor or values["executor"]
     folder = path.resolve().parent
-    program = Text.from_file(folder / local_path(values["program"]))
+    if program is None:
+        program = Text.from_file(folder / local_path(values["program"]))
     schemas = schemas_of(program)
     inputs = tuple(
         _input(path, name, _table(path, f"input.{name}", section), schemas)
@@ -166,18 +193,14 @@ def _table(path: Path, section: str, given: Any) -> dict[str, Any]:
 def _settings(path: Path, name: str, given: Mapping[str, Any]) -> dict[str, str]:
     """Settings by their full names: `jars.packages` below `[spark]` is `spark.jars.packages`."""
     found = {}
-    for key, value in given.items():
-        full = f"{name}.{key}"
-        if isinstance(value, dict):
-            found.update(_settings(path, full, value))
-        elif isinstance(value, str | int):
-            found[full] = str(value).lower() if isinstance(value, bool) else str(value)
-        else:
+    for full, value in flat(given, f"{name}."):
+        if not isinstance(value, str | int):
             message = (
                 f"{path}: [spark] {full} = {value!r} is not valid; it takes text in quotes, a "
                 "whole number, true or false"
             )
             raise ConfigError(message, key=full, value=value)
+        found[full] = text(value)
     return found
 
 
@@ -207,10 +230,12 @@ def _input(
         if key in unused:
             message = f'{where} {key} says nothing with mode = "{values["mode"]}"; leave it out'
             raise ConfigError(message, key=key, value=value)
-    if "path" in values and "://" not in values["path"]:
-        values["path"] = str(path.resolve().parent / values["path"])
-    _check_options(where, values)
-    _check_key(where, rest, values, schemas[relations[0]])
+    for key in ("path", "checkpoint"):
+        if values.get(key) and "://" not in values[key]:
+            values[key] = str(path.resolve().parent / values[key])
+    if source == "spark":
+        require_reading(where, rest, values)
+    require_key(where, rest, values, schemas[relations[0]])
     if values.get("late", "apply") != "apply" and not Keying.of(values).sequence:
         name = "sequence_by" if values.get("key") else "version"
         message = (
@@ -219,34 +244,6 @@ def _input(
         )
         raise ConfigError(message, key="late", value=values["late"])
     return InputConfig(name, source, relations, values)
-
-
-def _check_key(
-    where: str, given: Mapping[str, Any], values: Mapping[str, Any], schema: Schema
-) -> None:
-    """Raise ConfigError for a key that is none, or beside what says nothing with one."""
-    if not values.get("key"):
-        if values.get("sequence_by"):
-            message = f'{where} sequence_by needs key = ["COLUMN"]: whose rows it puts in order'
-            raise ConfigError(message, key="sequence_by", value=values["sequence_by"])
-        return
-    kinds = dict(zip(schema.names, schema.types, strict=True))
-    for column in values["key"]:
-        if kinds.get(column) not in ("number", "unsigned", "symbol"):
-            said = f"is a {kinds[column]} of" if column in kinds else "is no column of"
-            message = (
-                f"{where} key: {column!r} {said} {schema.show()}; a key is of numbers and symbols"
-            )
-            raise ConfigError(message, key="key", value=column)
-    for name in ("key", "sequence_by"):
-        if len(set(values[name] or ())) < len(values[name] or ()):
-            message = f"{where} {name} = {values[name]} names a column twice"
-            raise ConfigError(message, key=name, value=values[name])
-    for name in ("missing", "duplicates", "version"):
-        if name in given:
-            hint = "sequence_by is its version" if name == "version" else "a row replaces another"
-            message = f"{where} {name} says nothing with key: {hint}; leave it out"
-            raise ConfigError(message, key=name, value=given[name])
 
 
 def _output(
@@ -261,7 +258,6 @@ def _output(
         raise ConfigError(message, key="sink", value=sink)
     rest = {key: value for key, value in given.items() if key != "sink"}
     values = read_section(where, rest, OUTPUT[sink])
-    _check_options(where, values)
     for column in values.get("key") or ():
         if column not in schema.names:
             message = f"{where} key: {schema.show()} has no column {column!r}"
@@ -276,13 +272,6 @@ def _output(
 def _place(base: Path, given: str) -> Folder:
     """A path relative to the file, or a URL."""
     return folder_at(given if "://" in given else base / given)
-
-
-def _check_options(where: str, values: Mapping[str, Any]) -> None:
-    for option in values.get("options") or ():
-        if "=" not in option:
-            message = f'{where} options: {option!r} is not valid; it takes "NAME=VALUE"'
-            raise ConfigError(message, key="options", value=option)
 
 
 def _declared(where: str, name: str, schemas: Mapping[str, Schema]) -> Schema:

@@ -61,11 +61,13 @@ class Journal:
 
     def last(self) -> dict[str, Any] | None:
         """What the last whole line says; None if there is none."""
+        return next(self.backwards(), None)
+
+    def backwards(self) -> Iterator[dict[str, Any]]:
+        """What whole lines say, from the last on."""
         for line in self._lines.backwards():
             with suppress(ValueError):
-                found: dict[str, Any] = json.loads(line)
-                return found
-        return None
+                yield json.loads(line)
 
 
 class _Lines(Protocol):

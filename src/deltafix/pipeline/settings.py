@@ -7,14 +7,26 @@ name, so a misspelt option never silently does nothing. Nothing here opens a fil
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from deltafix.diagnostics import suggest
 from deltafix.errors import ConfigError
 
-__all__ = ["INPUT", "OUTPUT", "PIPELINE", "REQUIRED", "Key", "Section", "read_section"]
+__all__ = [
+    "INPUT",
+    "OUTPUT",
+    "PIPELINE",
+    "REQUIRED",
+    "Key",
+    "Section",
+    "flat",
+    "read_section",
+    "text",
+]
+
+_PLAIN: Final = (str, int, bool)
 
 REQUIRED: Final = object()
 """The default of a key that must be given."""
@@ -40,7 +52,8 @@ class Key:
         if self.kind is int:
             return "a whole number" + (f" of at least {self.least}" if self.least else "")
         texts = "text in quotes, or a list of texts" if self.one else "a list of texts"
-        return {str: "text in quotes", bool: "true or false", list: texts}[self.kind]
+        table = "a table of texts, whole numbers, true and false"
+        return {str: "text in quotes", bool: "true or false", list: texts, dict: table}[self.kind]
 
     def fits(self, value: Any) -> bool:
         """Whether a value read from TOML is one the key takes."""
@@ -52,6 +65,8 @@ class Key:
             return value in self.choices
         if isinstance(value, list):
             return bool(value) and all(type(item) is str and item for item in value)
+        if isinstance(value, dict):
+            return all(type(item) in _PLAIN for _, item in flat(value))
         if isinstance(value, int):
             return self.least is None or value >= self.least
         return self.kind is not str or bool(value)
@@ -108,24 +123,31 @@ INPUT: Final[Mapping[str, Section]] = {
         "bad_rows": _POLICY["bad_rows"],
     },
     "delta": {"path": Key(str), **_COLUMNS, **_POLICY},
-    "table": {
-        "table": Key(str),
-        "mode": Key(str, "changes", ("changes", "snapshot")),
-        **_COLUMNS, **_POLICY,
+    "spark": {
+        "mode": Key(str, "changes", ("changes", "snapshot", "stream")),
+        "table": Key(str, ""),
+        "query": Key(str, ""),
+        "format": Key(str, ""),
+        "path": Key(str, ""),
+        "options": Key(dict, None),
+        "schema": Key(str, ""),
+        "sign": Key(str, ""),
+        "checkpoint": Key(str, ""),
+        **_COLUMNS, **_POLICY, **_KEY,
     },
     "kafka": {
         "servers": Key(str),
         "topic": Key(str),
         "timeout": Key(int, 30, least=1),
         "lost": Key(str, "fail", ("fail", "skip")),
-        "options": Key(list, None),
+        "options": Key(dict, None),
         **_COLUMNS, **_ENVELOPE, **_POLICY, **_KEY,
     },
 }  # fmt: skip
 """By `source`: the keys of an `[input.NAME]` section, beside `source` itself."""
 
 _MODE: Final[Section] = {"mode": Key(str, "merge", ("merge", "append"))}
-_OPTIONS: Final[Section] = {"options": Key(list, None)}
+_OPTIONS: Final[Section] = {"options": Key(dict, None)}
 
 OUTPUT: Final[Mapping[str, Section]] = {
     "parquet": {
@@ -176,4 +198,20 @@ def read_section(where: str, given: Mapping[str, Any], keys: Section) -> dict[st
     for name, value in values.items():
         if keys[name].one and isinstance(value, str):
             values[name] = [value]
+        if keys[name].kind is dict:
+            values[name] = {full: text(item) for full, item in flat(value or {})}
     return values
+
+
+def flat(given: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """The settings of a table by their full names: TOML takes `a.b = 1` as a table in a table."""
+    for name, value in given.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
+
+
+def text(value: str | int | bool) -> str:
+    """A setting as Spark and clients of Kafka take it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

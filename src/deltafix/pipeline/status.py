@@ -63,7 +63,7 @@ def _position(one: InputConfig, marks: dict[str, Any]) -> str:
             part = [mark for mark, value in found.items() if len(value) > 2 and value[2] > 0]
             rest = f", {part[0].split('/', 2)[2]} up to row {found[part[0]][2]:,}" if part else ""
             return f"{len(found):,} files read{rest}"
-    for kind in ("snapshot", "delta", "table", "kafka"):
+    for kind in ("snapshot", "delta", "feed", "version", "stream", "kafka"):
         value = marks.get(f"{kind}/{one.name}")
         if value is not None:
             return f"{kind} {value[0] if isinstance(value, list) else value}"

@@ -1,7 +1,8 @@
 """Spark: one session builder, views kept in jobs, Arrow in and out; only here is `pyspark` used.
 
-`maintain` keeps views of DataFrames; `register` makes delta logs readable as `format("deltafix")`;
-`sources.on_spark` has the inputs of pipeline files read by Spark's tasks.
+`maintain` keeps views of DataFrames; `pipeline` is a pipeline file said in Python; `register` makes
+delta logs readable as `format("deltafix")`; `sources.on_spark` has the inputs of pipelines read by
+Spark's tasks.
 """
 
 from __future__ import annotations
@@ -12,14 +13,17 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from deltafix.spark.datasource import register
     from deltafix.spark.listener import EpochListener
+    from deltafix.spark.pipelines import SparkPipeline, pipeline
     from deltafix.spark.views import Maintained, maintain
 
-__all__ = ["EpochListener", "Maintained", "maintain", "register"]
+__all__ = ["EpochListener", "Maintained", "SparkPipeline", "maintain", "pipeline", "register"]
 
 _HOME: Final = {
     "EpochListener": "deltafix.spark.listener",
     "Maintained": "deltafix.spark.views",
+    "SparkPipeline": "deltafix.spark.pipelines",
     "maintain": "deltafix.spark.views",
+    "pipeline": "deltafix.spark.pipelines",
     "register": "deltafix.spark.datasource",
 }
 

@@ -63,7 +63,7 @@ def refused(job: Job, text: str) -> str:
         ),
         (
             'source = "files"\npath = "in/member"',
-            'source = "table"\ntable = "t"\nmode = "snapshot"\nmissing = "bad"',
+            'source = "spark"\ntable = "t"\nmode = "snapshot"\nmissing = "bad"',
             '[input.member] missing says nothing with mode = "snapshot"; leave it out',
         ),
         (
@@ -206,7 +206,42 @@ ui.enabled = false
     assert said.startswith("[spark] spark.jars.packages = ['a:b:1'] is not valid; it takes text")
 
 
-def test_an_option_of_kafka_has_a_name_and_a_value(job) -> None:
-    kafka = 'source = "kafka"\nservers = "a:1"\ntopic = "t"\noptions = ["acks"]'
-    said = refused(job, GOOD.replace('source = "files"\npath = "in/member"', kafka))
-    assert said == "[input.member] options: 'acks' is not valid; it takes \"NAME=VALUE\""
+KAFKA = 'source = "kafka"\nservers = "a:1"\ntopic = "t"\n'
+
+
+def test_options_are_a_table_of_texts_numbers_and_truths(job) -> None:
+    def with_kafka(options: str) -> str:
+        return GOOD.replace('source = "files"\npath = "in/member"', f"{KAFKA}options = {options}")
+
+    said = refused(job, with_kafka('["acks"]'))
+    assert said.startswith("[input.member] options = ['acks'] is not valid; it takes a table of")
+    assert "is not valid" in refused(job, with_kafka("{ acks = 1.5 }"))
+    job.toml.write_text(with_kafka('{ security.protocol = "SSL", retries = 3, "a.b" = true }'))
+    (one,) = read_config(job.toml).inputs
+    assert one.values["options"] == {"security.protocol": "SSL", "retries": "3", "a.b": "true"}
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ("", "there is nothing to read; it takes one of table, query and format"),
+        ('table = "t"\nquery = "select 1"', "table and query exclude each other; it takes one of"),
+        ('format = "jdbc"', 'mode = "changes" reads the change feed of a table: say table ='),
+        ('query = "select 1"\nmode = "stream"', 'query cannot be read with mode = "stream"; it'),
+        ('table = "t"\nmode = "stream"\npath = "p"', "path says nothing with table; it needs for"),
+        (
+            'query = "select 1"\nmode = "snapshot"\noptions = { a = 1 }',
+            "options say nothing with query; they need table or format",
+        ),
+        (
+            'format = "rate"\nmode = "stream"\nversion = "at"\nlate = "bad"',
+            "late says nothing without key: rows of a stream come in no order; say key and",
+        ),
+        ('format = "rate"\nmode = "stream"\nkey = "who"', "key needs sequence_by: rows of a"),
+        ('table = "t"\nsign = "op"', 'sign says nothing with mode = "changes"; leave it out'),
+        ('table = "t"\nmode = "snapshot"\nkey = "who"', 'key says nothing with mode = "snap'),
+    ],
+)
+def test_what_spark_is_to_read_is_said_once_and_fits(job, section, said) -> None:
+    text = GOOD.replace('source = "files"\npath = "in/member"', f'source = "spark"\n{section}')
+    assert f"[input.member] {said}" in refused(job, text)

@@ -18,7 +18,7 @@ from deltafix.spark.sources.topic import share
 EDGE = Schema.of("edge", ["x", "n"], ["symbol", "number"])
 OPTIONS: dict[str, Any] = {
     "servers": "127.0.0.1:9092", "topic": "edges", "timeout": 1, "lost": "fail",
-    "options": None, "columns": None, "duplicates": "",
+    "options": {}, "columns": None, "duplicates": "",
     "envelope": "sign", "sign": "sign", "version": "",
 }  # fmt: skip
 

@@ -23,7 +23,7 @@ from deltafix.pipeline.sources.tree import Mapper, TreeContents, find_extractor
 
 __all__ = ["ON_SPARK", "additions", "folder_of", "make_source"]
 
-ON_SPARK: Final = ("table", "kafka")
+ON_SPARK: Final = ("spark", "kafka")
 """Kinds of inputs that only Spark reads (`deltafix.spark.sources`)."""
 
 

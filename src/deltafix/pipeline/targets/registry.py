@@ -40,7 +40,7 @@ def make_target(one: OutputConfig, schema: Schema, state: str) -> Target | None:
         from deltafix.pipeline.targets.function import FunctionTarget  # noqa: PLC0415  as below
 
         return FunctionTarget(_function(one), folder_at(one.path), name)
-    options = dict(option.split("=", 1) for option in values.get("options") or ())
+    options = values.get("options", {})
     if one.sink == "kafka":
         from deltafix.pipeline.targets.kafka import KafkaTarget  # noqa: PLC0415  an extra
 

@@ -1,7 +1,8 @@
-"""Inputs that Spark reads: files, catalog tables and their change feeds, Kafka topics, large trees.
+"""Inputs that Spark reads: files, topics, and whatever it has a reader for; large trees.
 
-Map: `files` (folders), `frames` (DataFrames), `table` and `feeds` (tables, change feeds), `kafka`
-and `topic` (topics), `live` (the session, one job an epoch); `deltafix.spark.net` is what tasks do.
+Map: `files` (folders), `frames` (DataFrames), `reading` (what a section says of Spark's readers),
+`batch` and `feeds` (all rows, and change feeds), `stream` (streaming queries), `kafka` and
+`topic` (topics), `live` (the session, one job an epoch); `deltafix.spark.net` is what tasks do.
 """
 
 from __future__ import annotations
@@ -19,14 +20,21 @@ from deltafix.pipeline.runner import MakeSource
 from deltafix.pipeline.sources import registry
 from deltafix.pipeline.sources.tree import FACTS
 from deltafix.spark.ingest import map_batches
+from deltafix.spark.sources.batch import SparkChanges, SparkSnapshot
 from deltafix.spark.sources.files import SparkByFile, SparkChangeFiles, SparkSnapshots
 from deltafix.spark.sources.kafka import KafkaTopic
 from deltafix.spark.sources.live import LiveSpark
-from deltafix.spark.sources.table import SparkTable
+from deltafix.spark.sources.stream import SparkStream
 
 __all__ = ["on_spark"]
 
-_FRAMES: Mapping[str, Callable[..., Source]] = {"table": SparkTable, "kafka": KafkaTopic}
+_FRAMES: Mapping[tuple[str, str], Callable[..., Source]] = {
+    ("kafka", ""): KafkaTopic,
+    ("spark", "changes"): SparkChanges,
+    ("spark", "snapshot"): SparkSnapshot,
+    ("spark", "stream"): SparkStream,
+}
+"""By source and mode."""
 
 
 def on_spark(live: LiveSpark | None = None) -> MakeSource:
@@ -43,7 +51,9 @@ def on_spark(live: LiveSpark | None = None) -> MakeSource:
         live = lives[0]
         policy = Policy.of(one.values, config.values["bad_rows"])
         schema = schemas[one.relations[0]]
-        kind = _FRAMES.get(one.source)
+        kind = _FRAMES.get((one.source, one.values.get("mode", "")))
+        if kind is SparkStream:
+            return SparkStream(live, one.name, schema, one.values, policy, state=config.state)
         if kind is not None:
             return kind(live, one.name, schema, one.values, policy)
         if one.source not in ("files", "snapshot"):

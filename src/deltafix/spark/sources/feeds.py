@@ -18,7 +18,7 @@ from deltafix.pipeline.sources.single import COMMIT
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["DeltaFeed", "Feed", "SparkFeed", "find_feed"]
+__all__ = ["DeltaFeed", "Feed", "SparkFeed", "delta_of", "find_feed"]
 
 _NO_CHANGELOG = "UNSUPPORTED_FEATURE.CHANGE_DATA_CAPTURE"
 
@@ -105,7 +105,7 @@ def find_feed(spark: SparkSession, table: str) -> Feed | None:
 
     Raises what Spark raises, for a table without one too.
     """
-    from pyspark.errors import AnalysisException, PySparkException  # noqa: PLC0415  an extra
+    from pyspark.errors import AnalysisException  # noqa: PLC0415  an extra
 
     try:
         if hasattr(spark.read, "changes"):
@@ -117,10 +117,21 @@ def find_feed(spark: SparkSession, table: str) -> Feed | None:
         if error.getCondition() != _NO_CHANGELOG:
             raise
         missing = error
+    found = delta_of(spark, table)
+    if found is None and missing is not None:
+        raise missing
+    return found
+
+
+def delta_of(spark: SparkSession, table: str) -> DeltaFeed | None:
+    """The versions of a table that is Delta's; None for others, and for no name."""
+    from pyspark.errors import PySparkException  # noqa: PLC0415  an extra
+
+    if not table:
+        return None
+    found = DeltaFeed(spark, table)
     try:
-        DeltaFeed(spark, table).latest(None)
+        found.latest(None)
     except PySparkException:
-        if missing is None:
-            return None
-        raise missing from None
-    return DeltaFeed(spark, table)
+        return None
+    return found

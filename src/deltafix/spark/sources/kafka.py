@@ -45,8 +45,9 @@ class KafkaTopic(FrameSource):
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         values = self.values
-        options = values["options"] or ()
-        self._topic = Topic(values["servers"], values["topic"], values["timeout"], options)
+        self._topic = Topic(
+            values["servers"], values["topic"], values["timeout"], values["options"]
+        )
         self._origin = f"input {self.name}: topic {values['topic']}"
         self._where = f"{self._origin} at {values['servers']}"
 

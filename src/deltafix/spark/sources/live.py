@@ -50,6 +50,10 @@ class LiveSpark:
                 self._session = self._stack.enter_context(spark_session(options=self._options))
         return self._session
 
+    def before_close(self, function: Callable[[], object]) -> None:
+        """Have a function called before the session may be stopped."""
+        self._stack.callback(function)
+
     def look_items(
         self,
         portion: Portion,

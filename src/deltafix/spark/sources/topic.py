@@ -7,8 +7,8 @@ are those of committed transactions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from deltafix.errors import PipelineError
@@ -29,13 +29,13 @@ class Topic:
         servers: `host:port`, several with commas.
         name: the topic.
         timeout: seconds that a broker may take to answer.
-        options: properties of Kafka's client, each `name=value`.
+        options: properties of Kafka's client.
     """
 
     servers: str
     name: str
     timeout: int
-    options: Sequence[str] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
 
     def properties(self) -> dict[str, str]:
         """The properties of a client."""
@@ -46,7 +46,7 @@ class Topic:
             "isolation.level": "read_committed",
             "default.api.timeout.ms": limit,
             "request.timeout.ms": limit,
-            **dict(option.split("=", 1) for option in self.options),
+            **self.options,
         }
 
     def offsets(self, spark: SparkSession, origin: str) -> dict[str, tuple[int, int]]:

@@ -1,11 +1,14 @@
-"""Tables of a Spark catalog: their change feed where they have one, else snapshots.
+"""What Spark reads whole: change feeds of tables, and snapshots of anything it can read.
 
-`mode = "changes"` reads the whole table the first time and its feed (`feeds`) from then on;
-`mode = "snapshot"` diffs the whole table at each poll, with any catalog. Spark reads, orders and
-bounds; nothing is kept in a checkpoint of Spark's. Mark: `table/<input>` = [v, w]: versions up to v
-are in; those up to w were perhaps in the table as it was first read. Invariant: versions are taken
-whole and in order; in each, rows go out before rows come in, so that an update to what another
-update left is not lost.
+    mode = "changes"    the whole table the first time, its feed (`feeds`) from then on
+    mode = "snapshot"   all rows at each look, diffed with those that are given; of a Delta table
+                        only when there is a new version, and as of that
+
+Spark reads, orders and bounds; nothing is kept in a checkpoint of Spark's. Marks: `feed/<input>` =
+[v, w]: versions up to v are in; those up to w were perhaps in the table as it was first read;
+`version/<input>` = the version that was diffed last. Invariant: versions are taken whole and in
+order; in each, rows go out before rows come in, so that an update to what another update left is
+not lost.
 """
 
 from __future__ import annotations
@@ -17,44 +20,73 @@ from pyspark.sql import functions as f
 from deltafix.errors import PipelineError
 from deltafix.pipeline.portion import Portion, State
 from deltafix.pipeline.sources.single import CHANGE, COMMIT
-from deltafix.spark.sources.feeds import Feed, find_feed
+from deltafix.spark.sources.feeds import DeltaFeed, Feed, delta_of, find_feed
 from deltafix.spark.sources.frames import FrameSource
 from deltafix.spark.sources.live import spark_errors
+from deltafix.spark.sources.reading import Reading
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["SparkTable"]
+__all__ = ["SparkChanges", "SparkSnapshot"]
 
 _HINT = '; mode = "snapshot" diffs the whole table where there is no change feed'
 
 
-class SparkTable(FrameSource):
-    """A source of a table of Spark's catalog (`source = "table"`)."""
+class SparkSnapshot(FrameSource):
+    """A source of all rows that Spark reads (`source = "spark"`, `mode = "snapshot"`)."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self._origin = f"input {self.name}: table {self.values['table']}"
+        self._reading = Reading.of(self.values)
+        self._origin = f"input {self.name}: {self._reading.show()}"
+        self._versions: DeltaFeed | None = None
+        self._asked = False
+
+    def poll(self, state: State, limit: int) -> Portion | None:
+        """What differs from the rows that are given."""
+        mark = f"version/{self.name}"
+        spark = self._live.session()
+        with spark_errors(self._origin, input=self.name):
+            if not self._asked:
+                self._versions, self._asked = delta_of(spark, self._reading.named), True
+            feed = self._versions
+            if feed is None:
+                rows = self._reading.batch(spark)
+                return self.take_whole(state, rows, self._origin, limit)
+            version = feed.latest(None)
+            if version == state.marks.get(mark):
+                return None
+            rows = self._reading.batch(spark, versionAsOf=str(version))
+
+        def read(portion: Portion) -> None:
+            portion.marks[mark] = version
+
+        return self.take_whole(state, rows, self._origin, limit, read)
+
+
+class SparkChanges(FrameSource):
+    """A source of a table's change feed (`source = "spark"`, `mode = "changes"`)."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._table = Reading.of(self.values).named
+        self._origin = f"input {self.name}: table {self._table}"
         self._feed: Feed | None = None
 
     def poll(self, state: State, limit: int) -> Portion | None:
-        """What changed since the last version, or since the last look."""
-        table = str(self.values["table"])
+        """What changed since the last version."""
         spark = self._live.session()
-        if self.values["mode"] == "snapshot":
-            with spark_errors(self._origin, input=self.name, table=table):
-                rows = spark.read.table(table)
-            return self.take_whole(state, rows, self._origin, limit)
-        with spark_errors(self._origin, _HINT, input=self.name, table=table):
+        with spark_errors(self._origin, _HINT, input=self.name, table=self._table):
             if self._feed is None:
-                self._feed = find_feed(spark, table)
+                self._feed = find_feed(spark, self._table)
             if self._feed is None:
                 message = (
                     f"{self._origin}: it has no change feed of Delta's, and feeds of other "
                     f"catalogs need Spark 4.2 (this is {spark.version}){_HINT}"
                 )
-                raise PipelineError(message, input=self.name, table=table)
-            mark = f"table/{self.name}"
+                raise PipelineError(message, input=self.name, table=self._table)
+            mark = f"feed/{self.name}"
             done = state.marks.get(mark)
             if done is None:
                 return self._first(self._feed, state, limit, mark)
@@ -87,7 +119,7 @@ class SparkTable(FrameSource):
         into = f.col(CHANGE).isin("insert", "update_postimage")
         changes = feed.changes(version, last).orderBy(COMMIT, into)
         self.take(portion, changes, self._origin, state, sign=CHANGE)
-        portion.marks[f"table/{self.name}"] = [last, settled if last < until else None]
+        portion.marks[f"feed/{self.name}"] = [last, settled if last < until else None]
         return portion
 
 
