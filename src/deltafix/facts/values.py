@@ -36,6 +36,7 @@ __all__ = [
     "shown",
     "sorted_rows",
     "valid_values",
+    "with_items",
     "write_value",
 ]
 
@@ -96,9 +97,14 @@ def settled(value: Any) -> Any:
     """
     if isinstance(value, float):
         return value if value and value == value else canonical(value)  # noqa: PLR0124  NaN
-    if isinstance(value, tuple) and any(isinstance(item, float | tuple) for item in value):
-        items = [settled(item) for item in value]
-        if any(one is not other for one, other in zip(items, value, strict=True)):
+    return with_items(value, settled) if isinstance(value, tuple) else value
+
+
+def with_items(value: tuple[Any, ...], change: Callable[[Any], Any]) -> Any:
+    """A tuple with each item changed; itself where no item is. Named tuples keep their class."""
+    for place, item in enumerate(value):
+        if change(item) is not item:
+            items = [*value[:place], *map(change, value[place:])]
             return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     return value
 

@@ -18,7 +18,7 @@ from itertools import pairwise
 from math import nan
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-from deltafix.facts.values import ABOVE
+from deltafix.facts.values import ABOVE, with_items
 
 __all__ = ["Ordered", "placed", "restored"]
 
@@ -286,21 +286,11 @@ def placed(value: Any) -> Any:
     """A value as it is ordered: NaN as `ABOVE`, inside tuples too; one zero."""
     if isinstance(value, float):
         return ABOVE if value != value else value or 0.0  # noqa: PLR0124  the test for NaN
-    if isinstance(value, tuple) and any(isinstance(item, float | tuple) for item in value):
-        return _like(value, [placed(item) for item in value])
-    return value
+    return with_items(value, placed) if isinstance(value, tuple) else value
 
 
 def restored(value: Any) -> Any:
     """The value that `placed` was given, up to the sign of a zero."""
     if value is ABOVE:
         return nan
-    if isinstance(value, tuple) and any(item is ABOVE or isinstance(item, tuple) for item in value):
-        return _like(value, [restored(item) for item in value])
-    return value
-
-
-def _like(value: tuple[Any, ...], items: list[Any]) -> Any:
-    if all(one is other for one, other in zip(items, value, strict=True)):
-        return value
-    return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    return with_items(value, restored) if isinstance(value, tuple) else value
