@@ -70,6 +70,8 @@ def test_files_with_partition_columns_are_diffed_at_each_look(spark, tmp_path, f
 
 def test_a_table_behind_jdbc_and_a_query(spark, tmp_path) -> None:
     url = f"jdbc:derby:{tmp_path}/derby"
+    # Else Derby writes its log into the folder that the tests run in.
+    spark._jvm.java.lang.System.setProperty("derby.stream.error.file", f"{tmp_path}/derby.log")
     frame = spark.createDataFrame([("a", 1), ("b", 2)], "x string, n long")
     frame.write.format("jdbc").options(url=f"{url};create=true", dbtable="edges").save()
     section = (
