@@ -295,6 +295,16 @@ def total(values: list[float]) -> tuple[float, float]:
     return added, mean
 
 
+def test_rows_of_a_large_delta_are_equal_to_those_read_one_by_one() -> None:
+    """A delta of thousands of rows is read out of Arrow, which makes a NaN for each."""
+    rows = [(n, POOL[n % len(POOL)]) for n in range(3_000)]
+    with deltafix.connect(PROGRAM) as db:
+        with db.transaction() as tx:
+            tx.insert("v", rows)
+        assert sorted(tx.delta["v"].added) == sorted(db.rows("v"))
+        assert set(tx.delta["v"].added) == set(db.rows("v"))
+
+
 def test_texts_that_are_no_float_are_refused(tmp_path) -> None:
     texts = ("nan(1)", "1e", "infin", "0x1p3", "1_000", "--1", "NaN()")
     for text in texts:
