@@ -167,7 +167,7 @@ class Driver:
         folder: Folder,
         fsync: str,
         additions: Additions,
-        why: str = "asked for",
+        why: str = "there is no Spark",
     ) -> None:
         self.why = f"driver: {why}"
         self._folder = folder

@@ -47,7 +47,7 @@ def keeping(session: Callable[[], SparkSession | None], executor: Where, shards:
 
     def keep(program: Program, folder: Folder, fsync: str, additions: Additions) -> Keeper:
         if executor == "driver":
-            return Driver(program, folder, fsync, additions)
+            return Driver(program, folder, fsync, additions, "asked for")
         if executor == "shards":
             return sharded(program, folder, additions, "asked for")
         if not isinstance(folder, LocalFolder):
