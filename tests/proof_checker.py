@@ -67,7 +67,7 @@ class Replay(Case):
     def aggregate(self, term: Aggregate, env: Bindings) -> object:
         ranged, value = self.over_all(term, env)
         if term.op in ("min", "max"):
-            if super().aggregate(term, env) != value:
+            if not is_same(super().aggregate(term, env), value):
                 raise Undefined
             return value
         mine = {frozenset(one.items()) for one in super().ranged(term, env)}
@@ -80,11 +80,16 @@ class Replay(Case):
     ) -> Iterator[Bindings]:
         outer = {name: found for name, found in env.items() if name not in witnesses}
         try:
-            if super().aggregate(term, outer) != self.over_all(term, outer)[1]:
+            if not is_same(super().aggregate(term, outer), self.over_all(term, outer)[1]):
                 return
         except Undefined:
             return
         yield from super().witnessed(value, term, env, witnesses)
+
+
+def is_same(one: object, other: object) -> bool:
+    """Whether values are equal, NaN to NaN too."""
+    return (one,) == (other,)
 
 
 def is_plain(part: Formula) -> bool:
