@@ -8,7 +8,7 @@ the hash) and the rows that a partition meets stay in cache.
 Invariant: waiting changes no support. Ranks of body rows are fixed when a head is found; whenever
 the head is counted, its own rank, or the new one it gets, is compared with that. So batches begin
 only where heads are gained and nothing can be lost: in phase FULL, and in TAKE as the last phase
-(`maintain`). Measured: docs/kernel.md, "Loading".
+(`maintain`). Measured: docs/kernel.md, "Counting in batches".
 """
 
 from __future__ import annotations
