@@ -5,6 +5,7 @@ Runs also as plain Python and with bounds checked (.ci/run): sizes follow.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 import numpy as np
@@ -140,3 +141,31 @@ def test_oracle_any_sequence_of_edits(script) -> None:
         else:
             table.rollback()
         assert table.rows() == model
+
+
+def test_no_block_that_is_handed_back_reaches_into_another() -> None:
+    """Pages of a block handed back are zeroed: a word too many would take rows or slots with it."""
+    table = Table()
+    cells = table.arena.cells
+    relation = int(cells[at.RELS]) + table.number * at.RSZ
+    first = int(cells[relation + at.R_IDX])
+    rng = Random(4)
+    for _ in range(6):
+        table.edit(insert_rows, rows_of(rng, SIZE, 10**6))
+        table.commit()
+    blocks = [
+        (
+            int(cells[relation + at.R_ROWS]),
+            int(cells[relation + at.R_CAP] * cells[relation + at.R_STRIDE]),
+        ),
+        (2 * int(cells[relation + at.R_PK]), 2 * int(cells[relation + at.R_PKCAP])),
+    ]
+    for number in range(first, first + int(cells[relation + at.R_NIDX])):
+        index = int(cells[at.IDXS]) + number * at.XSZ
+        blocks.append((2 * int(cells[index + at.X_SLOTS]), 4 * int(cells[index + at.X_CAP])))
+    handed_back = (
+        cells[int(cells[at.DEAD]) :][: 2 * int(cells[at.DEAD + 1])].reshape(-1, 2).tolist()
+    )
+    assert handed_back
+    ordered = sorted([*blocks, *map(tuple, handed_back)])
+    assert all(start + words <= after for (start, words), (after, _) in pairwise(ordered))
