@@ -22,8 +22,8 @@ demo: $(READY)  ## dead code of a real package, live: extract with Spark, edit, 
 	@$(BIN)/python examples/dead-code/demo.py
 
 .PHONY: test
-test: $(READY)  ## all tests, the fast ones first
-	$(PYTEST)
+test: $(READY)  ## all tests, in up to four processes; those of Spark in one
+	$(PYTEST) --numprocesses auto --maxprocesses 4 --dist loadgroup
 
 build/pyspark-%: | $(READY)
 	$(BIN)/python -m pip install --quiet --no-deps --target $@ pyspark==$*

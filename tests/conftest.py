@@ -44,7 +44,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         )
     )
     for item in items:
-        if item.get_closest_marker("spark") is not None:
+        is_spark = item.get_closest_marker("spark") is not None
+        # Where several processes share the tests, one of them has all that share a Spark session.
+        item.add_marker(
+            pytest.mark.xdist_group("spark" if is_spark else item.nodeid.split("::")[0])
+        )
+        if is_spark:
             for warning in _PYSPARK:
                 item.add_marker(pytest.mark.filterwarnings(f"ignore::{warning}"))
     examples = os.environ.get("DELTAFIX_EXAMPLES")
