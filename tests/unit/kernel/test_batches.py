@@ -12,7 +12,7 @@ from deltafix.errors import BudgetError
 from deltafix.kernel import layout as at
 from deltafix.kernel.jit import JIT_DISABLED
 
-# As plain Python a buffer of the usual size takes ten seconds to walk, and an edit as long as a load.
+# As plain Python a buffer of the usual size takes ten seconds to walk, an edit as long as a load.
 NODES, EDITS = (12, 5) if JIT_DISABLED else (30, 12)
 WIDE = 3 << 14 if JIT_DISABLED else 6 << 20
 
