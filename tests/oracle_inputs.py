@@ -21,11 +21,15 @@ JUNK = "cannot be read"
 
 @dataclass(frozen=True)
 class Message:
-    """Signed rows that come together, of one version; `junk` names why it cannot be read."""
+    """Signed rows that come together, of one version; `junk` names why it cannot be read.
+
+    `partition` is whose messages they are late beside.
+    """
 
     images: tuple[tuple[int, Row], ...] = ()
     version: int = 0
     junk: str = ""
+    partition: str = ""
 
 
 @dataclass(frozen=True)
@@ -40,11 +44,14 @@ class Options:
 
 @dataclass
 class Judged:
-    """Rows that hold and how often each was put in; what was set aside, by reason and row."""
+    """Rows that hold and how often each was put in; what was set aside, by reason and row.
+
+    `high` is the highest version of each partition.
+    """
 
     times: Counter = field(default_factory=Counter)
     aside: Counter = field(default_factory=Counter)
-    high: int | None = None
+    high: dict[str, int] = field(default_factory=dict)
 
     @property
     def rows(self) -> set[Row]:
@@ -56,15 +63,16 @@ class Judged:
         if message.junk:
             self.aside[JUNK, ()] += 1
         for sign, row in message.images:
-            if self._is_late(message.version, row, options):
+            if self._is_late(message, row, options):
                 continue
             if sign > 0:
                 self._put_in(row, options.duplicates)
             else:
                 self._take_out(row, options.missing)
 
-    def _is_late(self, version: int, row: Row, options: Options) -> bool:
-        high, self.high = self.high, max(version, version if self.high is None else self.high)
+    def _is_late(self, message: Message, row: Row, options: Options) -> bool:
+        version, high = message.version, self.high.get(message.partition)
+        self.high[message.partition] = version if high is None else max(version, high)
         if options.late == "apply" or high is None or version >= high - options.lateness:
             return False
         if options.late == "bad":

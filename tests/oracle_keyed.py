@@ -20,12 +20,14 @@ Row = tuple[object, ...]
 class Change:
     """Signed rows that come together, of one sequence; `junk` names why it cannot be read.
 
+    `partition` is whose changes they are late beside.
     What a row that is taken out says beside its key means nothing.
     """
 
     images: tuple[tuple[int, Row], ...] = ()
     sequence: tuple[int, ...] = ()
     junk: str = ""
+    partition: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def judge(changes: Iterable[Change], keys: Keys) -> Judged:
     """Take all changes; the order in which they come matters for what is late, and for ties."""
     judged = Judged()
     words: dict[Row, list] = {}
-    high: int | None = None
+    highs: dict[str, int] = {}
     for place, change in enumerate(changes):
         if change.junk:
             judged.aside[JUNK, ()] += 1
@@ -68,8 +70,9 @@ def judge(changes: Iterable[Change], keys: Keys) -> Judged:
         for part, (sign, row) in enumerate(change.images):
             if keys.sequence:
                 at = change.sequence[0]
+                high = highs.get(change.partition)
                 limit = None if high is None else high - keys.lateness
-                high = at if high is None else max(at, high)
+                highs[change.partition] = at if high is None else max(at, high)
                 if keys.late != "apply" and limit is not None and at < limit:
                     shown = row if sign > 0 else keys.bare(row)
                     if keys.late == "bad":

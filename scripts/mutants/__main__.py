@@ -128,6 +128,7 @@ PARTS = {
         (
             *("tests/unit/pipeline", "tests/faults/test_pipeline_faults.py"),
             "tests/agree/test_pipeline_splits.py",
+            "tests/agree/test_pipeline_topics.py",
             "tests/agree/test_pipeline_contents.py",
             "tests/agree/test_batch_splits.py",
             *("tests/unit/cli/test_pipeline.py", "tests/unit/examples", "tests/targets"),

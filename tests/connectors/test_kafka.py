@@ -16,6 +16,7 @@ from random import Random
 
 import pytest
 from tests.connectors.jars import jars
+from tests.oracle_inputs import Message, Options, judge
 from tests.pipelines import Job
 
 from deltafix.errors import PipelineError
@@ -156,6 +157,29 @@ def test_oracle_envelopes_without_images_of_before_in_any_order(
         last = [max(some) for some in words.values()]
         job.rows["member"] = {row for _, live, row in last if live}
         job.run()
+
+
+def test_oracle_late_records_of_partitions_that_are_apart(spark, client, broker, tmp_path) -> None:
+    late = 'version = "lsn"\nlate = "ignore"\nlateness = 2'
+    job = Topics(tmp_path, client, broker, "late", member=late, limit=4)
+    messages = []
+    for number in range(18):
+        partition = number % PARTITIONS
+        at = 100 * partition + number - job.rng.randrange(9)
+        row = ("abc"[partition], f"t{number}")
+        messages.append(Message(((1, row),), at, partition=str(partition)))
+    for some in (messages[:7], messages[7:]):
+        records = []
+        for one in some:
+            after = dict(zip(("who", "team"), one.images[0][1], strict=True))
+            said = {"op": "c", "after": after, "source": {"lsn": one.version}}
+            records.append((int(one.partition), json.dumps(said)))
+        client.send("late.member", *records)
+        wanted = judge(messages[: messages.index(some[-1]) + 1], Options(late="ignore", lateness=2))
+        job.rows["member"] = wanted.rows
+        job.run()
+    assert wanted.high.keys() == {"0", "1", "2"}
+    assert 0 < len(wanted.rows) < len(messages)
 
 
 def test_what_a_transaction_took_back_is_not_read(spark, client, broker, tmp_path) -> None:

@@ -90,11 +90,11 @@ class Relations(Protocol):
 
 
 class Said(NamedTuple):
-    """What an input says of a relation, how it is judged, and its highest version by now."""
+    """What an input says of a relation, how it is judged, and the version that it has reached."""
 
     signed: Signed
     policy: Policy
-    high: int | None = None
+    reached: int | None = None
 
 
 class Open(Protocol):
@@ -280,10 +280,10 @@ def due(said: Sequence[Said], dropped: Mapping[str, int]) -> dict[str, int]:
     passed since they were `dropped` as they are kept for: about twice each.
     """
     found = {}
-    for signed, policy, high in said:
-        if high is None or policy.late == "apply" or not policy.keying.sequence:
+    for signed, policy, reached in said:
+        if reached is None or policy.late == "apply" or not policy.keying.sequence:
             continue
-        below, last = high - policy.lateness, dropped.get(signed.schema.relation)
+        below, last = reached - policy.lateness, dropped.get(signed.schema.relation)
         if policy.keying.key and (last is None or below - last > policy.lateness):
             found[signed.schema.relation] = below
     return found

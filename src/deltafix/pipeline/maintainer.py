@@ -34,7 +34,7 @@ from deltafix.pipeline.epoch import Epoch
 from deltafix.pipeline.journal import LINE, Journal
 from deltafix.pipeline.keeper import EXECUTOR, Driver, Keep, Open, Relations, Said, peek_marks
 from deltafix.pipeline.outputs import PREPARED, Outputs, Sides
-from deltafix.pipeline.policy import RecheckError, late_rows
+from deltafix.pipeline.policy import RecheckError, high_mark, late_rows, lowest
 from deltafix.pipeline.portion import Portion
 from deltafix.pipeline.quarantine import Quarantine, refused, require_few
 from deltafix.pipeline.signed import Bad, Signed, join
@@ -274,12 +274,14 @@ class Maintainer:
                 parts.setdefault(part.schema.relation, []).append(part)
             for relation, some in parts.items():
                 signed = join(some)
-                name = f"high/{relation}"
-                before = self.db.marks.get(name)
-                high = late_rows(portion.policy, signed, before)
-                if high != before:
-                    tx.mark(name, high)
-                said.append((portion, Said(signed, portion.policy, high)))
+                mark = high_mark(relation)
+                highs = portion.marks.get(mark)
+                if highs is None:  # else whoever read the rows has judged which are late
+                    before = self.db.marks.get(mark, {}).get("")
+                    highs = {"": late_rows(portion.policy, signed, before)}
+                    if highs[""] != before:
+                        tx.mark(mark, highs)
+                said.append((portion, Said(signed, portion.policy, lowest(highs))))
             for mark, value in portion.marks.items():
                 tx.mark(mark, value)
         counts = tx.judge([one for _, one in said])

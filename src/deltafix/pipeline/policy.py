@@ -1,7 +1,7 @@
 """What to do with rows that are late, twice there, or not there: the named options.
 
-    late        apply | ignore | bad    its version is below the highest of the rows before it,
-                                        less `lateness`
+    late        apply | ignore | bad    its version is below the highest of the rows before it in
+                                        its partition, less `lateness`
     duplicates  ignore | count | bad    put in, while it is there
     missing     ignore | bad            taken out, while it is not there
 
@@ -9,9 +9,11 @@ Invariant: a row is judged by the rows that its input said before it and by noth
 not matter how they are cut into files, looks and epochs (tests/oracle_inputs.py says the same in
 plain Python), nor who keeps the rows: a transaction or the shards (`Rows`). `bad` rows fail the
 epoch or go to the quarantine (`bad_rows`); what happens to a row that is not applied changes
-nothing for those behind it. The highest version is kept per relation, which is per input: a
-pipeline refuses a second input of a relation. Of rows that replace each other by their key
-(`keyed`), none is there twice or missing; they are late by their sequence.
+nothing for those behind it. The highest version is kept per relation, which is per input (a
+pipeline refuses a second input of a relation), and of a topic per partition: those have an order
+each and none together, so a mark for all of them would depend on how polls cut them. Of rows that
+replace each other by their key (`keyed`), none is there twice or missing; they are late by their
+sequence.
 """
 
 from __future__ import annotations
@@ -31,14 +33,31 @@ from deltafix.pipeline.times import COUNTS, Times
 
 __all__ = [
     "REASONS",
+    "Highs",
     "Judged",
     "Policy",
     "RecheckError",
     "apply",
     "bad_rows",
+    "high_mark",
     "judge",
     "late_rows",
+    "lowest",
 ]
+
+Highs = Mapping[str, int | None]
+"""The highest version so far by partition, None for one without rows; "" where there are none."""
+
+
+def high_mark(relation: str) -> str:
+    """The mark with the `Highs` of a relation's input."""
+    return f"high/{relation}"
+
+
+def lowest(highs: Highs) -> int | None:
+    """The version that every partition has reached; None while one has no rows."""
+    known = [high for high in highs.values() if high is not None]
+    return min(known) if known and len(known) == len(highs) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +81,10 @@ class Policy:
 
 
 def late_rows(policy: Policy, signed: Signed, high: int | None) -> int | None:
-    """Take late rows out of `signed`, as the policy says; returns the highest version by now."""
+    """Take late rows out of `signed`, as the policy says; returns the highest version by now.
+
+    All rows are of one partition, whose highest version was `high`.
+    """
     if VERSION not in signed.table.column_names or not signed.table.num_rows:
         return high
     versions = to_numpy(signed.table.column(VERSION)).astype(np.int64)

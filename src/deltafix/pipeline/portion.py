@@ -29,7 +29,7 @@ class Portion:
     Attributes:
         source: the name of the input.
         signed: signed rows, per relation.
-        marks: how far the source is when they are in.
+        marks: how far the source is when they are in; `policy.high_mark` where late rows are out.
         bad: what could not be read as rows of any relation.
         more: whether the source has more to say right now.
         policy: what to do with its rows.

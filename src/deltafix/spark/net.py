@@ -29,7 +29,7 @@ from deltafix.facts.arrow import ARROW_TYPES
 from deltafix.facts.groups import dictionary_of
 from deltafix.facts.schema import Column, Schema
 from deltafix.pipeline.condense import PLACE, How, condense
-from deltafix.pipeline.policy import Policy, late_rows
+from deltafix.pipeline.policy import Highs, Policy, late_rows
 from deltafix.pipeline.quarantine import BAD_ROWS, require_few
 from deltafix.pipeline.signed import SIGN, Bad, Signed, plain, signed_table
 
@@ -47,7 +47,8 @@ WIDTH: Final = 36
 class Piece:
     """Signed rows as a task decodes them, the first of them at `place` in the order of all.
 
-    `read` is how many rows were read for it; None: those it has. `tell` goes to `Net.told`.
+    `read` is how many rows were read for it; None: those it has. `tell` goes to `Net.told`. All are
+    of one `partition` of their input, in its order.
     """
 
     place: int
@@ -55,6 +56,7 @@ class Piece:
     stamp: float | None = None
     read: int | None = None
     tell: Any = None
+    partition: str = ""
 
 
 Decode = Callable[[Iterator[pa.RecordBatch], int], Iterable[Piece]]
@@ -63,12 +65,17 @@ Decode = Callable[[Iterator[pa.RecordBatch], int], Iterable[Piece]]
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What is looked at for a relation; `high` is the highest version as of the last epoch."""
+    """What is looked at for a relation; `highs` are those as of the last epoch."""
 
     schema: Schema
     how: How
     policy: Policy = field(default_factory=Policy)
-    high: int | None = None
+    highs: Highs = field(default_factory=lambda: {"": None})
+
+    @property
+    def needs_order(self) -> bool:
+        """Whether which rows are late depends on all before them, so that one task sees them."""
+        return self.policy.late != "apply" and "" in self.highs
 
 
 @dataclass(slots=True)
@@ -78,7 +85,7 @@ class Net:
     Attributes:
         signed: net signed rows, and the bad ones.
         read: how many rows were read, bad ones included.
-        high: the highest version seen, late rows included.
+        highs: the highest version of each partition by now, late rows included.
         stamp: when the oldest of it was written, if known.
         told: what the pieces told, by their places.
         error: what a task raised of it; then the rest says nothing.
@@ -86,10 +93,15 @@ class Net:
 
     signed: Signed
     read: int = 0
-    high: int | None = None
+    highs: dict[str, int | None] = field(default_factory=dict)
     stamp: float | None = None
     told: dict[int, Any] = field(default_factory=dict)
     error: DeltafixError | None = None
+
+    @property
+    def has_versions(self) -> bool:
+        """Whether any row had a version, now or before."""
+        return any(high is not None for high in self.highs.values())
 
     def checked(self) -> Net:
         """Itself. Raises its error."""
@@ -119,8 +131,7 @@ def net_frames(
 
     wire = _Wire.of(looks)
     given = from_arrow_schema(wire.schema)
-    # Which rows are late depends on all before them: one task sees them in order.
-    small = small or any(look.policy.late != "apply" for look in looks)
+    small = small or any(look.needs_order for look in looks)
     parts = [frame.coalesce(1) if small else frame for frame, _ in frames]
     raw = reduce(
         lambda a, b: a.union(b),
@@ -153,11 +164,10 @@ def by_item(
     return frame, each
 
 
-def by_batch(decode: Callable[[pa.Table, int], Signed], stamp: str = "") -> Decode:
+def by_batch(decode: Callable[[pa.Table, int], Signed]) -> Decode:
     """Decodes a frame's own rows; `decode` takes a table and how many of its task were before.
 
-    Rows follow each other in the order of their partition. `stamp` names the column that tells when
-    rows were written.
+    Rows follow each other in the order of their task.
     """
 
     def each(batches: Iterator[pa.RecordBatch], partition: int) -> Iterator[Piece]:
@@ -168,8 +178,7 @@ def by_batch(decode: Callable[[pa.Table, int], Signed], stamp: str = "") -> Deco
             signed = decode(pa.Table.from_batches([batch]), before)
             before += batch.num_rows
             place += signed.table.num_rows
-            oldest = pc.min(batch.column(stamp)).as_py() if stamp else None
-            yield Piece(place - signed.table.num_rows, signed, oldest)
+            yield Piece(place - signed.table.num_rows, signed)
 
     return each
 
@@ -260,7 +269,7 @@ class _Wire:
     def read(self, table: pa.Table) -> list[Net]:
         """What the executors gave, by look."""
         told = pc.is_valid(table.column(_NOTE))
-        nets = [Net(Signed(look.schema, table)) for look in self.looks]
+        nets = [Net(Signed(look.schema, table), highs=dict(look.highs)) for look in self.looks]
         beyond = [0] * len(nets)
         notes = [json.loads(text) for text in table.column(_NOTE).filter(told).to_pylist()]
         for note in sorted(notes, key=lambda note: note["at"]):
@@ -315,7 +324,7 @@ class _Task:
         partition = 0 if context is None else context.partitionId()
         places = {look.schema.relation: place for place, look in enumerate(self.wire.looks)}
         rows: dict[int, list[pa.Table]] = {}
-        highs = [look.high for look in self.wire.looks]
+        highs = [dict(look.highs) for look in self.wire.looks]
         left, at = BAD_ROWS, [self.number, partition, 0]
         try:
             for piece in self.decode(batches, partition):
@@ -331,17 +340,19 @@ class _Task:
             yield self._told([{"look": self.look, "error": told}], at)
 
     def _notes(
-        self, piece: Piece, place: int, highs: list[int | None], left: int
+        self, piece: Piece, place: int, highs: Sequence[dict[str, int | None]], left: int
     ) -> tuple[list[dict[str, Any]], int]:
         """What there is to say of a piece; takes its late rows out."""
         read = piece.signed.rows if piece.read is None else piece.read
-        highs[place] = late_rows(self.wire.looks[place].policy, piece.signed, highs[place])
+        policy, known = self.wire.looks[place].policy, highs[place]
+        high = late_rows(policy, piece.signed, known.get(piece.partition))
+        known[piece.partition] = high
         bad = piece.signed.bad
         notes: list[dict[str, Any]] = [
             {"look": place, "bad": [one.reason, one.origin, one.row]} for one in bad[:left]
         ]
-        total = {"read": read, "high": highs[place], "stamp": piece.stamp, "place": piece.place,
-                 "tell": piece.tell, "beyond": len(bad[left:])}  # fmt: skip
+        total = {"read": read, "high": [piece.partition, high], "stamp": piece.stamp,
+                 "place": piece.place, "tell": piece.tell, "beyond": len(bad[left:])}  # fmt: skip
         return [*notes, {"look": place, **total}], left - len(notes)
 
     def _rows(self, piece: Piece, look: Look) -> pa.Table:
@@ -389,12 +400,13 @@ class _Joined:
 
 
 def _add(net: Net, note: Mapping[str, Any]) -> None:
-    highs = [one for one in (net.high, note["high"]) if one is not None]
+    partition, high = note["high"]
+    highs = [one for one in (net.highs.get(partition), high) if one is not None]
     stamps = [one for one in (net.stamp, note["stamp"]) if one is not None]
     net.read += note["read"]
     if note["tell"] is not None:
         net.told[note["place"]] = note["tell"]
-    net.high, net.stamp = max(highs, default=None), min(stamps, default=None)
+    net.highs[partition], net.stamp = max(highs, default=None), min(stamps, default=None)
 
 
 def _is_text(column: Column) -> bool:

@@ -6,13 +6,14 @@ import json
 from random import Random
 from typing import Any
 
-import pyarrow as pa
 import pytest
+from tests.topics import MemorySpark, MemoryTopic, Records
 
 from deltafix.errors import DriftError, PipelineError
 from deltafix.facts.schema import Schema
-from deltafix.pipeline.policy import Policy
-from deltafix.spark.sources.kafka import KafkaTopic, decode_records
+from deltafix.pipeline.policy import Policy, lowest
+from deltafix.pipeline.portion import Portion
+from deltafix.spark.sources.kafka import decode_records
 from deltafix.spark.sources.topic import share
 
 EDGE = Schema.of("edge", ["x", "n"], ["symbol", "number"])
@@ -64,85 +65,72 @@ class State:
         self.marks = marks
 
 
-class Here:
-    """Decodes what a topic looks at at once, in place of executors."""
-
-    def look(self, portion, schema, frames, state, origin) -> None:
-        ((records, decode),) = frames
-        assert (schema, origin) == (EDGE, "input edge: topic edges at 127.0.0.1:9092")
-        portion.signed += [piece.signed for piece in decode(iter(records.to_batches()), 0)]
-
-    def close(self) -> None:
-        """Nothing is held."""
+def told(*numbers: int) -> list[str | None]:
+    return [json.dumps({"x": "a", "n": n, "sign": 1}) for n in numbers]
 
 
-class Told(KafkaTopic):
-    """A topic whose broker and records are in memory: partition to records, from an offset on."""
+def topic_of(there: dict[str, Records], **options: Any) -> MemoryTopic:
+    live = MemorySpark(Random("tasks"))
+    topic = MemoryTopic(live, "edge", EDGE, {**OPTIONS, **options}, Policy("apply", "count"))
+    topic.there = there
+    return topic
 
-    there: dict[str, tuple[int, list[int]]]
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(Here(), "edge", EDGE, {**OPTIONS, **options}, Policy())
-
-    def _there(self):
-        return {name: (first, first + len(told)) for name, (first, told) in self.there.items()}
-
-    def _read(self, ranges) -> pa.Table:
-        rows = []
-        for name, (start, end) in ranges.items():
-            first, told = self.there[name]
-            rows += [(int(name), one, told[one - first]) for one in range(start, end)]
-        partitions, offsets, numbers = zip(*rows, strict=True)
-        values = [json.dumps({"x": "a", "n": n, "sign": 1}) for n in numbers]
-        stamps = pa.array([float(offset) for offset in offsets], pa.float64())
-        return pa.table(
-            {"partition": partitions, "offset": offsets, "value": values, "stamp": stamps}
-        )
+def numbers(portion: Portion) -> list[int]:
+    """What a portion says, as tasks give it."""
+    assert portion.settle is not None
+    portion.settle()
+    (signed,) = portion.signed
+    return signed.table.column("n").to_pylist()
 
 
 def test_oracle_every_record_is_taken_once_in_bounded_portions() -> None:
     rng = Random("offsets")
-    topic = Told()
-    topic.there = {"0": (5, []), "1": (0, []), "10": (3, [])}
+    topic = topic_of({"0": (5, []), "1": (0, []), "10": (3, [])})
     marks: dict[str, Any] = {}
-    told: list[int] = []
+    said: dict[str, list[int]] = {name: [] for name in topic.there}
     taken: list[int] = []
     for number in range(200):
         name = rng.choice(["0", "1", "10"])
-        topic.there[name][1].append(number)
-        told.append(number)
+        topic.there[name][1].extend(told(number))
+        said[name].append(number)
         if rng.random() < 0.3:
-            limit = rng.randrange(1, 9)
+            limit, left = rng.randrange(1, 9), number + 1 - len(taken)
             portion = topic.poll(State(**marks), limit)
             assert portion is not None
-            assert portion.rows == min(limit, len(told) - len(taken))
-            assert portion.more == (len(taken) + portion.rows < len(told))
-            taken += [row[1] for row in rows(portion.signed[0])]
+            assert portion.more == (limit < left)
+            taken += numbers(portion)
+            assert portion.rows == min(limit, left)
             marks |= portion.marks
     while (portion := topic.poll(State(**marks), 50)) is not None:
-        taken += [row[1] for row in rows(portion.signed[0])]
+        taken += numbers(portion)
         marks |= portion.marks
-    assert sorted(taken) == told
-    for _, values in topic.there.values():  # the order of a partition is kept
-        assert [one for one in taken if one in values] == values
+    assert sorted(taken) == list(range(200))
+    for some in said.values():  # the order of a partition is kept
+        assert [one for one in taken if one in some] == some
     topic.close()
 
 
 def test_offsets_that_are_gone_or_of_another_topic() -> None:
-    topic = Told()
-    topic.there = {"0": (4, [1, 2]), "1": (0, [])}
+    topic = topic_of({"0": (4, told(1, 2)), "1": (0, [])})
     with pytest.raises(PipelineError, match="partition 0: offsets 3 to 3 are gone"):
         topic.poll(State(**{"kafka/edge": {"0": 3}}), 9)
     with pytest.raises(PipelineError, match="partition 0: it ends before offset 7"):
         topic.poll(State(**{"kafka/edge": {"0": 7}}), 9)
     with pytest.raises(PipelineError, match="partition 2: it ends before offset 1"):
         topic.poll(State(**{"kafka/edge": {"0": 4, "2": 1}}), 9)
-    skipping = Told(lost="skip")
-    skipping.there = topic.there
+    skipping = topic_of(topic.there, lost="skip")
     portion = skipping.poll(State(**{"kafka/edge": {"0": 3}}), 9)
     assert portion is not None
     assert portion.marks == {"kafka/edge": {"0": 6, "1": 0}}
-    assert rows(portion.signed[0]) == [("a", 1, 1), ("a", 2, 1)]
+    assert numbers(portion) == [1, 2]
+
+
+def test_a_partition_without_rows_holds_tombstones_back() -> None:
+    assert lowest({"": 7}) == 7
+    assert lowest({"0": 7, "1": 5}) == 5
+    assert lowest({"0": 7, "1": None}) is None
+    assert lowest({}) is None
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 10, 100])

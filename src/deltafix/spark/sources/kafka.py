@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deltafix.errors import PipelineError
 from deltafix.facts.schema import Schema
@@ -25,7 +26,7 @@ from deltafix.pipeline.decode import json_values, records_table
 from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.portion import Portion, State
 from deltafix.pipeline.signed import Signed
-from deltafix.spark.net import Piece, by_batch
+from deltafix.spark.net import WIDTH, Piece
 from deltafix.spark.sources.frames import FrameSource
 from deltafix.spark.sources.live import spark_errors
 from deltafix.spark.sources.topic import Topic, share
@@ -73,7 +74,9 @@ class KafkaTopic(FrameSource):
             hint = "; is the connector of Spark's version, and all it needs, among Spark's jars?"
             with spark_errors(self._where, hint, input=self.name, topic=self._topic.name):
                 frame = self._read(some)
-            self._live.look(portion, self.schema, [(frame, decode)], state, self._where)
+            self._live.look(
+                portion, self.schema, [(frame, decode)], state, self._where, partitions=list(there)
+            )
         return portion
 
     def _starts(self, done: Mapping[str, int], there: Ranges) -> dict[str, int]:
@@ -122,17 +125,22 @@ class KafkaTopic(FrameSource):
 
 @dataclass(frozen=True, slots=True)
 class _Records:
-    """Decodes records on executors."""
+    """Decodes records on executors; those of a partition follow each other."""
 
     schema: Schema
     values: Mapping[str, Any]
     origin: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch], partition: int) -> Iterable[Piece]:
-        return by_batch(self._signed, "stamp")(batches, partition)
+        place = partition << WIDTH
+        for batch in batches:
+            for name in batch.column("partition").unique().to_pylist():
+                table = pa.Table.from_batches([batch.filter(pc.field("partition") == name)])
+                signed, oldest = self._signed(table), pc.min(table.column("stamp")).as_py()
+                place += signed.table.num_rows
+                yield Piece(place - signed.table.num_rows, signed, oldest, partition=str(name))
 
-    def _signed(self, table: pa.Table, before: int) -> Signed:
-        del before
+    def _signed(self, table: pa.Table) -> Signed:
         first = table.slice(0, 1).to_pylist()[0]
         origin = f"{self.origin}, partition {first['partition']}, from offset {first['offset']} on"
         values = table.column("value").to_pylist()

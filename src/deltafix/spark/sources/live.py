@@ -9,7 +9,7 @@ JVM, leaves `spark_errors` as it was.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from deltafix.errors import PipelineError
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.condense import How
+from deltafix.pipeline.policy import high_mark
 from deltafix.pipeline.portion import Portion, State
 from deltafix.spark.net import Decode, Look, Net, Piece, by_item, net_frames
 
@@ -85,14 +86,17 @@ class LiveSpark:
         *,
         how: How = "said",
         small: bool = False,
+        partitions: Collection[str] = ("",),
         then: Callable[[Net], None] | None = None,
     ) -> None:
         """Look at frames for a portion: once it is settled it has their rows, net, with bad rows.
 
         `how` says how rows are netted, `origin` is what errors begin with, `small` tells that one
-        task is enough; `then` is called when it is settled.
+        task is enough; `partitions` are all that the input has, if each row is of one; `then` is
+        called when it is settled.
         """
-        look = Look(schema, how, portion.policy, state.marks.get(f"high/{schema.relation}"))
+        before = state.marks.get(high_mark(schema.relation), {})
+        look = Look(schema, how, portion.policy, {name: before.get(name) for name in partitions})
         pending = _Pending(portion, look, tuple(frames), origin, small, then)
         self._pending.append(pending)
         portion.settle = partial(self._settle, pending)
@@ -115,8 +119,8 @@ class LiveSpark:
         portion, look = pending.portion, pending.look
         portion.signed.append(net.signed)
         portion.read = net.read
-        if net.high != look.high:
-            portion.marks[f"high/{look.schema.relation}"] = net.high
+        if net.has_versions:
+            portion.marks[high_mark(look.schema.relation)] = net.highs
         stamps = [stamp for stamp in (portion.stamp, net.stamp) if stamp is not None]
         portion.stamp = min(stamps, default=None)
         if pending.then is not None:

@@ -17,6 +17,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from deltafix.errors import ConfigError, DeltafixError, PipelineError
+from deltafix.pipeline.policy import Highs, high_mark
 from deltafix.pipeline.portion import Portion, State
 from deltafix.spark.checkpoint import Checkpoint
 from deltafix.spark.net import Look, Net, by_batch, net_frames
@@ -57,7 +58,7 @@ class SparkStream(FrameSource):
             raise ConfigError(message, key="checkpoint")
         self._query: StreamingQuery | None = None
         self._done: list[Any] = [-1, "", ""]
-        self._high: int | None = None
+        self._highs: Highs = {"": None}
         self._offer: tuple[list[Any], Net] | None = None
         self._error: Exception | None = None
         self._closed = False
@@ -69,7 +70,7 @@ class SparkStream(FrameSource):
         del limit
         with self._turn:
             self._done = state.marks.get(self._mark) or [-1, "", ""]
-            self._high = state.marks.get(f"high/{self.schema.relation}")
+            self._highs = state.marks.get(high_mark(self.schema.relation), {"": None})
             if self._offer is not None and self._offer[0][0] <= self._done[0]:
                 self._offer = None
                 self._turn.notify_all()
@@ -82,8 +83,8 @@ class SparkStream(FrameSource):
         net.checked()
         portion = Portion(self.name, [net.signed], policy=self.policy, more=True, read=net.read)
         portion.marks[self._mark] = mark
-        if net.high is not None:
-            portion.marks[f"high/{self.schema.relation}"] = net.high
+        if net.has_versions:
+            portion.marks[high_mark(self.schema.relation)] = net.highs
         return portion
 
     def close(self) -> None:
@@ -106,7 +107,7 @@ class SparkStream(FrameSource):
                 try:
                     mark = [number, there.run() or "", there.offsets(number)]
                     if not self._is_in(mark):
-                        look = Look(self.schema, "sum", self.policy, self._high)
+                        look = Look(self.schema, "sum", self.policy, self._highs)
                         (net,) = net_frames([(batch, by_batch(fit))], [look])
                         self._hand(mark, net)
                 except Exception as error:
