@@ -32,6 +32,7 @@ from deltafix.pipeline.config import read_config
 from deltafix.pipeline.manifest import read_view
 from deltafix.pipeline.runner import Pipeline
 from deltafix.reactive import Collection, Count, Distinct, Last, Max, Mean, Min, Sum, TopK
+from deltafix.spark.reduce import StreamReduce
 
 (OTHER_NAN,) = struct.unpack("<d", struct.pack("<Q", 0xFFF8000000000123))
 POOL = [
@@ -267,6 +268,55 @@ def test_agree_reducers_over_floats_by_any_door(rows, rng) -> None:
         if rng.random() < 0.3:
             check(results, wanted)
     assert not any(one.to_dict() for one in results)
+
+
+@settings(max_examples=EXAMPLES)
+@given(rows=rows_drawn, split=st.integers(1, 7), form=st.sampled_from([pa.float64(), pa.float32()]))
+def test_agree_reducers_over_floats_of_batches(rows, split, form, tmp_path_factory) -> None:
+    folder = tmp_path_factory.mktemp("batches")
+    if form == pa.float32():
+        rows = [(n, float(np.float32(x))) for n, x in rows if abs(x) < 1e30 or not math.isfinite(x)]
+    wanted: dict[int, list[float]] = {0: [], 1: []}
+    views: list[dict] = [{} for _ in REDUCERS]
+
+    def apply(batch: int, changes: list[tuple[int, float]], sign: int) -> None:
+        for n, x in changes:
+            (wanted[n % 2].append if sign > 0 else wanted[n % 2].remove)(canonical(x))
+        table = keyed(changes)
+        table = table.set_column(1, "x", table.column("x").cast(form))
+        signs = pa.array([sign] * len(changes), pa.int64())
+        results: list[dict] = []
+        for number, one in enumerate(REDUCERS):
+            reduce = StreamReduce(one, folder / str(number), key="k", value="x", sign="sign")
+            told = reduce.apply(batch, table.append_column("sign", signs)).delta
+            said = [told.column(name).to_pylist() for name in ("key", "value", "sign")]
+            for key, value, way in zip(*said, strict=True):
+                found = tuple(value) if isinstance(value, list) else value
+                if way < 0:
+                    assert show({key: views[number].pop(key)}) == show({key: found})
+                else:
+                    views[number][key] = found
+            results.append(reduce.results())
+            again = StreamReduce(one, folder / str(number), key="k", value="x", sign="sign")
+            assert show(again.results()) == show(reduce.results()) == show(views[number])
+        check([View(one) for one in results + views], wanted)
+
+    apply(0, rows[:split], 1)
+    apply(1, rows[split:], 1)
+    apply(2, [(n, -x if x == 0 else x) for n, x in rows[1::2]], -1)
+    apply(3, [(n, OTHER_NAN if math.isnan(x) else x) for n, x in rows[::2]], -1)
+
+
+def show(view: dict) -> list[tuple]:
+    flat = ((key, value if isinstance(value, tuple) else (value,)) for key, value in view.items())
+    return bits((key, *values) for key, values in flat)
+
+
+class View(dict):
+    """Results by key, as `check` asks for them."""
+
+    def to_dict(self) -> dict:
+        return self
 
 
 def check(results, wanted: dict[int, list[float]]) -> None:

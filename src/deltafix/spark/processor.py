@@ -7,7 +7,8 @@
 Invariant: per key, the state is (accumulator, how many values) where the reducer is well-formed and
 its accumulator is made of numbers, strings and tuples; a partial reducer also keeps the multiset,
 as its recomputations need it; one with any other accumulator keeps the multiset alone and folds it.
-Accumulators are stored as JSON, which gives back exactly the same int and float: no pickle.
+Accumulators are stored as JSON, which gives back exactly the same int and float: no pickle. Floats
+have one zero and one NaN, as in columns: Spark makes a new NaN for each value it hands over.
 `deltafix.spark.reduce` is hundreds of times faster, as it does not cross into Python a row at a
 time; use it unless the state must be Spark's.
 """
@@ -22,6 +23,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from deltafix.errors import FactError, MissingRowError
+from deltafix.facts.values import settled
 from deltafix.reactive.reducer import Partial, Reducer
 
 __all__ = ["ReducerProcessor"]
@@ -85,7 +87,7 @@ class ReducerProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is n
         stored = self._acc.get()
         size = stored[1] if stored is not None else 0
         acc = self._read(stored)
-        before = self.reducer.finish(acc) if size else None
+        before = settled(self.reducer.finish(acc)) if size else None
         after_size = size + sum(change.values())
         self._count(shown, change, after_size)
         if after_size:
@@ -93,10 +95,10 @@ class ReducerProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is n
             if changed is None:
                 changed = self.reducer.fold(self._multiset())
             self._acc.update((self._written(changed), after_size))
-            after = self.reducer.finish(changed)
+            after = settled(self.reducer.finish(changed))
         elif size:
             self._acc.clear()
-        if size and after_size and before == after:
+        if size and after_size and (before,) == (after,):  # in tuples the one NaN equals itself
             return
         beside: dict[str, None] = {"reason": None} if self._quarantines else {}
         if size:
@@ -118,7 +120,8 @@ class ReducerProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is n
                     raise FactError(f"bad row at key {key!r}: {reason}")
                 bad.append((row[sign] or 0, reason))
             else:
-                change[row[name]] = change.get(row[name], 0) + row[sign]
+                held = settled(row[name])
+                change[held] = change.get(held, 0) + row[sign]
         change = {value: count for value, count in change.items() if count}
         if self._quarantines:
             for value, count in list(change.items()):
@@ -138,14 +141,14 @@ class ReducerProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is n
         if stored is None:
             return self.reducer.initial
         if self._keeps_acc:
-            return _tuples(json.loads(stored[0]))
+            return settled(_tuples(json.loads(stored[0])))
         return self.reducer.fold(self._multiset())
 
     def _written(self, acc: Any) -> str:
         return json.dumps(acc) if self._keeps_acc else ""
 
     def _multiset(self) -> dict[Any, int]:
-        return {value[0]: count[0] for value, count in self._values.iterator()}
+        return {settled(value[0]): count[0] for value, count in self._values.iterator()}
 
     def _count(self, key: Any, change: dict[Any, int], size: int) -> None:
         """Bring the multiset up to date where it is kept; refuse what is absent."""
