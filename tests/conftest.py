@@ -31,7 +31,7 @@ os.environ["DELTAFIX_IMAGE_KEY"] = "tests"
 _PYSPARK = ("ResourceWarning", "DeprecationWarning", "pytest.PytestUnraisableExceptionWarning")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run slow tests after fast ones and Spark tests last; `make fuzz` raises example counts.
 
     Of Spark tests, those of connectors first: their session has jars of its own.
@@ -43,6 +43,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.get_closest_marker("slow") is not None,
         )
     )
+    is_shared = config.getoption("dist", "no") != "no"
     for item in items:
         is_spark = item.get_closest_marker("spark") is not None
         # Where several processes share the tests, one of them has all that share a Spark session.
