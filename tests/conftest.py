@@ -43,13 +43,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.get_closest_marker("slow") is not None,
         )
     )
-    is_shared = config.getoption("dist", "no") != "no"
+    can_share = config.pluginmanager.hasplugin("xdist")
     for item in items:
         is_spark = item.get_closest_marker("spark") is not None
-        # Where several processes share the tests, one of them has all that share a Spark session.
-        item.add_marker(
-            pytest.mark.xdist_group("spark" if is_spark else item.nodeid.split("::")[0])
-        )
+        if can_share:  # among processes, of which one has all that use the Spark session
+            group = "spark" if is_spark else str(item.path)
+            item.add_marker(pytest.mark.xdist_group(group))
         if is_spark:
             for warning in _PYSPARK:
                 item.add_marker(pytest.mark.filterwarnings(f"ignore::{warning}"))
