@@ -31,6 +31,7 @@ os.environ["DELTAFIX_IMAGE_KEY"] = "tests"
 _PYSPARK = ("ResourceWarning", "DeprecationWarning", "pytest.PytestUnraisableExceptionWarning")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run slow tests after fast ones and Spark tests last; `make fuzz` raises example counts.
 
