@@ -233,17 +233,13 @@ class Generator:
         return f"{rng.choice(('!', '!', '!!', '!!!'))}({', '.join(literals)})"
 
     def aggregate(self, body: Body, lower: list[Relation]) -> str | None:
-        usable = [relation for relation in lower if {"number", "float"} & {*relation.columns}]
-        if not usable:
-            return None
-        relation = self.rng.choice(usable)
-        kinds = [kind for kind in relation.columns if kind != "symbol"]
-        of = self.rng.choice(kinds)
+        relation = self.rng.choice(lower)
+        of = self.rng.choice(relation.columns)
         inner = Body(bound={kind: list(names) for kind, names in body.bound.items()})
         inner.fresh = body.fresh + 70
         target = inner.new(of)
         at = self.rng.choice([i for i, k in enumerate(relation.columns) if k == of])
-        op = self.rng.choice(("count", "sum", "min", "max"))
+        op = self.rng.choice(("min", "max", *(("count", "sum") if of != "symbol" else ())))
         if of == "number" and self.may("reducers", 0.25):
             op = "@@xor"
         witness = op in ("min", "max") and self.may("witnesses", 0.5)
@@ -277,7 +273,10 @@ class Generator:
         tests = "".join(f", {name} != {self.constant(kind)}" for kind, name in found)
         if op == "count":
             return f"{result} = count : {{ {inside} }}"
-        if op in ("sum", "min", "max") and self.may("arithmetic", 0.3):
+        if of == "symbol":
+            if self.may("strings", 0.3):
+                target = self.rng.choice((f'cat("b", {target})', f'substr({target} + "a", 1, 1)'))
+        elif op in ("sum", "min", "max") and self.may("arithmetic", 0.3):
             one, two = ("1.0", "2.0") if of == "float" else ("1", "2")
             terms = (f"{target} + {one}", f"{target} * {two}", f"{target} - {target}")
             target = self.rng.choice(terms)
