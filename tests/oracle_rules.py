@@ -259,6 +259,8 @@ class Case:
             case Call("as", (inner, Const(name))):
                 to = self.program.base_type(name)
                 value, kind = self.value(inner, env), self.kinds.of(inner)
+                if to not in BASES:  # a record, or a value of a data type, is cast to what it is
+                    return value
                 # What nothing gives a type, a `2`, has the one it is cast to.
                 bits = self.program.word_size
                 return reinterpret(value, kind, to, bits) if kind else wrap(value, to, bits)

@@ -6,7 +6,7 @@ looked at.
 
 from __future__ import annotations
 
-from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Or, Program, TypeDecl
+from deltafix.rules.ast import BASES, And, Atom, Comparison, Formula, Not, Or, Program, TypeDecl
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
 
 __all__ = ["Kinds"]
@@ -65,6 +65,8 @@ class Kinds:
                 self.types.setdefault(name, kind)
             case Call(functor, _) if functor[0] in "[$@":
                 self.fields(term, kind)
+            case Call("as", (inner, Const(name))) if self.program.kind(name) not in BASES:
+                self.push(inner, self.program.kind(name))
             case Call(functor, args):
                 inner = None if functor == "as" or functor in RESULT else kind or self.of(term)
                 for arg in args:
