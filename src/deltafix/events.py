@@ -29,6 +29,7 @@ class EpochReport:
         probed: rows looked at while joining.
         strata_run: strata that had something to do.
         strata_skipped: strata that were not visited.
+        recomputed: strata that an edit of rules had evaluated anew, named by their relations.
         seconds: wall clock from the first edit's commit to the end.
         rules: derivations per rule number of the program, where any.
         strata: seconds by stratum, named by its relations; only where they were asked for.
@@ -45,6 +46,7 @@ class EpochReport:
     probed: int = 0
     strata_run: int = 0
     strata_skipped: int = 0
+    recomputed: tuple[str, ...] = ()
     seconds: float = 0.0
     rules: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
     strata: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))

@@ -30,8 +30,7 @@ def memory(arena: Arena, linked: Linked) -> dict[str, dict[str, int]]:
         }
         total = rows + key + sum(indexes.values())
         found[name] = {"rows": rows, "key": key, **indexes, "total": total}
-    for place, memo in enumerate(linked.memos):
-        number = len(linked.ids) + place
+    for number, memo in linked.memos.items():
         rows = relation_cell(arena, number, at.R_N) * relation_cell(arena, number, at.R_STRIDE) * 4
         key = relation_cell(arena, number, at.R_PKCAP) * 8
         found[f"{memo.functor}()"] = {"rows": rows, "key": key, "total": rows + key}

@@ -66,6 +66,14 @@ class Codes:
             self.symbols.append(text)
         return found
 
+    def order(self) -> None:
+        """Keep the bytes of all symbols from now on. O(symbols), once. Raises LimitError."""
+        if self._ordered:
+            return
+        for text in self.symbols[int(self._arena.cells[at.SYM + 1]) :]:
+            self._keep_bytes(text)
+        self._ordered = True
+
     def count(self, call: str, values: tuple[Value, ...]) -> int:
         """The number that a call of `autoinc` gives to these values: the next one, once. O(1)."""
         key = (call, *(canonical(v) if isinstance(v, float) else v for v in values))

@@ -27,8 +27,10 @@ from deltafix.engine.link import Linked, link
 from deltafix.engine.outside import Users, outside_strata
 from deltafix.engine.reading import Reading
 from deltafix.engine.run import STRATEGIES, Budget, Run, set_budget
+from deltafix.engine.stages import Strata
 from deltafix.engine.state.edits import given_changes
 from deltafix.engine.store import relation_cell
+from deltafix.engine.tables import Tables
 from deltafix.engine.transaction import Transaction
 from deltafix.engine.watch import Watch, Watchers
 from deltafix.errors import TransactionError
@@ -37,15 +39,14 @@ from deltafix.facts.schema import Schema
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
 from deltafix.kernel.end import commit, rollback
-from deltafix.plan.build import plan, plan_core
-from deltafix.plan.ir import Plan
+from deltafix.plan.build import lower, plan_core
 from deltafix.plan.normalize import Core
 from deltafix.rules.ast import Program
 from deltafix.rules.check import typed
 from deltafix.rules.schemas import row_schemas
 
 if TYPE_CHECKING:
-    from deltafix.engine.rule_edits import Replaced, RuleEdit
+    from deltafix.engine.rule_edits import RuleEdit, RuleEpoch
 
 __all__ = ["Database"]
 
@@ -74,41 +75,24 @@ class Database(Reading):
             known = ", ".join([*STRATEGIES, "auto"])
             message = f"unknown strategy {strategy!r}; one of {known}"
             raise ValueError(message + (f" (did you mean {hint!r}?)" if hint else ""))
-        self.program = program
         self.strategy = strategy
-        self.plan: Plan = plan(typed(program)) if core is None else plan_core(core)
+        core = lower(typed(program)) if core is None else core
+        found = plan_core(core)
         self._arena = Arena()
-        self._codes = Codes(self._arena, ordered=is_ordered(self.plan))
-        self._linked: Linked = link(self.plan, self._arena, self._codes)
+        self._codes = Codes(self._arena, ordered=is_ordered(found))
+        linked = link(found, Tables(self._arena), self._codes)
         self._users = users
         users = Users(bound(program, users.functors), users.reducers)
         self._profile = profile
-        self._functors = Functors(self._arena, self._linked, self._codes, users.functors)
-        self._strata = outside_strata(self._arena, self._linked, self._codes, users)
-        self._run = Run(self._arena, self._linked.program, self._functors.reply, self._strata.run)
-        self._limits = Limits(program, self._arena, self._linked.ids)
-        self._run.watch = self._limits.check if self._limits else None
         self._arena.cells[at.BY_STRATUM] = int(profile)
-        self.schemas: Mapping[str, Schema] = MappingProxyType(
-            {
-                name: schema
-                for name, schema in row_schemas(program).items()
-                if name in self._linked.ids
-            }
-        )
+        self._take_up(program, core, linked)
+        self._run_with(program, linked, outside_strata(linked, self._codes, users), users)
         # What must succeed before an epoch is seen; None in memory, which pays only for asking.
         self._before_commit: Callable[[], None] | None = None
         self._bound(budget)
         if strategy != "auto":
             self._arena.cells[at.SCHEDULE] = STRATEGIES[strategy]
-        self._ruled = frozenset(
-            name
-            for name, n in self._linked.ids.items()
-            if relation_cell(self._arena, n, at.R_RULES)
-        )
-        self._by_number = {self._linked.ids[name]: s for name, s in self.schemas.items()}
-        self._changed = ChangedRows(self._arena, self._codes, self._by_number, self.schemas)
-        self._given = {self._linked.given(name): s for name, s in self.schemas.items()}
+        self._rules: RuleEpoch | None = None
         self._writer = threading.RLock()
         self._gate = threading.Lock()
         self._open: Transaction | None = None
@@ -118,7 +102,30 @@ class Database(Reading):
         self._unrun = True
         self.epoch = -1
         self._seconds = 0.0
+        self._ran = 0
+        self._recomputed: tuple[str, ...] = ()
         self._load()
+
+    def _take_up(self, program: Program, core: Core, linked: Linked) -> None:
+        """Let readers and editors see the relations of a linked plan."""
+        self.program, self._core, self.plan, self._linked = program, core, linked.plan, linked
+        self.schemas: Mapping[str, Schema] = MappingProxyType(
+            {name: found for name, found in row_schemas(program).items() if name in linked.ids}
+        )
+        self._ruled = frozenset(
+            name for name, n in linked.ids.items() if relation_cell(self._arena, n, at.R_RULES)
+        )
+        self._by_number = {linked.ids[name]: s for name, s in self.schemas.items()}
+        self._changed = ChangedRows(self._arena, self._codes, self._by_number, self.schemas)
+        self._given = {linked.given(name): s for name, s in self.schemas.items()}
+
+    def _run_with(self, program: Program, linked: Linked, strata: Strata, users: Users) -> None:
+        """Let epochs run a linked plan."""
+        functors = Functors(self._arena, linked, self._codes, users.functors)
+        self._strata = strata
+        self._run = Run(self._arena, linked.program, functors.reply, strata.run)
+        self._limits = Limits(program, self._arena, linked.ids)
+        self._run.watch = self._limits.check if self._limits else None
 
     # --- transactions ----------------------------------------------------------------------
 
@@ -176,12 +183,11 @@ class Database(Reading):
         Tables never shrink while they are edited; freed rows are used again. With a state
         folder: write a new snapshot instead.
         """
-        from deltafix.engine.rule_edits import replace_program  # noqa: PLC0415
+        from deltafix.engine.rule_edits import rebuild  # noqa: PLC0415
 
         tx = self.transaction()
         try:
-            replace_program(self, self.program)
-            self.epoch -= 1
+            rebuild(self)
         finally:
             tx.rollback()
 
@@ -226,6 +232,7 @@ class Database(Reading):
         began = time.perf_counter()
         arena = self._arena
         cells = arena.cells
+        rules = self._rules
         if self.strategy == "auto":
             cells[at.SCHEDULE] = self._schedule()
         if self._unrun:
@@ -233,14 +240,20 @@ class Database(Reading):
         else:
             self._run.epoch(self.budget)
         self._limits.check()
+        if rules is not None:
+            rules.prepare()
         if self._before_commit is not None:
             self._before_commit()
         given = None
-        if self._open is not None and self._open.edits_ruled:
+        if self._open is not None and self._open.edits_ruled and rules is None:
             given = given_changes(arena, self._given)
+        self._ran = int(self._run.program[0])
+        self._recomputed = () if rules is None else rules.recomputed
         with self._gate:
             commit(arena.words, cells)
             self._strata.keep()
+            if rules is not None:
+                rules.finish()
             self._unrun = False
             self.epoch += 1
             if cells[at.DEAD + 1]:
@@ -253,12 +266,12 @@ class Database(Reading):
     def _require_rules_may_change(self) -> None:
         """Raise TransactionError where the rules are not this database's to change."""
 
-    def _commit_rules(self, edits: Sequence[RuleEdit]) -> Replaced:
-        from deltafix.engine.rule_edits import changed_program, replace_program  # noqa: PLC0415
+    def _commit_rules(self, edits: Sequence[RuleEdit]) -> Changes:
+        from deltafix.engine.rule_edits import RuleEpoch, changed_program  # noqa: PLC0415
 
         began = time.perf_counter()
-        changes = replace_program(self, changed_program(self.program, edits))
-        self._last = None
+        RuleEpoch(self, changed_program(self.program, edits)).begin()
+        changes = self._commit()
         self._seconds = time.perf_counter() - began
         return changes
 
@@ -266,6 +279,8 @@ class Database(Reading):
         with self._gate:
             rollback(self._arena.words, self._arena.cells)
             self._strata.undo()
+            if self._rules is not None:
+                self._rules.undo()
             self._arena.release()
 
     def _schedule(self) -> int:
@@ -283,7 +298,7 @@ class Database(Reading):
 
     def _first_epoch(self) -> None:
         """Run every rule from scratch, the text's facts too."""
-        program = self._linked.program
+        program = self._run.program
         starts = program[int(program[1]) :][: int(program[0])]
         program[starts + at.T_FRESH] = 1
         try:

@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from deltafix.engine.codes import Codes
-from deltafix.engine.link import Linked, Memo
+from deltafix.engine.link import Linked
+from deltafix.engine.tables import Memo
 from deltafix.errors import FactError, FunctorError
 from deltafix.facts.schema import BaseType, Schema, Value
 from deltafix.facts.values import WORD, shown
@@ -34,13 +35,12 @@ class Functors:
     ) -> None:
         self._arena = arena
         self._codes = codes
-        self._first = len(linked.ids)
-        self._calls = [(memo, functor(memo, codes, users)) for memo in linked.memos]
+        self._calls = {n: (memo, functor(memo, codes, users)) for n, memo in linked.memos.items()}
 
     def reply(self) -> None:
         """Compute the value that was asked for and enter it. Raises FunctorError."""
         arena = self._arena
-        memo, compute = self._calls[int(arena.cells[at.ASKED]) - self._first]
+        memo, compute = self._calls[int(arena.cells[at.ASKED])]
         arguments = arena.words[at.KEY : at.KEY + len(memo.types)].copy()
         codes = self._codes
         values = [

@@ -24,7 +24,10 @@ def check_invariants(arena: Arena, linked: Linked) -> None:
         alive = _check_rows(arena, relation.name, number)
         _check_keys(arena, relation.name, number, alive)
         first = relation_cell(arena, number, at.R_IDX)
-        for index in range(first, first + relation_cell(arena, number, at.R_NIDX)):
+        count = relation_cell(arena, number, at.R_NIDX)
+        planned = len(linked.plan.indexes[relation.name])
+        _require(count == planned, relation.name, f"{count} indexes, planned are {planned}")
+        for index in range(first, first + count):
             _check_index(arena, relation.name, number, index, alive)
 
 

@@ -1,4 +1,4 @@
-"""From a plan to the kernel: descriptors in the arena, and the plan as one int32 program.
+"""From a plan to the kernel: the plan as one int32 program over the tables of the arena.
 
 Invariant: `layout` ("Program") is the only contract between this module and the kernel. Linking
 the same plan twice gives the same program. Nothing is compiled here: programs are data.
@@ -6,20 +6,20 @@ the same plan twice gives the same program. Nothing is compiled here: programs a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 
 from deltafix.engine.codes import VALUE_TYPES, Codes
-from deltafix.errors import LimitError
+from deltafix.engine.tables import Memo, Tables
 from deltafix.kernel import layout as at
-from deltafix.kernel.arena import Arena, Words
+from deltafix.kernel.arena import Words
 from deltafix.plan.clause import Absent, Apply, Argument, Clause, Code, Compare, Match, Slot
 from deltafix.plan.ir import Candidate, Check, Node, Outside, Plan, Stage, Variant
-from deltafix.rules.terms import BaseType
 
-__all__ = ["Linked", "Memo", "Writer", "link"]
+__all__ = ["Linked", "Writer", "link"]
 
 _COMPARISONS = {"=": at.EQ, "!=": at.NE, "<": at.LT, "<=": at.LE, ">": at.GT, ">=": at.GE}
 _FUNCTORS = {
@@ -38,26 +38,18 @@ _SAME = frozenset(("as", "to_number", "to_unsigned", "to_float", "to_string"))
 
 
 @dataclass(frozen=True, slots=True)
-class Memo:
-    """A functor that Python computes, for arguments of these types (`kernel.layout`, memo)."""
-
-    functor: str
-    types: tuple[BaseType, ...]
-    result: BaseType
-
-
-@dataclass(frozen=True, slots=True)
 class Linked:
     """A plan in the kernel's terms: relation numbers by name, the program, rules counted.
 
-    `memos` are numbered after the relations, in this order.
+    `memos` are the functors that its rules ask Python for, by number.
     """
 
     plan: Plan
+    tables: Tables
     ids: dict[str, int]
     program: Words
     rule_counts: int
-    memos: tuple[Memo, ...] = ()
+    memos: dict[int, Memo] = field(default_factory=dict)
     outside: dict[int, Outside] = field(default_factory=dict)
 
     def given(self, relation: str) -> int:
@@ -65,121 +57,45 @@ class Linked:
         return self.ids[self.plan.given.get(relation, relation)]
 
 
-def link(plan: Plan, arena: Arena, codes: Codes) -> Linked:
-    """Lay out the plan's relations and indexes in an empty arena and encode its program."""
-    ids = {relation.name: number for number, relation in enumerate(plan.relations)}
-    writer = Writer(plan, ids, codes)
+def link(plan: Plan, tables: Tables, codes: Codes, fresh: Collection[int] = ()) -> Linked:
+    """Lay out the plan's relations and indexes and encode its program.
+
+    `fresh` are the strata that each run of the program evaluates from nothing. What the kernel
+    does from now on is what this plan says (`Tables.describe`).
+    """
+    tables.lay_out(plan)
+    writer = Writer(plan, tables, codes)
     program = writer.program()
-    _describe(plan, arena, ids, writer.memos)
-    cells = arena.cells
-    cells[at.VARS] = arena.block(writer.slots + 1)
-    cells[at.STACK] = arena.block((writer.depth + 2) * 16) // 2
+    tables.lay_out_memos(writer.memos)
+    tables.describe(plan)
+    starts = program[int(program[1]) :][: int(program[0])]
+    program[starts[list(fresh)] + at.T_FRESH] = 1
     rules = writer.rules + 1
-    cells[at.RULE_COUNTS] = arena.block(rules * 2) // 2
-    cells[at.N_RULES] = rules
+    tables.make_room(writer.slots + 1, writer.depth + 2, rules)
+    tables.arena.cells[at.N_RULES] = rules
+    ids = {relation.name: tables.numbers[relation.name] for relation in plan.relations}
+    memos = {number: memo for memo, number in writer.memos.items()}
     outside = {n: s.outside for n, s in enumerate(plan.stages) if s.outside is not None}
-    return Linked(plan, ids, program, rules, tuple(writer.memos), outside)
+    return Linked(plan, tables, ids, program, rules, memos, outside)
 
 
 def _clauses(stage: Stage) -> list[Clause]:
     return [v.clause for v in (*stage.const, *stage.lower, *stage.same)]
 
 
-def _describe(plan: Plan, arena: Arena, ids: dict[str, int], memos: dict[Memo, int]) -> None:
-    """Write the descriptors of relations, indexes and memos."""
-    cells = arena.cells
-    read = {
-        literal.relation
-        for stage in plan.stages
-        for variant in stage.lower
-        if isinstance(literal := variant.clause.body[variant.trigger or 0], Match | Absent)
-    }
-    read.update(name for stage in plan.stages if stage.outside for name in stage.outside.reads)
-    ruled = {v.clause.head for s in plan.stages for v in (*s.const, *s.lower, *s.same)}
-    ruled.update(name for stage in plan.stages if stage.outside for name in stage.relations)
-    home = {name: n for n, stage in enumerate(plan.stages) for name in stage.relations}
-    cells[at.RELS] = arena.block((len(ids) + len(memos)) * at.RSZ * 2 + 2) // 2
-    total = sum(map(len, plan.indexes.values()))
-    cells[at.IDXS] = arena.block(total * at.XSZ * 2 + 2) // 2
-    cells[at.N_RELS] = len(ids)
-    index = 0
-    for relation in plan.relations:
-        rb = int(cells[at.RELS]) + ids[relation.name] * at.RSZ
-        columns = plan.indexes[relation.name]
-        arity = len(relation.types)
-        if arity > at.MAX_ARITY:
-            message = f"relation {relation.name} has {arity} columns; the limit is {at.MAX_ARITY}"
-            raise LimitError(message)
-        _rows(arena, ids[relation.name], arity, len(columns))
-        cells[rb + at.R_IDX] = index
-        cells[rb + at.R_NIDX] = len(columns)
-        cells[rb + at.R_KEEP] = relation.name in read
-        arena.vector(rb + at.R_CHANGED, 64)
-        cells[rb + at.R_STRATUM] = home[relation.name]
-        cells[rb + at.R_RULES] = relation.name in ruled
-        for position, key in enumerate(columns):
-            xb = int(cells[at.IDXS]) + index * at.XSZ
-            cells[xb + at.X_REL] = ids[relation.name]
-            cells[xb + at.X_NKEY] = len(key)
-            cells[xb + at.X_POS] = at.COLS + arity + position
-            cells[xb + at.X_SLOTS] = arena.block(32 * 4) // 2
-            cells[xb + at.X_CAP] = 32
-            cells[xb + at.X_COLS] = arena.block(len(key) * 2 + 2) // 2
-            start = int(cells[xb + at.X_COLS])
-            cells[start : start + len(key)] = key
-            index += 1
-    _describe_best(plan, arena, ids)
-    for memo, number in memos.items():
-        _rows(arena, number, len(memo.types), extra=1)
-        cells[int(cells[at.RELS]) + number * at.RSZ + at.R_IDX] = index
-
-
-def _describe_best(plan: Plan, arena: Arena, ids: dict[str, int]) -> None:
-    """Which relations keep one row per key, by which column and index."""
-    cells = arena.cells
-    types = {relation.name: relation.types for relation in plan.relations}
-    for stage in plan.stages:
-        for name, kept in stage.best.items():
-            rb = int(cells[at.RELS]) + ids[name] * at.RSZ
-            key = tuple(c for c in range(len(types[name])) if c != kept.column)
-            cells[rb + at.R_BEST] = 1 if kept.join == "min" else 2
-            cells[rb + at.R_BEST_COL] = kept.column
-            cells[rb + at.R_BEST_TYPE] = VALUE_TYPES[types[name][kept.column]]
-            place = plan.indexes[name].index(key)
-            cells[rb + at.R_BEST_INDEX] = cells[rb + at.R_IDX] + place
-
-
-def _rows(arena: Arena, number: int, arity: int, extra: int) -> None:
-    """A row table and its key table; `extra` words a row behind the columns."""
-    cells = arena.cells
-    rb = int(cells[at.RELS]) + number * at.RSZ
-    stride = (at.COLS + arity + extra + 1) // 2 * 2
-    cells[rb + at.R_ROWS] = arena.block(64 * stride)
-    cells[rb + at.R_STRIDE] = stride
-    cells[rb + at.R_ARITY] = arity
-    cells[rb + at.R_CAP] = 64
-    cells[rb + at.R_FREE] = -1
-    cells[rb + at.R_PK] = arena.block(64) // 2
-    cells[rb + at.R_PKCAP] = 32
-
-
 class Writer:
     """The program as it is written; records refer to each other by offset."""
 
-    def __init__(self, plan: Plan, ids: dict[str, int], codes: Codes) -> None:
+    def __init__(self, plan: Plan, tables: Tables, codes: Codes) -> None:
         self.plan = plan
-        self.ids = ids
+        self.tables = tables
+        self.ids = {one.name: tables.numbers[one.name] for one in plan.relations}
         self.codes = codes
         self.memos: dict[Memo, int] = {}
         self.rules = 1 + max((c.rule for s in plan.stages for c in _clauses(s)), default=0)
         self.out: list[int] = [len(plan.stages), 0]
         self.slots = 0
         self.depth = 0
-        self.first_index = {}
-        number = 0
-        for relation in plan.relations:
-            self.first_index[relation.name] = number
-            number += len(plan.indexes[relation.name])
 
     def program(self) -> Words:
         """Write every stage; returns the program."""
@@ -196,7 +112,8 @@ class Writer:
     def stage(self, stage: Stage) -> int:
         """A stratum record."""
         relations = self.put([self.ids[name] for name in stage.relations])
-        offsets = {id(v): self.variant(stage, v) for v in (*stage.lower, *stage.const)}
+        written = {id(v): v for v in (*stage.lower, *stage.const, *chain(*stage.full))}
+        offsets = {found: self.variant(stage, v) for found, v in written.items()}
         ordered = sorted(stage.lower, key=lambda v: self.ids[v.relation or ""])
         lower = [n for v in ordered for n in (self.ids[v.relation or ""], offsets[id(v)])]
         same = self.by_relation(stage, stage.same)
@@ -268,7 +185,8 @@ class Writer:
             method, index = at.BY_KEY, 0
         elif option.index:
             place = self.plan.indexes[name].index(option.index)
-            method, index = at.BY_INDEX, self.first_index[name] + place
+            first = self.tables.arena.cells[self.tables.cell(self.ids[name]) + at.R_IDX]
+            method, index = at.BY_INDEX, int(first) + place
         else:
             method, index = at.BY_SCAN, 0
         keys = self.put([n for key in option.keys for n in self.operand(key, slots)])
@@ -324,7 +242,11 @@ class Writer:
 
     def memo(self, memo: Memo) -> int:
         """The number of a memo, the same for the same functor on the same types."""
-        return self.memos.setdefault(memo, len(self.ids) + len(self.memos))
+        if memo not in self.memos:
+            known = self.tables.numbers
+            new = sum(other not in known for other in self.memos)
+            self.memos[memo] = known.get(memo, len(known) + new)
+        return self.memos[memo]
 
     def binds(self, binds: Sequence[tuple[int, Argument, bool]], slots: dict[Slot, int]) -> int:
         """Match triples: column, kind, argument."""

@@ -16,7 +16,6 @@ from deltafix.engine.folds import FoldStratum
 from deltafix.engine.folds.users import UserReducer
 from deltafix.engine.link import Linked
 from deltafix.engine.stages import Bounds, Strata, Stratum
-from deltafix.kernel.arena import Arena
 
 __all__ = ["Users", "outside_strata"]
 
@@ -29,16 +28,30 @@ class Users:
     reducers: Mapping[str, UserReducer] = field(default_factory=lambda: MappingProxyType({}))
 
 
-def outside_strata(arena: Arena, linked: Linked, codes: Codes, users: Users) -> Strata:
-    """The outside strata of a linked plan, empty. Raises FunctorError for a missing reducer."""
-    made: dict[int, Stratum] = {}
-    bounds = Bounds(arena)
+def outside_strata(
+    linked: Linked,
+    codes: Codes,
+    users: Users,
+    before: Strata | None = None,
+    kept: Mapping[int, int] = MappingProxyType({}),
+) -> Strata:
+    """The outside strata of a linked plan. Raises FunctorError for a missing reducer.
+
+    They are empty, but for those of `before` that go on: `kept` has their numbers there.
+    """
+    arena, made = linked.tables.arena, dict[int, Stratum]()
+    bounds = Bounds(arena) if before is None else before.bounds
     for number, outside in linked.outside.items():
         fold = outside.layer.fold
-        if fold is not None:
+        if before is not None and number in kept:
+            made[number] = before.held(kept[number])
+        elif fold is not None:
             made[number] = FoldStratum(arena, linked, codes, fold, users.reducers)
         else:
             made[number] = BeyondStratum(
                 arena, linked, codes, outside.layer, functors=users.functors, bounds=bounds
             )
-    return Strata(arena, linked, made, bounds)
+    if before is None:
+        return Strata(arena, linked, made, bounds)
+    fresh = made.keys() - kept.keys()
+    return Strata(arena, linked, made, bounds, cold=before.cold, fresh=fresh)

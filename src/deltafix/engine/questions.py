@@ -17,7 +17,6 @@ from deltafix.facts.schema import Row
 
 if TYPE_CHECKING:
     from deltafix.engine.changes import Changes
-    from deltafix.engine.rule_edits import Replaced
     from deltafix.provenance.proof import Proof
     from deltafix.provenance.why_not import WhyNot
 
@@ -31,7 +30,7 @@ def answer(question: str, *args: Any, **options: Any) -> Any:
     return getattr(import_module(_ANSWERS), question)(*args, **options)
 
 
-def cause_in(db: Questions, changes: Changes | Replaced) -> Callable[..., Any]:
+def cause_in(db: Questions, changes: Changes) -> Callable[..., Any]:
     """What answers `Delta.why` for a delta of a database, without keeping that alive."""
     known, given = weakref.ref(db), changes.given
 

@@ -30,7 +30,15 @@ from deltafix.kernel.arena import Arena
 from deltafix.plan.ir import Plan
 from deltafix.rules.ast import Program
 
-__all__ = ["Reading"]
+__all__ = ["Reading", "not_whole"]
+
+
+def not_whole(relation: str) -> str:
+    """Why a declared relation cannot be read."""
+    return (
+        f"relation {relation!r} is not kept as a whole: it is inline, or computed only "
+        f"where outputs ask for it; `.output {relation}` would keep it"
+    )
 
 
 class Reading(Questions):
@@ -46,6 +54,8 @@ class Reading(Questions):
     _strata: Strata
     _run: Run
     _seconds: float
+    _ran: int
+    _recomputed: tuple[str, ...]
     _gate: threading.Lock
     _writer: threading.RLock
 
@@ -123,6 +133,7 @@ class Reading(Questions):
         counts = cells[start : start + self._linked.rule_counts].tolist()
         strata = int(cells[at.C_STRATA])
         stages = self.plan.stages
+        timed = self._run.strata.items()
         return EpochReport(
             epoch=self.epoch,
             derivations=int(cells[at.C_DERIVATIONS]),
@@ -134,11 +145,12 @@ class Reading(Questions):
             changed=int(cells[at.DELTA + 1]),
             probed=int(cells[at.C_PROBED]),
             strata_run=strata,
-            strata_skipped=len(self.plan.stages) - strata,
+            strata_skipped=self._ran - strata,
+            recomputed=self._recomputed,
             seconds=self._seconds,
             rules=MappingProxyType({n: count for n, count in enumerate(counts) if count}),
             strata=MappingProxyType(
-                {", ".join(stages[n].relations): taken for n, taken in self._run.strata.items()}
+                {", ".join(stages[n].relations): t for n, t in timed if n < len(stages)}
             ),
         )
 
@@ -164,10 +176,7 @@ class Reading(Questions):
     def _schema(self, relation: str) -> Schema:
         found = self.schemas.get(relation)
         if found is None and any(one.name == relation for one in self.program.relations):
-            raise UnknownRelationError(
-                f"relation {relation!r} is not kept as a whole: it is inline, or computed only "
-                f"where outputs ask for it; `.output {relation}` would keep it"
-            )
+            raise UnknownRelationError(not_whole(relation))
         if found is None:
             hint = suggest(relation, list(self.schemas))
             known = ", ".join(self.schemas) or "none"

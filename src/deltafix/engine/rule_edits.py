@@ -1,11 +1,12 @@
 """Rules added and removed in a transaction: the program changes, the facts stay.
 
-Life: edits are collected by the transaction; at its commit a second database is built from the
-changed program and the given rows at hand, under the same budget; if that succeeds, it takes the
-first one's place, and the Delta is the difference of the two. Rules are a set: one that is there
-is not added again. Invariants: the result is that of a rebuild, because it is one; what else the
-program says (every field of it) survives; an edit that is refused leaves everything as it was. It
-costs what a rebuild costs: strata that the change does not reach are evaluated again too.
+Life: edits are collected by the transaction; at its commit the changed program is planned, its
+tables are laid out beside those that are there, and one epoch leads from the old rules to the new
+ones (`plan.transition`). Rules are a set: one that is there is not added again. Invariants: the
+result is that of a rebuild; what else the program says (every field of it) survives; an edit that
+is refused leaves everything as it was. It costs the derivations of the rules that changed and what
+follows from them, and planning the program; a new index costs the rows of its relation, once.
+Indexes that no rule needs any more stay until `compact`.
 """
 
 from __future__ import annotations
@@ -14,28 +15,39 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from deltafix.datalog.parser import Parser
 from deltafix.datalog.preprocess import preprocess
 from deltafix.datalog.program import Program as Text
 from deltafix.datalog.source import decode
 from deltafix.diagnostics import Span, render_all
-from deltafix.errors import FactError, ProgramError
-from deltafix.facts.delta import Delta, RelationDelta
-from deltafix.facts.schema import Row
-from deltafix.facts.values import sorted_rows
+from deltafix.engine.bind import bound
+from deltafix.engine.codes import is_ordered
+from deltafix.engine.link import Linked, link
+from deltafix.engine.outside import Users, outside_strata
+from deltafix.engine.reading import not_whole
+from deltafix.engine.store import codes_where
+from deltafix.errors import FactError, ProgramError, UnknownRelationError
 from deltafix.kernel import layout as at
+from deltafix.kernel.edit import delete_rows, insert_rows
+from deltafix.plan.build import lower, plan_core
+from deltafix.plan.ir import Plan
+from deltafix.plan.recognise import renamed
+from deltafix.plan.transition import SIGNALS, transition
 from deltafix.rules.ast import Program
+from deltafix.rules.check import typed
 from deltafix.rules.passes.hints import inline_names
 from deltafix.rules.show import show, show_order, show_rule
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
 
-__all__ = ["Replaced", "RuleEdit", "changed_program", "edited_rules", "replace_program"]
+__all__ = ["RuleEdit", "RuleEpoch", "changed_program", "edited_rules", "rebuild"]
 
 _PARTS = (
-    "program", "plan", "schemas", "_arena", "_codes", "_linked", "_changed", "_by_number",
-    "_given", "_ruled", "_unrun", "_functors", "_strata", "_run", "_limits",
+    "plan", "_core", "schemas", "_arena", "_codes", "_linked", "_changed", "_by_number",
+    "_given", "_ruled", "_unrun", "_strata", "_run", "_limits", "_ran", "_recomputed",
 )  # fmt: skip
 
 
@@ -51,21 +63,6 @@ class RuleEdit:
 
     adds: bool
     part: Program
-
-
-@dataclass(frozen=True, slots=True)
-class Replaced:
-    """What a change of rules changed; has the interface of `changes.Changes`."""
-
-    found: Delta
-    given: None = None
-
-    def freeze(self) -> None:
-        """The Delta is a copy already."""
-
-    def delta(self) -> Delta:
-        """The Delta."""
-        return self.found
 
 
 def edited_rules(
@@ -151,41 +148,126 @@ def _removed(program: Program, part: Program) -> Program:
     return replace(program, source=None, rules=tuple(rules), orders=tuple(orders))
 
 
-def replace_program(db: Database, program: Program) -> Replaced:
-    """Rebuild `db` for a changed program, keeping the given rows of the open transaction.
+class RuleEpoch:
+    """One epoch in which the rules change; `Database._commit` runs it, `_rollback` undoes it.
 
-    Raises what `connect` and a commit raise; `db` is unchanged then. O(state).
+    Made and checked first (nothing has changed if that raises), then `begin`; then, when the epoch
+    has run, `prepare` and `finish`, or `undo` at any time before.
+
+    Attributes:
+        recomputed: strata that are evaluated anew, by their relations.
     """
+
+    def __init__(self, db: Database, program: Program) -> None:
+        self._db = db
+        self._program = program
+        self._core = renamed(lower(typed(program)), db._core)
+        self._users = Users(bound(program, db._users.functors), db._users.reducers)
+        new = plan_core(self._core, db.plan)
+        self._moved = self._places_changed(program, new)
+        self._step = step = transition(db.plan, new, self._moved.keys(), first=db._unrun)
+        known = {relation.name for relation in db.plan.relations}
+        self.recomputed = tuple(
+            ", ".join(stage.relations)
+            for number, stage in enumerate(step.after.stages)
+            if number in step.fresh and known & set(stage.relations)
+        )
+        self._tables = db._linked.tables
+        self._known = len(self._tables.numbers)
+        self._before = (db._run, db._strata, db._limits)
+        self._schedule = int(db._arena.cells[at.SCHEDULE])
+        self._after: Linked | None = None
+
+    def _places_changed(self, program: Program, new: Plan) -> dict[str, str]:
+        """Relations whose given rows lie elsewhere in the new plan, and where.
+
+        Raises UnknownRelationError for a relation with given rows that the new plan does not keep.
+        """
+        db, kept = self._db, {relation.name for relation in new.relations}
+        moved = {}
+        for name in db.schemas:
+            home = new.given.get(name, name)
+            if name in kept and home != db.plan.given.get(name, name):
+                moved[name] = home
+            elif name not in kept and len(codes_where(db._arena, db._linked.given(name), at.GIVEN)):
+                raise UnknownRelationError(not_whole(name))
+        return moved
+
+    def begin(self) -> None:
+        """Lay out what is new, and let the next epoch run what leads from rules to rules."""
+        db, step = self._db, self._step
+        cells = db._arena.cells
+        db._rules = self
+        with db._gate:  # rows may move to make room for an index
+            if is_ordered(step.after):
+                db._codes.order()
+            linked = link(step.during, self._tables, db._codes, step.fresh)
+        for signal, flag in zip(SIGNALS, (at.WAS, at.NOW), strict=True):
+            self._signal(linked.ids[signal], flag)
+        for name, home in self._moved.items():
+            self._move(db._linked.given(name), linked.ids[home])
+        strata = outside_strata(linked, db._codes, self._users, db._strata, step.kept)
+        db._run_with(self._program, linked, strata, self._users)
+        if cells[at.SCHEDULE] in (at.DELETES_FIRST, at.INSERTS_FIRST, at.DRED):
+            cells[at.SCHEDULE] = at.WAVEFRONT
+
+    def _signal(self, number: int, flag: int) -> None:
+        """Let the row of a signal have just gone (it held), or come (it holds)."""
+        cells, rb = self._db._arena.cells, self._tables.cell(number)
+        cells[rb + at.R_N] = 1
+        cells[int(cells[rb + at.R_ROWS]) >> 1] = at.USED | flag
+        cells[int(cells[rb + at.R_CHANGED])] = 0
+        cells[rb + at.R_CHANGED + 1] = 1
+
+    def _move(self, old: int, new: int) -> None:
+        """Give the rows that are given to one relation to another instead. O(given rows)."""
+        arena = self._db._arena
+        codes = codes_where(arena, old, at.GIVEN)
+        rows = np.ascontiguousarray(codes).reshape(-1)
+        delete_rows(arena.words, arena.cells, rows, old, len(codes))
+        insert_rows(arena.words, arena.cells, rows, new, len(codes))
+
+    def prepare(self) -> None:
+        """The epoch has run: link the plan from now on."""
+        db = self._db
+        self._after = link(self._step.after, self._tables, db._codes)
+
+    def finish(self) -> None:
+        """The epoch is committed."""
+        db, linked, timed = self._db, self._after, self._db._run.strata
+        assert linked is not None  # noqa: S101  prepared
+        db._rules = None
+        db._take_up(self._program, self._core, linked)
+        db._run_with(self._program, linked, db._strata.taken_over(linked), self._users)
+        db._run.strata = timed
+        db._arena.cells[at.SCHEDULE] = self._schedule
+
+    def undo(self) -> None:
+        """The kernel has taken the epoch back: the rules and tables are as before, too."""
+        db = self._db
+        db._rules = None
+        self._tables.forget(self._known, db.plan)
+        self._tables.describe(db.plan)
+        db._run, db._strata, db._limits = self._before
+        db._arena.cells[at.N_RULES] = db._linked.rule_counts
+        db._arena.cells[at.SCHEDULE] = self._schedule
+        db._take_up(db.program, db._core, db._linked)  # rows may have become wider
+
+
+def rebuild(db: Database) -> None:
+    """Build `db` again from its given rows. Raises what a commit raises. O(state)."""
     from deltafix.engine.database import Database as Fresh  # noqa: PLC0415  it uses this module
 
     fresh = Fresh(
-        program, strategy=db.strategy, budget=db.budget, users=db._users, profile=db._profile
+        db.program, strategy=db.strategy, budget=db.budget, users=db._users, profile=db._profile
     )
     held = () if db._unrun else db.schemas
     fresh._strata.prefer(lambda name: db.rows(name) if name in held else ())
     with fresh.transaction() as tx:
-        for name, rows in _given(db).items():
-            tx.insert(name, rows)
-    parts = []
-    for name, schema in fresh.schemas.items():
-        before: set[Row] = set(db.rows(name)) if name in held else set()
-        after = set(fresh.rows(name))
-        added, removed = (sorted_rows(schema.types, r) for r in (after - before, before - after))
-        parts.append(RelationDelta(schema, added, removed))
+        for name, schema in db.schemas.items():
+            codes = codes_where(db._arena, db._linked.given(name), at.GIVEN)
+            if len(codes):
+                tx.insert(name, db._codes.rows(schema, codes))
     with db._gate:
         for part in _PARTS:
             setattr(db, part, getattr(fresh, part))
-        db.epoch += 1
-    return Replaced(Delta(parts, fresh.schemas.values(), epoch=db.epoch))
-
-
-def _given(db: Database) -> dict[str, list[Row]]:
-    """The given rows of the working state, the open transaction's edits included."""
-    from deltafix.engine.store import codes_where  # noqa: PLC0415
-
-    found = {}
-    for name, schema in db.schemas.items():
-        codes = codes_where(db._arena, db._linked.given(name), at.GIVEN)
-        if len(codes):
-            found[name] = db._codes.rows(schema, codes)
-    return found

@@ -60,7 +60,7 @@ class Run:
     between slices, and what it raises ends the epoch.
     """
 
-    __slots__ = ("_arena", "_compute", "_program", "_reply", "strata", "watch")
+    __slots__ = ("_arena", "_compute", "_reply", "program", "strata", "watch")
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Run:
         compute: Callable[[float, Budget], None],
     ) -> None:
         self._arena = arena
-        self._program = program
+        self.program = program
         self._reply = reply
         self._compute = compute
         self.strata: dict[int, float] = {}
@@ -81,7 +81,7 @@ class Run:
 
         Raises BudgetError, CancelledError, LimitError, MemoryError, and what user functions raise.
         """
-        words, cells, program = self._arena.words, self._arena.cells, self._program
+        words, cells, program = self._arena.words, self._arena.cells, self.program
         clocked = cells[at.BY_STRATUM] != 0
         began = time.perf_counter() if clocked else 0.0
         outcome = maintain(words, cells, program)

@@ -8,7 +8,7 @@ and gives back the net changes of its own. Invariant: `run` is called at most on
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -94,36 +94,85 @@ class Bounds:
 
 
 class Strata:
-    """The outside strata of a database, by number; those that ran in the epoch."""
+    """The outside strata of a database, by number; those that ran in the epoch.
+
+    Attributes:
+        bounds: of the running epoch; strata look at them.
+        cold: strata that have not computed their state from the kernel's rows yet.
+        fresh: numbers of strata that replace earlier rules in this epoch.
+    """
 
     def __init__(
-        self, arena: Arena, linked: Linked, strata: Mapping[int, Stratum], bounds: Bounds
+        self,
+        arena: Arena,
+        linked: Linked,
+        strata: Mapping[int, Stratum],
+        bounds: Bounds,
+        *,
+        cold: set[Stratum] | None = None,
+        fresh: Collection[int] = (),
     ) -> None:
         self._arena = arena
-        self._bounds = bounds
+        self.bounds = bounds
         self._linked = linked
         self._strata = strata
         self._ran: list[Stratum] = []
-        self._cold: set[int] = set()
+        self.cold: set[Stratum] = set() if cold is None else cold
+        self.fresh = fresh
 
     def run(self, began: float, budget: Budget) -> None:
         """Compute the stratum at which the kernel stopped, and enter its changes."""
         arena = self._arena
         number = int(arena.cells[at.S_STRATUM])
         self._warm(number)
-        self._bounds.begin(began, budget)
+        self.bounds.begin(began, budget)
         ids = self._linked.ids
+        changes = self._replaced(number) if number in self.fresh else self._changed(number)
+        for name, (added, removed) in changes.items():
+            for rows, holds in ((removed, 0), (added, 1)):
+                if len(rows):
+                    flat = np.ascontiguousarray(rows, dtype=np.int32).reshape(-1)
+                    settle_rows(arena.words, arena.cells, flat, ids[name], len(rows), holds)
+
+    def _changed(self, number: int) -> Mapping[str, Changed]:
+        """What a stratum makes of the changes in the running epoch."""
+        arena, ids = self._arena, self._linked.ids
         below = {
             name: Changed(*changed_in_epoch(arena, ids[name]))
             for name in self._linked.outside[number].reads
         }
         stratum = self._strata[number]
         self._ran.append(stratum)
-        for name, (added, removed) in stratum.run(below).items():
-            for rows, holds in ((removed, 0), (added, 1)):
-                if len(rows):
-                    flat = np.ascontiguousarray(rows, dtype=np.int32).reshape(-1)
-                    settle_rows(arena.words, arena.cells, flat, ids[name], len(rows), holds)
+        return stratum.run(below)
+
+    def _replaced(self, number: int) -> Mapping[str, Changed]:
+        """What a stratum that has seen no rows yet makes of all, against the rows that held."""
+        stratum = self._strata[number]
+        self._ran.append(stratum)
+        found = {}
+        for name, (made, held) in self._from_nothing(number, at.NOW).items():
+            rows = _without(made, held), _without(held, made)
+            found[name] = Changed(*rows)
+        return found
+
+    def _from_nothing(self, number: int, mask: int) -> dict[str, tuple[Words, Words]]:
+        """The rows a new stratum makes of those below with these flags, and those that held."""
+        arena, ids, stratum = self._arena, self._linked.ids, self._strata[number]
+        held = {
+            name: codes_where(arena, ids[name], at.WAS)
+            for name in self._linked.plan.stages[number].relations
+        }
+        if isinstance(stratum, Choosing):
+            stratum.prefer(lambda name: stratum.shown(name, held[name]))
+        below = {
+            name: Changed(rows := codes_where(arena, ids[name], mask), rows[:0])
+            for name in self._linked.outside[number].reads
+        }
+        found = stratum.run(below)
+        return {
+            name: (found[name].added if name in found else rows[:0], rows)
+            for name, rows in held.items()
+        }
 
     def prefer(self, rows: Callable[[str], Iterable[Row]]) -> None:
         """Let the next epoch, a rebuild, choose these rows of each relation where it may."""
@@ -138,6 +187,14 @@ class Strata:
             if isinstance(stratum := self.of(number), Checked):
                 stratum.check_invariants()
 
+    def taken_over(self, linked: Linked) -> Strata:
+        """These strata under a plan with the same ones under the same numbers."""
+        return Strata(self._arena, linked, self._strata, self.bounds, cold=self.cold)
+
+    def held(self, number: int) -> Stratum:
+        """The stratum of a number as it is, its state computed or not (`cold`)."""
+        return self._strata[number]
+
     def of(self, number: int) -> Stratum:
         """The stratum of a number, to read its state between epochs."""
         self._warm(number)
@@ -148,26 +205,17 @@ class Strata:
 
         It does so from the rows of the last committed epoch that it reads, as in a first epoch.
         """
-        self._cold = set(self._strata)
+        self.cold.update(self._strata.values())
 
     def _warm(self, number: int) -> None:
         """Let a stratum compute its state. Raises CancelledError, and InternalError for a bug."""
-        if number not in self._cold:
+        arena, stratum = self._arena, self._strata[number]
+        if stratum not in self.cold:
             return
-        arena, stratum, ids = self._arena, self._strata[number], self._linked.ids
         spent = arena.cells[at.C_DERIVATIONS : at.C_ABANDONED + 1].copy()
-        if isinstance(stratum, Choosing):
-            stratum.prefer(lambda name: stratum.shown(name, codes_where(arena, ids[name], at.WAS)))
-        self._bounds.begin(time.perf_counter(), Budget())
+        self.bounds.begin(time.perf_counter(), Budget())
         try:
-            below = {
-                name: Changed(rows := codes_where(arena, ids[name], at.WAS), rows[:0])
-                for name in self._linked.outside[number].reads
-            }
-            found = stratum.run(below)
-            for name in self._linked.plan.stages[number].relations:
-                held = codes_where(arena, ids[name], at.WAS)
-                made = found[name].added if name in found else held[:0]
+            for name, (made, held) in self._from_nothing(number, at.WAS).items():
                 if not np.array_equal(_ordered(made), _ordered(held)):
                     raise InternalError(f"image: {name} differs from what its stratum computes")
         except BaseException:
@@ -176,7 +224,7 @@ class Strata:
         finally:
             arena.cells[at.C_DERIVATIONS : at.C_ABANDONED + 1] = spent
         stratum.keep()
-        self._cold.discard(number)
+        self.cold.discard(stratum)
 
     def keep(self) -> None:
         """The epoch was committed."""
@@ -189,6 +237,18 @@ class Strata:
         for stratum in reversed(self._ran):
             stratum.undo()
         self._ran.clear()
+
+
+def _without(rows: Words, others: Words) -> Words:
+    """The rows that are not among the others; each is there once."""
+    if not len(rows) or not len(others):
+        return rows
+    if not rows.shape[1]:
+        return rows[:0]
+    both = np.concatenate((rows, others))
+    _, places = np.unique(both, axis=0, return_inverse=True)
+    numbers = places.reshape(-1)
+    return rows[~np.isin(numbers[: len(rows)], numbers[len(rows) :])]
 
 
 def _ordered(rows: Words) -> Words:

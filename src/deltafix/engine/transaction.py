@@ -28,7 +28,7 @@ from deltafix.kernel.edit import delete_rows, insert_rows, lookup
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
-    from deltafix.engine.rule_edits import Replaced, RuleEdit
+    from deltafix.engine.rule_edits import RuleEdit
 
 __all__ = ["Transaction"]
 
@@ -46,7 +46,7 @@ class Transaction:
             raise ValueError(f'missing={missing!r}; one of "error", "ignore"')
         self._db = db
         self._missing = missing
-        self._changes: Changes | Replaced | None = None
+        self._changes: Changes | None = None
         self._rule_edits: list[RuleEdit] = []
         self._delta: Delta | None = None
         self._state = "open"
@@ -156,8 +156,9 @@ class Transaction:
     def add_rule(self, text: str) -> None:
         """Add rules and subsumptions, as text; declarations of what is new may stand with them.
 
-        They take effect at the commit, by a rebuild (see `engine.rule_edits`); rules that are
-        there already are no-ops. Raises ProgramError with positions in `text`.
+        They take effect at the commit, which costs what they derive and what follows from that
+        (see `engine.rule_edits`); rules that are there already are no-ops. Raises ProgramError
+        with positions in `text`.
         """
         self._edit_rules(text, adds=True)
 

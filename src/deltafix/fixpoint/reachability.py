@@ -19,6 +19,7 @@ from deltafix.engine.codes import Codes as Symbols
 from deltafix.engine.link import link
 from deltafix.engine.run import Budget, Run, set_budget
 from deltafix.engine.store import records_of, relation_cell, rows_of_group
+from deltafix.engine.tables import Tables
 from deltafix.errors import InternalError
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
@@ -54,7 +55,7 @@ class Reachability:
     def __init__(self, budget: Budget) -> None:
         self.arena = Arena()
         self._budget = budget
-        self._linked = link(_plan(), self.arena, Symbols(self.arena, ordered=False))
+        self._linked = link(_plan(), Tables(self.arena), Symbols(self.arena, ordered=False))
         self._run = Run(self.arena, self._linked.program, _never, _never)
         self.arena.cells[at.SCHEDULE] = at.WAVEFRONT
         set_budget(self.arena, budget)

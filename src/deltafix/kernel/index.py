@@ -25,6 +25,7 @@ from deltafix.kernel.layout import (
     INDEXED,
     KEY2,
     R_IDX,
+    R_N,
     R_NIDX,
     R_ROWS,
     R_STRIDE,
@@ -45,6 +46,8 @@ __all__ = [
     "bucket_give",
     "bucket_start",
     "bucket_take",
+    "drop_index",
+    "fill_index",
     "idx_add",
     "idx_find",
     "idx_key",
@@ -278,3 +281,24 @@ def unindex_row(A, L, r, row):
     for x in range(L[rb + R_IDX], L[rb + R_IDX] + L[rb + R_NIDX]):
         idx_remove(A, L, x, row)
     L[cell] &= ~INDEXED
+
+
+@kernel("v:ALii", door=True)
+def fill_index(A, L, r, x):
+    """Enter the rows of `r` that are in its indexes into index `x`, a new one. O(rows)."""
+    rb = L[RELS] + r * RSZ
+    for row in range(L[rb + R_N]):
+        if L[(L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1] & INDEXED:
+            idx_add(A, L, x, row)
+
+
+@kernel("v:ALi", door=True)
+def drop_index(A, L, x):
+    """Give back the buckets and slots of index `x`, which nobody asks any more. O(keys)."""
+    xb = L[IDXS] + x * XSZ
+    base = L[xb + X_SLOTS]
+    for s in range(L[xb + X_CAP]):
+        c = L[base + 2 * s + 1] >> 32
+        if c > 0:
+            bucket_give(A, L, (L[base + 2 * s] & 0xFFFFFFFF) - 1, c)
+    discard(L, base * 2, L[xb + X_CAP] * 4)

@@ -41,10 +41,11 @@ def plan(checked: CheckedProgram) -> Plan:
     return plan_core(lower(checked))
 
 
-def plan_core(core: Core) -> Plan:
-    """The plan of a core. Raises as `plan`."""
+def plan_core(core: Core, before: Plan | None = None) -> Plan:
+    """The plan of a core, with the indexes that its relations had before. Raises as `plan`."""
     core, ordered, given = set_apart(core)
-    indexes = Indexes({relation.name: [] for relation in core.relations})
+    built = {} if before is None else before.indexes
+    indexes = Indexes({one.name: list(built.get(one.name, ())) for one in core.relations})
     # Delta rules first: re-derivation makes do with the indexes they need.
     forward = [_forward(layer, indexes) for layer in ordered]
     stages = []

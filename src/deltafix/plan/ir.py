@@ -170,6 +170,12 @@ class Stage:
     best: Mapping[str, LatticeColumn] = field(default_factory=dict)
     by_key: tuple[Variant, ...] = ()
 
+    @property
+    def clauses(self) -> tuple[Clause, ...]:
+        """The clauses that the kernel runs, each once."""
+        run = (*self.const, *self.lower, *self.same)
+        return tuple({id(found.clause): found.clause for found in run}.values())
+
     def show(self) -> str:
         """The stage as text."""
         lines = [f"stratum {', '.join(self.relations)}{' (recursive)' if self.recursive else ''}"]

@@ -70,8 +70,7 @@ def clauses_of(stage: Stage) -> Iterator[Clause]:
     if stage.outside is not None:
         yield from stage.outside.layer.clauses
         return
-    found = {id(v.clause): v.clause for v in (*stage.const, *stage.lower, *stage.same)}
-    yield from sorted(found.values(), key=lambda clause: clause.rule)
+    yield from sorted(stage.clauses, key=lambda clause: clause.rule)
 
 
 def head_program(linked: Linked, codes: Codes) -> HeadProgram:
@@ -81,10 +80,7 @@ def head_program(linked: Linked, codes: Codes) -> HeadProgram:
 
 class _HeadWriter(Writer):
     def __init__(self, linked: Linked, codes: Codes) -> None:
-        super().__init__(linked.plan, linked.ids, codes)
-        # The memos of functors are there already, in the order of the program that runs.
-        for memo in linked.memos:
-            self.memo(memo)
+        super().__init__(linked.plan, linked.tables, codes)
         self.chains: list[Chain] = []
         self.clauses: list[Clause] = []
         self.known: list[tuple[Slot, ...]] = []

@@ -19,8 +19,8 @@ from deltafix.engine.beyond import BeyondStratum
 from deltafix.engine.beyond.checks import same_value
 from deltafix.engine.beyond.facts import Fact as Record
 from deltafix.engine.functors import functor
-from deltafix.engine.link import Memo
 from deltafix.engine.store import codes_where
+from deltafix.engine.tables import Memo
 from deltafix.facts.schema import Branch, Pattern, Row
 from deltafix.kernel.arena import Words as Codes
 from deltafix.plan.clause import Absent, Apply, Argument, Code, Compare, Literal, Match, Slot

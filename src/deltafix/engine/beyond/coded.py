@@ -15,9 +15,10 @@ from deltafix.engine.beyond.facts import Fact
 from deltafix.engine.beyond.stratum import Stratum
 from deltafix.engine.codes import Codes
 from deltafix.engine.functors import functor
-from deltafix.engine.link import Linked, Memo
+from deltafix.engine.link import Linked
 from deltafix.engine.stages import Bounds, Changed
 from deltafix.engine.store import codes_where
+from deltafix.engine.tables import Memo
 from deltafix.errors import InternalError
 from deltafix.facts.schema import Row, Schema
 from deltafix.kernel import layout as at

@@ -1,0 +1,236 @@
+"""The tables of an arena: descriptors of relations, indexes and memos, laid out and added to.
+
+Life: `lay_out` names the tables of a plan, and makes those that are not there; `describe` says
+what that plan does with them; after a plan that was refused, `forget` takes back what was made for
+it. Invariant: a table keeps its number for the arena's life, and its rows; indexes of a relation
+are only added, at the end of its list, and hold its rows from then on. Tables that a plan does not
+name stay, without derived rows, and are there when a later one names them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from deltafix.engine.codes import VALUE_TYPES
+from deltafix.errors import LimitError
+from deltafix.kernel import layout as at
+from deltafix.kernel.arena import Arena
+from deltafix.kernel.index import drop_index, fill_index
+from deltafix.plan.clause import Absent, Match
+from deltafix.plan.ir import Plan
+from deltafix.rules.terms import BaseType
+
+__all__ = ["Memo", "Tables"]
+
+
+@dataclass(frozen=True, slots=True)
+class Memo:
+    """A functor that Python computes, for arguments of these types (`kernel.layout`, memo)."""
+
+    functor: str
+    types: tuple[BaseType, ...]
+    result: BaseType
+
+
+Table: TypeAlias = str | Memo
+"""A relation by name, or a memo."""
+
+
+@dataclass(slots=True)
+class Tables:
+    """The tables of one arena by number."""
+
+    arena: Arena
+    numbers: dict[Table, int] = field(default_factory=dict)
+    room: tuple[int, int, int] = (0, 0, 0)
+    """Variables, join levels and counters of rules that there is room for."""
+
+    def lay_out(self, plan: Plan) -> None:
+        """Make the relations and indexes of a plan that are not there. O(rows of new indexes).
+
+        Raises LimitError, and MemoryError: `forget` then.
+        """
+        arena = self.arena
+        known = len(self.numbers)
+        for relation in plan.relations:
+            if len(relation.types) > at.MAX_ARITY:
+                arity = len(relation.types)
+                message = f"relation {relation.name} has {arity} columns"
+                raise LimitError(f"{message}; the limit is {at.MAX_ARITY}")
+            self.numbers.setdefault(relation.name, len(self.numbers))
+        self._add_descriptors(known)
+        for relation in plan.relations:
+            number = self.numbers[relation.name]
+            if number >= known:
+                columns = len(plan.indexes[relation.name])
+                self._rows(number, len(relation.types), columns)
+                arena.vector(self.cell(number) + at.R_CHANGED, 64)
+        self._index(plan)
+
+    def lay_out_memos(self, memos: Iterable[Memo]) -> None:
+        """Make the memos that are not there."""
+        known = len(self.numbers)
+        new = [memo for memo in memos if memo not in self.numbers]
+        self.numbers.update(zip(new, range(known, known + len(new)), strict=True))
+        self._add_descriptors(known)
+        for memo in new:
+            self._rows(self.numbers[memo], len(memo.types), extra=1)
+
+    def cell(self, number: int) -> int:
+        """The first cell of a table's descriptor."""
+        return int(self.arena.cells[at.RELS]) + number * at.RSZ
+
+    def make_room(self, slots: int, depth: int, rules: int) -> None:
+        """Have room for a program's variables, join levels and counters of rules."""
+        arena, cells = self.arena, self.arena.cells
+        held = self.room
+        self.room = max(slots, held[0]), max(depth, held[1]), max(rules, held[2])
+        if self.room[0] > held[0]:
+            cells[at.VARS] = arena.block(slots)
+        if self.room[1] > held[1]:
+            cells[at.STACK] = arena.block(depth * 16) // 2
+        if self.room[2] > held[2]:
+            cells[at.RULE_COUNTS] = arena.block(rules * 2) // 2
+
+    def describe(self, plan: Plan) -> None:
+        """Say which relations have rules, which are read, and which keep one row per key."""
+        cells = self.arena.cells
+        read = {
+            literal.relation
+            for stage in plan.stages
+            for variant in stage.lower
+            if isinstance(literal := variant.clause.body[variant.trigger or 0], Match | Absent)
+        }
+        read.update(name for stage in plan.stages if stage.outside for name in stage.outside.reads)
+        ruled = {v.clause.head for s in plan.stages for v in (*s.const, *s.lower, *s.same)}
+        ruled.update(name for stage in plan.stages if stage.outside for name in stage.relations)
+        home = {name: n for n, stage in enumerate(plan.stages) for name in stage.relations}
+        best = {name: kept for stage in plan.stages for name, kept in stage.best.items()}
+        for relation in plan.relations:
+            name = relation.name
+            rb = self.cell(self.numbers[name])
+            cells[rb + at.R_KEEP] = name in read
+            cells[rb + at.R_STRATUM] = home.get(name, 0)
+            cells[rb + at.R_RULES] = name in ruled
+            cells[rb + at.R_BEST] = 0
+            if name in best:
+                kept = best[name]
+                key = tuple(c for c in range(len(relation.types)) if c != kept.column)
+                cells[rb + at.R_BEST] = 1 if kept.join == "min" else 2
+                cells[rb + at.R_BEST_COL] = kept.column
+                cells[rb + at.R_BEST_TYPE] = VALUE_TYPES[relation.types[kept.column]]
+                place = plan.indexes[name].index(key)
+                cells[rb + at.R_BEST_INDEX] = cells[rb + at.R_IDX] + place
+
+    def forget(self, known: int, plan: Plan) -> None:
+        """Have the first `known` tables only, with the indexes of this plan. Without new rows."""
+        arena, cells = self.arena, self.arena.cells
+        for number in range(known, int(cells[at.N_RELS])):
+            rb = self.cell(number)
+            stride, capacity = int(cells[rb + at.R_STRIDE]), int(cells[rb + at.R_CAP])
+            arena.discard(int(cells[rb + at.R_ROWS]), capacity * stride)
+            arena.discard(int(cells[rb + at.R_PK]) * 2, int(cells[rb + at.R_PKCAP]) * 2)
+            self._drop_indexes(number, 0)
+        for table in list(self.numbers)[known:]:
+            del self.numbers[table]
+        cells[at.N_RELS] = known
+        for relation in plan.relations:
+            self._drop_indexes(self.numbers[relation.name], len(plan.indexes[relation.name]))
+
+    def _drop_indexes(self, number: int, kept: int) -> None:
+        arena, rb = self.arena, self.cell(number)
+        first, count = (int(arena.cells[rb + part]) for part in (at.R_IDX, at.R_NIDX))
+        for index in range(first + kept, first + count):
+            drop_index(arena.words, arena.cells, index)
+        arena.cells[rb + at.R_NIDX] = min(kept, count)
+
+    def _add_descriptors(self, known: int) -> None:
+        """Have descriptors for all tables, of which `known` are there."""
+        arena, cells = self.arena, self.arena.cells
+        if known == len(self.numbers):
+            return
+        start = arena.block(len(self.numbers) * at.RSZ * 2 + 2) // 2
+        old = int(cells[at.RELS])
+        cells[start : start + known * at.RSZ] = cells[old : old + known * at.RSZ]
+        cells[at.RELS] = start
+        cells[at.N_RELS] = len(self.numbers)
+
+    def _rows(self, number: int, arity: int, extra: int) -> None:
+        """A row table and its key table; `extra` words a row behind the columns."""
+        arena, cells, rb = self.arena, self.arena.cells, self.cell(number)
+        stride = _stride(arity, extra)
+        cells[rb + at.R_ROWS] = arena.block(64 * stride)
+        cells[rb + at.R_STRIDE] = stride
+        cells[rb + at.R_ARITY] = arity
+        cells[rb + at.R_CAP] = 64
+        cells[rb + at.R_FREE] = -1
+        cells[rb + at.R_PK] = arena.block(64) // 2
+        cells[rb + at.R_PKCAP] = 32
+
+    def _index(self, plan: Plan) -> None:
+        """Give every relation of the plan its indexes, filled; others keep theirs."""
+        arena, cells = self.arena, self.arena.cells
+        wanted = {self.numbers[one.name]: plan.indexes[one.name] for one in plan.relations}
+        held = [int(cells[self.cell(n) + at.R_NIDX]) for n in range(len(self.numbers))]
+        more = {n: list(keys[held[n] :]) for n, keys in wanted.items() if len(keys) > held[n]}
+        if not more:
+            return
+        total = sum(held) + sum(map(len, more.values()))
+        start = arena.block(total * at.XSZ * 2 + 2) // 2
+        old, new = int(cells[at.IDXS]), 0
+        made: list[tuple[int, int]] = []
+        places = []
+        for number, count in enumerate(held):
+            rb = self.cell(number)
+            first, size = int(cells[rb + at.R_IDX]), count * at.XSZ
+            cells[start + new * at.XSZ : start + new * at.XSZ + size] = cells[
+                old + first * at.XSZ : old + first * at.XSZ + size
+            ]
+            places.append(new)
+            new += count
+            arity = int(cells[rb + at.R_ARITY])
+            for place, key in enumerate(more.get(number, ()), count):
+                self._empty_index(start + new * at.XSZ, number, at.COLS + arity + place, key)
+                made.append((number, new))
+                new += 1
+        for number, keys in more.items():
+            self._widen(number, held[number] + len(keys))
+        for number, place in enumerate(places):
+            rb = self.cell(number)
+            cells[rb + at.R_IDX] = place
+            cells[rb + at.R_NIDX] = held[number] + len(more.get(number, ()))
+        cells[at.IDXS] = start
+        for number, index in made:
+            fill_index(arena.words, cells, number, index)
+
+    def _empty_index(self, xb: int, number: int, position: int, key: Sequence[int]) -> None:
+        arena, cells = self.arena, self.arena.cells
+        cells[xb + at.X_REL] = number
+        cells[xb + at.X_NKEY] = len(key)
+        cells[xb + at.X_POS] = position
+        cells[xb + at.X_SLOTS] = arena.block(32 * 4) // 2
+        cells[xb + at.X_CAP] = 32
+        cells[xb + at.X_COLS] = arena.block(len(key) * 2 + 2) // 2
+        start = int(cells[xb + at.X_COLS])
+        cells[start : start + len(key)] = key
+
+    def _widen(self, number: int, indexes: int) -> None:
+        """Make the rows of a relation wide enough for so many indexes. O(rows), by the block."""
+        arena, cells, rb = self.arena, self.arena.cells, self.cell(number)
+        stride = int(cells[rb + at.R_STRIDE])
+        wide = _stride(int(cells[rb + at.R_ARITY]), indexes)
+        if wide <= stride:
+            return
+        count, capacity = int(cells[rb + at.R_N]), int(cells[rb + at.R_CAP])
+        start, old = arena.block(capacity * wide), int(cells[rb + at.R_ROWS])
+        rows = arena.words[start : start + count * wide].reshape(count, wide)
+        rows[:, :stride] = arena.words[old : old + count * stride].reshape(count, stride)
+        cells[rb + at.R_ROWS] = start
+        cells[rb + at.R_STRIDE] = wide
+        arena.discard(old, capacity * stride)
+
+
+def _stride(arity: int, extra: int) -> int:
+    return (at.COLS + arity + extra + 1) // 2 * 2

@@ -1,0 +1,267 @@
+"""Clauses and hidden relations recognised in another plan: what they say counts, not how.
+
+A clause is the same up to its rule's number, the names of its variables and the order of its
+literals (`form`). A hidden relation is the same when its clauses are, whatever number its name
+has (`renamed`). Invariant: clauses of equal form have the same derivations. Not seeing that two
+are the same costs work and no more, so both look no further than is quick.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Any, TypeAlias
+
+from deltafix.plan.clause import (
+    Absent,
+    Argument,
+    Clause,
+    Compare,
+    Literal,
+    Match,
+    Merge,
+    Relation,
+    Slot,
+    Subsumption,
+)
+from deltafix.plan.depend import Layer, made_by
+from deltafix.plan.normalize import Core
+
+__all__ = ["edits", "renamed", "same_layer"]
+
+_NUMBERED = re.compile(r"~\d")
+"""Hidden relations that are named by their place in the program."""
+
+_DEPTH = 4
+"""How far the clauses of a hidden relation are followed into others."""
+
+Part: TypeAlias = tuple[tuple[object, ...], tuple[Argument | None, ...]]
+"""A literal: what it is, and its arguments."""
+
+
+def edits(
+    before: Iterable[Clause], after: Iterable[Clause]
+) -> tuple[tuple[Clause, ...], tuple[Clause, ...]]:
+    """The clauses that are gone, and those that came. Near linear where little changed."""
+    gone, came = _difference(list(before), list(after), _spelled)
+    gone, came = _difference(gone, came, _form)
+    return tuple(gone), tuple(came)
+
+
+def same_layer(one: Layer, other: Layer) -> bool:
+    """Whether two strata say the same of the same relations."""
+
+    def plain(layer: Layer) -> Layer:
+        merges = tuple((name, _unplaced(merge)) for name, merge in layer.merges)
+        return replace(layer, clauses=(), merges=merges)
+
+    return plain(one) == plain(other) and edits(one.clauses, other.clauses) == ((), ())
+
+
+def renamed(core: Core, before: Core) -> Core:
+    """The core with hidden relations named as in an earlier one, where they say the same.
+
+    Those that are new are named by what they say, so that they have this name whenever they come
+    back. Linear in the clauses of hidden relations.
+    """
+    said, known = _said(core), _said(before)
+    names = {relation.name: relation.name for relation in core.relations if not relation.hidden}
+    names |= {name: name for name, words in said.items() if known.get(name) == words}
+    free: dict[str, list[str]] = {}
+    for name, words in known.items():
+        if name not in names:
+            free.setdefault(words, []).append(name)
+    taken = set(names)
+    for name, words in said.items():
+        if name in names:
+            continue
+        found = free[words].pop(0) if free.get(words) else name
+        if found is name and _NUMBERED.match(name):
+            found = f"~{words}"
+        while found in taken:
+            found += "'"
+        names[name] = found
+        taken.add(found)
+    if all(name == found for name, found in names.items()):
+        return core
+    return _with_names(core, names.__getitem__)
+
+
+def _difference(
+    before: list[Clause], after: list[Clause], form: Callable[[Clause], object]
+) -> tuple[list[Clause], list[Clause]]:
+    """What is left of two lists when clauses of equal form are struck from both."""
+    shown = list(map(form, after))
+    left = Counter(shown)
+    gone = []
+    for clause in before:
+        spelled = form(clause)
+        if left[spelled]:
+            left[spelled] -= 1
+        else:
+            gone.append(clause)
+    came = []
+    for clause, spelled in zip(after, shown, strict=True):
+        if left[spelled]:
+            left[spelled] -= 1
+            came.append(clause)
+    return gone, came
+
+
+def _part(literal: Literal) -> Part:
+    if isinstance(literal, Match | Absent):
+        return (type(literal).__name__, literal.relation), literal.args
+    if isinstance(literal, Compare):
+        return ("Compare", literal.op, literal.type), (literal.left, literal.right)
+    what = ("Apply", literal.functor, literal.types, literal.result)
+    return what, (literal.target, *literal.args)
+
+
+def _parts(clause: Clause) -> list[Part]:
+    return [(("Head", clause.head), clause.args), *map(_part, clause.body)]
+
+
+def _numbered(parts: Iterable[Part]) -> tuple[object, ...]:
+    """Literals with their variables numbered as they come."""
+    slots: dict[Slot, int] = {}
+
+    def shown(arg: Argument | None) -> object:
+        if isinstance(arg, Slot):
+            return slots.setdefault(arg, len(slots))
+        return None if arg is None else (arg.type, repr(arg.value))
+
+    return tuple((what, tuple(map(shown, args))) for what, args in parts)
+
+
+def _spelled(clause: Clause) -> object:
+    return _numbered(_parts(clause))
+
+
+def _form(clause: Clause) -> object:
+    """The clause with its literals in an order that does not depend on the one they have.
+
+    Variables are told apart by where they stand, again and again; of those that nothing tells
+    apart the first is told apart by decree.
+    """
+    head, *body = _parts(clause)
+    slots = dict.fromkeys(arg for _, args in (head, *body) for arg in args if isinstance(arg, Slot))
+    colors = dict.fromkeys(slots, 0)
+
+    def colored(part: Part) -> str:
+        what, args = part
+        shown = [colors[a] if isinstance(a, Slot) else a and (a.type, repr(a.value)) for a in args]
+        return repr((what, shown))
+
+    def refine() -> None:
+        while True:
+            seen: dict[Slot, list[str]] = {slot: [str(colors[slot])] for slot in slots}
+            for part in (head, *body):
+                spelled = colored(part)
+                for place, arg in enumerate(part[1]):
+                    if isinstance(arg, Slot):
+                        seen[arg].append(f"{place} {spelled}")
+            signs = {slot: repr((found[0], sorted(found[1:]))) for slot, found in seen.items()}
+            ranks = {sign: rank for rank, sign in enumerate(sorted(set(signs.values())))}
+            if len(ranks) == len(set(colors.values())):
+                return
+            colors.update({slot: ranks[sign] for slot, sign in signs.items()})
+
+    refine()
+    while len(set(colors.values())) < len(slots):
+        counts = Counter(colors.values())
+        twin = next(s for s in sorted(slots, key=colors.__getitem__) if counts[colors[s]] > 1)
+        colors[twin] = len(slots)
+        refine()
+    return _numbered([head, *sorted(body, key=colored)])
+
+
+def _unplaced(merge: Merge) -> Merge:
+    """What a relation keeps of its rows, without the numbers of rules."""
+    if not isinstance(merge, Subsumption):
+        return merge
+    return Subsumption(tuple(replace(order, rule=-1) for order in merge.orders))
+
+
+def _said(core: Core) -> dict[str, str]:
+    """A digest of what each hidden relation says, by name."""
+    hidden = {relation.name: relation for relation in core.relations if relation.hidden}
+    derives: dict[str, list[tuple[object, ...]]] = {name: [] for name in hidden}
+    for clause in core.clauses:
+        if clause.head in hidden:
+            derives[clause.head].append(
+                _numbered([(("Head",), clause.args), *map(_part, clause.body)])
+            )
+    folds = {name: (fold, place) for fold in core.folds for place, name in enumerate(made_by(fold))}
+    words = {name: _digest(_kind(relation)) for name, relation in hidden.items()}
+
+    def inside(form: tuple[Any, ...]) -> object:
+        return tuple(
+            ((kind, words.get(rest[0], rest[0]), *rest[1:]) if rest else (kind,), args)
+            for (kind, *rest), args in form
+        )
+
+    for _ in range(_DEPTH):
+        found = {}
+        for name, relation in hidden.items():
+            clauses = sorted(repr(inside(form)) for form in derives[name])
+            fold, place = folds.get(name, (None, 0))
+            folded = fold and (words.get(fold.source, fold.source), fold.group, fold.value, fold.op)
+            found[name] = _digest((_kind(relation), clauses, folded, place))
+        words = found
+    return words
+
+
+def _kind(relation: Relation) -> object:
+    return relation.types, relation.is_range, relation.is_domain, str(relation.merge)
+
+
+def _digest(said: object) -> str:
+    return blake2b(repr(said).encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+
+
+def _with_names(core: Core, name_of: Callable[[str], str]) -> Core:
+    """The core under other names."""
+
+    def body(literals: tuple[Literal, ...]) -> tuple[Literal, ...]:
+        return tuple(
+            replace(one, relation=name_of(one.relation)) if isinstance(one, Match | Absent) else one
+            for one in literals
+        )
+
+    def merged(merge: Merge | None) -> Merge | None:
+        if not isinstance(merge, Subsumption):
+            return merge
+        return Subsumption(tuple(replace(order, body=body(order.body)) for order in merge.orders))
+
+    def mapped(names: Mapping[str, Any]) -> dict[str, Any]:
+        return {name_of(name): value for name, value in names.items()}
+
+    return replace(
+        core,
+        relations=tuple(
+            replace(
+                one,
+                name=name_of(one.name),
+                entry=one.entry and name_of(one.entry),
+                merge=merged(one.merge),
+            )
+            for one in core.relations
+        ),
+        clauses=tuple(
+            replace(one, head=name_of(one.head), body=body(one.body)) for one in core.clauses
+        ),
+        folds=tuple(
+            replace(
+                one,
+                relation=name_of(one.relation),
+                source=name_of(one.source),
+                present=one.present and name_of(one.present),
+            )
+            for one in core.folds
+        ),
+        demands=mapped(core.demands),
+        apart={name_of(name): name_of(home) for name, home in core.apart.items()},
+    )

@@ -1,0 +1,136 @@
+"""From one program's plan to another's in one epoch: what runs between the two.
+
+Think of every clause as guarded by an atom that nobody writes: a clause that comes has its guard's
+row inserted, one that goes has it deleted, and the delta rules of the guards do the rest:
+
+    Δpath(x, z) :- Δ~gone(), old path(x, y), old edge(y, z).     derivations that break
+    Δpath(x, z) :- Δ~come(), new path(x, y), new edge(y, z).     derivations that begin to hold
+
+The guard stands first, so every other literal of its clause sees it as it was before: a clause
+that goes has no other delta rule, one that comes has those on facts of its own stratum, which
+change one at a time. So much is a change of rows like any other, in a stratum with the same
+relations before and after. Invariant: after the epoch supports and ranks are exact for the new
+plan. They are not where strata merge or split, nor where a stratum is no plain fixpoint: these are
+evaluated anew (`fresh`), and what that changes is their delta.
+
+The states of the two signals are those of schedules that see what is deleted and what is inserted
+in one wave (`wavefront`, `local`) or that start from nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+
+from deltafix.plan.clause import Clause, Match, Relation
+from deltafix.plan.depend import Layer
+from deltafix.plan.ir import HEAD, Plan, Stage, Variant
+from deltafix.plan.order import Indexes, variant
+from deltafix.plan.recognise import edits, same_layer
+
+__all__ = ["COME", "GONE", "SIGNALS", "Transition", "transition"]
+
+GONE, COME = "~gone", "~come"
+SIGNALS = (GONE, COME)
+"""Relations of one row, which has just gone, and has just come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """What runs for one epoch, and the plan from then on.
+
+    `during` has the strata of `after`, under the same numbers, and behind them one for each
+    relation that is no more. `fresh` are the strata that are evaluated anew, `kept` the earlier
+    numbers of those outside the kernel that go on.
+    """
+
+    during: Plan
+    after: Plan
+    fresh: frozenset[int]
+    kept: Mapping[int, int]
+
+
+def transition(old: Plan, new: Plan, moved: AbstractSet[str], *, first: bool) -> Transition:
+    """What leads from `old` to `new`, which has the indexes of `old` and more.
+
+    Args:
+        old: the plan that has run.
+        new: the plan from now on.
+        moved: relations whose given rows lie elsewhere in the new plan.
+        first: nothing was evaluated yet: all strata are fresh.
+    """
+    built = {**old.indexes, **new.indexes}
+    indexes = Indexes({name: list(columns) for name, columns in built.items()})
+    before = {} if first else {frozenset(s.relations): n for n, s in enumerate(old.stages)}
+    stages: list[Stage] = []
+    fresh: set[int] = set()
+    kept: dict[int, int] = {}
+    for number, stage in enumerate(new.stages):
+        place = before.get(frozenset(stage.relations))
+        was = None if place is None or moved & set(stage.relations) else old.stages[place]
+        if was is not None and _goes_on(was, stage):
+            stages.append(stage)
+            if stage.outside is not None and place is not None:
+                kept[number] = place
+        elif was is None or not (_is_plain(was) and _is_plain(stage)):
+            fresh.add(number)
+            # The kernel skips a stratum without rules and recursion: it has nothing to forget.
+            bare = not (stage.lower or stage.const or stage.outside)
+            stages.append(replace(stage, recursive=True) if bare else stage)
+        else:
+            stages.append(_edited(was, stage, indexes))
+    names = {relation.name for relation in new.relations}
+    retired = [] if first else [one for one in old.relations if one.name not in names]
+    for relation in retired:
+        fresh.add(len(stages))
+        stages.append(Stage((relation.name,), True, (), (), (), (), ()))
+    columns = {name: tuple(found) for name, found in indexes.columns.items()}
+    after = replace(new, indexes={name: columns[name] for name in names})
+    signals = tuple(Relation(name, (), hidden=True) for name in SIGNALS)
+    during = Plan(
+        (*new.relations, *retired, *signals),
+        tuple(stages),
+        {**columns, **dict.fromkeys(SIGNALS, ())},
+        new.given,
+        new.bounded,
+    )
+    return Transition(during, after, frozenset(fresh), kept)
+
+
+def _is_plain(stage: Stage) -> bool:
+    return stage.outside is None and not stage.best
+
+
+def _goes_on(was: Stage, stage: Stage) -> bool:
+    """Whether a stratum has the same rules as before."""
+    if was.recursive != stage.recursive or was.best != stage.best:
+        return False
+    if was.outside is None or stage.outside is None:
+        same = edits(was.clauses, stage.clauses) == ((), ())
+        return same and (was.outside, stage.outside) == (None, None)
+    return same_layer(was.outside.layer, stage.outside.layer)
+
+
+def _edited(was: Stage, stage: Stage, indexes: Indexes) -> Stage:
+    """The stratum in the epoch of its edit.
+
+    With one relation that begins or ceases to need itself, what holds it up is the same either
+    way: it is recursive in between.
+    """
+    gone, came = edits(was.clauses, stage.clauses)
+    layer = Layer(stage.relations, stage.clauses, was.recursive or stage.recursive)
+    new = set(map(id, came))
+    lower = (
+        *(found for found in stage.lower if id(found.clause) not in new),
+        *(_guarded(layer, replace(clause, rule=-1), GONE, indexes) for clause in gone),
+        *(_guarded(layer, clause, COME, indexes) for clause in came),
+    )
+    rederive = stage.rederive
+    if layer.recursive and not stage.recursive:
+        rederive = tuple(variant(layer, clause, HEAD, indexes) for clause in stage.clauses)
+    return replace(stage, recursive=layer.recursive, lower=lower, rederive=rederive)
+
+
+def _guarded(layer: Layer, clause: Clause, signal: str, indexes: Indexes) -> Variant:
+    return variant(layer, replace(clause, body=(Match(signal, ()), *clause.body)), 0, indexes)
