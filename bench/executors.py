@@ -26,7 +26,7 @@ from bench.pipeline import INPUT, REACH, stages, write
 from deltafix.pipeline.config import read_config
 from deltafix.pipeline.epoch import Epoch
 from deltafix.pipeline.runner import Pipeline
-from deltafix.spark.keeping import spark_runner
+from deltafix.spark.runner import spark_runner
 from deltafix.spark.session import spark_session
 from deltafix.spark.shards import ShardedDatabase
 
@@ -51,14 +51,12 @@ def measure(executor: str, edges: Ints, shards: int, turns: int) -> Iterator[str
         write(folder, "root", 0, np.array([[0]]), np.ones(1, np.int64))
         write(folder, "edge", 0, edges, np.ones(len(edges), np.int64))
         config = replace(config, values={**config.values, "executor": started, "shards": shards})
-        make_source, keep = spark_runner(config)
-        with Pipeline(config, make_source=make_source, keep=keep) as opened:
+        with Pipeline(config, **spark_runner(config)._asdict()) as opened:
             seconds, epoch = timed(opened)
             yield line(executor, f"load of {len(edges):,}", seconds, epoch, opened)
         if executor == "auto, moved":
             config = replace(config, values={**config.values, "executor": "auto"})
-        make_source, keep = spark_runner(config)
-        with Pipeline(config, make_source=make_source, keep=keep) as opened:
+        with Pipeline(config, **spark_runner(config)._asdict()) as opened:
             left, number = edges, 1
             for size in (one for one in CHANGES if one * (turns + 1) <= len(edges)):
                 taken: list[tuple[float, Epoch]] = []

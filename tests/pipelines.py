@@ -65,11 +65,11 @@ def open_pipeline(file: Path, **options: object) -> Pipeline:
     """A pipeline file, opened on the runner and with the keeper that are tested."""
     config = read_config(file)
     if RUNNER == "spark":
-        from deltafix.spark.keeping import spark_runner
+        from deltafix.spark.runner import spark_runner
 
         chosen = {"executor": KEEPER, "shards": SHARDS}
         config = replace(config, values={**config.values, **chosen})
-        options["make_source"], options["keep"] = spark_runner(config)
+        options |= spark_runner(config)._asdict()
     elif KEEPER == "auto":
         from deltafix.spark.keeping import keeping
 

@@ -40,6 +40,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
             "spark.sql.catalog.ice.type": "hadoop",
             "spark.sql.catalog.ice.warehouse": str(warehouse / "ice"),
+            "spark.databricks.delta.snapshotPartitions": "2",
             "spark.sql.warehouse.dir": str(warehouse),
         }
     with spark_session(master="local[2]", options=options) as session:

@@ -12,6 +12,7 @@ import shutil
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,6 +20,7 @@ from uuid import uuid4
 import psycopg
 import pyarrow as pa
 import pytest
+import sqlalchemy
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 from tests.faults.killing import Killer, forking
@@ -35,7 +37,7 @@ from deltafix.pipeline.targets.target import EpochRows
 
 KILLS = 2 if JIT_DISABLED else min(60, int(os.environ.get("DELTAFIX_EXAMPLES", "2")))
 DELTA, ICEBERG = "deltafix.pipeline.targets.delta", "deltafix.pipeline.targets.iceberg"
-POSTGRES = "deltafix.pipeline.targets.postgres"
+POSTGRES, SQL = "deltafix.pipeline.targets.postgres", "deltafix.pipeline.targets.sql"
 
 
 @dataclass
@@ -72,6 +74,17 @@ def places(tmp_path, request) -> dict[str, Place]:
             names = [one.name for one in found.description or ()]
             return [dict(zip(names, row, strict=True)) for row in found] if fetch else []
 
+    def url(kind: str) -> str:
+        if kind == "sqlite":
+            return f"sqlite:///{tmp_path}/access.db"
+        return "postgresql+psycopg" + request.getfixturevalue("postgres").removeprefix("postgresql")
+
+    def database(kind: str, query: str, name: str) -> list[dict[str, Any]]:
+        engine = sqlalchemy.create_engine(url(kind), poolclass=sqlalchemy.NullPool)
+        with engine.begin() as db:
+            found = db.execute(sqlalchemy.text(query.format(name)))
+            return [dict(row) for row in found.mappings()] if found.returns_rows else []
+
     def lines(name: str) -> list[dict[str, Any]]:
         path = tmp_path / f"{name}.jsonl"
         found: dict[int, list[dict[str, Any]]] = {}
@@ -107,6 +120,17 @@ def places(tmp_path, request) -> dict[str, Place]:
             lambda name: postgres(f'DELETE FROM "{name}"', fetch=False) and None,
             lambda name: postgres(f'DROP TABLE "{name}"', fetch=False) and None,
         ),
+        **{
+            kind: Place(
+                lambda name, kind=kind: f'sink = "sql"\ntable = "{name}"\nurl = "{url(kind)}"',
+                partial(database, kind, 'SELECT * FROM "{}"'),
+                [(f"{SQL}:SqlTarget", name) for name in ("_make", "_remove", "_add")]
+                + [("sqlalchemy.engine:RootTransaction", "_do_commit")],
+                partial(database, kind, 'DELETE FROM "{}"'),
+                partial(database, kind, 'DROP TABLE "{}"'),
+            )
+            for kind in ("sqlite", "sql")
+        },
         "function": Place(
             lambda name: f'sink = "foreach_epoch"\nfunction = "tests.targets.told:{name}"',
             lines,
@@ -122,12 +146,14 @@ CASES = [
     ("iceberg", 'mode = "merge"'), ("iceberg", 'mode = "append"'),
     ("postgres", 'mode = "merge"'), ("postgres", 'mode = "merge"\nkey = ["who", "doc"]'),
     ("postgres", 'mode = "append"'),
+    ("sqlite", 'mode = "merge"'), ("sql", 'mode = "merge"\nkey = ["who", "doc"]'),
+    ("sql", 'mode = "append"'),
     ("function", ""),
 ]  # fmt: skip
 IDS = [f"{kind}-{more.split(chr(34))[1] if more else ''}{'-key' * ('key' in more)}"
        for kind, more in CASES]  # fmt: skip
 
-KILLED = CASES if "DELTAFIX_EXAMPLES" in os.environ else [CASES[at] for at in (0, 2, 5, 7)]
+KILLED = CASES if "DELTAFIX_EXAMPLES" in os.environ else [CASES[at] for at in (0, 2, 5, 7, 10)]
 """A kill costs seconds: `make fuzz` tries all of them, and more kills of each."""
 
 
@@ -260,7 +286,7 @@ def test_of_two_writers_that_meet_in_one_epoch_one_applies_it(
     rows = EpochRows(log.schema, epoch, added, removed)
     before = len(place.rows(name))
     met = threading.Barrier(2)
-    step = "_begin" if kind == "postgres" else "_table"
+    step = {"postgres": "_begin", "sql": "_make", "sqlite": "_make"}.get(kind, "_table")
 
     def meet(target: Any, real: Callable[..., Any]) -> Callable[..., Any]:
         def stepped(*args: Any) -> Any:
@@ -295,7 +321,7 @@ def test_of_two_writers_that_meet_in_one_epoch_one_applies_it(
     assert len(place.rows(name)) == before + (1 if "merge" in more else 3)
 
 
-@pytest.mark.parametrize("kind", ["delta", "iceberg", "postgres"])
+@pytest.mark.parametrize("kind", ["delta", "iceberg", "postgres", "sql", "sqlite"])
 def test_a_table_with_rows_of_others_is_refused(kind, tmp_path, places) -> None:
     place, name = places[kind], new_name(kind, tmp_path)
     finish(job_at(tmp_path / "one", place.section(name)))
@@ -304,7 +330,7 @@ def test_a_table_with_rows_of_others_is_refused(kind, tmp_path, places) -> None:
 
 
 def test_another_table_and_one_that_was_dropped_get_the_whole_view(tmp_path, places) -> None:
-    for kind in ("delta", "iceberg", "postgres"):
+    for kind in ("delta", "iceberg", "postgres", "sql", "sqlite"):
         place, name = places[kind], new_name(kind, tmp_path)
         job = job_at(tmp_path / kind, place.section(name))
         view = finish(job)
@@ -316,7 +342,7 @@ def test_another_table_and_one_that_was_dropped_get_the_whole_view(tmp_path, pla
         assert held(place, name + "2", "merge") == view
 
 
-@pytest.mark.parametrize("kind", ["delta", "iceberg", "postgres"])
+@pytest.mark.parametrize("kind", ["delta", "iceberg", "postgres", "sql", "sqlite"])
 def test_other_rules_bring_the_table_up_to_them(kind, tmp_path, places) -> None:
     place, name = places[kind], new_name(kind, tmp_path)
     job = job_at(tmp_path / "job", place.section(name))
@@ -346,15 +372,15 @@ def test_the_log_of_a_target_is_short_where_it_was_delivered(tmp_path, places) -
 
 
 def test_a_table_that_somebody_changed_is_refused_not_left_wrong(tmp_path, places) -> None:
-    for more in ("", 'key = ["who", "doc"]'):
-        place, name = places["postgres"], new_name("postgres", tmp_path)
+    for kind, more in (("postgres", ""), ("postgres", 'key = ["who", "doc"]'), ("sqlite", "")):
+        place, name = places[kind], new_name(kind, tmp_path)
         job = job_at(tmp_path / name, f"{place.section(name)}\n{more}")
         view = finish(job)
         place.spoil(name)
         (who, _), *_ = sorted(view)
         gone = [row for row in job.rows["member"] if row[0] == who]
         job.say("member", *(("-", row) for row in gone))
-        with pytest.raises(SinkError, match="somebody else has changed it"):
+        with pytest.raises(SinkError, match="somebody else has "):
             go(job)
 
 
@@ -373,6 +399,12 @@ def test_sections_that_are_not_right(tmp_path) -> None:
         ('sink = "postgres"', "has no 'table'"),
         ('sink = "postgres"\ntable = "t"\nkey = ["nobody"]', "no column 'nobody'"),
         ('sink = "delta"\npath = "x"\noptions = ["a"]', "a table of texts"),
+        ('sink = "delta"', "has a path or, in a catalog of Spark's, a table"),
+        (
+            'sink = "delta"\npath = "x"\ntable = "t"',
+            "has a path or, in a catalog of Spark's, a table",
+        ),
+        ('sink = "delta"\ntable = "t"', 'say runner = "spark"'),
         ('sink = "kafka"\nservers = "a:1"\ntopic = "t"\nenvelope = "avro"', "envelope"),
         ('sink = "foreach_epoch"\nfunction = "tests.targets.told:nothing_of_that_name_"', None),
     ):
@@ -383,6 +415,7 @@ def test_sections_that_are_not_right(tmp_path) -> None:
             job.open()
     for shared, more in (
         ('sink = "postgres"\ntable = "t"', ""),
+        ('sink = "sql"\nurl = "sqlite://"\ntable = "t"', ""),
         ('sink = "kafka"\nservers = "a:1"\ntopic = "t"', ""),
         ('sink = "delta"\npath = "lake"', ""),
         ('path = "out/here"', 'mode = "delta"'),
@@ -392,6 +425,12 @@ def test_sections_that_are_not_right(tmp_path) -> None:
         job.toml.write_text(f"{text}\n[output.stands]\n{shared}\n{more}")
         with pytest.raises(ConfigError, match=r"is that of \[output.can\]"):
             job.open()
+    direct(job, 'sink = "sql"\ntable = "t"\nurl = "nothing"')
+    with pytest.raises(ConfigError, match="its url is none"):
+        job.open()
+    direct(job, 'sink = "sql"\ntable = "t"\nurl = "mysql+nobodys://a/b"')
+    with pytest.raises(ConfigError, match="its url is none"):
+        job.open()
     direct(job, 'sink = "foreach_epoch"\nfunction = "nowhere:at_all"')
     with pytest.raises(ConfigError, match="cannot be loaded"):
         job.open()

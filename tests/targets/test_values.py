@@ -62,7 +62,7 @@ def same(row: Any) -> tuple[Any, ...]:
     return (int(number), int(big), "nan" if math.isnan(real) else float(real), text)
 
 
-@pytest.fixture(params=["delta", "iceberg", "postgres"])
+@pytest.fixture(params=["delta", "iceberg", "postgres", "sql"])
 def kind(request) -> str:
     return request.param
 
@@ -70,7 +70,7 @@ def kind(request) -> str:
 def output(kind: str, mode: str, tmp_path, request) -> tuple[OutputConfig, Any]:
     """An output, and what reads its rows."""
     name = f"t{uuid4().hex[:8]}"
-    values: dict[str, Any] = {"mode": mode, "key": None, "options": {}}
+    values: dict[str, Any] = {"mode": mode, "key": None, "table": "", "options": {}}
     if kind == "delta":
         from deltalake import DeltaTable
 
@@ -98,6 +98,7 @@ def output(kind: str, mode: str, tmp_path, request) -> tuple[OutputConfig, Any]:
         import psycopg
 
         values |= {"dsn": request.getfixturevalue("postgres"), "table": name}
+        values["url"] = "postgresql+psycopg" + values["dsn"].removeprefix("postgresql")
 
         def read() -> list[dict[str, Any]]:
             with psycopg.connect(values["dsn"]) as db:

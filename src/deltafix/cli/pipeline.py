@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from deltafix.errors import PipelineError
     from deltafix.pipeline.change import ProgramChange
     from deltafix.pipeline.config import Config
-    from deltafix.pipeline.keeper import Keep
-    from deltafix.pipeline.runner import MakeSource
 
 __all__ = ["pipeline"]
 
@@ -69,8 +67,7 @@ def run(
     announce_kernel(quiet=quiet)
     answer = {"rebuild": lambda _: True, "refuse": lambda _: False, "ask": _ask}
     asked = answer[on_change] if on_change else None
-    make_source, keep = _runner(config)
-    with Pipeline(config, make_source=make_source, keep=keep, on_change=asked) as opened:
+    with Pipeline(config, **_runner(config), on_change=asked) as opened:
         where = opened.maintainer.keeper.why
         note(f"executor {where}", quiet=quiet)
         for line in opened.maintainer.db.recovered:
@@ -138,21 +135,18 @@ def compact(
     from deltafix.pipeline.runner import Pipeline  # noqa: PLC0415
 
     config = read_config(file)
-    make_source, keeping = _runner(config)
-    with Pipeline(config, make_source=make_source, keep=keeping) as opened:
+    with Pipeline(config, **_runner(config)) as opened:
         opened.compact(keep)
         _say([f"compacted at epoch {opened.maintainer.epoch}"])
 
 
-def _runner(config: Config) -> tuple[MakeSource, Keep | None]:
-    """What makes the sources and opens the rows' keeper, on the runner that the file names."""
+def _runner(config: Config) -> dict[str, Any]:
+    """What `Pipeline` takes besides, for the runner that the file names."""
     if config.values["runner"] == "local":
-        from deltafix.pipeline.sources.registry import make_source  # noqa: PLC0415  without Spark
+        return {}
+    from deltafix.spark.runner import spark_runner  # noqa: PLC0415  imports pyspark
 
-        return make_source, None
-    from deltafix.spark.keeping import spark_runner  # noqa: PLC0415  imports pyspark
-
-    return spark_runner(config)
+    return spark_runner(config)._asdict()
 
 
 def _seconds(text: str) -> float:

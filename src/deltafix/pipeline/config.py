@@ -262,8 +262,11 @@ def _output(
         if column not in schema.names:
             message = f"{where} key: {schema.show()} has no column {column!r}"
             raise ConfigError(message, key="key", value=column)
+    if sink == "delta" and bool(values["path"]) == bool(values["table"]):
+        message = f"{where} a Delta table has a path or, in a catalog of Spark's, a table: say one"
+        raise ConfigError(message, key="path", value=values["path"])
     if sink != "parquet":
-        if "path" in values:
+        if values.get("path"):
             values["path"] = str(_place(path.resolve().parent, values["path"]))
         return OutputConfig(name, state / "outputs" / name, sink=sink, values=values)
     return OutputConfig(name, _place(path.resolve().parent, values["path"]), values["mode"])
@@ -299,12 +302,12 @@ def _apart(path: Path, inputs: tuple[InputConfig, ...], outputs: tuple[OutputCon
                 raise ConfigError(message, section=f"input.{one.name}", value=relation)
             fed[relation] = one.name
     written: dict[tuple[str, ...], str] = {}
-    keys = ("path", "dsn", "catalog", "servers", "table", "topic")
+    keys = ("path", "dsn", "url", "catalog", "servers", "table", "topic")
     for output in outputs:
-        place = tuple(str(output.values[key]) for key in keys if key in output.values)
+        place = tuple(str(output.values[key]) for key in keys if output.values.get(key))
         place = place or (str(output.path),)
         if place in written and output.sink != "foreach_epoch":
-            what = next((key for key in reversed(keys) if key in output.values), "path")
+            what = next((key for key in reversed(keys) if output.values.get(key)), "path")
             message = (
                 f"{path}: [output.{output.relation}] {what} = {place[-1]} is that of "
                 f"[output.{written[place]}]; each output has a place of its own"

@@ -38,6 +38,7 @@ from deltafix.pipeline.policy import RecheckError, high_mark, late_rows, lowest
 from deltafix.pipeline.portion import Portion
 from deltafix.pipeline.quarantine import Quarantine, refused, require_few
 from deltafix.pipeline.signed import Bad, Signed, join
+from deltafix.pipeline.targets.registry import MakeTarget, make_target
 from deltafix.rules.ast import Program
 from deltafix.store.folder import Where, folder_at
 
@@ -60,6 +61,7 @@ class Maintainer:
         additions: what inputs add to the program.
         fsync: as in `deltafix.connect`.
         keep: opens who keeps the rows.
+        make_target: makes the targets of outputs.
         on_change: asked when the rules are not those the outputs were made with.
 
     Raises:
@@ -76,6 +78,7 @@ class Maintainer:
         additions: Additions = NOTHING,
         fsync: str = "always",
         keep: Keep = Driver,
+        make_target: MakeTarget = make_target,
         on_change: OnChange = lambda change: False,
     ) -> None:
         folder = folder_at(state)
@@ -91,7 +94,7 @@ class Maintainer:
         try:
             self.journal = Journal(folder)
             self.journal.mend(db.epoch, self._journaled())
-            self.outputs = Outputs(db, outputs)
+            self.outputs = Outputs(db, outputs, make_target)
             try:
                 self.opening = self._mend(noted)
             except BaseException:

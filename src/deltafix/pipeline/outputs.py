@@ -25,8 +25,7 @@ from deltafix.pipeline.manifest import read_view
 from deltafix.pipeline.signed import SIGN, difference
 from deltafix.pipeline.sink import ParquetSink
 from deltafix.pipeline.targets.deliver import Delivery
-from deltafix.pipeline.targets.registry import make_target
-from deltafix.pipeline.targets.target import Target
+from deltafix.pipeline.targets.registry import MakeTarget, make_target
 
 __all__ = ["PREPARED", "Outputs"]
 
@@ -39,7 +38,12 @@ Sides = tuple[pa.Table, pa.Table]
 class Outputs:
     """The sinks of a pipeline. Raises SinkError for a folder that cannot be used."""
 
-    def __init__(self, db: Relations, configs: Sequence[OutputConfig]) -> None:
+    def __init__(
+        self,
+        db: Relations,
+        configs: Sequence[OutputConfig],
+        make_target: MakeTarget = make_target,
+    ) -> None:
         self._db = db
         self.sinks = {
             one.relation: ParquetSink(
@@ -51,7 +55,9 @@ class Outputs:
             )
             for one in configs
         }
-        targets = {one.relation: self._target(one) for one in configs}
+        targets = {
+            one.relation: make_target(one, db.schemas[one.relation], db.name) for one in configs
+        }
         self.deliveries = {
             name: Delivery(self.sinks[name], target)
             for name, target in targets.items()
@@ -65,9 +71,6 @@ class Outputs:
                     "output back too, or name a new folder"
                 )
                 raise SinkError(message, relation=name, path=str(sink.folder))
-
-    def _target(self, one: OutputConfig) -> Target | None:
-        return make_target(one, self._db.schemas[one.relation], self._db.name)
 
     def follow(self, db: Relations) -> None:
         """Go on with another keeper's rows, which are the same ones."""

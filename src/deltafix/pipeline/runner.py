@@ -21,6 +21,7 @@ from deltafix.pipeline.maintainer import Maintainer, OnChange
 from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.portion import Portion, Source
 from deltafix.pipeline.sources.registry import additions, make_source
+from deltafix.pipeline.targets.registry import MakeTarget, make_target
 
 __all__ = ["MakeSource", "Pipeline"]
 
@@ -35,8 +36,10 @@ class Pipeline:
         config: as read from its file.
         make_source: makes the sources of inputs; `deltafix.spark.sources.make_source` knows
             those that Spark reads as well.
-        keep: opens who keeps the rows; `deltafix.spark.keeping.spark_runner` gives both. Without
-            it they are the driver's, and `executor = "shards"` is refused (ConfigError).
+        keep: opens who keeps the rows. Without it they are the driver's, and
+            `executor = "shards"` is refused (ConfigError).
+        make_target: makes the targets of outputs. `deltafix.spark.runner.spark_runner` gives
+            these three as Spark has them.
         on_change: asked when the rules are not those the outputs were made with; by default
             what the file says (`on_change`).
 
@@ -52,13 +55,14 @@ class Pipeline:
         *,
         make_source: MakeSource = make_source,
         keep: Keep | None = None,
+        make_target: MakeTarget = make_target,
         on_change: OnChange | None = None,
     ) -> None:
         self.config = config
         if keep is None and config.values["executor"] == "shards":
             message = (
-                f'{config.path}: executor = "shards": pass make_source and keep as '
-                "deltafix.spark.keeping.spark_runner gives them"
+                f'{config.path}: executor = "shards": pass what '
+                "deltafix.spark.runner.spark_runner gives"
             )
             raise ConfigError(message, key="executor", value="shards")
         schemas = schemas_of(config.program)
@@ -78,6 +82,7 @@ class Pipeline:
             additions=additions(config),
             fsync=config.values["fsync"],
             keep=keep or Driver,
+            make_target=make_target,
             on_change=on_change or (lambda change: rebuild),
         )
 

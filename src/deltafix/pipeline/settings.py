@@ -154,9 +154,10 @@ OUTPUT: Final[Mapping[str, Section]] = {
         "path": Key(str),
         "mode": Key(str, "delta+snapshot", ("delta+snapshot", "delta")),
     },
-    "delta": {"path": Key(str), **_MODE, **_OPTIONS},
+    "delta": {"path": Key(str, ""), "table": Key(str, ""), **_MODE, **_OPTIONS},
     "iceberg": {"table": Key(str), "catalog": Key(str), **_MODE, **_OPTIONS},
     "postgres": {"table": Key(str), "dsn": Key(str, ""), "key": Key(list, None), **_MODE},
+    "sql": {"table": Key(str), "url": Key(str), "key": Key(list, None), **_MODE},
     "kafka": {
         "servers": Key(str),
         "topic": Key(str),

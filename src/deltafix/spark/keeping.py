@@ -15,20 +15,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
 from deltafix.pipeline.augment import Additions
-from deltafix.pipeline.config import Config
 from deltafix.pipeline.keeper import EXECUTOR, Driver, Keep, Keeper, shards_head
-from deltafix.pipeline.runner import MakeSource
 from deltafix.rules.ast import Program
 from deltafix.spark.shards.choose import memory_needed, room_for_state
 from deltafix.spark.shards.kept import Shards
-from deltafix.spark.sources import on_spark
-from deltafix.spark.sources.live import LiveSpark
 from deltafix.store.folder import Folder, LocalFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Where", "keeping", "spark_runner"]
+__all__ = ["Where", "keeping"]
 
 Where = Literal["auto", "driver", "shards"]
 
@@ -63,13 +59,6 @@ def keeping(session: Callable[[], SparkSession | None], executor: Where, shards:
         return _Growing(program, folder, fsync, additions, sharded)
 
     return keep
-
-
-def spark_runner(config: Config) -> tuple[MakeSource, Keep]:
-    """What makes the sources of a pipeline and opens the keeper of its rows, in one session."""
-    live = LiveSpark(config.spark)
-    values = config.values
-    return on_spark(live), keeping(live.session, values["executor"], int(values["shards"]))
 
 
 class _Growing(Driver):

@@ -29,7 +29,7 @@ from deltafix.pipeline.runner import Pipeline
 from deltafix.pipeline.status import status
 from deltafix.rules.ast import Program
 from deltafix.spark.datasource import register
-from deltafix.spark.keeping import spark_runner
+from deltafix.spark.runner import spark_runner
 from deltafix.spark.session import spark_session
 
 if TYPE_CHECKING:
@@ -116,8 +116,7 @@ class SparkPipeline(Mapping[str, "DataFrame"]):
                 opened = Pipeline(self.config)
             else:
                 self.session  # noqa: B018  the runner uses the one at hand
-                make_source, keep = spark_runner(self.config)
-                opened = Pipeline(self.config, make_source=make_source, keep=keep)
+                opened = Pipeline(self.config, **spark_runner(self.config)._asdict())
             self._opened = self._stack.enter_context(opened)
         return self._opened
 

@@ -57,13 +57,16 @@ def spark_session(
     JavaNotFoundError without a Java 17+.
     """
     try:
-        from pyspark.sql import SparkSession  # noqa: PLC0415  an extra, and a second to import
+        from pyspark import SparkContext  # noqa: PLC0415  an extra, and a second to import
+        from pyspark.sql import SparkSession  # noqa: PLC0415
     except ImportError as error:
         raise SparkMissingError(
             "Spark is not installed: `pip install 'deltafix[spark]'`, or run without it: --local, "
             'or runner = "local" in a pipeline file'
         ) from error
     active = SparkSession.getActiveSession()
+    if active is None and SparkContext._active_spark_context is not None:
+        active = SparkSession.builder.getOrCreate()  # it is active in another thread
     if active is not None:
         yield active
         return

@@ -1,8 +1,9 @@
-"""An Iceberg table, written in this process by the package `pyiceberg` through any of its catalogs.
+"""An Iceberg table, written in this process by `pyiceberg` through any of its catalogs.
 
-The epoch is a property of the table, set in the very commit that changes the rows (and stands in
-the snapshots' summaries): both are there or neither. A commit that meets another one is not tried
-again on top of it, as pyiceberg would: the next look finds out whose it was.
+The epoch stands in the summary of the snapshot and, for when that has expired, in a property of the
+table, both set in the very commit that changes the rows: all are there or none. A commit that meets
+another one is not tried again on top of it, as pyiceberg would: the next look finds out whose it
+was.
 """
 
 from __future__ import annotations
@@ -53,17 +54,18 @@ class IcebergTarget:
             table = self._table()
             if table is None:
                 return None
-            found = table.properties.get(self._name)
+            found = self._held(table)
             if found is None and self._merge and table.scan().count():
                 raise whole(f"Iceberg table {self._place}", f"{table.scan().count():,} rows")
-        return None if found is None else int(found)
+        return found
 
     def apply(self, rows: EpochRows) -> None:
         """As `Target.apply`."""
         added = decimals(rows.added if self._merge else rows.signed)
         with self._failing():
             table = self._table() or self._made(added.schema)
-            if int(table.properties.get(self._name, -1)) >= rows.epoch:
+            held = self._held(table)
+            if held is not None and held >= rows.epoch:
                 return
             note = {"deltafix.output": self._name, "deltafix.epoch": str(rows.epoch)}
             alone = {**table.metadata.properties, TableProperties.COMMIT_NUM_RETRIES: "0"}
@@ -81,6 +83,18 @@ class IcebergTarget:
                     if added.num_rows:
                         tx.append(added, snapshot_properties=note)
                 tx.set_properties({self._name: str(rows.epoch)})
+
+    def _held(self, table: Table) -> int | None:
+        """The epoch in the last snapshot of ours below the current one, else in the property."""
+        snapshot = table.current_snapshot()
+        while snapshot is not None:
+            summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
+            if summary.get("deltafix.output") == self._name:
+                return int(summary["deltafix.epoch"])
+            parent = snapshot.parent_snapshot_id
+            snapshot = None if parent is None else table.snapshot_by_id(parent)
+        found = table.properties.get(self._name)
+        return None if found is None else int(found)
 
     def _table(self) -> Table | None:
         if self._catalog is None:

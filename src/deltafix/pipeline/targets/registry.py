@@ -12,13 +12,18 @@ from deltafix.pipeline.config import OutputConfig
 from deltafix.pipeline.targets.target import Target, name_of
 from deltafix.store.folder import folder_at
 
-__all__ = ["make_target", "place_of"]
+__all__ = ["MakeTarget", "make_target", "place_of"]
+
+MakeTarget = Callable[[OutputConfig, Schema, str], Target | None]
+"""From an output, its view and the name of the state to its target; as `make_target`."""
 
 
 def place_of(one: OutputConfig) -> str:
     """The target of an output, in words."""
     return str(
-        next(one.values[key] for key in ("path", "table", "topic", "function") if key in one.values)
+        next(
+            one.values[key] for key in ("path", "table", "topic", "function") if one.values.get(key)
+        )
     )
 
 
@@ -31,7 +36,8 @@ def make_target(one: OutputConfig, schema: Schema, state: str) -> Target | None:
         state: the name of the engine's state.
 
     Connects to nothing yet. Raises MissingDependencyError for a package that is not installed,
-    ConfigError for a function that cannot be loaded.
+    ConfigError for a function that cannot be loaded,
+    or a table that is named in a catalog of Spark's.
     """
     values, name = one.values, name_of(state, one.relation)
     if one.sink == "parquet":
@@ -50,6 +56,12 @@ def make_target(one: OutputConfig, schema: Schema, state: str) -> Target | None:
         )  # fmt: skip
     merge = values["mode"] == "merge"
     if one.sink == "delta":
+        if values["table"]:
+            message = (
+                f'[output.{one.relation}] table = "{values["table"]}" is a name in a catalog of '
+                'Spark\'s: say runner = "spark", or the path of the table'
+            )
+            raise ConfigError(message, key="table", value=values["table"])
         from deltafix.pipeline.targets.delta import DeltaTarget  # noqa: PLC0415  an extra
 
         return DeltaTarget(schema, values["path"], name, merge=merge, options=options)
@@ -59,11 +71,14 @@ def make_target(one: OutputConfig, schema: Schema, state: str) -> Target | None:
         return IcebergTarget(
             schema, values["table"], name, merge=merge, catalog=values["catalog"], options=options
         )
+    key = values["key"] or ()
+    if one.sink == "sql":
+        from deltafix.pipeline.targets.sql import SqlTarget  # noqa: PLC0415  an extra
+
+        return SqlTarget(schema, values["url"], values["table"], name, merge=merge, key=key)
     from deltafix.pipeline.targets.postgres import PostgresTarget  # noqa: PLC0415  an extra
 
-    return PostgresTarget(
-        schema, values["dsn"], values["table"], name, merge=merge, key=values["key"] or ()
-    )
+    return PostgresTarget(schema, values["dsn"], values["table"], name, merge=merge, key=key)
 
 
 def _function(one: OutputConfig) -> Callable[..., Any]:

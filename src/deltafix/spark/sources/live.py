@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from deltafix.errors import PipelineError
+from deltafix.errors import DeltafixError, PipelineError
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.condense import How
 from deltafix.pipeline.policy import high_mark
@@ -158,15 +158,17 @@ class _Pending:
 
 
 @contextmanager
-def spark_errors(start: str, hint: str = "", **values: Any) -> Iterator[None]:
-    """Raise PipelineError for what Spark raises: `start`, its first line, and a `hint`."""
+def spark_errors(
+    start: str, hint: str = "", *, kind: type[DeltafixError] = PipelineError, **values: Any
+) -> Iterator[None]:
+    """Raise PipelineError (or `kind`) for what Spark raises: `start`, its first line, a `hint`."""
     from py4j.protocol import Py4JError  # noqa: PLC0415  comes with Spark
     from pyspark.errors import PySparkException  # noqa: PLC0415  Spark is an extra
 
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        raise PipelineError(f"{start}: {_reason(error)}{hint}", **values) from error
+        raise kind(f"{start}: {_reason(error)}{hint}", **values) from error
 
 
 def _reason(error: Any) -> str:

@@ -1,0 +1,184 @@
+"""A table of any database with transactions, by SQLAlchemy and the driver that its URL names.
+
+Not by Spark's JDBC writer: there each partition commits for itself, so an epoch could be there in
+part, and no mark could be there with it. Here rows and mark, a row of `deltafix_epochs`, are one
+transaction, and its first statement moves the mark from below this epoch to it: of two writers of
+one epoch, the database lets one past. Not here: PostgreSQL's own ways (`postgres`: COPY, updates by
+key).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pyarrow as pa
+
+from deltafix.errors import ConfigError, MissingDependencyError, SinkError
+from deltafix.facts.schema import Schema
+from deltafix.pipeline.sink import beside
+from deltafix.pipeline.targets.target import EpochRows, failing, whole
+
+try:
+    import sqlalchemy as sa
+    from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemyError
+except ImportError as _error:
+    raise MissingDependencyError(
+        'sink = "sql" needs the package SQLAlchemy, and the driver of the database: '
+        "`pip install 'deltafix[sqlalchemy]'`"
+    ) from _error
+
+__all__ = ["SqlTarget"]
+
+_KEY_LENGTH = 255
+"""Of texts in a primary key: MySQL, Oracle and others index no text without a length."""
+
+
+class SqlTarget:
+    """The table `table` (`name` or `schema.name`); `merge` keeps the view in it.
+
+    Args:
+        schema: the view.
+        url: where the database is, and by which driver, as SQLAlchemy takes it.
+        table: made with the first epoch if it is not there.
+        name: this output, in the marks.
+        merge: whether the table is the view; else it gets signed rows.
+        key: the primary key of a table that is made; all columns unless given.
+
+    Raises ConfigError for a URL that is none, MissingDependencyError for a missing driver.
+    """
+
+    def __init__(
+        self, schema: Schema, url: str, table: str, name: str, *, merge: bool, key: Sequence[str]
+    ) -> None:
+        try:
+            self._engine = sa.create_engine(url, hide_parameters=True, poolclass=sa.NullPool)
+        except ImportError as error:
+            message = f"output {schema.relation}: the driver of its url is not installed: {error}"
+            raise MissingDependencyError(message) from error
+        except ArgumentError as error:
+            message = f'output {schema.relation}: its url is none, as in "mysql+pymysql://host/db"'
+            raise ConfigError(message, key="url") from error
+        self._place = f"table {table}"
+        self._name = f"{name} {table}"
+        self._merge = merge
+        space, _, plain = table.rpartition(".")
+        data = sa.MetaData(schema=space or None)
+        self._marks = sa.Table(
+            "deltafix_epochs", data,
+            sa.Column("output", sa.String(_KEY_LENGTH), primary_key=True),
+            sa.Column("epoch", sa.BigInteger, nullable=False),
+        )  # fmt: skip
+        keys = set(key or schema.names) if merge else set[str]()
+        columns = [
+            sa.Column(one.name, _type(one.type, one.name in keys), nullable=False,
+                      primary_key=one.name in keys, autoincrement=False)
+            for one in schema.columns
+        ]  # fmt: skip
+        if not merge:
+            kinds = (sa.SmallInteger, sa.BigInteger)
+            columns += [
+                sa.Column(name, kind, nullable=False)
+                for name, kind in zip(beside(schema), kinds, strict=True)
+            ]
+        self._table = sa.Table(plain, data, *columns)
+
+    def epoch(self) -> int | None:
+        """As `Target.epoch`."""
+        with self._failing(), self._engine.connect() as db:
+            if not self._exists(db, self._table):
+                return None
+            held = self._held(db) if self._exists(db, self._marks) else None
+            if held is None and self._merge:
+                count = db.scalar(sa.select(sa.func.count()).select_from(self._table))
+                if count:
+                    raise whole(self._place, f"{count:,} rows")
+        return held
+
+    def apply(self, rows: EpochRows) -> None:
+        """As `Target.apply`."""
+        marks = self._marks.c
+        move = self._marks.update().where(marks.output == self._name, marks.epoch < rows.epoch)
+        with self._failing():
+            self._make()
+            with self._engine.begin() as db:
+                if not db.execute(move.values(epoch=rows.epoch)).rowcount:
+                    return
+                if self._merge:
+                    self._remove(db, rows.removed)
+                self._add(db, rows.added if self._merge else rows.signed)
+
+    def close(self) -> None:
+        """As `Target.close`."""
+        self._engine.dispose()
+
+    # --- one epoch -----------------------------------------------------------------------------
+
+    def _make(self) -> None:
+        """Make what is not there. The mark of a table that somebody dropped is none."""
+        with self._engine.begin() as db:  # many databases commit a CREATE by itself
+            there = self._exists(db, self._table)
+            if there and self._exists(db, self._marks) and self._held(db) is not None:
+                return
+            self._marks.create(db, checkfirst=True)
+        if not there:
+            mine = self._marks.update().where(self._marks.c.output == self._name)
+            with self._engine.begin() as db:
+                db.execute(mine.values(epoch=-1))
+        with suppress(IntegrityError), self._engine.begin() as db:  # it may be there
+            db.execute(self._marks.insert(), {"output": self._name, "epoch": -1})
+        with self._engine.begin() as db:
+            self._table.create(db, checkfirst=True)
+
+    def _remove(self, db: sa.Connection, rows: pa.Table) -> None:
+        same = [one == sa.bindparam(f"old {one.name}") for one in self._table.c]
+        query = self._table.delete().where(*same)
+        old = [{f"old {key}": value for key, value in row.items()} for row in rows.to_pylist()]
+        if not old:
+            return
+        if db.dialect.supports_sane_multi_rowcount:
+            done = db.execute(query, old).rowcount
+        else:
+            done = sum(db.execute(query, row).rowcount for row in old)
+        if done != len(old):
+            message = (
+                f"{self._place}: {done} rows went with {len(old)} to remove: somebody else has "
+                "changed it, or it takes different texts for one; nothing of the epoch is there"
+            )
+            raise SinkError(message, path=self._place)
+
+    def _add(self, db: sa.Connection, rows: pa.Table) -> None:
+        if rows.num_rows:
+            db.execute(self._table.insert(), rows.to_pylist())
+
+    # --- the database --------------------------------------------------------------------------
+
+    def _held(self, db: sa.Connection) -> int | None:
+        marks = self._marks.c
+        found = db.scalar(sa.select(marks.epoch).where(marks.output == self._name))
+        return None if found is None or found < 0 else int(found)
+
+    @staticmethod
+    def _exists(db: sa.Connection, table: sa.Table) -> bool:
+        return sa.inspect(db).has_table(table.name, schema=table.schema)
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        with failing(self._place, SQLAlchemyError, OverflowError):
+            try:
+                yield
+            except DBAPIError as error:
+                text = " ".join(str(error.orig).split())
+                raise SinkError(f"{self._place}: {text}", path=self._place) from error
+
+
+def _type(kind: str, in_key: bool) -> Any:
+    if kind == "number":
+        return sa.BigInteger()
+    if kind == "unsigned":  # SQLite would take decimals for floats
+        return sa.Numeric(20, 0).with_variant(sa.BigInteger(), "sqlite")
+    if kind == "float":
+        return sa.Double()
+    short = sa.String(_KEY_LENGTH).with_variant(sa.Text(), "sqlite", "postgresql")
+    return short if in_key else sa.Text()

@@ -1,0 +1,35 @@
+"""The Spark runner of a pipeline: what reads its inputs, keeps its rows and writes its tables.
+
+Invariant: the three share one session, the one at hand or one that is started at the first use.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from deltafix.pipeline.config import Config
+from deltafix.pipeline.keeper import Keep
+from deltafix.pipeline.runner import MakeSource
+from deltafix.pipeline.targets.registry import MakeTarget
+from deltafix.spark.keeping import keeping
+from deltafix.spark.sources import on_spark
+from deltafix.spark.sources.live import LiveSpark
+from deltafix.spark.tables import on_tables
+
+__all__ = ["SparkRunner", "spark_runner"]
+
+
+class SparkRunner(NamedTuple):
+    """Arguments of `Pipeline`: `Pipeline(config, **runner._asdict())`."""
+
+    make_source: MakeSource
+    keep: Keep
+    make_target: MakeTarget
+
+
+def spark_runner(config: Config) -> SparkRunner:
+    """The runner of a pipeline, with a session of the settings in its `[spark]`."""
+    live = LiveSpark(config.spark)
+    values = config.values
+    keep = keeping(live.session, values["executor"], int(values["shards"]))
+    return SparkRunner(on_spark(live), keep, on_tables(live))

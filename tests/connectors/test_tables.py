@@ -1,0 +1,288 @@
+"""Views that go to tables of Delta and Iceberg by Spark: every epoch once, whatever stops it when.
+
+Targets are stopped at the steps of an epoch and made anew, as a driver that died is; the table's
+rows are asserted against a model after each. One pipeline is killed for real.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from tests.connectors.jars import SETS, jars
+from tests.targets.job import job_at, replayed
+
+from deltafix.errors import ConfigError, SinkError
+from deltafix.facts.arrow import table_from_rows
+from deltafix.facts.schema import Row, Schema
+from deltafix.pipeline.config import OutputConfig
+from deltafix.pipeline.targets import registry
+from deltafix.pipeline.targets.target import EpochRows, Target
+from deltafix.spark import tables
+from deltafix.spark.sources.live import LiveSpark
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif("delta" not in SETS, reason="Delta and Iceberg have no jars for this Spark"),
+]
+
+SCHEMA = Schema.of("view", ["order", "Big", "x", "text"], ["number", "unsigned", "float", "symbol"])
+VALUES = (
+    [0, -(2**63), 2**63 - 1], [0, 2**64 - 1], [0.0, 0.1, float("inf"), float("nan")],
+    ["", "\\N", "a\nb", "q\"'`", "é\u0301", "\U0001f600"],
+)  # fmt: skip
+EPOCHS = 30 if "DELTAFIX_EXAMPLES" in os.environ else 4
+STEPS = ("_make", "_held", "_insert", "_change")
+PLACES = ["delta by path", "delta by name", "iceberg"]
+CASES = [(place, mode) for mode in ("merge", "append") for place in PLACES]
+if "DELTAFIX_EXAMPLES" not in os.environ:  # a commit of Spark's costs a second
+    CASES = [CASES[at] for at in (0, 2, 4, 5)]
+
+
+class Stopped(BaseException):
+    """What stands for the end of a process."""
+
+
+def output(place: str, mode: str, folder: Path) -> OutputConfig:
+    """An output at a new place."""
+    name = f"t{uuid4().hex[:8]}"
+    values: dict[str, Any] = {"mode": mode, "options": {}, "path": "", "table": ""}
+    if place == "iceberg":
+        values |= {"catalog": "ice", "table": f"db.{name}"}
+    elif place == "delta by name":
+        values["table"] = f"default.{name}"
+    else:
+        values["path"] = str(folder / name)
+    return OutputConfig("view", folder / "log", sink=place.partition(" ")[0], values=values)
+
+
+def on_spark(one: OutputConfig, state: str) -> tables._Table:
+    found = tables.on_tables(LiveSpark())(one, SCHEMA, state)
+    assert isinstance(found, tables._Table)
+    return found
+
+
+def same(row: Any) -> tuple[Any, ...]:
+    """A row as a key of sets: NaN is equal to itself."""
+    number, big, real, text = row
+    return (int(number), int(big), str(real), text)
+
+
+def epochs(rng: Random, view: dict[tuple[Any, ...], Row]) -> Any:
+    """Random epochs of a view, which is kept beside."""
+    for number in range(1, EPOCHS + 1):
+        gone = rng.sample(sorted(view, key=str), rng.randrange(min(len(view), 6) + 1))
+        removed = [view.pop(key) for key in gone]
+        come = {same(row): row for row in (tuple(map(rng.choice, VALUES)) for _ in range(9))}
+        added = {key: row for key, row in come.items() if key not in view and key not in gone}
+        view |= added
+        sides = (table_from_rows(SCHEMA, list(side)) for side in (added.values(), removed))
+        yield EpochRows(SCHEMA, 3 * number, *sides)
+
+
+def check(spark: Any, place: str, mode: str, view: dict[tuple[Any, ...], Row]) -> None:
+    spark.catalog.refreshTable(place)  # the session may have it in a cache
+    rows = spark.read.table(place).toArrow().to_pylist()
+    found = [(row["sign"] if mode == "append" else 1, same([*row.values()][:4])) for row in rows]
+    sums: dict[tuple[Any, ...], int] = {}
+    for sign, row in found:
+        sums[row] = sums.get(row, 0) + sign
+    assert set(sums.values()) <= {0, 1}
+    assert {row for row, sign in sums.items() if sign} == set(view)
+
+
+@pytest.mark.parametrize(("place", "mode"), CASES)
+def test_agree_with_the_view_wherever_an_epoch_stops(
+    spark, place, mode, tmp_path, *, monkeypatch
+) -> None:
+    rng, state = Random(f"{place} {mode}"), uuid4().hex
+    one = output(place, mode, tmp_path)
+    view: dict[tuple[Any, ...], Row] = {}
+    held, stops = None, 0
+    for rows in epochs(rng, view):
+        target: Target = on_spark(one, state)
+        step, late = rng.choice(STEPS), rng.random() < 0.7
+        real = getattr(target, step)
+
+        def stop(*args: Any, real: Callable[..., Any] = real, late: bool = late) -> Any:
+            if late:
+                real(*args)
+            raise Stopped
+
+        with monkeypatch.context() as patch:
+            patch.setattr(target, step, stop)
+            try:
+                target.apply(rows)
+            except Stopped:
+                stops += 1
+        if one.sink == "delta" and rng.random() < 0.5:
+            target = registry.make_target(one, SCHEMA, state) if one.values["path"] else target
+        else:
+            target = on_spark(one, state)
+        assert target.epoch() in (held, rows.epoch)
+        target.apply(rows)
+        target.apply(rows)
+        held = target.epoch()
+        assert held == rows.epoch
+        target.close()
+        check(spark, on_spark(one, state)._place, mode, view)
+    assert stops
+
+
+@pytest.mark.parametrize(("place", "mode"), CASES[1:])
+def test_of_two_writers_that_meet_in_one_epoch_one_applies_it(
+    spark, place, mode, tmp_path, *, monkeypatch
+) -> None:
+    state, one = uuid4().hex, output(place, mode, tmp_path)
+    first, second = (list(epochs(Random("meet"), {}))[at] for at in (0, 1))
+    writers = [on_spark(one, state) for _ in range(2)]
+    writers[0].apply(first)
+    before = spark.read.table(writers[0]._place).count()
+    met = threading.Barrier(2)
+    refused: list[SinkError] = []
+
+    def write(target: tables._Table) -> None:
+        real, met_once = target._held, []
+
+        def held(*args: Any) -> Any:
+            found = real(*args)
+            if not met_once:
+                met_once.append(met.wait(60))  # both have seen the epoch before
+            return found
+
+        monkeypatch.setattr(target, "_held", held)
+        try:
+            target.apply(second)
+        except SinkError as error:
+            refused.append(error)
+
+    threads = [threading.Thread(target=write, args=(target,)) for target in writers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(refused) <= 1, refused
+    came, went = second.added.num_rows, second.removed.num_rows
+    wanted = before + (came - went if mode == "merge" else came + went)
+    monkeypatch.undo()
+    for target in writers:
+        target.apply(second)  # the one that was refused finds the epoch there
+        assert target.epoch() == second.epoch
+    spark.catalog.refreshTable(writers[0]._place)
+    assert spark.read.table(writers[0]._place).count() == wanted
+
+
+def test_an_iceberg_table_that_went_back_or_lost_its_snapshots(spark, tmp_path) -> None:
+    state, one = uuid4().hex, output("iceberg", "merge", tmp_path)
+    target, view = on_spark(one, state), {}
+    told = list(epochs(Random("back"), view))
+    for rows in told:
+        target.apply(rows)
+    place = target._place
+    name = f"{one.values['catalog']}.{one.values['table']}"
+    history = spark.sql(f"SELECT snapshot_id FROM {name}.history ORDER BY made_current_at")
+    second = history.collect()[1][0]
+    spark.sql(f"CALL ice.system.rollback_to_snapshot('{one.values['table']}', {second})")
+    assert target.epoch() == told[1].epoch  # not what its property says
+    for rows in told[2:]:
+        target.apply(rows)
+    check(spark, place, "merge", view)
+    spark.sql(f"DELETE FROM {name} WHERE false")
+    spark.sql(f"INSERT INTO {name} SELECT * FROM {name} WHERE false")
+    spark.sql(
+        f"CALL ice.system.expire_snapshots(table => '{one.values['table']}', retain_last => 1, "
+        "older_than => TIMESTAMP '2100-01-01')"
+    )
+    assert on_spark(one, state).epoch() == told[-1].epoch
+
+
+def test_tables_that_are_not_the_outputs(spark, tmp_path) -> None:
+    for place in PLACES[1:]:
+        one = output(place, "merge", tmp_path)
+        on_spark(one, "a").apply(next(epochs(Random("other"), {})))
+        with pytest.raises(SinkError, match=r"table .* holds 9 rows that this output did not put"):
+            on_spark(one, "b").epoch()
+    one.values["catalog"] = "nowhere"  # type: ignore[index]
+    with pytest.raises(SinkError, match="Spark has no catalog of that name; say its options here"):
+        on_spark(one, "a").epoch()
+    for wrong in ("a b", "", "a..b", "a`b", "t VALUES (1)"):
+        one.values["table"] = wrong  # type: ignore[index]
+        with pytest.raises(ConfigError, match="is no name of a table"):
+            on_spark(one, "a")
+
+
+CHILD = """
+import os, signal, sys
+from deltafix.pipeline.config import read_config
+from deltafix.pipeline.runner import Pipeline
+from deltafix.spark.runner import spark_runner
+from deltafix.spark.tables import DeltaTable, IcebergTable
+
+kinds = {"delta": DeltaTable, "iceberg": IcebergTable}
+def kill_behind(kind, number):
+    real, seen = kind._commit, []
+    def commit(*args):
+        real(*args)
+        seen.append(0)
+        if len(seen) == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+    kind._commit = commit
+kill_behind(kinds[sys.argv[2]], int(sys.argv[3]))
+config = read_config(sys.argv[1])
+with Pipeline(config, **spark_runner(config)._asdict()) as pipeline:
+    list(pipeline.drain())
+"""
+
+
+def test_a_driver_that_is_killed_behind_a_tables_commit(spark, tmp_path) -> None:
+    lake = tmp_path / "lake"
+    sections = {
+        "can": f'sink = "delta"\npath = "{lake}"\n',
+        "stands": f'sink = "iceberg"\ncatalog = "own"\ntable = "db.stands"\n'
+        f'mode = "append"\noptions = {{ type = "hadoop", warehouse = "{tmp_path}/own" }}\n',
+    }
+    job = job_at(tmp_path / "job", sections["can"])
+    head, _, rest = job.toml.read_text().partition("[output.stands]")
+    assert rest
+    settings = {
+        "master": "local[1]", "sql.shuffle.partitions": 1,
+        "jars": ",".join(str(path) for name in ("delta", "iceberg") for path in jars(name)),
+        "sql.extensions": spark.conf.get("spark.sql.extensions"),
+        "sql.catalog.spark_catalog": spark.conf.get("spark.sql.catalog.spark_catalog"),
+        "databricks.delta.snapshotPartitions": 1,
+    }  # fmt: skip
+    lines = "".join(f'"{key}" = {json.dumps(value)}\n' for key, value in settings.items())
+    text = head.replace('runner = "local"', 'runner = "spark"').replace("[spark]", "")
+    job.toml.write_text(f"{text}[output.stands]\n{sections['stands']}\n[spark]\n{lines}")
+    for name in ("can", "stands"):
+        job.places.pop(name, None)
+    for kind, number in (("delta", 1), ("iceberg", 2)):
+        ran = subprocess.run(
+            [sys.executable, "-c", CHILD, str(job.toml), kind, str(number)], check=False,
+            env={**os.environ, "PYTHONPATH": ":".join(sys.path)}, capture_output=True, timeout=600,
+        )  # fmt: skip
+        assert ran.returncode == -signal.SIGKILL, ran.stderr.decode()[-3000:]
+    with job.open() as pipeline:
+        list(pipeline.drain())
+        db = pipeline.maintainer.db
+        wanted = {name: set(db.rows(name)) for name in ("can", "stands")}
+    assert wanted["can"]
+    found = spark.read.format("delta").load(str(lake)).collect()
+    assert len(found) == len(set(found))
+    assert {tuple(row) for row in found} == wanted["can"]
+    own = spark.newSession()
+    own.conf.set("spark.sql.catalog.own", "org.apache.iceberg.spark.SparkCatalog")
+    own.conf.set("spark.sql.catalog.own.type", "hadoop")
+    own.conf.set("spark.sql.catalog.own.warehouse", f"{tmp_path}/own")
+    signed = own.read.table("own.db.stands").collect()
+    assert replayed((row[2], tuple(row[:2]), row[3]) for row in signed) == wanted["stands"]
