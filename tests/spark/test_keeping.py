@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from tests import pipelines
+from tests.jobs import Jobs, counting_jobs
 from tests.pipelines import Job, signed
 
 from deltafix.errors import ConfigError, StateError
@@ -50,7 +51,7 @@ def test_agree_a_pipeline_whose_epochs_run_on_executors(tmp_path, in_shards) -> 
         job.check(pipeline)
         db = pipeline.maintainer.db
         assert db.choice.executor == "shards"
-        assert db.work.actions[0] == "judge"
+        assert db.work.actions == ["commit"], "judged where they are, in the epoch's only superstep"
         # What was read of them came from workers: the driver holds none of the shards.
         assert not [key for key in resident._RESIDENTS if key[0].startswith(str(tmp_path))]
         aside = pipeline.maintainer.quarantine.rows("member")
@@ -61,6 +62,31 @@ def test_agree_a_pipeline_whose_epochs_run_on_executors(tmp_path, in_shards) -> 
     assert [epoch.given for epoch in epochs] == [(0, 1)]
     assert "executor shards: asked for" in list(status(read_config(job.toml)))
     assert all(epoch <= 3 for _, _, epoch in signed(read_deltas(tmp_path / "out" / "can")))
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "actions"),
+    [("", ["commit"]), ('duplicates = "count"', ["judge", "commit"])],
+)
+def test_an_epoch_of_one_change_is_a_job_to_net_it_and_one_a_superstep(
+    options, actions, tmp_path, in_shards, spark
+) -> None:
+    job = Job(tmp_path, member=options)
+    job.say("member", ("+", ("ada", "core")), ("+", ("core", "all")))
+    job.say("grant", ("+", ("all", 7)))
+    job.run()
+    job.say("member", ("-", ("core", "all")))
+    with job.open() as pipeline:
+        with counting_jobs(spark) as done:
+            (epoch,) = pipeline.drain()
+        assert pipeline.maintainer.db.work.actions == actions
+        job.check(pipeline)
+    assert epoch.given == (0, 1)
+    # One task nets. A superstep is a task a shard, behind one for each part of what it is sent.
+    steps = len(actions)
+    assert done == Jobs(1 + steps, 1 + 2 * steps, 1 + 4 * steps)
 
 
 @pytest.mark.spark

@@ -292,7 +292,8 @@ def test_shards_come_back_from_their_files(tmp_path: Path) -> None:
             agree(program, [epoch], db, one)
             resident.forget(str(tmp_path))  # another worker would know nothing
             assert db.rows("reach") == one.rows("reach")
-    assert len(list(tmp_path.glob("epoch-*"))) == len(script)  # none before the first changes
+    # Nothing is written before the first changes, or where there are none.
+    assert len(list(tmp_path.glob("epoch-*"))) == sum(map(bool, script)) < len(script)
 
 
 ENDLESS = """

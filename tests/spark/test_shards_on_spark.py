@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from tests.jobs import Jobs, counting_jobs
 
 import deltafix
 from deltafix.facts.delta import Delta
@@ -92,6 +93,24 @@ def test_spark_frames_in_and_out_in_one_superstep(spark: SparkSession, tmp_path:
         assert db.read("path").where("x = 0").count() == 8
         found = db.apply({"edge": spark.createDataFrame([(3, 4, -1)], "x long, y long, sign int")})
         assert found["path"].agg({"sign": "sum"}).collect()[0][0] == -20
+
+
+def test_spark_runs_a_job_a_superstep_and_one_ends_an_epoch_that_stays_in_its_shards(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    chain = [(n, n + 1) for n in range(30)]
+    with ShardedDatabase(REACH, spark, shards=2, state=tmp_path, executor="shards") as db:
+        db.apply(Delta.of({"root": ([(0,)], []), "edge": (chain, [])}))
+        steps = []
+        for n in range(29, 21, -1):
+            with counting_jobs(spark) as done:
+                assert db.apply(Delta.of({"edge": ([], [(n, n + 1)])}))["reach"].removed == [
+                    (n + 1,)
+                ]
+            assert done == Jobs(db.work.supersteps, 2 * db.work.supersteps, 4 * db.work.supersteps)
+            steps.append((db.work.supersteps, db.work.messages))
+    # A vote is lost: in the shard that decides, or in the other, which tells it.
+    assert set(steps) == {(1, 0), (2, 1)}
 
 
 def test_spark_load_by_columns_is_one_job_and_engines_go_on_from_it(

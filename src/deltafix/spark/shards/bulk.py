@@ -73,7 +73,6 @@ class BulkShard:
             self._waiting.discard(stratum)
             for head, rows in self._rules.base(stratum, self._runs):
                 self._vote(self._named[head], rows)
-            self.clock += action == "retract"  # as a shard's does, which looks for rows to go
         elif action == "apply":
             self._decide()
         elif action == "insert":
@@ -197,6 +196,7 @@ class BulkShard:
                             self._derive(copy.name, part)
                         else:
                             self._outbox.setdefault((shard, copy.name), []).append(part)
+        self.clock -= 1  # in the last round nothing moved
 
     def _derive(self, name: str, rows: Columns) -> None:
         """New rows for the rules of their own stratum."""

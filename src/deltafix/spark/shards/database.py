@@ -58,7 +58,7 @@ from deltafix.spark.shards.onspark import MESSAGES, OnSpark, from_messages, plan
 from deltafix.spark.shards.planning import plan_layout
 from deltafix.spark.shards.resident import Message, Spec, forget, read_rows
 from deltafix.spark.shards.schedule import Work
-from deltafix.spark.shards.seat import said
+from deltafix.spark.shards.seat import SAID, said
 from deltafix.spark.shards.wire import Batch, pack, route, signed
 from deltafix.store.folder import LocalFolder
 from deltafix.store.lock import Lock
@@ -224,8 +224,10 @@ class ShardedDatabase:
         }
         changed = sum(len(part) for part in changes.values())
         grown = sum(len(part.added) - len(part.removed) for part in changes.values())
-        with self.attempt([*self.first(), *messages_of(self._spec, edits)], changed) as attempt:
-            self.finish(attempt, changed)
+        first = self.first()
+        given = None if first else changes.keys()
+        with self.attempt([*first, *messages_of(self._spec, edits)], changed) as attempt:
+            self.finish(attempt, changed, given)
             delta = self.delta(attempt)
             self.commit(attempt, grown, {})
         return delta
@@ -269,14 +271,18 @@ class ShardedDatabase:
         self._manifest = replace(self._manifest, epoch=self.epoch)  # nothing is written for it
         return self._seeds()
 
-    def to_seats(self, rows: Iterable[tuple[Signed, Keying]]) -> Iterator[Message]:
-        """Signed rows, as messages to the seats that judge them."""
+    def to_judges(
+        self, rows: Iterable[tuple[Signed, Keying]], *, in_place: bool
+    ) -> Iterator[Message]:
+        """Signed rows, as messages to who judges them: all copies of a relation, or its seat."""
         for one, keying in rows:
-            seat = self.layout.seat(one.schema.relation)
-            batch = said(self.layout, one, keying)
-            for shard, part in route(batch.table, seat.columns, self._spec.shards):
-                for data in pack([Batch(batch.name, part)]):
-                    yield shard, data
+            relation = one.schema.relation
+            table = said(self.layout, one, keying)
+            copies = self.layout.given[relation] if in_place else [self.layout.seat(relation)]
+            for copy in copies:
+                for shard, part in route(table, copy.columns, self._spec.shards):
+                    for data in pack([Batch(SAID + copy.name, part)]):
+                        yield shard, data
 
     def delta(self, attempt: Attempt, views: Collection[str] | None = None) -> Delta:
         """What an attempt that was run changes in some relations (None: in all)."""
@@ -476,14 +482,21 @@ class ShardedDatabase:
             time.perf_counter() - began,
         )  # fmt: skip
 
-    def finish(self, attempt: Attempt, changed: int | None) -> None:
-        """Run an attempt to its end, which is not committed yet."""
+    def finish(
+        self, attempt: Attempt, changed: int | None, given: Collection[str] | None = None
+    ) -> None:
+        """Run an attempt to its end, which is not committed yet; `given` as for `Attempt.run`."""
         choice = attempt.choice
         recompute = choice.executor == "recompute"
         if self._loads(changed, recompute) and attempt.load():
             attempt.choice = choice._replace(why=f"{choice.why}; all derived anew, by columns")
         else:
-            attempt.run(recompute=recompute)
+            attempt.run(recompute=recompute, given=given)
+
+    def goes_on(self, changed: int) -> bool:
+        """Whether an epoch of so many changes goes on from the shards' rows: nothing is anew."""
+        recompute = self._choose(self._sizes(changed, None)).executor == "recompute"
+        return not recompute and not self._loads(changed, recompute)
 
     def commit(self, attempt: Attempt, grown: int, marks: Marks) -> None:
         """Commit an attempt and marks; `grown`: more given rows by."""

@@ -8,7 +8,7 @@ looked for here at once, so that workers without the common folder are found out
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,13 +17,12 @@ from uuid import uuid4
 
 from deltafix.engine.state.marks import Marks, set_marks
 from deltafix.errors import StateError
-from deltafix.pipeline.policy import Policy
 from deltafix.spark.shards.choose import Choice
 from deltafix.spark.shards.files import Manifest
 from deltafix.spark.shards.load import Loaded, LoadTask, RefusedError
 from deltafix.spark.shards.resident import Spec, Task
-from deltafix.spark.shards.schedule import Report, Work, merged, run_epoch
-from deltafix.spark.shards.step import Command, Verdict
+from deltafix.spark.shards.schedule import Epoch, Report, Work, merged
+from deltafix.spark.shards.step import Command, Judging, Verdict
 
 __all__ = ["Attempt", "Executor"]
 
@@ -49,7 +48,6 @@ class Attempt:
 
     Attributes:
         choice: where it runs and why.
-        changes: after `run`, the files of each relation's net changes, and their rows.
         work: what it has cost.
     """
 
@@ -65,33 +63,42 @@ class Attempt:
         self._compacted = False
         self._whole = False
         self._fresh = False
-        self.changes: dict[str, list[tuple[str, int]]] = {}
+        self._judging: Judging | None = None
+        self._verdicts: dict[str, list[Verdict]] = {}
+        self._changes: dict[int, dict[str, tuple[str, int]]] = {}
+        self._epoch = Epoch(spec.layout, self)
+        self._begun = False
         self.work = Work()
 
-    def judge(
-        self, policies: Mapping[str, Policy], below: Mapping[str, int]
-    ) -> dict[str, list[Verdict]]:
-        """Have the rows of the first messages judged in their seats; verdicts by relation."""
-        command = Command("judge")
-        notes = self._executor.run(
-            Task(command, self._files, self._name, 0, policies=policies, below=below)
-        )
-        self.work = Work(
-            1,
-            sum(count for note in notes for count in note["sent"].values()),
-            sum(note["bytes"] for note in notes),
-            actions=["judge"],
-        )
-        found: dict[str, list[Verdict]] = {}
-        for note in sorted(notes, key=lambda note: int(note["shard"])):
-            for relation, verdict in note["verdicts"].items():
-                found.setdefault(relation, []).append(Verdict(**verdict))
+    @property
+    def changes(self) -> dict[str, list[tuple[str, int]]]:
+        """Once it was run: the files of each relation's net changes, and their rows."""
+        found: dict[str, list[tuple[str, int]]] = {}
+        for _, pieces in sorted(self._changes.items()):
+            for relation, piece in pieces.items():
+                found.setdefault(relation, []).append(piece)
         return found
+
+    def judge(self, judging: Judging, given: Collection[str] | None) -> dict[str, list[Verdict]]:
+        """Have the rows of the first messages judged, by shard; verdicts by relation.
+
+        Where every copy judges, that is the beginning of the epoch's first superstep; `given` as
+        for `run`.
+        """
+        self._judging = judging
+        if judging.in_place:
+            self._begun = True
+            self._epoch.begin(given)
+        else:
+            report = self.step(Command("judge"))
+            sent = sum(report.sent.values())
+            self.work += Work(1, sent, report.bytes, report.loads, ["judge"])
+        return self._verdicts
 
     @property
     def is_idle(self) -> bool:
-        """Whether what was judged changes nothing."""
-        return not self.work.messages
+        """Whether what was judged changes nothing, and no superstep has begun."""
+        return not self._begun and not self.work.messages
 
     def load(self) -> bool:
         """Derive everything by columns, not committed yet; whether that was possible."""
@@ -104,10 +111,16 @@ class Attempt:
         self._note(loaded.notes)
         return True
 
-    def run(self, *, recompute: bool) -> None:
-        """Run the supersteps of the epoch, not committed yet; `recompute`: derive all anew."""
+    def run(self, *, recompute: bool, given: Collection[str] | None = None) -> None:
+        """Run the supersteps of the epoch, not committed yet.
+
+        `recompute`: derive all anew; `given`: the only relations of which rows are given or taken
+        away (None: any may).
+        """
         self._fresh = recompute
-        self.work += run_epoch(self._spec.layout, self)
+        if not self._begun:
+            self._epoch.begin(None if recompute else given)
+        self.work += self._epoch.finish()
 
     def compact(self) -> None:
         """Write every shard whole, as an epoch that changes nothing; not committed yet."""
@@ -150,24 +163,34 @@ class Attempt:
             compact = frozenset(range(self._spec.shards))
             self._compacted = True
             self._bytes = 0
-        task = Task(command, self._files, self._name, self._number, compact, self._fresh)
+        task = Task(
+            command, self._files, self._name, self._number, compact, self._fresh, self._judging
+        )
+        self._judging = None
         self._fresh = False
         self._number += 1
         notes = self._executor.run(task)
         self._note(notes)
-        return merged(map(_report, notes))
+        report = merged(_report(note["report"]) for note in notes)
+        # An epoch that leaves too much behind it ends with a step of its own.
+        report.ended &= self._compacted or not self._is_large()
+        return report
 
     def _note(self, notes: Iterable[dict[str, Any]]) -> None:
         """Take down what was written. Tasks that were sent keep the files they stand on."""
         self._files = {n: [*names] for n, names in self._files.items()}
-        for note in notes:
-            name, shard = str(note["file"]), int(note["shard"])
-            self._require_here(shard, name, int(note["size"]))
-            self._files[shard] = [name] if self._compacted else [*self._files[shard], name]
-            self._bytes += int(note["size"])
-            for relation, (path, rows) in note["changes"].items():
+        for note in sorted(notes, key=lambda note: int(note["shard"])):
+            shard = int(note["shard"])
+            if "file" in note:
+                name = str(note["file"])
+                self._require_here(shard, name, int(note["size"]))
+                self._files[shard] = [name] if self._compacted else [*self._files[shard], name]
+                self._bytes += int(note["size"])
+            self._changes[shard] = {name: (path, n) for name, (path, n) in note["changes"].items()}
+            for path, _ in self._changes[shard].values():
                 self._require_here(shard, path, None)
-                self.changes.setdefault(relation, []).append((path, rows))
+            for relation, verdict in note.get("verdicts", {}).items():
+                self._verdicts.setdefault(relation, []).append(Verdict(**verdict))
 
     def _require_here(self, shard: int, name: str, size: int | None) -> None:
         """Raise StateError if what a shard wrote is not in this process's folder."""
@@ -185,6 +208,6 @@ class Attempt:
         return self._before.log + self._bytes > max(self._before.base, _COMPACT)
 
 
-def _report(note: dict[str, Any]) -> Report:
-    pending = {int(stratum): count for stratum, count in note["pending"].items()}
-    return Report(pending, note["sent"], note["falling"], note["bytes"], note["loads"])
+def _report(found: dict[str, Any]) -> Report:
+    pending = {int(stratum): count for stratum, count in found["pending"].items()}
+    return Report(**{**found, "pending": pending})

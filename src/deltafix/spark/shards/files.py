@@ -41,13 +41,14 @@ _KIND = "shard"
 
 
 def write_journal(path: Path, journal: Journal) -> int:
-    """Write a journal under its final name, whole or not at all; returns its bytes."""
+    """Write a journal under its final name, whole or not at all; returns its bytes.
+
+    The folder is that of its attempt.
+    """
 
     def pieces() -> Iterator[Piece]:
         yield preamble(_KIND)
-        yield from pack(
-            0, {"clock": journal.clock, "commit": journal.commit, "fresh": journal.fresh}
-        )
+        yield from pack(0, {"clock": journal.clock, "fresh": journal.fresh})
         for kind, batch in journal.entries:
             for data in wire.pack([batch]):
                 yield from pack(0, {"kind": kind}, [data])
@@ -72,7 +73,7 @@ def read_journal(path: Path) -> Journal:
             entries.append(Entry(frame.meta["kind"], batch))
             place = frame.end
         meta = head.meta
-        return Journal(int(meta["clock"]), bool(meta["commit"]), entries, bool(meta["fresh"]))
+        return Journal(int(meta["clock"]), path.parent.name, entries, bool(meta["fresh"]))
     except (OSError, DamagedError, LookupError, TypeError, ValueError) as damage:
         message = (
             f"{path}: the shard's file is damaged or gone, at byte {place}: {damage}. "

@@ -30,7 +30,8 @@ from deltafix.rules.ast import Program
 from deltafix.spark.shards.database import ShardedDatabase
 from deltafix.spark.shards.epoch import Attempt
 from deltafix.spark.shards.layout import Layout
-from deltafix.spark.shards.step import Verdict
+from deltafix.spark.shards.seat import judges_in_place
+from deltafix.spark.shards.step import Judging, Verdict
 from deltafix.store.folder import Folder, LocalFolder
 from deltafix.store.lock import Lock
 
@@ -161,6 +162,7 @@ class _Opened:
         self._marks: Marks = {}
         self._attempt: Attempt | None = None
         self._changed = self._grown = 0
+        self._given: Collection[str] | None = None
         self._idle = False
 
     def mark(self, name: str, value: Any) -> None:
@@ -173,10 +175,17 @@ class _Opened:
         if not rows:
             return [(0, 0) for _ in said]
         self._changed = sum(signed.table.num_rows for signed, _ in rows)
-        attempt = self._begin([*self._db.first(), *self._db.to_seats(rows)])
-        policies = {one.signed.schema.relation: one.policy for one in said}
+        in_place = self._db.goes_on(self._changed) and all(
+            judges_in_place(one.policy) for one in said
+        )
+        first = self._db.first()
+        attempt = self._begin([*first, *self._db.to_judges(rows, in_place=in_place)])
         self.below = due(said, self._dropped)
-        verdicts = attempt.judge(policies, self.below)
+        policies = {one.signed.schema.relation: one.policy for one in said}
+        if not first:
+            beside = (name + end for name in policies for end in ("", KEYED, GONE, COUNTS))
+            self._given = {name for name in beside if name in self._db.layout.given}
+        verdicts = attempt.judge(Judging(policies, self.below, in_place), self._given)
         self._idle = attempt.is_idle
         counts = [_told(one.signed, verdicts.get(one.signed.schema.relation, [])) for one in said]
         self._grown = sum(new - old for new, old in counts)
@@ -189,7 +198,7 @@ class _Opened:
             first = self._db.first()
             attempt, self._idle = self._begin(first), not first
         if not self._idle:
-            self._db.finish(attempt, self._changed)
+            self._db.finish(attempt, self._changed, self._given)
         if self.prepared is not None:
             self.prepared(self._db.delta(attempt, self.views))
         self._db.commit(attempt, self._grown, self._marks)

@@ -20,7 +20,7 @@ from deltafix.spark.shards.bulkrules import bulk_rules
 from deltafix.spark.shards.columns import CollisionError
 from deltafix.spark.shards.files import write_journal
 from deltafix.spark.shards.resident import Spec, given_before, write_changes
-from deltafix.spark.shards.schedule import Report, Work, merged, run_epoch
+from deltafix.spark.shards.schedule import Epoch, Report, Work, merged
 from deltafix.spark.shards.step import Command, Journal
 from deltafix.spark.shards.wire import Batch, unpack
 
@@ -60,6 +60,10 @@ class LoadTask:
         """The file that a shard writes at the end."""
         return f"{self.attempt}/load-shard-{shard}.dfx"
 
+    def changes(self, relation: str, shard: int) -> str:
+        """The file of a relation's net changes in a shard."""
+        return f"{self.attempt}/changes/{relation}/load-shard-{shard}.parquet"
+
 
 @dataclass
 class Loaded:
@@ -77,7 +81,7 @@ def run_load(
     Raises RefusedError in all who take part.
     """
     load = _Load(spec, task, first, link)
-    return Loaded(run_epoch(spec.layout, load), load.notes)
+    return Loaded(Epoch(spec.layout, load).run(), load.notes)
 
 
 class _Load:
@@ -108,6 +112,7 @@ class _Load:
             report.refused = True
         reports, came = self.link.exchange(report, away)
         whole = merged(reports)
+        whole.ended = command.action == "commit"
         if whole.refused:
             raise RefusedError
         for number, batch in came:
@@ -126,11 +131,11 @@ class _Load:
                 away.append((target, batch))
         if command.action == "commit":
             name = self.task.file(number)
-            journal = Journal(shard.clock, True, shard.given(), fresh=True)
+            journal = Journal(shard.clock, self.task.attempt, shard.given(), fresh=True)
             size = write_journal(Path(self.spec.folder) / name, journal)
             changes = {
                 relation: [
-                    write_changes(self.spec, self.task.attempt, number, relation, table),
+                    write_changes(self.spec, self.task.changes(relation, number), relation, table),
                     table.num_rows,
                 ]
                 for relation, table in outcome.changes.items()

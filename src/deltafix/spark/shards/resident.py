@@ -15,17 +15,17 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import parquet
 
 from deltafix.engine.outside import Users
-from deltafix.pipeline.policy import Policy
 from deltafix.spark.shards.files import read_journal, write_journal
 from deltafix.spark.shards.layout import Layout
 from deltafix.spark.shards.schedule import Report
 from deltafix.spark.shards.shard import Shard
-from deltafix.spark.shards.step import Command, Entry, Journal
+from deltafix.spark.shards.step import Command, Entry, Journal, Judging
 from deltafix.spark.shards.wire import pack, unpack
 
 __all__ = [
@@ -66,7 +66,7 @@ class Task:
     """A superstep: what to do, on which files each shard stands, where to write.
 
     compact: shards that write all they hold instead of what changed.
-    policies: at judge, how rows of each relation are judged; `below` as for `Shard.judge`.
+    judging: how rows are judged, where there are some to be judged.
     """
 
     command: Command
@@ -75,12 +75,15 @@ class Task:
     number: int
     compact: frozenset[int] = frozenset()
     fresh: bool = False
-    policies: Mapping[str, Policy] = field(default_factory=dict)
-    below: Mapping[str, int] = field(default_factory=dict)
+    judging: Judging | None = None
 
     def file(self, shard: int) -> str:
         """The file that this step of a shard writes."""
         return f"{self.attempt}/step-{self.number:04}-shard-{shard}.dfx"
+
+    def changes(self, relation: str, shard: int) -> str:
+        """The file of a relation's net changes in a shard; a step that runs again has its own."""
+        return f"{self.attempt}/changes/{relation}/step-{self.number:04}-shard-{shard}.parquet"
 
 
 _IDLE = 300.0
@@ -101,21 +104,25 @@ def run_step(spec: Spec, task: Task, number: int, came: Iterable[bytes]) -> Iter
     """Run a superstep of a shard: its messages, then its report."""
     wanted = list(task.files.get(number, ()))
     resident, loaded = _stand_on(spec, number, wanted)
-    if task.command.action == "judge":
-        yield from _judge(spec, task, number, resident.shard, came)
-        return
     del _RESIDENTS[spec.key(number)]  # a step that fails leaves nothing to go on with
     if task.fresh:
         resident.shard = resident.shard.anew()
     shard = resident.shard
-    outcome = shard.step(task.command, (batch for data in came for batch in unpack(data)))
-    report = Report(dict(outcome.pending), falling=outcome.falling, loads=loaded)
-    name = task.file(number)
-    entries = shard.given() if number in task.compact else shard.journal
-    fresh = task.fresh or number in task.compact
-    journal = Journal(shard.clock, task.command.action == "commit", entries, fresh)
-    size = write_journal(Path(spec.folder) / name, journal)
-    resident.files = [name] if number in task.compact else [*wanted, name]
+    clock = shard.clock
+    inbox = (batch for data in came for batch in unpack(data))
+    outcome = shard.step(task.attempt, task.command, inbox, task.judging, spec.columns)
+    report = Report(
+        dict(outcome.pending), falling=outcome.falling, loads=loaded, ended=outcome.ended
+    )
+    note: dict[str, Any] = {"shard": number}
+    compact = number in task.compact
+    if shard.journal or shard.clock != clock or task.fresh or compact:
+        name = task.file(number)
+        entries = shard.given() if compact else shard.journal
+        journal = Journal(shard.clock, task.attempt, entries, task.fresh or compact)
+        size = write_journal(Path(spec.folder) / name, journal)
+        resident.files = [name] if compact else [*wanted, name]
+        note |= {"file": name, "size": size}
     _RESIDENTS[spec.key(number)] = resident
     for target, batches in outcome.messages.items():
         for batch in batches:
@@ -123,37 +130,13 @@ def run_step(spec: Spec, task: Task, number: int, came: Iterable[bytes]) -> Iter
         for data in pack(batches):
             report.bytes += len(data)
             yield target, data
-    changes = {
-        relation: [write_changes(spec, task.attempt, number, relation, table), table.num_rows]
+    note["changes"] = {
+        relation: [write_changes(spec, task.changes(relation, number), relation, table), len(table)]
         for relation, table in outcome.changes.items()
     }
+    note["verdicts"] = {name: asdict(verdict) for name, verdict in outcome.verdicts.items()}
     yield number, b""
-    note = {
-        "shard": number, "file": name, "size": size, "changes": changes,
-        "pending": report.pending, "sent": report.sent, "falling": report.falling,
-        "bytes": report.bytes, "loads": report.loads,
-    }  # fmt: skip
-    yield CONTROL, json.dumps(note).encode()
-
-
-def _judge(
-    spec: Spec, task: Task, number: int, shard: Shard, came: Iterable[bytes]
-) -> Iterator[Message]:
-    """Judge rows; the shard stays as it is, so nothing is written."""
-    inbox = (batch for data in came for batch in unpack(data))
-    outcome = shard.judge(task.policies, task.below, spec.columns, inbox)
-    sent: dict[str, int] = {}
-    size = 0
-    for target, batches in outcome.messages.items():
-        for batch in batches:
-            sent[batch.name] = sent.get(batch.name, 0) + batch.table.num_rows
-        for data in pack(batches):
-            size += len(data)
-            yield target, data
-    yield number, b""
-    verdicts = {name: asdict(verdict) for name, verdict in outcome.verdicts.items()}
-    note = {"shard": number, "verdicts": verdicts, "sent": sent, "bytes": size}
-    yield CONTROL, json.dumps(note).encode()
+    yield CONTROL, json.dumps({**note, "report": asdict(report)}).encode()
 
 
 def given_rows(spec: Spec, files: Sequence[str], number: int, relation: str) -> pa.Table:
@@ -223,7 +206,7 @@ def _stand_on(spec: Spec, number: int, wanted: list[str]) -> tuple[_Resident, in
     return resident, int(bool(missing))
 
 
-def write_changes(spec: Spec, attempt: str, number: int, relation: str, table: pa.Table) -> str:
+def write_changes(spec: Spec, path: str, relation: str, table: pa.Table) -> str:
     """Write the net changes of a relation as parquet, columns named as the program does."""
     names = spec.columns[relation]
     shown = table if names else table.select(["sign"])
@@ -231,7 +214,6 @@ def write_changes(spec: Spec, attempt: str, number: int, relation: str, table: p
     while sign in names:
         sign += "_"
     shown = shown.rename_columns([*names, sign])
-    path = f"{attempt}/changes/{relation}/shard-{number}.parquet"
     target = Path(spec.folder) / path
     target.parent.mkdir(parents=True, exist_ok=True)
     beside = target.with_suffix(f".{id(table):x}.new")

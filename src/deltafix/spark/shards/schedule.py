@@ -2,20 +2,22 @@
 
 Strata are taken lowest first, each to the end before the next. A stratum without recursion is two
 steps (votes go out, votes are applied); a recursive one retracts until no shard takes anything
-away, inserts until no shard sends anything, and then tells the strata above. Invariant: when
-`run_epoch` returns, no message is on its way and no shard has work left.
+away, inserts until no shard sends anything, and then tells the strata above. The first step applies
+the given rows and does what the lowest stratum that reads them does first; the last one is that in
+which every shard says it has `ended`, or a `commit`. Invariant: when an epoch is over, no message
+is on its way and no shard has work left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from deltafix.spark.shards.layout import Layout
 from deltafix.spark.shards.step import Command
 
-__all__ = ["Report", "Runner", "Work", "merged", "run_epoch"]
+__all__ = ["Epoch", "Report", "Runner", "Work", "merged"]
 
 
 @dataclass
@@ -29,6 +31,7 @@ class Report:
         bytes: size of the messages.
         loads: shards that had to be read from files, in whole or in part, before the step.
         refused: a load cannot go on (`load`).
+        ended: every shard has said what the epoch changes in it; if nothing was sent, it is over.
     """
 
     pending: dict[int, int] = field(default_factory=dict)
@@ -37,6 +40,7 @@ class Report:
     bytes: int = 0
     loads: int = 0
     refused: bool = False
+    ended: bool = False
 
 
 @dataclass
@@ -67,12 +71,9 @@ class Runner(Protocol):
         """Run it to the end on every shard."""
 
 
-def run_epoch(layout: Layout, runner: Runner) -> Work:
-    """Run the steps of an epoch whose given rows are the runner's first messages."""
-    return _Epoch(layout, runner).run()
+class Epoch:
+    """The steps of an epoch whose given rows are the runner's first messages. `work`: the cost."""
 
-
-class _Epoch:
     def __init__(self, layout: Layout, runner: Runner) -> None:
         self.layout = layout
         self.runner = runner
@@ -82,24 +83,55 @@ class _Epoch:
         self.published = {
             made.stratum for made in layout.derived.values() if made.ranked and made.above
         }
+        self.begun: int | None = None
 
-    def run(self) -> Work:
-        if self.layout.shuffles:
+    def run(self, given: Collection[str] | None = None) -> Work:
+        """All steps; `given` as for `begin`."""
+        self.begin(given)
+        return self.finish()
+
+    def begin(self, given: Collection[str] | None = None) -> None:
+        """The first step; only relations of `given` have rows in it (None: any may)."""
+        if not self.layout.shuffles:
+            self.step("commit")
+        elif (stratum := self.lowest(given)) is None:
             self.step("apply")
-            stratum = self.next_stratum()
+        else:
+            self.open(stratum)
+            self.begun = stratum
+
+    def finish(self) -> Work:
+        """The steps after the first."""
+        if self.layout.shuffles:
+            stratum = self.next_stratum() if self.begun is None else self.begun
             while stratum is not None:
+                if stratum != self.begun:
+                    self.open(stratum)
+                self.begun = None
                 if stratum in self.ranked:
                     self.recursive(stratum)
-                else:
-                    self.step("send", stratum)
-                    if self.last.sent:
-                        self.step("apply")
+                elif self.last.sent:
+                    self.step("apply")
                 stratum = self.next_stratum()
-        self.step("commit")
+        if not self.last.ended:
+            self.step("commit")
         return self.work
 
+    def open(self, stratum: int) -> None:
+        """The first step of a stratum."""
+        self.step("retract" if stratum in self.ranked else "send", stratum)
+
+    def lowest(self, given: Collection[str] | None) -> int | None:
+        """The lowest stratum that reads given rows of these relations; None if it is not known."""
+        if given is None:
+            return None
+        home = {made.part("given"): made.stratum for made in self.layout.derived.values()}
+        readers = {**home, **self.layout.readers}
+        copies = (copy.name for name in given for copy in self.layout.given[name])
+        return min((readers[name] for name in copies if name in readers), default=None)
+
     def recursive(self, stratum: int) -> None:
-        self.step("retract", stratum)
+        """The steps of a recursive stratum after its first."""
         while self.last.falling:
             self.step("retract", stratum)
         if self.last.sent or self.last.pending.get(stratum):
@@ -115,6 +147,7 @@ class _Epoch:
         return min((*self.last.pending, *coming), default=None)
 
     def step(self, action: str, stratum: int = -1) -> None:
+        """One superstep of all shards."""
         self.last = self.runner.step(Command(action, stratum))  # type: ignore[arg-type]
         self.work.supersteps += 1
         self.work.messages += sum(self.last.sent.values())
@@ -125,7 +158,7 @@ class _Epoch:
 
 def merged(reports: Iterable[Report]) -> Report:
     """One report of all shards."""
-    whole = Report()
+    whole = Report(ended=True)
     for report in reports:
         for stratum, count in report.pending.items():
             whole.pending[stratum] = whole.pending.get(stratum, 0) + count
@@ -135,4 +168,5 @@ def merged(reports: Iterable[Report]) -> Report:
         whole.bytes += report.bytes
         whole.loads += report.loads
         whole.refused |= report.refused
+        whole.ended &= report.ended
     return whole

@@ -6,7 +6,8 @@ The judge is the pipeline's (`pipeline.policy`); a `Seat` tells it what is given
 and takes them back in the end: the changes go to every copy with the epoch's first messages.
 Invariant: all that is said of a row, or of a key, comes to one seat, in its order (`PLACE`), where
 how often it is there lies too (`Layout.beside`, `Layout.by_key`); so shards judge together as one
-transaction would.
+transaction would. A policy that asks for nothing but whether a row is given can be judged at every
+copy of it (`judges_in_place`): all say the same, and nothing needs to be sent.
 """
 
 from __future__ import annotations
@@ -33,16 +34,20 @@ from deltafix.spark.shards.wire import Batch, fold, signed, table_schema
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
 
-__all__ = ["SAID", "Seat", "said"]
+__all__ = ["SAID", "Seat", "judges_in_place", "said"]
 
 SAID = "said "
-"""Begins the name of a batch of rows that are to be judged; then comes the relation."""
+"""Begins the name of a batch of rows that are to be judged; then comes the copy that judges."""
 
 
-def said(layout: Layout, rows: Signed, keying: Keying) -> Batch:
-    """Signed rows as they go to their seats, the first of them at place 0."""
-    relation = rows.schema.relation
-    types = layout.types[layout.given[relation][0].name]
+def judges_in_place(policy: Policy) -> bool:
+    """Whether every copy of a relation can judge what is said of its rows."""
+    return not policy.keying.key and policy.duplicates != "count"
+
+
+def said(layout: Layout, rows: Signed, keying: Keying) -> pa.Table:
+    """Signed rows as they go to those who judge them, the first of them at place 0."""
+    types = layout.types[layout.seat(rows.schema.relation).name]
     table = plain(rows.schema, rows.table)
     numbers = {SIGN: table.column(SIGN), PLACE: pa.array(np.arange(table.num_rows))}
     if keying.key:
@@ -51,7 +56,7 @@ def said(layout: Layout, rows: Signed, keying: Keying) -> Batch:
     fields += [pa.field(name, pa.int64(), nullable=False) for name in numbers]
     columns = [table.column(name) for name in rows.schema.names]
     columns += [column.cast(pa.int64()) for column in numbers.values()]
-    return Batch(SAID + relation, pa.table(columns, schema=pa.schema(fields)))
+    return pa.table(columns, schema=pa.schema(fields))
 
 
 class Seat:
@@ -61,11 +66,13 @@ class Seat:
         self._layout = layout
         self._db = db
         self._names = names
-        self._edits: dict[str, list[pa.Table]] = {}
+        self._edits: dict[tuple[str, str], list[pa.Table]] = {}
+        self._judging: dict[str, str] = {}
         self._tx = db.transaction(missing="ignore")
 
-    def judge(self, relation: str, tables: list[pa.Table], policy: Policy) -> Verdict:
-        """Judge what is said of the rows of a relation."""
+    def judge(self, relation: str, tables: list[pa.Table], policy: Policy, local: str) -> Verdict:
+        """Judge what is said of the rows of a relation by those of a copy."""
+        self._judging[relation] = local
         table = pa.concat_tables(tables).sort_by(PLACE)
         schema = self._schema(relation)
         names = [*schema.names, *table.column_names[schema.arity :]]
@@ -92,12 +99,10 @@ class Seat:
         """Take back what was edited to judge the rows behind it."""
         self._tx.rollback()
 
-    def edits(self) -> Iterator[Batch]:
-        """What was judged to be a change, for each copy of its relation."""
-        for relation, tables in self._edits.items():
-            net = fold(tables)
-            for copy in self._layout.given[relation]:
-                yield Batch(copy.name, net)
+    def edits(self, *, in_place: bool) -> Iterator[Batch]:
+        """What was judged to be a change, by the copy that judged or by relation."""
+        for (relation, local), tables in self._edits.items():
+            yield Batch(local if in_place else relation, fold(tables))
 
     # --- as the judge sees it ------------------------------------------------------------------
 
@@ -135,7 +140,7 @@ class Seat:
             local = self._local(relation)
             (self._tx.insert if sign > 0 else self._tx.delete)(local, table)
             rows = signed(table, self._layout.types[local], sign)
-            self._edits.setdefault(relation, []).append(rows)
+            self._edits.setdefault((relation, local), []).append(rows)
         return int(table.num_rows)
 
     def _plain(self, relation: str, rows: Any) -> pa.Table:
@@ -151,7 +156,7 @@ class Seat:
         return table_from_rows(Schema.of(relation, names, types), rows)
 
     def _local(self, relation: str) -> str:
-        return self._layout.seat(relation).name
+        return self._judging.get(relation) or self._layout.seat(relation).name
 
     def _schema(self, relation: str) -> Schema:
         names = self._names[relation]

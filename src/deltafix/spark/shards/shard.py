@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -26,18 +27,22 @@ from deltafix.engine.database import Database
 from deltafix.engine.outside import Users
 from deltafix.engine.run import Budget
 from deltafix.facts.arrow import to_numpy
-from deltafix.pipeline.policy import Policy
 from deltafix.plan.depend import made_by
 from deltafix.spark.shards.hashing import hash_rows
 from deltafix.spark.shards.layout import Derived, Layout
 from deltafix.spark.shards.ranks import RANK_BITS, rank_rows, ranked_parts
 from deltafix.spark.shards.seat import SAID, Seat
-from deltafix.spark.shards.step import Command, Entry, Journal, Outcome
+from deltafix.spark.shards.step import Command, Entry, Journal, Judging, Outcome, Verdict
 from deltafix.spark.shards.wire import Batch, fold, route, signed, split
 
-__all__ = ["Shard"]
+__all__ = ["SMALL", "Shard"]
+
+SMALL = 10_000
+"""Net changes up to which a shard says in any step what the epoch changes, in case it ends there.
+More are said once, in a step of their own."""
 
 _NO_USERS = Users()
+_NO_NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 class Shard:
@@ -49,6 +54,7 @@ class Shard:
         self.shards = shards
         self.users = users
         self.clock = 0
+        self._attempt = ""
         self.db = Database(
             layout.program,
             core=layout.core,
@@ -71,10 +77,28 @@ class Shard:
             self._strata.setdefault(made.stratum, []).append(made)
         self._outbox: dict[tuple[int, str], list[pa.Table]] = {}
 
-    def step(self, command: Command, inbox: Iterable[Batch]) -> Outcome:
-        """One superstep."""
+    def step(
+        self,
+        attempt: str,
+        command: Command,
+        inbox: Iterable[Batch],
+        judging: Judging | None = None,
+        names: Mapping[str, tuple[str, ...]] = _NO_NAMES,
+    ) -> Outcome:
+        """One superstep of an attempt at an epoch.
+
+        With `judging`, what is said of rows is judged first; `names` are the columns that users
+        see. A step that only judges changes nothing here: what it finds is sent.
+        """
+        self._begin(attempt)
         self.journal = []
         self._outbox = {}
+        verdicts: dict[str, Verdict] = {}
+        if judging is not None:
+            rest, edits, verdicts = self._judged(judging, inbox, names)
+            if command.action == "judge":
+                return self._told(rest, edits, verdicts)
+            inbox = [*rest, *edits]
         waiting, self._waiting = self._waiting, []
         for entry in waiting:
             if entry.kind == "gone":
@@ -88,9 +112,7 @@ class Shard:
             self._settle(stratum, self._leaving if action == "retract" else self._coming)
         elif action == "finish":
             self._publish(stratum)
-        outcome = Outcome(pending=self._pending())
-        if action == "commit":
-            outcome.changes = self._commit()
+        outcome = Outcome(pending=self._pending(), verdicts=verdicts)
         for (shard, name), tables in self._outbox.items():
             net = fold(tables)
             if net.num_rows:
@@ -101,38 +123,53 @@ class Shard:
             for made in self._strata.get(stratum, ())
             if made.ranked
         )
+        if action == "commit" or not (outcome.messages or outcome.pending):
+            self._say_changes(outcome, whole=action == "commit")
         return outcome
 
-    def judge(
+    def _judged(
         self,
-        policies: Mapping[str, Policy],
-        below: Mapping[str, int],
-        names: Mapping[str, tuple[str, ...]],
+        judging: Judging,
         inbox: Iterable[Batch],
-    ) -> Outcome:
-        """Judge what inputs say of rows that have their seats here; their changes are sent.
+        names: Mapping[str, tuple[str, ...]],
+    ) -> tuple[list[Batch], list[Batch], dict[str, Verdict]]:
+        """What came beside what is to be judged; net changes of given rows; verdicts.
 
-        `below` are the sequences up to which deletes of keys are forgotten, by relation.
-
-        Nothing is changed here. What else came is for the next step: seeds are given with the
-        rows that bound them.
+        Changes are those of the copies here where they judge in place, else of relations. What is
+        here stays as it is.
         """
-        self._outbox = {}
-        outcome = Outcome()
-        tables: dict[str, list[pa.Table]] = {}
+        rest: list[Batch] = []
+        said: dict[str, list[pa.Table]] = {}
         for batch in inbox:
             if batch.name.startswith(SAID):
-                tables.setdefault(batch.name.removeprefix(SAID), []).append(batch.table)
+                said.setdefault(batch.name.removeprefix(SAID), []).append(batch.table)
             else:
-                self._outbox.setdefault((self.number, batch.name), []).append(batch.table)
+                rest.append(batch)
+        verdicts = {}
         with closing(Seat(self.layout, self.db, names)) as seat:
-            for relation, some in tables.items():
-                outcome.verdicts[relation] = seat.judge(relation, some, policies[relation])
-            for relation, sequence in below.items():
+            for relation, policy in judging.policies.items():
+                tells = self.layout.seat(relation).name
+                for copy in self.layout.given[relation]:
+                    if copy.name not in said:
+                        continue
+                    verdict = seat.judge(relation, said[copy.name], policy, copy.name)
+                    alone = not judging.in_place or copy.columns is not None or self.number == 0
+                    if copy.name == tells and alone:
+                        verdicts[relation] = verdict
+            for relation, sequence in judging.below.items():
                 seat.drop_tombstones(relation, sequence)
-        places = {copy.name: copy.columns for some in self.layout.given.values() for copy in some}
-        for batch in seat.edits():
-            self._send(batch, places[batch.name])
+            return rest, list(seat.edits(in_place=judging.in_place)), verdicts
+
+    def _told(
+        self, rest: Iterable[Batch], edits: Iterable[Batch], verdicts: dict[str, Verdict]
+    ) -> Outcome:
+        """Changes of relations, sent to their copies; what came beside is for the next step."""
+        for batch in rest:
+            self._outbox.setdefault((self.number, batch.name), []).append(batch.table)
+        for net in edits:
+            for copy in self.layout.given[net.name]:
+                self._send(Batch(copy.name, net.table), copy.columns)
+        outcome = Outcome(verdicts=verdicts)
         for (shard, name), parts in self._outbox.items():
             outcome.messages.setdefault(shard, []).append(Batch(name, fold(parts)))
         return outcome
@@ -175,6 +212,7 @@ class Shard:
         """Do again what journals say, without sending anything, in one transaction."""
         with self.db.transaction(missing="ignore") as tx:
             for journal in journals:
+                self._begin(journal.attempt)
                 for kind, batch in journal.entries:
                     if kind == "edit":
                         gone, come = split(batch.table)
@@ -187,14 +225,14 @@ class Shard:
                     else:
                         self._noted(kind).setdefault(batch.name, []).append(batch.table)
                 self.clock = journal.clock
-                if journal.commit:
-                    self.end_epoch()
 
-    def end_epoch(self) -> None:
-        """Forget what belongs to the epoch that was committed."""
-        self._held.clear()
-        self._net.clear()
-        self._gone.clear()
+    def _begin(self, attempt: str) -> None:
+        """Forget what belongs to an epoch before this attempt: it was committed."""
+        if attempt != self._attempt:
+            self._attempt = attempt
+            self._held.clear()
+            self._net.clear()
+            self._gone.clear()
 
     def given(self) -> Iterator[Entry]:
         """All given rows of the engine, as a journal that makes this shard from nothing."""
@@ -293,6 +331,7 @@ class Shard:
                         self._spread(Batch(copy.name, moved), copy.columns, local)
                     self._note(Batch(made.relation, moved.drop_columns([f"c{made.arity}"])))
             if not local:
+                self.clock -= 1  # nothing moved in this round
                 return
             self._edit(local)
 
@@ -345,11 +384,12 @@ class Shard:
                 found[stratum] = count
         return found
 
-    def _commit(self) -> dict[str, pa.Table]:
-        shown = {report.relation for report in self.layout.reports.values()}
-        tables = {n: [*self._gone.get(n, ()), *self._net.get(n, ())] for n in shown}
-        changes = {name: fold(found) for name, found in tables.items() if found}
-        self.end_epoch()
-        # What is only of use inside the epoch need not be written down at its end.
-        self.journal = [entry for entry in self.journal if entry.kind == "edit"]
-        return {name: table for name, table in changes.items() if table.num_rows}
+    def _say_changes(self, outcome: Outcome, *, whole: bool) -> None:
+        """Say what the epoch changes, unless it is much and not asked for as a `whole`."""
+        names = {report.relation for report in self.layout.reports.values()}
+        found = {n: [*self._gone.get(n, ()), *self._net.get(n, ())] for n in names}
+        many = sum(table.num_rows for tables in found.values() for table in tables)
+        if whole or many <= SMALL:
+            net = {name: fold(tables) for name, tables in found.items() if tables}
+            outcome.changes = {name: table for name, table in net.items() if table.num_rows}
+            outcome.ended = True

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
+from deltafix.pipeline.policy import Policy
 from deltafix.spark.shards.wire import Batch
 
-__all__ = ["Action", "Command", "Entry", "Journal", "Outcome", "Verdict"]
+__all__ = ["Action", "Command", "Entry", "Journal", "Judging", "Outcome", "Verdict"]
 
 Action = Literal["judge", "apply", "send", "retract", "insert", "finish", "commit"]
 
@@ -31,6 +32,22 @@ class Entry(NamedTuple):
 
     kind: Literal["edit", "held", "sent", "net", "gone"]
     batch: Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """How rows that inputs say are judged in a superstep, before anything else is done in it.
+
+    Attributes:
+        policies: by relation.
+        below: sequences up to which deletes of keys are forgotten, by relation.
+        in_place: every copy of a relation judges what is said of its rows, and takes it; else the
+            seats judge, and tell the copies.
+    """
+
+    policies: Mapping[str, Policy]
+    below: Mapping[str, int]
+    in_place: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,25 +74,28 @@ class Outcome:
         messages: batches by destination.
         pending: per stratum, votes not sent and rows to move.
         falling: rows taken away by the messages, and rows still to be taken away.
-        changes: at commit, the net changes of each relation, without ranks.
-        verdicts: at judge, what became of the rows of each relation.
+        ended: whether the epoch can end here, if it ends for all shards: nothing waits, `changes`
+            has all.
+        changes: where it can, the net changes of each relation, without ranks.
+        verdicts: what became of the rows of each relation that was judged.
     """
 
     messages: dict[int, list[Batch]] = field(default_factory=dict)
     pending: dict[int, int] = field(default_factory=dict)
     falling: int = 0
+    ended: bool = False
     changes: dict[str, pa.Table] = field(default_factory=dict)
     verdicts: dict[str, Verdict] = field(default_factory=dict)
 
 
 @dataclass
 class Journal:
-    """One step of a shard: what changed, its clock after, whether it ended an epoch.
+    """One step of a shard: what changed, its clock after, and in which attempt at an epoch.
 
     `fresh`: it begins with an empty shard, whatever came before.
     """
 
     clock: int
-    commit: bool
+    attempt: str
     entries: Iterable[Entry]
     fresh: bool = False
