@@ -186,7 +186,7 @@ def request(name: str, tests: Iterable[str] = ()) -> dict[str, Any]:
         "tests": [*tests] or [test for test in part.tests if (TREE / test).exists()],
         "without": part.without,
         "preload": ["numpy", "pyarrow", "rich", "typer"]
-        + ([] if part.plain else ["numba"])
+        + ([] if part.plain else ["llvmlite.binding"])
         + [f"deltafix.{below}" for below in part.below],
         "never": [package],
         "scratch": str(scratch),

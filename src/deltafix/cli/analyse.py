@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from deltafix.cli.console import announce_kernel, note
+from deltafix.cli.console import note, prepare_kernel
 from deltafix.cli.source_trees import extract_here, extract_with_spark, follow
 from deltafix.cli.tree_options import Exclude
 from deltafix.errors import MissingDependencyError, SourceError
@@ -67,7 +67,7 @@ def analyse(
         raise SourceError(f"which folder or file? deltafix analyse {name} PATH")
     tree = analysis.tree(path, exclude or ())
     extract_many = extract_with_spark if spark else extract_here
-    announce_kernel(quiet=quiet)
+    prepare_kernel(quiet=quiet)
     with Job(analysis, views=view or ()) as job:
         shown = Shown(job, match or (), lines=lines)
         many = partial(extract_many, tree, analysis.extract, quiet=quiet)

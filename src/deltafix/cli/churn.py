@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from deltafix.cli.console import announce_kernel, note
+from deltafix.cli.console import note, prepare_kernel
 from deltafix.cli.tree_options import Exclude, Profile, Roots, Tests
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def churn(
     found = Repository.at(repository)
     first, commits = found.commits(revisions)
     tree = chosen.tree(repository, exclude or ())
-    announce_kernel(quiet=quiet)
+    prepare_kernel(quiet=quiet)
     with Replay(found, tree, chosen.extract, make, first, sample=sample) as replay:
         start = replay.first
         _tell_skipped(start, quiet=quiet)

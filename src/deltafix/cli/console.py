@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["announce_kernel", "bar", "note", "progress"]
+__all__ = ["bar", "note", "prepare_kernel", "progress"]
 
 
 def note(text: str, *, quiet: bool = False) -> None:
@@ -59,9 +59,14 @@ def bar(what: str, *, quiet: bool = False) -> Iterator[Callable[[int, int], None
         yield lambda done, total: shown.update(task, completed=done, total=total or None)
 
 
-def announce_kernel(*, quiet: bool = False) -> None:
-    """Say that the kernel is about to be compiled, if no compiled one lies on disk."""
-    from deltafix.kernel.jit import is_warm  # noqa: PLC0415  numba takes a second to import
+def prepare_kernel(*, quiet: bool = False) -> None:
+    """Compile the kernel, saying so and how far it is, if there is no compiled one."""
+    from deltafix.kernel.native import is_ready, prepare  # noqa: PLC0415  numpy and LLVM
 
-    if not is_warm():
-        note("deltafix: compiling the kernel, once per installation (half a minute) …", quiet=quiet)
+    if is_ready():
+        return
+    what = "deltafix: compiling the kernel, once per installation (about 20 s) …"
+    if not sys.stderr.isatty():
+        note(what, quiet=quiet)
+    with bar(what, quiet=quiet) as step:
+        prepare(step)

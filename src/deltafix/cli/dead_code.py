@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from deltafix.cli.console import announce_kernel, note
+from deltafix.cli.console import note, prepare_kernel
 from deltafix.cli.source_trees import extract_here, extract_with_spark, follow
 from deltafix.cli.tree_options import Exclude, Tests
 
@@ -93,7 +93,7 @@ def dead_code(
     tree = DEAD_CODE.tree(path, exclude or ())
     extract_many = extract_here if local else extract_with_spark
     ran = _ran(tree, coverage, quiet=quiet)
-    announce_kernel(quiet=quiet)
+    prepare_kernel(quiet=quiet)
     with DeadCode(
         roots=roots or (),
         tests=tests,

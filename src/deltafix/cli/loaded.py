@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deltafix.cli.brought import Reading, brought
-from deltafix.cli.console import announce_kernel, note, progress
+from deltafix.cli.console import note, prepare_kernel, progress
 from deltafix.cli.inputs import read_inputs, warner
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def loaded(
 
     program = Program.from_file(program_file, **reading)
     users = brought(program, functors)
-    announce_kernel(quiet=quiet)
+    prepare_kernel(quiet=quiet)
     with deltafix.connect(program, ":memory:" if state is None else state, **users) as db:
         for message in db.recovered:
             note(f"note: {message}", quiet=quiet)

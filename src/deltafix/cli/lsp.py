@@ -21,7 +21,7 @@ from urllib.request import url2pathname
 
 import typer
 
-from deltafix.cli.console import announce_kernel
+from deltafix.cli.console import prepare_kernel
 from deltafix.cli.json_rpc import BadMessageError, Message, Wire
 from deltafix.cli.tree_options import Exclude, Profile, Roots, Tests
 from deltafix.collector import held_back
@@ -60,7 +60,7 @@ def lsp(
     """
     from deltafix.analyses.dead_code.job import DeadCode  # noqa: PLC0415  quick --help
 
-    announce_kernel()
+    prepare_kernel()
     make = partial(DeadCode, roots=roots or (), tests=tests, profiles=profile or ())
     make().close()  # a wrong option ends here, before the conversation
     with Server(Wire(sys.stdin.buffer, sys.stdout.buffer), make, tuple(exclude or ())) as server:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from deltafix.cli.console import announce_kernel, note
+from deltafix.cli.console import note, prepare_kernel
 
 if TYPE_CHECKING:
     from deltafix.errors import PipelineError
@@ -64,7 +64,7 @@ def run(
     from deltafix.pipeline.runner import Pipeline  # noqa: PLC0415
 
     config = read_config(file, executor=executor)
-    announce_kernel(quiet=quiet)
+    prepare_kernel(quiet=quiet)
     answer = {"rebuild": lambda _: True, "refuse": lambda _: False, "ask": _ask}
     asked = answer[on_change] if on_change else None
     with Pipeline(config, **_runner(config), on_change=asked) as opened:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from deltafix.cli.brought import Brought, FunctorsFile, Include, Macros, WordSize, brought, reading
-from deltafix.cli.console import announce_kernel
+from deltafix.cli.console import prepare_kernel
 from deltafix.cli.inputs import Strict, read_inputs, warner
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _explained(
     from deltafix.rules.schemas import row_schemas  # noqa: PLC0415
 
     inputs = read_inputs(program, row_schemas(program), facts, told)
-    announce_kernel(quiet=quiet)
+    prepare_kernel(quiet=quiet)
     from deltafix.engine.sizes import statistics  # noqa: PLC0415
 
     with deltafix.connect(program, **users) as db:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 import typer
 
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, brought, reading
-from deltafix.cli.console import announce_kernel, note, progress
+from deltafix.cli.console import note, prepare_kernel, progress
 from deltafix.cli.inputs import Strict, read_inputs, warner
 from deltafix.diagnostics import render
 from deltafix.paths import local_path
@@ -102,7 +102,7 @@ def run(
     with progress("reading facts", quiet=quiet):
         inputs = read_inputs(program, schemas, facts, warner(strict=strict, quiet=quiet))
     clock.lap("reading")
-    announce_kernel(quiet=quiet)
+    prepare_kernel(quiet=quiet)
     with deltafix.connect(
         program,
         strategy=strategy,

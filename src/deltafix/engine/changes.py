@@ -22,7 +22,7 @@ from deltafix.facts.schema import Row, Schema
 from deltafix.facts.side import Side
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
-from deltafix.kernel.end import copy_changes
+from deltafix.kernel.entries import copy_changes
 
 __all__ = ["ChangedRows", "Changes"]
 

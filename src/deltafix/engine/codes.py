@@ -20,7 +20,7 @@ from deltafix.facts.schema import BaseType, Row, Schema, Value
 from deltafix.facts.values import Branch, canonical, sorted_rows, write_value
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Cells, Words
-from deltafix.kernel.edit import intern
+from deltafix.kernel.entries import intern
 from deltafix.kernel.values import WIDE_BASE
 from deltafix.plan.clause import Compare
 from deltafix.plan.ir import Plan

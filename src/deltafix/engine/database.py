@@ -38,7 +38,7 @@ from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Schema
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
-from deltafix.kernel.end import commit, rollback
+from deltafix.kernel.entries import commit, rollback
 from deltafix.plan.build import lower, plan_core
 from deltafix.plan.normalize import Core
 from deltafix.rules.ast import Program

@@ -20,7 +20,7 @@ from deltafix.facts.schema import BaseType, Schema, Value
 from deltafix.facts.values import WORD, shown
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
-from deltafix.kernel.edit import answer
+from deltafix.kernel.entries import answer
 from deltafix.rules.autoinc import AUTOINC
 from deltafix.rules.values import NO_VALUE, comparison, constructor, function, reinterpret
 

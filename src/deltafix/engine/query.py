@@ -18,7 +18,7 @@ from deltafix.errors import FactError
 from deltafix.facts.schema import Pattern, Schema
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
-from deltafix.kernel.edit import lookup
+from deltafix.kernel.entries import lookup
 
 __all__ = ["select", "semijoin"]
 

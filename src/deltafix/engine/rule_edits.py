@@ -30,7 +30,7 @@ from deltafix.engine.reading import not_whole
 from deltafix.engine.store import codes_where
 from deltafix.errors import FactError, ProgramError, UnknownRelationError
 from deltafix.kernel import layout as at
-from deltafix.kernel.edit import delete_rows, insert_rows
+from deltafix.kernel.entries import delete_rows, insert_rows
 from deltafix.plan.build import lower, plan_core
 from deltafix.plan.ir import Plan
 from deltafix.plan.recognise import renamed

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from deltafix.errors import BudgetError, CancelledError, InternalError, LimitError
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
-from deltafix.kernel.maintain import maintain
+from deltafix.kernel.entries import maintain
 
 __all__ = ["SLICE", "STRATEGIES", "Budget", "Run", "set_budget"]
 

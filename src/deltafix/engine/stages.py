@@ -20,7 +20,7 @@ from deltafix.errors import BudgetError, CancelledError, InternalError
 from deltafix.facts.schema import Row
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
-from deltafix.kernel.edit import settle_rows
+from deltafix.kernel.entries import settle_rows
 
 __all__ = ["Bounds", "Changed", "Strata", "Stratum"]
 

@@ -12,7 +12,7 @@ import numpy as np
 from deltafix.engine.link import Linked
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
-from deltafix.kernel.edit import find_slot
+from deltafix.kernel.entries import find_slot
 
 __all__ = [
     "changed_in_epoch",

@@ -24,7 +24,7 @@ from deltafix.facts.schema import Row, Schema, show_row
 from deltafix.facts.values import WORD
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Words
-from deltafix.kernel.edit import delete_rows, insert_rows, lookup
+from deltafix.kernel.entries import delete_rows, insert_rows, lookup
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database

@@ -23,8 +23,7 @@ from deltafix.engine.tables import Tables
 from deltafix.errors import InternalError
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
-from deltafix.kernel.edit import delete_rows, insert_rows, lookup
-from deltafix.kernel.end import commit, rollback
+from deltafix.kernel.entries import commit, delete_rows, insert_rows, lookup, rollback
 from deltafix.plan.build import plan_core
 from deltafix.plan.clause import Clause, Match, Relation, Slot
 from deltafix.plan.ir import Plan

@@ -91,7 +91,7 @@ from deltafix.kernel.layout import (
 __all__ = ["begin", "chain_rows", "expand_one", "search"]
 
 
-@kernel("v:ALLiii", door=True)
+@kernel("v:ALLiii")
 def chain_rows(A, L, X, x, r, mask):
     """Fill chain `x` with the rows of `r` whose flags include `mask`. O(rows)."""
     rb = L[RELS] + r * RSZ
@@ -248,7 +248,7 @@ def _expand(A, L, P, X, W, N, R, H, node):
         adopt(A, L, W, N, R, H, W[W_KEPT])
 
 
-@kernel("i:ALLLLi", door=True)
+@kernel("i:ALLLLi")
 def begin(A, L, W, N, H, key):
     """Empty the search and enter its goal. `W_MASK`, `W_RANKED` and `W_SLACK` are the caller's."""
     for k in range(W[W_NODES]):
@@ -274,14 +274,14 @@ def begin(A, L, W, N, H, key):
     return enter(A, L, W, N, H, key)
 
 
-@kernel("i:ALPLLLLL", door=True)
+@kernel("i:ALPLLLLL")
 def expand_one(A, L, P, X, W, N, R, H):
     """Record every derivation of the goal, given or not: FOUND, or FULL."""
     _expand(A, L, P, X, W, N, R, H, np.int64(0))
     return np.int64(FULL) if W[W_FULL] else np.int64(FOUND)
 
 
-@kernel("i:ALPLLLLLi", door=True)
+@kernel("i:ALPLLLLLi")
 def search(A, L, P, X, W, N, R, H, work):
     """Expand facts nearest to the goal first until its proof of least height is known.
 

@@ -51,7 +51,7 @@ _BULK = 4096
 """Rows from which `bulk` pays (docs/kernel.md, "Loading")."""
 
 
-@kernel("i:Lii", door=True)
+@kernel("i:Lii")
 def intern(L, t, pattern):
     """Code of a 64-bit pattern of value type `t`; type symbol: append the entry to `SYM`."""
     if t == T_SYMBOL:
@@ -87,7 +87,7 @@ def _give(A, L, rows, r, i, h):
     return np.int64(1)
 
 
-@kernel("i:ALPii", door=True)
+@kernel("i:ALPii")
 def insert_rows(A, L, rows, r, n):
     """Give `n` rows (flat codes) to relation `r`. Returns how many were not given before.
 
@@ -116,7 +116,7 @@ def insert_rows(A, L, rows, r, n):
     return fresh
 
 
-@kernel("i:ALPii", door=True)
+@kernel("i:ALPii")
 def delete_rows(A, L, rows, r, n):
     """Take `n` given rows from relation `r`: how many were given; see `missing_row` first."""
     rb = L[RELS] + r * RSZ
@@ -140,7 +140,7 @@ def delete_rows(A, L, rows, r, n):
     return gone
 
 
-@kernel("v:ALPiii", door=True)
+@kernel("v:ALPiii")
 def settle_rows(A, L, rows, r, n, holds):
     """Make `n` rows (flat codes, distinct) of an outside stratum hold, or hold no more.
 
@@ -176,7 +176,7 @@ def settle_rows(A, L, rows, r, n, holds):
             push(L, rb + R_CHANGED, row)
 
 
-@kernel("v:ALPii", door=True)
+@kernel("v:ALPii")
 def answer(A, L, rows, value, known):
     """Enter a functor's value for the arguments that a paused run asked about (memo ASKED).
 
@@ -194,13 +194,13 @@ def answer(A, L, rows, value, known):
     A[at + COLS + n] = value
 
 
-@kernel("i:ALii", door=True)
+@kernel("i:ALii")
 def find_slot(A, L, x, n):
     """Cell of the slot of index `x` whose key is the `n` words at KEY2, or -1. For the writer."""
     return idx_find(A, L, x, KEY2, hash_words(A, KEY2, n))
 
 
-@kernel("i:ALPiii", door=True)
+@kernel("i:ALPiii")
 def lookup(A, L, rows, r, i, mask):
     """Row number of row `i` of a flat table if its flags include `mask`, else -1."""
     rb = L[RELS] + r * RSZ

@@ -103,7 +103,7 @@ def _clear(L):
     L[CANCEL] = 0
 
 
-@kernel("v:AL", door=True)
+@kernel("v:AL")
 def commit(A, L):
     """Make the working state the committed one; DELTA lists the net changes. O(touched)."""
     L[DELTA + 1] = 0
@@ -114,7 +114,7 @@ def commit(A, L):
     _clear(L)
 
 
-@kernel("v:AL", door=True)
+@kernel("v:AL")
 def rollback(A, L):
     """Put back every journaled row and drop every created one. O(touched)."""
     for e in range(0, L[J + 1], 3):
@@ -150,7 +150,7 @@ def rollback(A, L):
     _clear(L)
 
 
-@kernel("v:ALPi", door=True)
+@kernel("v:ALPi")
 def copy_changes(A, L, out, width):
     """Copy the columns of the rows in DELTA to `out`, `width` codes a row."""
     for e in range(L[DELTA + 1]):

@@ -283,7 +283,7 @@ def unindex_row(A, L, r, row):
     L[cell] &= ~INDEXED
 
 
-@kernel("v:ALii", door=True)
+@kernel("v:ALii")
 def fill_index(A, L, r, x):
     """Enter the rows of `r` that are in its indexes into index `x`, a new one. O(rows)."""
     rb = L[RELS] + r * RSZ
@@ -292,7 +292,7 @@ def fill_index(A, L, r, x):
             idx_add(A, L, x, row)
 
 
-@kernel("v:ALi", door=True)
+@kernel("v:ALi")
 def drop_index(A, L, x):
     """Give back the buckets and slots of index `x`, which nobody asks any more. O(keys)."""
     xb = L[IDXS] + x * XSZ

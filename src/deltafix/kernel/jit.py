@@ -1,96 +1,53 @@
-"""All compile policy in one place: flags, the on-disk cache, the one intrinsic.
+"""What the kernel's functions are marked with, and what they are compiled from.
 
-Invariant: every kernel function is compiled through `kernel`, with an explicit signature, so
-that importing never triggers type inference twice and a warm cache loads in milliseconds.
-With NUMBA_DISABLE_JIT=1 the very same functions are plain Python.
-
-`nogil` lets readers run while a writer works; `boundscheck` follows NUMBA_BOUNDSCHECK;
-`error_model="numpy"` drops the division checks that the value functions make themselves.
+Invariant: a function marked by `kernel` stays plain Python. `compiler` turns all of them into one
+object file, `native` loads that, and `entries` has what Python calls; with NUMBA_DISABLE_JIT=1 the
+plain functions themselves are called. Importing this, or any marked function, imports no numba.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
-__all__ = ["JIT_DISABLED", "cache_folder", "is_warm", "kernel", "prefetch", "sources_digest"]
+__all__ = ["BOUNDS_CHECKED", "JIT_DISABLED", "MARKED", "kernel", "prefetch", "sources_digest"]
 
-JIT_DISABLED = bool(numba.config.DISABLE_JIT)
-_SHORT = {"A": "int32[::1]", "L": "int64[::1]", "P": "int32[::1]", "i": "int64", "b": "boolean"}
+JIT_DISABLED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+BOUNDS_CHECKED = os.environ.get("NUMBA_BOUNDSCHECK", "0") not in ("", "0")
 
-
-def kernel(
-    signature: str, *, door: bool = False
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Compile a kernel function eagerly. `signature` is one letter an argument: `"i:ALPii"`.
-
-    Letters: A arena as int32, L arena as int64, P program, i int64, b boolean, v (result) void.
-    A `door` is called from Python and gets a wrapper for that; wrappers for all would double
-    the compile time (docs/kernel.md, "Compile time").
-    """
-    result, _, arguments = signature.partition(":")
-    spelled = ", ".join(_SHORT[letter] for letter in arguments)
-    flags = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cpython_wrapper": not door}
-    full = f"{'void' if result == 'v' else _SHORT[result]}({spelled})"
-
-    def compile_it(function: Callable[..., Any]) -> Callable[..., Any]:
-        outside = numba.config.CACHE_DIR
-        numba.config.CACHE_DIR = str(cache_folder())
-        try:
-            compiled: Callable[..., Any] = njit(full, cache=True, no_cfunc_wrapper=True, **flags)(
-                function
-            )
-        finally:
-            numba.config.CACHE_DIR = outside
-        return compiled
-
-    return compile_it
-
+MARKED: dict[Callable[..., Any], str] = {}
+"""Function to signature, callees before their callers."""
 
 if JIT_DISABLED:
     # Wrap-around is the kernel's arithmetic; numpy's scalars would warn about each.
     np.seterr(over="ignore", divide="ignore", invalid="ignore")
 
-    def prefetch(array: Any, index: int) -> None:
-        """Plain-Python stand-in: a hint has no effect on results."""
 
-else:
+def kernel(signature: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Mark a function of the kernel. `signature` is one letter an argument: `"i:ALPii"`.
 
-    @intrinsic
-    def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
-        """Ask for the cache line of `array[index]`; a hint, never a fault, no result.
+    Letters: A arena as int32, L arena (or another table) as int64, P program or rows as int32,
+    i int64, b boolean, f float64, v (result) void.
+    """
 
-        Measured: see docs/kernel.md, "Prefetch".
-        """
-        signature = types.void(array, types.int64)
+    def mark(function: Callable[..., Any]) -> Callable[..., Any]:
+        MARKED[function] = signature
+        return function
 
-        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            from llvmlite import ir  # noqa: PLC0415  only at compile time
+    return mark
 
-            view = context.make_array(sig.args[0])(context, builder, args[0])
-            address = builder.gep(view.data, [args[1]])
-            pointer = builder.bitcast(address, cgutils.voidptr_t)
-            i32 = ir.IntType(32)
-            hint = cgutils.get_or_insert_function(
-                builder.module,
-                ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, i32, i32, i32]),
-                "llvm.prefetch.p0i8",
-            )
-            builder.call(hint, [pointer, i32(0), i32(3), i32(1)])
-            return context.get_dummy_value()
 
-        return signature, generate
+def prefetch(array: Any, index: int) -> None:
+    """Ask for the cache line of `array[index]`; a hint, never a fault, no result.
+
+    Compiled, it is one instruction (`compiler`); measured: docs/kernel.md, "Prefetch".
+    """
 
 
 @cache
@@ -99,34 +56,5 @@ def sources_digest() -> str:
     digest = hashlib.sha256()
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(source.read_bytes())
-    digest.update(str(numba.config.BOUNDSCHECK).encode())
+    digest.update(str(BOUNDS_CHECKED).encode())
     return digest.hexdigest()
-
-
-@cache
-def cache_folder() -> Path:
-    """Where the compiled kernel lies: one folder per state of the kernel's sources.
-
-    Numba checks only a function's own file, but a cached function contains what it calls: a
-    change in `heap` would leave the old heap inside a cached `join` (it did, once). So the folder
-    is named by a hash over all kernel sources (and
-    whether bounds are checked), and folders of other hashes are removed. It lies
-    under NUMBA_CACHE_DIR, else beside the sources, else (not writable) in the user's cache.
-    """
-    here = Path(__file__).parent
-    name = f"kernel-{sources_digest()[:16]}"
-    chosen = os.environ.get("NUMBA_CACHE_DIR")
-    base = Path(chosen) if chosen else here / "__pycache__"
-    if not chosen and not os.access(here, os.W_OK):
-        base = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "deltafix"
-    folder = base / name
-    if not folder.exists():
-        for other in base.glob("kernel-*"):
-            shutil.rmtree(other, ignore_errors=True)
-        folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def is_warm() -> bool:
-    """Whether the compiled kernel lies on disk: if not, the first import compiles it."""
-    return JIT_DISABLED or any(cache_folder().rglob("maintain.maintain-*.nbc"))

@@ -256,7 +256,7 @@ def _advance(A, L, P):
     return np.int64(DONE)
 
 
-@kernel("i:ALP", door=True)
+@kernel("i:ALP")
 def maintain(A, L, P):
     """Run the epoch, or go on with it: DONE, YIELD (call again) or STOPPED (see ERROR).
 

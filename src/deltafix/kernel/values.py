@@ -12,12 +12,9 @@ magnitude: there is one zero, and one NaN, above infinity.
 
 from __future__ import annotations
 
-import struct
-
 import numpy as np
-from numba import njit
 
-from deltafix.kernel.jit import JIT_DISABLED, kernel
+from deltafix.kernel.jit import kernel
 from deltafix.kernel.layout import (
     ADD,
     BAND,
@@ -69,32 +66,18 @@ _SIGN = -(1 << 63)
 _MAGNITUDE = (1 << 63) - 1
 
 
-if JIT_DISABLED:
+@kernel("f:i")
+def as_float(pattern):
+    """The float whose 64-bit pattern this is; numpy's, which divides by zero as C does."""
+    return np.int64(pattern).view(np.float64)
 
-    def as_float(pattern: int) -> np.float64:
-        """The float whose 64-bit pattern this is; numpy's, which divides by zero as C does."""
-        return np.int64(pattern).view(np.float64)
 
-    def canonical(x: float) -> int:
-        """The pattern of a float, with one zero and one NaN."""
-        if x != x:
-            return 0x7FF8000000000000
-        pattern: int = struct.unpack("<q", struct.pack("<d", float(x) + 0.0))[0]
-        return pattern
-
-else:
-
-    @njit("float64(int64)", cache=True, nogil=True)
-    def as_float(pattern):
-        """The float whose 64-bit pattern this is."""
-        return np.int64(pattern).view(np.float64)
-
-    @njit("int64(float64)", cache=True, nogil=True)
-    def canonical(x):
-        """The pattern of a float, with one zero and one NaN."""
-        if x != x:
-            return np.int64(0x7FF8000000000000)
-        return np.float64(x + 0.0).view(np.int64)
+@kernel("i:f")
+def canonical(x):
+    """The pattern of a float, with one zero and one NaN."""
+    if x != x:
+        return np.int64(0x7FF8000000000000)
+    return np.float64(x + 0.0).view(np.int64)
 
 
 @kernel("i:Li")

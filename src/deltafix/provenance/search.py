@@ -16,10 +16,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from deltafix.engine.store import relation_cell
-from deltafix.kernel import cone
 from deltafix.kernel import cone_layout as shape
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Cells, Words
+from deltafix.kernel.entries import begin, chain_rows, expand_one, search
 from deltafix.plan.clause import Clause, Slot
 from deltafix.provenance.nodes import Fact
 from deltafix.provenance.program import HeadProgram, head_program
@@ -157,8 +157,8 @@ class Searcher:
         while True:
             header[shape.W_MASK], header[shape.W_RANKED] = mask, int(ranked)
             header[shape.W_SLACK] = int(self.program.has_leaves)
-            cone.begin(arena.words, arena.cells, header, self._nodes, self._table, goal)
-            run: Any = cone.expand_one if only else cone.search
+            begin(arena.words, arena.cells, header, self._nodes, self._table, goal)
+            run: Any = expand_one if only else search
             outcome = run(
                 arena.words, arena.cells, self.program.words, self._chains,
                 header, self._nodes, self._records, self._table, *(() if only else (work,)),
@@ -179,7 +179,7 @@ class Searcher:
         for number in sorted(self._reach(goal >> 32) - self._built):
             relation = self.linked.ids[self.program.chains[number].relation]
             words, cells = self.arena.words, self.arena.cells
-            cone.chain_rows(words, cells, self._chains, number, relation, mask)
+            chain_rows(words, cells, self._chains, number, relation, mask)
             self._built.add(number)
 
     def _room(self) -> Cells:

@@ -18,7 +18,7 @@ import numpy as np
 from deltafix.errors import TransactionError
 from deltafix.facts.schema import Row
 from deltafix.kernel import layout as at
-from deltafix.kernel.edit import lookup
+from deltafix.kernel.entries import lookup
 from deltafix.provenance.nodes import Fact
 from deltafix.provenance.search import Derivation, Found, Searcher, searcher_of
 

@@ -7,22 +7,25 @@ import io
 import pytest
 
 from deltafix.cli import console
-from deltafix.kernel import jit
+from deltafix.kernel import native
 
 
 def test_the_first_run_says_that_it_compiles_and_quiet_silences_it(monkeypatch, capsys):
-    monkeypatch.setattr(jit, "is_warm", lambda: False)
-    console.announce_kernel(quiet=True)
+    asked = []
+    monkeypatch.setattr(native, "is_ready", lambda: False)
+    monkeypatch.setattr(native, "prepare", asked.append)
+    console.prepare_kernel(quiet=True)
     assert capsys.readouterr() == ("", "")
-    console.announce_kernel()
+    console.prepare_kernel()
     told = capsys.readouterr()
     assert told.out == ""
     assert "compiling the kernel" in told.err
+    assert asked == [None, None]
 
 
 def test_a_warm_kernel_is_not_worth_a_word(monkeypatch, capsys):
-    monkeypatch.setattr(jit, "is_warm", lambda: True)
-    console.announce_kernel()
+    monkeypatch.setattr(native, "is_ready", lambda: True)
+    console.prepare_kernel()
     assert capsys.readouterr() == ("", "")
 
 

@@ -6,7 +6,9 @@ import json
 import subprocess
 import sys
 
-HEAVY = ("numba", "numpy", "pyarrow", "pyspark", "pandas", "rich")
+import pytest
+
+HEAVY = ("numba", "llvmlite", "numpy", "pyarrow", "pyspark", "pandas", "rich")
 
 
 def loaded_after(statement: str, *names: str) -> list[str]:
@@ -27,14 +29,20 @@ def test_a_program_can_be_parsed_and_its_errors_named_without_a_heavy_package():
     assert loaded_after(statement, *HEAVY) == []
 
 
-def test_check_runs_without_numba_and_pyarrow(tmp_path):
+@pytest.mark.parametrize(
+    "command",
+    ["--help", "--version", "run --help", "lsp --help", "check p.dl", "fmt p.dl", "plan p.dl"],
+)
+def test_what_needs_no_kernel_loads_none(tmp_path, command):
     (tmp_path / "p.dl").write_text(".decl a(x: number)\na(1).\n")
     statement = (
+        f"import os; os.chdir({str(tmp_path)!r})\n"
         "from deltafix.cli.main import main\n"
-        f"try: main(['check', {str(tmp_path / 'p.dl')!r}])\n"
-        "except SystemExit as ended: assert ended.code == 0"
+        f"try: main({command.split()!r})\n"
+        "except SystemExit as ended: assert not ended.code"
     )
-    assert loaded_after(statement, "numba", "numpy", "pyarrow", "pyspark", "pandas") == []
+    heavy = ("numba", "llvmlite", "numpy", "pyarrow", "pyspark", "pandas")
+    assert loaded_after(statement, *heavy) == []
 
 
 def test_run_reads_fact_files_without_pandas_and_spark(tmp_path):

@@ -17,8 +17,7 @@ import deltafix
 from deltafix.engine.store import codes_where
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
-from deltafix.kernel.edit import delete_rows, insert_rows, lookup
-from deltafix.kernel.end import commit, rollback
+from deltafix.kernel.entries import commit, delete_rows, insert_rows, lookup, rollback
 from deltafix.kernel.jit import JIT_DISABLED
 
 SIZE = 300 if JIT_DISABLED else 6000

@@ -36,7 +36,7 @@ from deltafix.errors import StateError, TransactionError
 from deltafix.facts.delta import Delta, RelationDelta
 from deltafix.facts.schema import Row, Schema
 from deltafix.kernel import layout as at
-from deltafix.kernel.edit import delete_rows, insert_rows
+from deltafix.kernel.entries import delete_rows, insert_rows
 from deltafix.rules.ast import Program
 from deltafix.store.folder import LocalFolder, folder_at
 

@@ -1,0 +1,48 @@
+"""The kernel's entry points: what Python calls.
+
+Compiled code from an object file, or with NUMBA_DISABLE_JIT=1 the plain functions of the modules
+that define them. Importing this loads the object, and makes it first if there is none.
+
+Invariant: everything above the kernel calls it through this module. Arguments are as the plain
+functions have them: `numpy` arrays (int32 words, int64 cells) and ints; a wrong one is a TypeError,
+a reservation that is used up a MemoryError.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from deltafix.kernel.jit import JIT_DISABLED
+from deltafix.kernel.native import ENTRIES, load, prepare
+
+__all__ = [
+    "answer", "begin", "chain_rows", "commit", "copy_changes", "delete_rows", "drop_index",
+    "expand_one", "fill_index", "find_slot", "insert_rows", "intern", "lookup", "maintain",
+    "rollback", "search", "settle_rows",
+]  # fmt: skip
+
+if JIT_DISABLED:
+    _functions = {
+        name: getattr(import_module(f"deltafix.kernel.{module}"), name)
+        for name, module in ENTRIES.items()
+    }
+else:
+    _functions = load(prepare())
+
+answer = _functions["answer"]
+begin = _functions["begin"]
+chain_rows = _functions["chain_rows"]
+commit = _functions["commit"]
+copy_changes = _functions["copy_changes"]
+delete_rows = _functions["delete_rows"]
+drop_index = _functions["drop_index"]
+expand_one = _functions["expand_one"]
+fill_index = _functions["fill_index"]
+find_slot = _functions["find_slot"]
+insert_rows = _functions["insert_rows"]
+intern = _functions["intern"]
+lookup = _functions["lookup"]
+maintain = _functions["maintain"]
+rollback = _functions["rollback"]
+search = _functions["search"]
+settle_rows = _functions["settle_rows"]
