@@ -23,7 +23,7 @@ demo: $(READY)  ## dead code of a real package, live: extract with Spark, edit, 
 
 .PHONY: test
 test: $(READY)  ## all tests, in up to four processes; those of Spark in one
-	$(PYTEST) --numprocesses auto --maxprocesses 4 --dist loadgroup
+	$(PYTEST) --numprocesses auto --maxprocesses 4 --dist loadscope
 
 build/pyspark-%: | $(READY)
 	$(BIN)/python -m pip install --quiet --no-deps --target $@ pyspark==$*

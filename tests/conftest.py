@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -31,8 +32,23 @@ os.environ["DELTAFIX_IMAGE_KEY"] = "tests"
 _PYSPARK = ("ResourceWarning", "DeprecationWarning", "pytest.PytestUnraisableExceptionWarning")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Share tests among processes by file, but give all that use Spark to one: it has the session.
+
+    By name, which is all that the process knows that shares them out (groups by marker, xdist's
+    own, put every test alone with this pytest).
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class BySession(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            needs_spark = re.search(r"\bspark\b|^tests/connectors/", nodeid)
+            return "spark" if needs_spark else nodeid.partition("::")[0]
+
+    return BySession(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run slow tests after fast ones and Spark tests last; `make fuzz` raises example counts.
 
     Of Spark tests, those of connectors first: their session has jars of its own.
@@ -44,13 +60,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.get_closest_marker("slow") is not None,
         )
     )
-    can_share = config.pluginmanager.hasplugin("xdist")
     for item in items:
-        is_spark = item.get_closest_marker("spark") is not None
-        if can_share:  # among processes, of which one has all that use the Spark session
-            group = "spark" if is_spark else str(item.path)
-            item.add_marker(pytest.mark.xdist_group(group))
-        if is_spark:
+        if item.get_closest_marker("spark") is not None:
             for warning in _PYSPARK:
                 item.add_marker(pytest.mark.filterwarnings(f"ignore::{warning}"))
     examples = os.environ.get("DELTAFIX_EXAMPLES")
