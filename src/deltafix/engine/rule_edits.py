@@ -11,8 +11,9 @@ Indexes that no rule needs any more stay until `compact`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
+from operator import eq
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from deltafix.kernel import layout as at
 from deltafix.kernel.entries import delete_rows, insert_rows
 from deltafix.plan.build import lower, plan_core
 from deltafix.plan.ir import Plan
-from deltafix.plan.recognise import renamed
+from deltafix.plan.recognise import renamed, same_rule
 from deltafix.plan.transition import SIGNALS, transition
 from deltafix.rules.ast import Program
 from deltafix.rules.check import typed
@@ -54,24 +55,35 @@ _PARTS = (
 _SAID = tuple(part.name for part in fields(Program) if part.name not in ("source", "path"))
 """The fields that hold what a program says: every one of them survives an edit of rules."""
 
-_REMOVABLE = ("rules", "orders")
+_REMOVABLE: dict[str, Callable[[Any], str]] = {"rules": show_rule, "orders": show_order}
 
 
 @dataclass(frozen=True, slots=True)
 class RuleEdit:
-    """Rules to add (with declarations, if they need some) or to remove."""
+    """Rules to add (with declarations, if they need some) or to remove.
+
+    What `add_rule` gives is a handle: `remove_rule` and `replace_rule` take it in place of text.
+    """
 
     adds: bool
     part: Program
 
+    def __repr__(self) -> str:
+        said = " ".join([*map(show_rule, self.part.rules), *map(show_order, self.part.orders)])
+        return f"<{'add' if self.adds else 'remove'} {said}>"
+
 
 def edited_rules(
-    program: Program, before: Iterable[RuleEdit], text: str, *, adds: bool
+    program: Program, before: Iterable[RuleEdit], text: str | RuleEdit, *, adds: bool
 ) -> RuleEdit:
     """The edit that `text` says: read where the names hold that the program and `before` declare.
 
-    Raises ProgramError with positions in `text`, and FactError for declarations to be removed.
+    To remove what an edit has added is to remove its rules. Raises ProgramError with positions in
+    `text`, and FactError for declarations to be removed.
     """
+    if isinstance(text, RuleEdit):
+        part = text.part
+        return RuleEdit(adds, Program(rules=part.rules, orders=part.orders))
     for edit in before:
         program = _added(program, edit.part) if edit.adds else program
     part = _read(program, text)
@@ -116,7 +128,8 @@ def changed_program(program: Program, edits: Iterable[RuleEdit]) -> Program:
     """The program after rules were added and removed, in this order.
 
     Rules are a set: one that is there already is not added again, and one that is removed is gone
-    however often the text said it. Raises FactError for a rule that is not there.
+    however often the text said it; names of variables and the order of a body do not tell rules
+    apart. Raises FactError for a rule that is not there.
     """
     for edit in edits:
         program = _added(program, edit.part) if edit.adds else _removed(program, edit.part)
@@ -129,23 +142,24 @@ def _added(program: Program, part: Program) -> Program:
     for field in _SAID:
         said = list(getattr(program, field))
         for item in getattr(part, field):
-            if item not in said:
+            same = same_rule if field in _REMOVABLE else eq
+            if not any(same(item, one) for one in said):
                 said.append(item)
         united[field] = tuple(said)
     return replace(program, source=None, **united)
 
 
 def _removed(program: Program, part: Program) -> Program:
-    rules, orders = list(program.rules), list(program.orders)
-    for rule in part.rules:
-        if rule not in rules:
-            raise FactError(f"no such rule to remove: {show_rule(rule)}")
-        rules = [one for one in rules if one != rule]
-    for order in part.orders:
-        if order not in orders:
-            raise FactError(f"no such rule to remove: {show_order(order)}")
-        orders = [one for one in orders if one != order]
-    return replace(program, source=None, rules=tuple(rules), orders=tuple(orders))
+    left: dict[str, Any] = {}
+    for field, show_one in _REMOVABLE.items():
+        said = list(getattr(program, field))
+        for rule in getattr(part, field):
+            kept = [one for one in said if not same_rule(rule, one)]
+            if len(kept) == len(said):
+                raise FactError(f"no such rule to remove: {show_one(rule)}")
+            said = kept
+        left[field] = tuple(said)
+    return replace(program, source=None, **left)
 
 
 class RuleEpoch:

@@ -153,29 +153,42 @@ class Transaction:
         codes = semijoin(db._arena, db._linked, relation, columns, wanted)
         return db._codes.table(schema, codes)
 
-    def add_rule(self, text: str) -> None:
+    def add_rule(self, text: str) -> RuleEdit:
         """Add rules and subsumptions, as text; declarations of what is new may stand with them.
 
         They take effect at the commit, which costs what they derive and what follows from that
-        (see `engine.rule_edits`); rules that are there already are no-ops. Raises ProgramError
-        with positions in `text`.
+        (see `engine.rule_edits`); rules that are there already are no-ops. Returns what
+        `remove_rule` and `replace_rule` take in place of the text. Raises ProgramError with
+        positions in `text`.
         """
-        self._edit_rules(text, adds=True)
+        return self._edit_rules(text, adds=True)
 
-    def remove_rule(self, text: str) -> None:
-        """Remove rules and subsumptions, written as they were added, names of variables included.
+    def remove_rule(self, rule: str | RuleEdit) -> None:
+        """Remove rules and subsumptions: as text, or what `add_rule` gave.
 
+        Names of variables and the order of a body need not be those of the rule that is there.
         Raises ProgramError for text that is no rule, FactError for declarations, which stay; the
         commit raises FactError for a rule that is not there.
         """
-        self._edit_rules(text, adds=False)
+        self._edit_rules(rule, adds=False)
 
-    def _edit_rules(self, text: str, *, adds: bool) -> None:
+    def replace_rule(self, rule: str | RuleEdit, text: str) -> RuleEdit:
+        """Remove some rules and add others. Takes, returns and raises what the two calls do."""
+        added = self._read_rules(text, adds=True)
+        self.remove_rule(rule)
+        self._rule_edits.append(added)
+        return added
+
+    def _edit_rules(self, rule: str | RuleEdit, *, adds: bool) -> RuleEdit:
+        self._rule_edits.append(edit := self._read_rules(rule, adds=adds))
+        return edit
+
+    def _read_rules(self, rule: str | RuleEdit, *, adds: bool) -> RuleEdit:
         from deltafix.engine.rule_edits import edited_rules  # noqa: PLC0415  the parser
 
         self._require_open()
         self._db._require_rules_may_change()
-        self._rule_edits.append(edited_rules(self._db.program, self._rule_edits, text, adds=adds))
+        return edited_rules(self._db.program, self._rule_edits, rule, adds=adds)
 
     def commit(self) -> Delta:
         """Run the epoch and return what changed. On an error everything is rolled back first."""

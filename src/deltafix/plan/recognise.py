@@ -1,9 +1,10 @@
 """Clauses and hidden relations recognised in another plan: what they say counts, not how.
 
 A clause is the same up to its rule's number, the names of its variables and the order of its
-literals (`form`). A hidden relation is the same when its clauses are, whatever number its name
-has (`renamed`). Invariant: clauses of equal form have the same derivations. Not seeing that two
-are the same costs work and no more, so both look no further than is quick.
+literals (`edits`), and so is a rule (`same_rule`). A hidden relation is the same when its clauses
+are, whatever number its name has (`renamed`). Invariant: clauses of equal form have the same
+derivations. Not seeing that two are the same costs work and no more, so these look no further than
+is quick.
 """
 
 from __future__ import annotations
@@ -29,8 +30,12 @@ from deltafix.plan.clause import (
 )
 from deltafix.plan.depend import Layer, made_by
 from deltafix.plan.normalize import Core
+from deltafix.rules.apart import apart
+from deltafix.rules.ast import And, Atom, Dominates, Formula, Rule, conjunction
+from deltafix.rules.terms import Term, Var
+from deltafix.rules.walk import Leaf, map_formula
 
-__all__ = ["edits", "renamed", "same_layer"]
+__all__ = ["edits", "renamed", "same_layer", "same_rule"]
 
 _NUMBERED = re.compile(r"~\d")
 """Hidden relations that are named by their place in the program."""
@@ -90,6 +95,40 @@ def renamed(core: Core, before: Core) -> Core:
     return _with_names(core, names.__getitem__)
 
 
+def same_rule(one: Rule | Dominates, other: Rule | Dominates) -> bool:
+    """Whether two rules differ in names of variables and order of the body at most."""
+    if one == other:
+        return True
+    (heads, body), (others, rest) = _conjuncts(one), _conjuncts(other)
+    near = [h.relation for h in heads] == [h.relation for h in others] and len(body) == len(rest)
+    return near and _rule_form(one) == _rule_form(other)
+
+
+def _conjuncts(rule: Rule | Dominates) -> tuple[tuple[Atom, ...], tuple[Formula, ...]]:
+    heads = rule.heads if isinstance(rule, Rule) else (rule.less, rule.more)
+    return heads, rule.body.parts if isinstance(rule.body, And) else (rule.body,)
+
+
+def _rule_form(rule: Rule | Dominates) -> object:
+    """A rule as `_form` has a clause; what stands in a group or aggregate keeps its order."""
+    heads, body = _conjuncts(rule)
+    one = apart(Rule(heads, conjunction(body)))
+
+    def part(formula: Formula) -> Part:
+        found: list[Slot] = []
+
+        def leaf(term: Leaf) -> Term:
+            if not isinstance(term, Var):
+                return term
+            found.append(Slot(term.name))
+            return replace(term, name="")
+
+        return (repr(map_formula(formula, leaf)),), tuple(found)
+
+    heads, body = _conjuncts(one)
+    return _arranged(list(map(part, heads)), list(map(part, body)))
+
+
 def _difference(
     before: list[Clause], after: list[Clause], form: Callable[[Clause], object]
 ) -> tuple[list[Clause], list[Clause]]:
@@ -141,13 +180,19 @@ def _spelled(clause: Clause) -> object:
 
 
 def _form(clause: Clause) -> object:
-    """The clause with its literals in an order that does not depend on the one they have.
+    """The clause with its literals in an order that does not depend on the one they have."""
+    head, *body = _parts(clause)
+    return _arranged([head], body)
+
+
+def _arranged(heads: list[Part], body: list[Part]) -> object:
+    """Parts in their order, and others in one that does not depend on the one they have.
 
     Variables are told apart by where they stand, again and again; of those that nothing tells
     apart the first is told apart by decree.
     """
-    head, *body = _parts(clause)
-    slots = dict.fromkeys(arg for _, args in (head, *body) for arg in args if isinstance(arg, Slot))
+    args = (arg for _, found in (*heads, *body) for arg in found)
+    slots = dict.fromkeys(arg for arg in args if isinstance(arg, Slot))
     colors = dict.fromkeys(slots, 0)
 
     def colored(part: Part) -> str:
@@ -158,7 +203,7 @@ def _form(clause: Clause) -> object:
     def refine() -> None:
         while True:
             seen: dict[Slot, list[str]] = {slot: [str(colors[slot])] for slot in slots}
-            for part in (head, *body):
+            for part in (*heads, *body):
                 spelled = colored(part)
                 for place, arg in enumerate(part[1]):
                     if isinstance(arg, Slot):
@@ -175,7 +220,7 @@ def _form(clause: Clause) -> object:
         twin = next(s for s in sorted(slots, key=colors.__getitem__) if counts[colors[s]] > 1)
         colors[twin] = len(slots)
         refine()
-    return _numbered([head, *sorted(body, key=colored)])
+    return _numbered([*heads, *sorted(body, key=colored)])
 
 
 def _unplaced(merge: Merge) -> Merge:

@@ -9,6 +9,7 @@ from tests.oracle import evaluate
 
 import deltafix
 from deltafix.errors import BudgetError, FactError, ProgramError, TransactionError
+from deltafix.plan.recognise import same_rule
 from deltafix.rules.ast import Program
 
 GRAPH = """
@@ -220,3 +221,62 @@ def test_symbols_get_an_order_with_the_first_rule_that_asks_for_it(db: deltafix.
             ".decl up(x: symbol, y: symbol)\nup(x, y) :- edge(x, z), edge(_, y), x < y, z = z."
         )
     assert tx.delta["up"].added == [("a", "b"), ("a", "c"), ("b", "c")]
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        "path(a, c) :- edge(b, c), path(a, b).",
+        "path(x, z) :- path(x, y), edge(y, z).",
+        "path(z, x) :- path(z, y), edge(y, x).",
+    ],
+)
+def test_a_rule_is_the_same_by_other_names_and_in_another_order(closure, spelled) -> None:
+    with closure.transaction() as tx:
+        tx.add_rule(spelled)
+    assert not tx.delta
+    assert len(closure.program.rules) == 3
+    with closure.transaction() as tx:
+        tx.remove_rule(spelled)
+    assert closure.rows("path") == closure.rows("edge")
+
+
+@pytest.mark.parametrize(
+    ("rule", "other", "same"),
+    [
+        ("p(x) :- q(x, y), q(y, x).", "p(b) :- q(a, b), q(b, a).", True),
+        ("p(x) :- q(x, y), q(y, z), q(z, x).", "p(x) :- q(z, x), q(x, y), q(y, z).", True),
+        ("p(x) :- q(x, y), q(y, z), q(z, x).", "p(y) :- q(z, x), q(x, y), q(y, z).", True),
+        ("p(x) :- q(x, y), q(y, z).", "p(x) :- q(x, y), q(z, y).", False),
+        ("p(x) :- q(x, x).", "p(x) :- q(x, y), q(y, x).", False),
+        ("p(x) :- q(x, _), !q(_, x).", "p(a) :- !q(_, a), q(a, _).", True),
+        ("p(n) :- q(x, _), n = count : q(x, _).", "p(m) :- m = count : q(y, _), q(y, _).", True),
+        ("p(n) :- q(x, _), n = count : q(x, _).", "p(m) :- m = count : q(_, y), q(y, _).", False),
+        ("p(x) :- q(x, y), x < y.", "p(x) :- q(x, y), y < x.", False),
+        ("p(x) :- q(x, 1).", "p(x) :- q(x, 2).", False),
+        ("p(x) :- q(x, y), !(q(y, z), z > x).", "p(a) :- !(q(b, c), c > a), q(a, b).", True),
+    ],
+)
+def test_rules_are_told_apart_by_what_they_say(rule, other, same) -> None:
+    declared = ".decl p(x: number) .decl q(x: number, y: number) .input q "
+    one, two = (deltafix.Program.parse(declared + text).rules[-1] for text in (rule, other))
+    assert same_rule(one, two) is same
+
+
+def test_a_rule_is_taken_out_or_replaced_by_what_adding_it_gave(closure) -> None:
+    with closure.transaction() as tx:
+        near = tx.add_rule(".decl near(x: number) near(y) :- start(x), edge(x, y).")
+    assert tx.delta["near"].added == [(58,)]
+    with closure.transaction() as tx:
+        near = tx.replace_rule(near, "near(y) :- start(x), edge(y, x).")
+        tx.replace_rule("hit(b) :- path(a, b), start(a).", "hit(x) :- start(x).")
+    assert (tx.delta["near"].added, tx.delta["near"].removed) == ([(56,)], [(58,)])
+    assert (tx.delta["hit"].added, tx.delta["hit"].removed) == ([(57,)], [(58,), (59,), (60,)])
+    with closure.transaction() as tx:
+        tx.remove_rule(near)
+    assert tx.delta["near"].removed == [(56,)]
+    with (
+        pytest.raises(FactError, match="no such rule"),
+        closure.transaction() as tx,
+    ):
+        tx.remove_rule(near)
