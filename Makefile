@@ -75,6 +75,12 @@ docs: $(READY)  ## the documentation as a site, in site/
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group docs
 	$(BIN)/mkdocs build --strict
 
+.PHONY: wheel
+wheel: $(READY)  ## a wheel for Linux in dist/, with the kernel compiled for x86-64-v2 and v3
+	$(BIN)/python scripts/objects.py build/objects x86-64-v2
+	$(BIN)/python scripts/objects.py build/objects x86-64-v3
+	DELTAFIX_OBJECTS=build/objects $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
 .PHONY: lock
 lock: $(READY)  ## write the installed versions to constraints.txt
 	$(BIN)/python scripts/lock.py

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deltafix.engine.database import Database
-from deltafix.engine.folds.users import UserReducer
 from deltafix.engine.outside import Users
 from deltafix.engine.run import Budget
 from deltafix.rules.ast import Program
 from deltafix.store.disk import FSYNC
+
+if TYPE_CHECKING:
+    from deltafix.engine.folds.users import UserReducer
 
 __all__ = ["connect"]
 

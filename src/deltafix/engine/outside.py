@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from deltafix.engine.beyond import BeyondStratum
 from deltafix.engine.codes import Codes
-from deltafix.engine.folds import FoldStratum
-from deltafix.engine.folds.users import UserReducer
 from deltafix.engine.link import Linked
 from deltafix.engine.stages import Bounds, Strata, Stratum
+
+if TYPE_CHECKING:
+    from deltafix.engine.folds.users import UserReducer
 
 __all__ = ["Users", "outside_strata"]
 
@@ -46,8 +46,12 @@ def outside_strata(
         if before is not None and number in kept:
             made[number] = before.held(kept[number])
         elif fold is not None:
+            from deltafix.engine.folds import FoldStratum  # noqa: PLC0415  for programs with one
+
             made[number] = FoldStratum(arena, linked, codes, fold, users.reducers)
         else:
+            from deltafix.engine.beyond import BeyondStratum  # noqa: PLC0415  for programs with one
+
             made[number] = BeyondStratum(
                 arena, linked, codes, outside.layer, functors=users.functors, bounds=bounds
             )

@@ -8,7 +8,6 @@ committer as SubscriberError, when the epoch stands and the others were told.
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,8 @@ from deltafix.errors import SubscriberError, TransactionError
 from deltafix.facts.delta import Delta, RelationDelta
 
 if TYPE_CHECKING:
+    import asyncio
+
     from deltafix.engine.transaction import Transaction
 
 __all__ = ["Watch", "Watchers"]
@@ -58,6 +59,8 @@ class Watch:
         """The deltas since the watch began, then each new one; of a database of any thread."""
         if self._callback is not None:
             raise TransactionError("this watch has a callback; watch again to iterate")
+        import asyncio  # noqa: PLC0415  30 modules that few need
+
         event = asyncio.Event()
         self._waiting = (asyncio.get_running_loop(), event)
         while True:

@@ -4,8 +4,9 @@ An object is for one state of the kernel's sources and one kind of processor, an
 a process imports numba only to make the object that is missing. A wheel may carry objects
 (`objects/`, beside this file); others are compiled once and kept in `cache_folder`.
 
-Invariant: an object is code, so what another user could have written is never loaded, nor what is
-not whole. Not here: which functions there are (`entries`), how they are compiled (`compiler`).
+Invariant: an object is code: what somebody else could have written is never loaded (who may write
+the sources may write it too), nor what is not whole. Not here: how functions are compiled
+(`compiler`).
 """
 
 from __future__ import annotations
@@ -212,19 +213,24 @@ def _name(processor: str) -> str:
 
 
 def _read(path: Path, compiler: str | None = None) -> bytes | None:
-    """The object in a file, if it is whole, by this compiler, and nobody else's."""
+    """The object in a file, if it is whole, by this compiler, and safe."""
     try:
         with open(path, "rb") as source:
-            about = os.fstat(source.fileno())
+            safe = _is_safe(os.fstat(source.fileno()))
             data = source.read()
     except OSError:
-        return None
-    owners = (0, os.geteuid(), _HERE.stat().st_uid)
-    if about.st_uid not in owners or about.st_mode & 0o022:
         return None
     magic, _, rest = data.partition(b"\n")
     head, _, code = rest.partition(b"\n")
     version, _, seal = head.decode("ascii", "replace").partition(" ")
-    if magic + b"\n" != _MAGIC or seal != hashlib.sha256(code).hexdigest():
-        return None
-    return code if compiler in (None, version) else None
+    whole = magic + b"\n" == _MAGIC and seal == hashlib.sha256(code).hexdigest()
+    return code if safe and whole and compiler in (None, version) else None
+
+
+def _is_safe(about: os.stat_result) -> bool:
+    """Whether a file is written by this user, root, or those who may write this very source."""
+    own = Path(__file__).stat()
+    if about.st_uid not in (0, os.geteuid(), own.st_uid):
+        return False
+    others = about.st_mode & 0o022
+    return not others or (about.st_gid == own.st_gid and not others & ~own.st_mode)
