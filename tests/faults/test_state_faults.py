@@ -43,6 +43,8 @@ both(x, z) :- edge(x, y), edge(z, y), seed(y).
 both(x, z) :- both(x, y), both(y, z).
 """
 PROGRAM = deltafix.Program.parse(TEXT)
+DECLARED = ".decl lone(x: number)\nlone(x) :- edge(x, _), !both(x, _)."
+ADDED = "both(x, x) :- edge(x, y), !seed(y)."
 EPOCHS = 6
 COMPACT_AFTER = 3
 
@@ -78,19 +80,33 @@ def given(epoch: int) -> frozenset[tuple[str, tuple]]:
     return GIVEN[epoch]
 
 
-def commit(db: deltafix.Database) -> None:
+def commit(db: deltafix.Database, *, rules: bool = False) -> None:
+    """The next epoch of the script; with `rules`, of the one that edits rules as well."""
+    epoch = db.epoch + 1
     with db.transaction() as tx:
-        for sign, name, row in edits(db.epoch + 1):
+        if rules and epoch == 1:
+            tx.add_rule(DECLARED)
+        if rules and epoch % 2 == 0:
+            (tx.add_rule if epoch % 4 else tx.remove_rule)(ADDED)
+        for sign, name, row in edits(epoch):
             (tx.insert if sign == "+" else tx.delete)(name, [row])
 
 
-def check(db: deltafix.Database) -> None:
+@cache
+def program_of(epoch: int, *, rules: bool) -> deltafix.Program:
+    """The program after an epoch of the script."""
+    said = (TEXT, DECLARED * (epoch > 0), ADDED * (epoch % 4 in (2, 3)))
+    return deltafix.Program.parse("\n".join(said)) if rules else PROGRAM
+
+
+def check(db: deltafix.Database, *, rules: bool = False) -> None:
     """The database is what the script's epoch of its number gives, all of it recomputed."""
     db.check_invariants()
     inputs: dict[str, set[tuple]] = {"edge": set(), "seed": set()}
     for name, row in given(db.epoch):
         inputs[name].add(row)
-    assert {name: set(db.rows(name)) for name in db.schemas} == evaluate(PROGRAM, inputs)
+    expected = evaluate(program_of(db.epoch, rules=rules), inputs)
+    assert {name: set(db.rows(name)) for name in db.schemas} == expected
 
 
 def connect(path: Path | str, fsync: str = "always") -> deltafix.Database:
@@ -170,22 +186,24 @@ class Volatile(Fault):
         return noted
 
 
-def run_script(path: Path, acknowledged: list[int]) -> None:
+def run_script(path: Path, acknowledged: list[int], *, rules: bool = False) -> None:
     """Open, commit every epoch, compact once, close; notes each epoch that was acknowledged."""
     with connect(path) as db:
         acknowledged.append(0)
         while db.epoch < EPOCHS:
-            commit(db)
+            commit(db, rules=rules)
             acknowledged.append(db.epoch)
             if db.epoch == COMPACT_AFTER:
                 db.compact()
 
 
-def steps_of_the_script(path: Path, monkeypatch: pytest.MonkeyPatch) -> Fault:
+def steps_of_the_script(
+    path: Path, monkeypatch: pytest.MonkeyPatch, *, rules: bool = False
+) -> Fault:
     with monkeypatch.context() as patch:
         counter = Fault(10**9, "fail")
         patch.setattr(disk, "os", counter)
-        run_script(path, [])
+        run_script(path, [], rules=rules)
     return counter
 
 
@@ -218,6 +236,25 @@ def test_a_stop_at_any_step_leaves_the_last_epoch_or_the_one_at_work(
             check(db)
             commit(db)
             check(db)
+
+
+@pytest.mark.parametrize("mode", ["tear", "late", "fail"])
+def test_edited_rules_are_there_with_their_epoch_or_not_at_all(mode, tmp_path, monkeypatch) -> None:
+    steps = steps_of_the_script(tmp_path / "count", monkeypatch, rules=True).seen
+    for at in range(0, len(steps), 7 if JIT_DISABLED else 1):
+        path = tmp_path / f"{at}"
+        acknowledged: list[int] = [-1]
+        with monkeypatch.context() as patch:
+            patch.setattr(disk, "os", Fault(at, mode))
+            with suppress(Dead, StateError):
+                run_script(path, acknowledged, rules=True)
+        last = acknowledged[-1]
+        assert at < 2 or last < EPOCHS or mode == "fail", steps[at]
+        with connect(path) as db:
+            assert db.epoch in (max(last, 0), last + 1), (at, steps[at])
+            check(db, rules=True)
+            commit(db, rules=True)
+            check(db, rules=True)
 
 
 @pytest.mark.parametrize("mode", ["fail", "full"])
@@ -855,7 +892,7 @@ for line in sys.stdin:
         os.close(reader)
         db = script.connect(Path(path))
         while True:
-            script.commit(db)
+            script.commit(db, rules=True)
             os.write(writer, b"%d\\n" % db.epoch)
             if db.epoch % 5 == 0:
                 db.compact()
@@ -912,6 +949,6 @@ def test_killed_writers_lose_nothing_acknowledged(tmp_path, writers) -> None:
         assert said == "killed"
         with connect(path) as db:
             assert db.epoch in (int(last), int(last) + 1)
-            check(db)
+            check(db, rules=True)
             assert db.epoch > reached
             reached = db.epoch

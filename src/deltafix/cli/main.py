@@ -42,6 +42,7 @@ COMMANDS: Final = (
     Command("check", "deltafix.cli.check", "check"),
     Command("fmt", "deltafix.cli.fmt", "fmt"),
     Command("plan", "deltafix.cli.plan", "plan"),
+    Command("diff", "deltafix.cli.diff", "diff"),
     Command("shell", "deltafix.cli.shell", "shell"),
     Command("sql", "deltafix.cli.sql", "sql"),
     Command("serve", "deltafix.cli.serve", "serve"),

@@ -8,13 +8,13 @@ printing answers is the business of `shell`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from deltafix.diagnostics import suggest
 from deltafix.engine.literals import read_facts, read_query, schema_named
 from deltafix.errors import FactError
-from deltafix.facts.schema import Row, show_row
+from deltafix.facts.schema import Row, Schema, show_row
 from deltafix.paths import local_path
 from deltafix.rules.strata import strata
 
@@ -27,6 +27,8 @@ __all__ = ["HELP", "Session"]
 HELP: Final = """\
 +edge("a", "b")        insert facts (several with commas)
 -edge("a", "b")        delete facts
+rule +path(x, y) :- edge(y, x).    add a rule (declarations of what is new before it)
+rule -path(x, y) :- edge(y, x).    remove a rule
 commit                 end the transaction and show what changed
 rollback               drop the transaction
 ? path("a", X)         rows that match; _ matches anything, equal variables equal values
@@ -45,13 +47,13 @@ class Session:
 
     def __init__(self, db: Database) -> None:
         self.db = db
-        self.schemas = db.schemas
         self.done = False
         self.pending = 0
         self._transaction: Transaction | None = None
         self._commands: dict[str, Callable[[str], str]] = {
             "commit": lambda _: self.commit(),
             "rollback": lambda _: self.rollback(),
+            "rule": self._rule,
             "why": lambda text: str(self.db.why(text)),
             "why-not": lambda text: str(self.db.why_not(text)),
             ".load": self._load,
@@ -61,6 +63,11 @@ class Session:
             ".help": lambda _: HELP,
             ".quit": lambda _: self._quit(),
         }
+
+    @property
+    def schemas(self) -> Mapping[str, Schema]:
+        """The relations; rules may bring more."""
+        return self.db.schemas
 
     def execute(self, line: str) -> str:
         """Do what a line says and return the answer, possibly empty.
@@ -114,6 +121,15 @@ class Session:
         for relation, row in facts:
             act(relation, [row])
             self.pending += 1
+        return ""
+
+    def _rule(self, text: str) -> str:
+        if text[:1] not in ("+", "-"):
+            raise FactError("use: rule +RULE or rule -RULE", value=text)
+        transaction = self._begin()
+        rule = " " * len("rule +") + text[1:]  # carets of errors stay under what was typed
+        (transaction.add_rule if text[0] == "+" else transaction.remove_rule)(rule)
+        self.pending += 1
         return ""
 
     def _ask(self, text: str) -> str:

@@ -48,10 +48,15 @@ from deltafix.rules.schemas import row_schemas
 if TYPE_CHECKING:
     from deltafix.engine.rule_edits import RuleEdit, RuleEpoch
 
-__all__ = ["Database"]
+__all__ = ["Database", "seen_schemas"]
 
 _AUTO_SHARE = 0.3
 """`auto` recomputes when at least this share of the given rows changes (bench: batch)."""
+
+
+def seen_schemas(program: Program, linked: Linked) -> dict[str, Schema]:
+    """The relations that users see of a linked program."""
+    return {name: found for name, found in row_schemas(program).items() if name in linked.ids}
 
 
 class Database(Reading):
@@ -109,9 +114,7 @@ class Database(Reading):
     def _take_up(self, program: Program, core: Core, linked: Linked) -> None:
         """Let readers and editors see the relations of a linked plan."""
         self.program, self._core, self.plan, self._linked = program, core, linked.plan, linked
-        self.schemas: Mapping[str, Schema] = MappingProxyType(
-            {name: found for name, found in row_schemas(program).items() if name in linked.ids}
-        )
+        self.schemas: Mapping[str, Schema] = MappingProxyType(seen_schemas(program, linked))
         self._ruled = frozenset(
             name for name, n in linked.ids.items() if relation_cell(self._arena, n, at.R_RULES)
         )
@@ -266,11 +269,14 @@ class Database(Reading):
     def _require_rules_may_change(self) -> None:
         """Raise TransactionError where the rules are not this database's to change."""
 
+    def _require_program_may_change(self) -> None:
+        """Raise TransactionError where the program is that of a state."""
+
     def _commit_rules(self, edits: Sequence[RuleEdit]) -> Changes:
-        from deltafix.engine.rule_edits import RuleEpoch, changed_program  # noqa: PLC0415
+        from deltafix.engine.rule_edits import RuleEpoch  # noqa: PLC0415  the parser
 
         began = time.perf_counter()
-        RuleEpoch(self, changed_program(self.program, edits)).begin()
+        RuleEpoch(self, edits).begin()
         changes = self._commit()
         self._seconds = time.perf_counter() - began
         return changes

@@ -30,15 +30,7 @@ from deltafix.kernel.arena import Arena
 from deltafix.plan.ir import Plan
 from deltafix.rules.ast import Program
 
-__all__ = ["Reading", "not_whole"]
-
-
-def not_whole(relation: str) -> str:
-    """Why a declared relation cannot be read."""
-    return (
-        f"relation {relation!r} is not kept as a whole: it is inline, or computed only "
-        f"where outputs ask for it; `.output {relation}` would keep it"
-    )
+__all__ = ["Reading"]
 
 
 class Reading(Questions):
@@ -176,7 +168,10 @@ class Reading(Questions):
     def _schema(self, relation: str) -> Schema:
         found = self.schemas.get(relation)
         if found is None and any(one.name == relation for one in self.program.relations):
-            raise UnknownRelationError(not_whole(relation))
+            raise UnknownRelationError(
+                f"relation {relation!r} is not kept as a whole: it is inline, or computed only "
+                f"where outputs ask for it; `.output {relation}` would keep it"
+            )
         if found is None:
             hint = suggest(relation, list(self.schemas))
             known = ", ".join(self.schemas) or "none"

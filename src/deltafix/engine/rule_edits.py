@@ -11,7 +11,7 @@ Indexes that no rule needs any more stay until `compact`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from operator import eq
 from typing import TYPE_CHECKING, Any
@@ -25,9 +25,9 @@ from deltafix.datalog.source import decode
 from deltafix.diagnostics import Span, render_all
 from deltafix.engine.bind import bound
 from deltafix.engine.codes import is_ordered
-from deltafix.engine.link import Linked, link
+from deltafix.engine.link import link
 from deltafix.engine.outside import Users, outside_strata
-from deltafix.engine.reading import not_whole
+from deltafix.engine.state.edits import Edit, given_changes
 from deltafix.engine.store import codes_where
 from deltafix.errors import FactError, ProgramError, UnknownRelationError
 from deltafix.kernel import layout as at
@@ -39,6 +39,7 @@ from deltafix.plan.transition import SIGNALS, transition
 from deltafix.rules.ast import Program
 from deltafix.rules.check import typed
 from deltafix.rules.passes.hints import inline_names
+from deltafix.rules.schemas import row_schemas
 from deltafix.rules.show import show, show_order, show_rule
 
 if TYPE_CHECKING:
@@ -60,17 +61,18 @@ _REMOVABLE: dict[str, Callable[[Any], str]] = {"rules": show_rule, "orders": sho
 
 @dataclass(frozen=True, slots=True)
 class RuleEdit:
-    """Rules to add (with declarations, if they need some) or to remove.
+    """Rules to add (with declarations, if they need some) or to remove, or a whole program.
 
     What `add_rule` gives is a handle: `remove_rule` and `replace_rule` take it in place of text.
     """
 
     adds: bool
     part: Program
+    text: str
+    whole: bool = False
 
     def __repr__(self) -> str:
-        said = " ".join([*map(show_rule, self.part.rules), *map(show_order, self.part.orders)])
-        return f"<{'add' if self.adds else 'remove'} {said}>"
+        return f"<{'add' if self.adds else 'remove'} {self.text}>"
 
 
 def edited_rules(
@@ -83,13 +85,15 @@ def edited_rules(
     """
     if isinstance(text, RuleEdit):
         part = text.part
-        return RuleEdit(adds, Program(rules=part.rules, orders=part.orders))
+        said = (*map(show_rule, part.rules), *map(show_order, part.orders))
+        return RuleEdit(adds, Program(rules=part.rules, orders=part.orders), "\n".join(said))
     for edit in before:
-        program = _added(program, edit.part) if edit.adds else program
+        if edit.whole or edit.adds:
+            program = edit.part if edit.whole else _added(program, edit.part)
     part = _read(program, text)
     if not adds and any(getattr(part, field) for field in _SAID if field not in _REMOVABLE):
         raise FactError("only rules and subsumptions can be removed; declarations stay")
-    return RuleEdit(adds, part)
+    return RuleEdit(adds, part, text)
 
 
 def _read(program: Program, text: str) -> Program:
@@ -132,8 +136,27 @@ def changed_program(program: Program, edits: Iterable[RuleEdit]) -> Program:
     apart. Raises FactError for a rule that is not there.
     """
     for edit in edits:
-        program = _added(program, edit.part) if edit.adds else _removed(program, edit.part)
+        if edit.whole:
+            _require_alike(program, edit.part)
+            program = edit.part
+        else:
+            program = _added(program, edit.part) if edit.adds else _removed(program, edit.part)
     return program
+
+
+def _require_alike(program: Program, other: Program) -> None:
+    """Raise FactError if rows of one program would mean something else in the other."""
+    schemas, types = row_schemas(other), {one.name: one for one in other.types}
+    for name, schema in row_schemas(program).items():
+        if name in schemas and schemas[name].show() != schema.show():
+            message = f"{schema.show()} is {schemas[name].show()} in the new program"
+            raise FactError(f"{message}; rows keep their columns", relation=name)
+    for declared in program.types:
+        if types.get(declared.name, declared) != declared:
+            message = f"type {declared.name} is another one in the new program; rows keep theirs"
+            raise FactError(message)
+    if program.word_size != other.word_size:
+        raise FactError(f"words of {program.word_size} bits do not become {other.word_size}")
 
 
 def _added(program: Program, part: Program) -> Program:
@@ -169,14 +192,20 @@ class RuleEpoch:
     has run, `prepare` and `finish`, or `undo` at any time before.
 
     Attributes:
+        edits: the edits of rules.
+        program: the program from then on; once prepared, `linked` is its plan.
         recomputed: strata that are evaluated anew, by their relations.
+        given: the changes of given rows in the epoch, where something wants to know them.
     """
 
-    def __init__(self, db: Database, program: Program) -> None:
+    def __init__(self, db: Database, edits: Sequence[RuleEdit]) -> None:
         self._db = db
-        self._program = program
+        self.edits = edits
+        self.program = program = changed_program(db.program, edits)
         self._core = renamed(lower(typed(program)), db._core)
-        self._users = Users(bound(program, db._users.functors), db._users.reducers)
+        declared = {functor.name for functor in program.functors}
+        functors = {name: one for name, one in db._users.functors.items() if name in declared}
+        self._users = Users(bound(program, functors), db._users.reducers)
         new = plan_core(self._core, db.plan)
         self._moved = self._places_changed(program, new)
         self._step = step = transition(db.plan, new, self._moved.keys(), first=db._unrun)
@@ -190,7 +219,8 @@ class RuleEpoch:
         self._known = len(self._tables.numbers)
         self._before = (db._run, db._strata, db._limits)
         self._schedule = int(db._arena.cells[at.SCHEDULE])
-        self._after: Linked | None = None
+        self.given: list[Edit] = []
+        self.linked = db._linked
 
     def _places_changed(self, program: Program, new: Plan) -> dict[str, str]:
         """Relations whose given rows lie elsewhere in the new plan, and where.
@@ -204,13 +234,16 @@ class RuleEpoch:
             if name in kept and home != db.plan.given.get(name, name):
                 moved[name] = home
             elif name not in kept and len(codes_where(db._arena, db._linked.given(name), at.GIVEN)):
-                raise UnknownRelationError(not_whole(name))
+                message = f"relation {name!r} has given rows, and the changed program keeps none"
+                raise UnknownRelationError(f"{message}; delete them, or add `.output {name}`")
         return moved
 
     def begin(self) -> None:
         """Lay out what is new, and let the next epoch run what leads from rules to rules."""
         db, step = self._db, self._step
         cells = db._arena.cells
+        if db._before_commit is not None:  # before any are moved
+            self.given = given_changes(db._arena, db._given)
         db._rules = self
         with db._gate:  # rows may move to make room for an index
             if is_ordered(step.after):
@@ -221,7 +254,7 @@ class RuleEpoch:
         for name, home in self._moved.items():
             self._move(db._linked.given(name), linked.ids[home])
         strata = outside_strata(linked, db._codes, self._users, db._strata, step.kept)
-        db._run_with(self._program, linked, strata, self._users)
+        db._run_with(self.program, linked, strata, self._users)
         if cells[at.SCHEDULE] in (at.DELETES_FIRST, at.INSERTS_FIRST, at.DRED):
             cells[at.SCHEDULE] = at.WAVEFRONT
 
@@ -243,16 +276,14 @@ class RuleEpoch:
 
     def prepare(self) -> None:
         """The epoch has run: link the plan from now on."""
-        db = self._db
-        self._after = link(self._step.after, self._tables, db._codes)
+        self.linked = link(self._step.after, self._tables, self._db._codes)
 
     def finish(self) -> None:
         """The epoch is committed."""
-        db, linked, timed = self._db, self._after, self._db._run.strata
-        assert linked is not None  # noqa: S101  prepared
+        db, linked, timed = self._db, self.linked, self._db._run.strata
         db._rules = None
-        db._take_up(self._program, self._core, linked)
-        db._run_with(self._program, linked, db._strata.taken_over(linked), self._users)
+        db._take_up(self.program, self._core, linked)
+        db._run_with(self.program, linked, db._strata.taken_over(linked), self._users)
         db._run.strata = timed
         db._arena.cells[at.SCHEDULE] = self._schedule
 

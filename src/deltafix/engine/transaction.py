@@ -29,6 +29,7 @@ from deltafix.kernel.entries import delete_rows, insert_rows, lookup
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
     from deltafix.engine.rule_edits import RuleEdit
+    from deltafix.rules.ast import Program
 
 __all__ = ["Transaction"]
 
@@ -178,6 +179,23 @@ class Transaction:
         self.remove_rule(rule)
         self._rule_edits.append(added)
         return added
+
+    def change_program(self, program: str | Program) -> None:
+        """Have another program from the commit on, for what the difference of the rules costs.
+
+        Relations of both have the same columns; given rows of one that the new program does not
+        have must be deleted. Raises ProgramError; the commit raises FactError for columns and types
+        that differ, UnknownRelationError for given rows without a relation, FunctorError.
+        """
+        from deltafix.engine.rule_edits import RuleEdit  # noqa: PLC0415  the parser
+
+        self._require_open()
+        self._db._require_program_may_change()
+        if isinstance(program, str):
+            from deltafix.datalog.program import Program as Text  # noqa: PLC0415
+
+            program = Text.parse(program)
+        self._rule_edits.append(RuleEdit(True, program, "", whole=True))
 
     def _edit_rules(self, rule: str | RuleEdit, *, adds: bool) -> RuleEdit:
         self._rule_edits.append(edit := self._read_rules(rule, adds=adds))

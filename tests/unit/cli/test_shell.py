@@ -186,3 +186,27 @@ def test_a_state_that_is_in_use_is_refused_with_its_owner(shell, tmp_path):
     assert told.code == 2
     assert str(os.getpid()) in told.err
     assert "Traceback" not in told.err
+
+
+def test_rules_are_edited_among_facts(shell):
+    told = shell(
+        '+edge("a", "b")\n'
+        "commit\n"
+        "rule +.decl twin(x: symbol) twin(y) :- edge(x, y), edge(y, x).\n"
+        '+edge("b", "a")\n'
+        "commit\n"
+        "rule -path(a, c) :- edge(b, c), path(a, b).\n"
+        "commit\n"
+        ".rows twin\n"
+        "rule path(x, x) :- edge(x, _).\n"
+        "rule +path(x, y) :- edg(x, y).\n"
+    )
+    assert told.code == 0
+    assert told.out.splitlines()[4:] == [
+        '+edge("b", "a")', '+path("a", "a")', '+path("b", "a")', '+path("b", "b")',
+        '-lonely("a")', '+twin("a")', '+twin("b")', "7 rows changed",
+        '-path("a", "a")', '-path("b", "b")', "2 rows changed",
+        'twin("a")', 'twin("b")', "2 rows",
+    ]  # fmt: skip
+    assert "use: rule +RULE or rule -RULE" in told.err
+    assert "<rule>:1:21: error[DF110]" in told.err  # under what was typed

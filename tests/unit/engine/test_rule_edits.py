@@ -8,7 +8,7 @@ import pytest
 from tests.oracle import evaluate
 
 import deltafix
-from deltafix.errors import BudgetError, FactError, ProgramError, TransactionError
+from deltafix.errors import BudgetError, FactError, ProgramError, UnknownRelationError
 from deltafix.plan.recognise import same_rule
 from deltafix.rules.ast import Program
 
@@ -81,13 +81,72 @@ def test_a_rule_over_budget_leaves_no_trace() -> None:
         assert db.count("path") == 20
 
 
-def test_a_state_folder_keeps_its_rules(tmp_path) -> None:
-    with (
-        deltafix.connect(GRAPH, tmp_path / "state") as db,
-        pytest.raises(TransactionError, match="changed program"),
-        db.transaction() as tx,
-    ):
-        tx.add_rule(STEP)
+def test_a_state_has_its_edits_with_the_program_it_was_opened_with(tmp_path) -> None:
+    ends = ".decl end(x: symbol)\nend(y) :- edge(_, y), !edge(y, _)."
+    with deltafix.connect(GRAPH, tmp_path / "state") as db:
+        with db.transaction() as tx:
+            tx.insert("edge", [("a", "b")])
+        with db.transaction() as tx:
+            tx.add_rule(STEP)
+            end = tx.add_rule(ends)
+            tx.insert("edge", [("b", "c")])
+        with db.transaction() as tx:
+            tx.replace_rule(end, "end(x) :- edge(x, _), !edge(_, x).")
+        assert db.rows("end") == [("a",)]
+        rows, program = {name: db.rows(name) for name in db.schemas}, db.program
+    for _ in range(2):  # from the log, and from the snapshot
+        with deltafix.connect(GRAPH, tmp_path / "state") as db:
+            assert (db.epoch, db.recovered) == (3, ())
+            assert (db.program, {name: db.rows(name) for name in db.schemas}) == (program, rows)
+            assert len(db.rows("path")) == 3
+            db.compact()
+    with deltafix.connect(program, tmp_path / "state") as db:  # it may also be written down
+        assert (db.rows("end"), db.recovered) == ([("a",)], ())
+    other = GRAPH + "path(y, x) :- edge(x, y)."
+    with deltafix.connect(other, tmp_path / "state") as db:
+        assert "edits of rules (4) went with another program" in db.recovered[0]
+        assert db.rows("path") == [("a", "b"), ("b", "a"), ("b", "c"), ("c", "b")]
+    with deltafix.connect(GRAPH, tmp_path / "state") as db:
+        assert db.rows("path") == [("a", "b"), ("b", "c")]
+
+
+def test_an_image_is_left_again_once_edited_rules_were_opened(tmp_path) -> None:
+    with deltafix.connect(GRAPH, tmp_path / "state") as db:
+        with db.transaction() as tx:
+            tx.insert("edge", [("a", "b"), ("b", "c")])
+        db.compact()
+        assert (tmp_path / "state" / "image").exists()
+        with db.transaction() as tx:
+            tx.add_rule(STEP)
+    assert not (tmp_path / "state" / "image").exists()
+    for derived in (3, 0):
+        with deltafix.connect(GRAPH, tmp_path / "state") as db:
+            assert db.last_epoch.derivations == derived
+            assert db.count("path") == 3
+            db.check_invariants()
+
+
+def test_a_state_hears_of_given_rows_that_an_edit_moves(tmp_path) -> None:
+    text = ".decl p(x: number, y: number) .input p"
+    with deltafix.connect(text, tmp_path / "state") as db:
+        with db.transaction() as tx:
+            tx.insert("p", [(1, 1), (1, 2), (2, 5)])
+        with db.transaction() as tx:
+            tx.add_rule("p(x, y) <= p(x, z) :- y < z.")
+            tx.insert("p", [(2, 4), (3, 3)])
+            tx.delete("p", [(1, 2)])
+        assert tx.delta["p"].removed == [(1, 2)]
+        assert tx.delta["p"].added == [(3, 3)]
+        with db.transaction() as tx:
+            tx.delete("p", [(2, 5)])
+    with deltafix.connect(text, tmp_path / "state") as db:
+        assert db.rows("p") == [(1, 1), (2, 4), (3, 3)]
+        with db.transaction() as tx:
+            tx.insert("p", [(2, 1)])
+            tx.remove_rule("p(x, y) <= p(x, z) :- y < z.")
+        assert tx.delta["p"].added == [(2, 1)]
+    with deltafix.connect(text, tmp_path / "state") as db:
+        assert db.rows("p") == [(1, 1), (2, 1), (2, 4), (3, 3)]
 
 
 def test_oracle_random_rule_edits_equal_recomputation() -> None:
@@ -280,3 +339,34 @@ def test_a_rule_is_taken_out_or_replaced_by_what_adding_it_gave(closure) -> None
         closure.transaction() as tx,
     ):
         tx.remove_rule(near)
+
+
+def test_a_whole_program_takes_the_place_of_another(closure) -> None:
+    other = CLOSURE.replace("hit(y) :- start(x), path(x, y).", "hit(a) :- start(a).") + (
+        ".decl far(x: number) far(x) :- hit(x), !edge(x, _)."
+    )
+    with closure.transaction() as tx:
+        tx.change_program(other)
+        tx.insert("start", [(60,)])
+    assert tx.delta["hit"].added == [(57,)]
+    assert tx.delta["hit"].removed == [(58,), (59,)]
+    assert tx.delta["far"].added == [(60,)]
+    assert closure.last_epoch.probed < 100
+    assert closure.last_epoch.recomputed == ()
+    closure.check_invariants()
+
+
+@pytest.mark.parametrize(
+    ("program", "error", "words"),
+    [
+        (CLOSURE.replace("number", "symbol"), FactError, "rows keep their columns"),
+        (".decl edge(x: number, y: number) .input edge", UnknownRelationError, "'start' has given"),
+        (f'.pragma "word-size" "32"\n{CLOSURE}', FactError, "words of 64 bits"),
+    ],
+)
+def test_a_program_that_rows_do_not_fit_is_refused(closure, program, error, words) -> None:
+    before = {name: closure.rows(name) for name in closure.schemas}
+    with pytest.raises(error, match=words), closure.transaction() as tx:
+        tx.change_program(program)
+    assert {name: closure.rows(name) for name in closure.schemas} == before
+    closure.check_invariants()

@@ -9,30 +9,31 @@ full). Invariant: the epoch that readers see is the epoch of the folder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from deltafix.engine.bind import called, folded
-from deltafix.engine.database import Database
+from deltafix.engine.database import Database, seen_schemas
 from deltafix.engine.outside import Users
 from deltafix.engine.run import Budget
 from deltafix.engine.state.edits import given_changes, given_rows, truth_changes
 from deltafix.engine.state.folder import StateFolder
-from deltafix.engine.state.identity import Identity
+from deltafix.engine.state.identity import Identity, digest_of
 from deltafix.engine.state.image import origin
 from deltafix.engine.state.images import Images
 from deltafix.engine.state.marks import Marks, check_mark, set_marks
 from deltafix.engine.state.objects import StateObjects
+from deltafix.engine.state.reading import known_program
 from deltafix.engine.state.rows import GivenRows
 from deltafix.engine.state.state import State
 from deltafix.engine.transaction import Transaction
-from deltafix.errors import StateError, TransactionError
+from deltafix.errors import StateError, TransactionError, UnknownRelationError
 from deltafix.facts.delta import Delta, RelationDelta
 from deltafix.facts.schema import Row, Schema
 from deltafix.kernel import layout as at
@@ -40,7 +41,19 @@ from deltafix.kernel.entries import delete_rows, insert_rows
 from deltafix.rules.ast import Program
 from deltafix.store.folder import LocalFolder, folder_at
 
+if TYPE_CHECKING:
+    from deltafix.engine.rule_edits import RuleEpoch
+
 __all__ = ["DurableDatabase", "DurableTransaction"]
+
+
+def _replayed(program: Program, edits: Sequence[tuple[bool, str]]) -> Program:
+    """The program with its rules edited. Raises ProgramError or FactError, as the edits once."""
+    from deltafix.engine.rule_edits import changed_program, edited_rules  # noqa: PLC0415  parser
+
+    for adds, text in edits:
+        program = changed_program(program, (edited_rules(program, (), text, adds=adds),))
+    return program
 
 
 class DurableTransaction(Transaction):
@@ -83,6 +96,12 @@ class DurableDatabase(Database):
     ) -> None:
         self._folder = folder_at(path)
         self._fsync = fsync
+        self._edited: Identity | None = None
+        self._base, self._edits = digest_of(program), list[tuple[bool, str]]()
+        known = known_program(self._folder)
+        if known is not None and known.edits and known.base == self._base != known.digest:
+            self._edits = list(known.edits)
+            program = _replayed(program, self._edits)
         super().__init__(program, strategy=strategy, budget=budget, users=users, profile=profile)
 
     def transaction(self, *, missing: str = "error") -> DurableTransaction:
@@ -115,8 +134,12 @@ class DurableDatabase(Database):
         return tuple(self._state.recovered)
 
     def _require_rules_may_change(self) -> None:
-        message = "the rules of a state folder change by opening it with the changed program"
-        raise TransactionError(message)
+        if not isinstance(self._folder, LocalFolder):
+            message = "the rules of a state in an object store change by opening it with others"
+            raise TransactionError(message)
+
+    def _require_program_may_change(self) -> None:
+        raise TransactionError("the program of a state changes by opening it with another one")
 
     def compact(self) -> None:
         """Write a new snapshot and an image, and begin a new log. O(state).
@@ -147,7 +170,7 @@ class DurableDatabase(Database):
 
     def _load(self) -> None:
         self._ready = False
-        identity = Identity.of(self.program, self.schemas)
+        identity = Identity.of(self.program, self.schemas, self._base, self._edits)
         state = self._state = self._opened(identity)
         try:
             self._images = Images(
@@ -221,28 +244,47 @@ class DurableDatabase(Database):
             self._ready, self._before_commit = True, before
 
     def _log_epoch(self) -> None:
-        epoch = self.epoch + 1
-        given = given_changes(self._arena, self._given)
+        epoch, rules = self.epoch + 1, self._rules
+        given = given_changes(self._arena, self._given) if rules is None else rules.given
+        self._edited = None if rules is None else self._edited_by(rules)
         open_ = self._open
         if not isinstance(open_, DurableTransaction):
-            self._state.append(epoch, given, {})
+            self._state.append(epoch, given, {}, self._edited)
             return
         if open_.prepared is not None:
             open_.prepared(self._coming(epoch, open_.views))
-        self._state.append(epoch, given, open_.marks)
+        self._state.append(epoch, given, open_.marks, self._edited)
+
+    def _edited_by(self, rules: RuleEpoch) -> Identity:
+        """The program as it is behind an edit of its rules.
+
+        Raises UnknownRelationError: records of a relation that is no more could not be read.
+        """
+        schemas = seen_schemas(rules.program, rules.linked)
+        for name in self.schemas:
+            if name not in schemas:
+                message = f"relation {name!r} has records in the state, and the changed program"
+                raise UnknownRelationError(f"{message} keeps no rows of it; add `.output {name}`")
+        edits = [*self._state.program.edits, *((one.adds, one.text) for one in rules.edits)]
+        return Identity.of(rules.program, schemas, self._base, edits)
 
     def _coming(self, epoch: int, views: Collection[str] | None) -> Delta:
         """The Delta of the epoch that stands and is not committed yet."""
-        chosen = self.schemas if views is None else views
-        schemas = {n: one for n, one in self._by_number.items() if one.relation in chosen}
+        rules = self._rules
+        linked, program = (
+            (self._linked, self.program) if rules is None else (rules.linked, rules.program)
+        )
+        known = seen_schemas(program, linked)
+        chosen = known if views is None else views
+        schemas = {linked.ids[name]: one for name, one in known.items() if name in chosen}
         sides: dict[str, list[list[Row] | Any]] = {}
         for change in truth_changes(self._arena, schemas):
             pair = sides.setdefault(change.schema.relation, [[], []])
             pair[change.added] = self._codes.table(change.schema, change.codes)
             if not change.schema.arity:
                 pair[change.added] = [()]
-        parts = [RelationDelta(self.schemas[name], new, old) for name, (old, new) in sides.items()]
-        return Delta(parts, self.schemas.values(), epoch=epoch)
+        parts = [RelationDelta(known[name], new, old) for name, (old, new) in sides.items()]
+        return Delta(parts, known.values(), epoch=epoch)
 
     def _keep_marks(self) -> None:
         if isinstance(self._open, DurableTransaction):
@@ -259,6 +301,8 @@ class DurableDatabase(Database):
             # in the log, though the caller is told of the interrupt.
             self.epoch += 1
             self._keep_marks()
+            if self._rules is not None:
+                self._rules.finish()
             return
         super()._rollback()
         self._state.undo(self.epoch)
@@ -269,6 +313,9 @@ class DurableDatabase(Database):
             if done:
                 self._keep_marks()
                 self._images.note()
+                if self._edited is not None:
+                    self._state.edited(self._edited)
+                    self._images.cease()
             if done and self._state.is_full:
                 self._compact_quietly()
         finally:

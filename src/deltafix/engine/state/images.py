@@ -45,6 +45,7 @@ class Images:
         self._origin = origin
         self._users = users
         self._behind = 0
+        self._ceased = False
         self._epoch: int | None = None
 
     def open(self) -> int | None:
@@ -72,6 +73,11 @@ class Images:
                 raise StateError(message, path=str(state.image)) from error
         return self._epoch
 
+    def cease(self) -> None:
+        """From now on there is none: another plan was laid out in the arena."""
+        self.drop()
+        self._ceased = True
+
     def note(self) -> None:
         """An epoch was committed."""
         self._behind += int(self._arena.cells[at.DELTA + 1])
@@ -84,7 +90,9 @@ class Images:
     def write(self) -> None:
         """Write an image of this epoch. O(state). What prevents it is told in `recovered`."""
         path, epoch = self._state.image, self._state.epoch
-        if path is None or self._users or epoch == self._epoch or not self._state.is_ours:
+        if path is None or self._users or self._ceased:
+            return
+        if epoch == self._epoch or not self._state.is_ours:
             return
         cells = self._arena.cells
         if cells[at.J + 1] or cells[at.Q + 1]:

@@ -14,13 +14,15 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from deltafix.engine.codes import Codes
+from deltafix.engine.state.identity import Identity
 from deltafix.engine.state.marks import Marks
-from deltafix.engine.state.rows import Edit, GivenRows, decode, encode
+from deltafix.engine.state.rows import GivenRows, decode
 from deltafix.errors import StateError
 from deltafix.facts.schema import Schema
 from deltafix.store import disk
+from deltafix.store.disk import Piece
 from deltafix.store.frame import (
     DamagedError,
     Frame,
@@ -65,6 +67,14 @@ class Records:
         for frame in self.frames:
             if frame.epoch > after:
                 yield from decode(frame.meta["edits"], frame.body, schemas)
+
+    def program(self, after: int) -> Identity | None:
+        """The program as epochs after `after` left it; None if its rules were not edited.
+
+        Raises LookupError, TypeError or ValueError for what is not readable.
+        """
+        said = [f.meta["program"] for f in self.frames if f.epoch > after and "program" in f.meta]
+        return Identity.from_json(said[-1]) if said else None
 
     def marks(self, after: int) -> Iterator[Marks]:
         """The marks that the epochs after `after` set, in order."""
@@ -153,7 +163,7 @@ class Log:
         if self._uncut:
             self._cut()
 
-    def append(self, epoch: int, edits: Sequence[Edit], marks: Marks, codes: Codes) -> None:
+    def append(self, epoch: int, meta: dict[str, Any], body: Sequence[Piece]) -> None:
         """Write the record of an epoch, and sync it if the policy is `always`.
 
         Raises StateError if it cannot be written; the caller then calls `undo`.
@@ -162,8 +172,6 @@ class Log:
             raise StateError(self.broken or f"{self.path}: the state is closed")
         if self._uncut:
             self._cut()
-        entries, body = encode(edits, codes)
-        meta = {"edits": entries, **({"marks": marks} if marks else {})}
         self._before = (self.epoch, self.end)
         try:
             end = disk.write_at(self._fd, self.end, pack(epoch, meta, body))

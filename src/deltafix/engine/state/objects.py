@@ -29,12 +29,12 @@ from uuid import uuid4
 from deltafix.engine.codes import Codes
 from deltafix.engine.state.identity import Identity
 from deltafix.engine.state.log import Records, log_header, read_records
-from deltafix.engine.state.marks import Marks
-from deltafix.engine.state.rows import Edit, encode
+from deltafix.engine.state.rows import Edit
 from deltafix.engine.state.snapshot import Snapshot, parse_snapshot, snapshot_pieces
 from deltafix.engine.state.state import State
 from deltafix.errors import StateError, StateInUseError
 from deltafix.facts.schema import Schema
+from deltafix.store.disk import Piece
 from deltafix.store.folder import Folder, Head, ReplacedError
 from deltafix.store.frame import pack, preamble
 
@@ -131,7 +131,7 @@ class ObjectLog:
         self._unsure = False
         self._refusal: type[StateError] = StateError
 
-    def append(self, epoch: int, edits: Sequence[Edit], marks: Marks, codes: Codes) -> None:
+    def append(self, epoch: int, meta: dict[str, Any], body: Sequence[Piece]) -> None:
         """Put the record of an epoch.
 
         Raises StateInUseError if another opener has the state now, StateError if it cannot be
@@ -139,8 +139,6 @@ class ObjectLog:
         """
         if self.broken:
             raise self._refusal(self.broken, path=str(self._folder))
-        entries, body = encode(edits, codes)
-        meta = {"edits": entries, **({"marks": marks} if marks else {})}
         record = b"".join(pack(epoch, meta, body))
         self._before = (self.content, self.epoch, self.end)
         self._unsure = True

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from deltafix.engine.codes import Codes
 from deltafix.engine.state.identity import Identity
 from deltafix.engine.state.log import Records
 from deltafix.engine.state.marks import Marks, set_marks
-from deltafix.engine.state.rows import Edit, GivenRows
+from deltafix.engine.state.rows import Edit, GivenRows, encode
 from deltafix.engine.state.snapshot import Snapshot, snapshot_pieces
-from deltafix.errors import StateError
+from deltafix.errors import StateError, StateInUseError
 from deltafix.facts.schema import Schema
 from deltafix.store.disk import Piece
 
@@ -36,7 +36,7 @@ class AnyLog(Protocol):
     end: int
     broken: str
 
-    def append(self, epoch: int, edits: Sequence[Edit], marks: Marks, codes: Codes) -> None:
+    def append(self, epoch: int, meta: dict[str, Any], body: Sequence[Piece]) -> None:
         """Make an epoch durable. Raises StateError; the caller then calls `undo`."""
 
     def undo(self, epoch: int) -> None:
@@ -95,7 +95,7 @@ class State:
             set_marks(self.marks, changed)
         self._snapshot_size = snapshot.size
         self._base = snapshot.epoch
-        self.same_program = snapshot.identity == self._identity
+        self.same_program = self._known(snapshot, records) == self._identity
 
     @property
     def epoch(self) -> int:
@@ -140,10 +140,29 @@ class State:
         """What tells this state from all others, from its beginning on."""
         return self._state
 
-    def append(self, epoch: int, edits: Sequence[Edit], marks: Marks) -> None:
-        """Write the record of an epoch that is about to be committed. Raises StateError."""
+    def append(
+        self, epoch: int, edits: Sequence[Edit], marks: Marks, program: Identity | None = None
+    ) -> None:
+        """Write the record of an epoch that is about to be committed. Raises StateError.
+
+        `program` says that its rules are edited, and what is then the state's program: `edited`
+        takes note when the epoch is committed.
+        """
         self._require_ours()
-        self._log.append(epoch, edits, marks, self._codes)
+        entries, body = encode(edits, self._codes)
+        meta: dict[str, Any] = {"edits": entries, **({"marks": marks} if marks else {})}
+        if program is not None:
+            meta["program"] = program.to_json()
+        self._log.append(epoch, meta, body)
+
+    @property
+    def program(self) -> Identity:
+        """The program that the state has now."""
+        return self._identity
+
+    def edited(self, program: Identity) -> None:
+        """An epoch that edits the rules is committed."""
+        self._identity = program
 
     def undo(self, epoch: int) -> None:
         """Forget what was written for an epoch after `epoch`. Raises StateError."""
@@ -186,6 +205,14 @@ class State:
             )
             raise StateError(message, path=self.path)
 
+    def _known(self, snapshot: Snapshot, records: Records) -> Identity:
+        """The program that the state was last used by. Raises StateError."""
+        try:
+            return records.program(snapshot.epoch) or snapshot.identity
+        except (LookupError, TypeError, ValueError) as error:
+            message = f"{self.path}: the program of the state cannot be read: {error}"
+            raise StateError(message, path=self.path) from error
+
     def _check(self, snapshot: Snapshot, records: Records) -> None:
         if snapshot.state != records.state:
             message = f"{self.path}: snapshot and log are of two different states"
@@ -196,7 +223,8 @@ class State:
                 f"epoch {snapshot.epoch}, which is the last good epoch"
             )
             raise StateError(message, path=self.path, epoch=snapshot.epoch)
-        differences = snapshot.identity.differences(self._schemas)
+        known = self._known(snapshot, records)
+        differences = known.differences(self._schemas)
         if differences:
             message = f"{self.path} is the state of another program: {'; '.join(differences)}"
             raise StateError(message, path=self.path, differences=differences)
@@ -205,5 +233,11 @@ class State:
                 f"a torn tail of the log was cut off: {records.torn}; the state is epoch "
                 f"{max(records.epoch, snapshot.epoch)}"
             )
-        if snapshot.identity != self._identity:
+        if known != self._identity:
+            if known.edits and known.base == self._identity.base:
+                message = f"{self.path}: its rules were edited while it was opened; open it again"
+                raise StateInUseError(message, path=self.path)
+            if known.edits:
+                count = len(known.edits)
+                self.recovered.append(f"the edits of rules ({count}) went with another program")
             self.recovered.append("the program has changed: derived relations follow the new rules")

@@ -1,0 +1,62 @@
+"""`deltafix diff`: the rows that a change of a program makes, and exit codes for scripts."""
+
+from __future__ import annotations
+
+import pytest
+
+OLD = """\
+.decl edge(x: number, y: number)
+.input edge
+.decl path(x: number, y: number)
+.output path
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), edge(y, z).
+"""
+NEW = OLD.replace("edge(y, z).", "edge(y, z), !closed(y).") + (
+    ".decl closed(x: number) .input closed\npath(x, x) :- edge(x, _).\n"
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "old.dl").write_text(OLD)
+    (tmp_path / "new.dl").write_text(NEW)
+    (tmp_path / "edge.facts").write_text("1\t2\n2\t3\n")
+    (tmp_path / "closed.facts").write_text("2\n")
+    return tmp_path
+
+
+def test_rows_that_come_and_go_are_printed(deltafix, folder):
+    told = deltafix("diff", folder / "old.dl", folder / "new.dl", "-F", folder, "-q")
+    assert told.out.splitlines() == ["-path(1, 3)", "+path(1, 1)", "+path(2, 2)"]
+    assert (told.code, told.err) == (1, "")
+
+
+def test_an_input_may_go(deltafix, folder):
+    told = deltafix("diff", folder / "new.dl", folder / "old.dl", "-F", folder)
+    assert told.out.splitlines() == ["-path(1, 1)", "-path(2, 2)", "+path(1, 3)"]
+    assert told.err.endswith("old.dl does not keep closed\n")
+    assert told.code == 1
+
+
+def test_no_row_may_change(deltafix, folder):
+    same = OLD + "path(a, b) :- path(a, b), edge(a, b).\n"
+    (folder / "new.dl").write_text(same)
+    told = deltafix("diff", folder / "old.dl", folder / "new.dl", "-F", folder)
+    assert (told.code, told.out) == (0, "")
+    assert told.err.endswith("no row changes\n")
+
+
+@pytest.mark.parametrize(
+    ("new", "words"),
+    [
+        (OLD.replace("number", "symbol"), "edge(x: number, y: number) is edge(x: symbol"),
+        (OLD.replace("edge(y, z)", "edg(y, z)"), "`edg` is not declared"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(deltafix, folder, new, words):
+    (folder / "new.dl").write_text(new)
+    told = deltafix("diff", folder / "old.dl", folder / "new.dl", "-F", folder, "-q")
+    assert (told.code, told.out) == (2, "")
+    assert words in told.err
+    assert "Traceback" not in told.err
