@@ -16,7 +16,7 @@ import numpy as np
 
 from deltafix.engine.codes import Codes
 from deltafix.engine.state.edits import Edit
-from deltafix.engine.store import relation_cell
+from deltafix.engine.store import FEW, few_changes, relation_cell
 from deltafix.facts.delta import Delta, RelationDelta
 from deltafix.facts.schema import Row, Schema
 from deltafix.facts.side import Side
@@ -28,9 +28,6 @@ __all__ = ["ChangedRows", "Changes"]
 
 _TABLE_ROWS = 2000
 """Sides of more rows are loaded as Arrow tables, smaller ones as tuples."""
-
-_FEW = 16
-"""Changed rows up to which they are read one by one."""
 
 Codings: TypeAlias = "Words | list[list[int]]"
 """Rows as codes (n, arity): an array, or lists if they are few."""
@@ -75,21 +72,21 @@ class ChangedRows:
     def read(self) -> dict[int, tuple[Codings, Codings]]:
         """Rows removed and added, by relation, in the order of declarations. O(changes)."""
         count = int(self._arena.cells[at.DELTA + 1])
-        found = self._few() if count <= _FEW else self._many(count)
+        found = self._few() if count <= FEW else self._many(count)
         return {n: found[n] for n in self._places if n in found} if len(found) > 1 else found
 
     def _few(self) -> dict[int, tuple[Codings, Codings]]:
         cells, words = self._arena.cells, self._arena.words
         found: dict[int, tuple[Any, Any]] = {}
-        for entry in self._arena.take(at.DELTA).tolist():
-            place = self._places.get(entry >> 33)
+        for relation, row, came in few_changes(self._arena):
+            place = self._places.get(relation)
             if place is None:
                 continue
-            first = int(cells[place.rows]) + (entry >> 1 & 0xFFFFFFFF) * place.stride + at.COLS
-            sides = found.get(entry >> 33)
+            first = int(cells[place.rows]) + row * place.stride + at.COLS
+            sides = found.get(relation)
             if sides is None:
-                sides = found[entry >> 33] = ([], [])
-            sides[entry & 1].append(words[first : first + len(place.schema.columns)].tolist())
+                sides = found[relation] = ([], [])
+            sides[came].append(words[first : first + len(place.schema.columns)].tolist())
         return found
 
     def _many(self, count: int) -> dict[int, tuple[Codings, Codings]]:

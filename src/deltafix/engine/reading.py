@@ -158,8 +158,9 @@ class Reading(Questions):
     def check_invariants(self) -> None:
         """Check the contract on the whole state (design: Maintenance). For tests; O(state).
 
-        Raises InternalError naming the first row that breaks it.
+        Raises InternalError naming the first row that breaks it; what `settle` raises.
         """
+        self.settle()
         from deltafix.engine.invariants import check_invariants  # noqa: PLC0415
 
         check_invariants(self._arena, self._linked)

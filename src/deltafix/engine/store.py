@@ -7,6 +7,8 @@ are copies: nothing handed out aliases the arena.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from deltafix.engine.link import Linked
@@ -15,12 +17,17 @@ from deltafix.kernel.arena import Arena, Words
 from deltafix.kernel.entries import find_slot
 
 __all__ = [
+    "FEW",
     "changed_in_epoch",
     "codes_where",
+    "few_changes",
     "records_of",
     "relation_cell",
     "rows_of_group",
 ]
+
+FEW = 16
+"""Changed rows up to which they are read one by one: numpy's calls cost more than a small edit."""
 
 
 def relation_cell(arena: Arena, relation: int, field: int) -> int:
@@ -44,6 +51,12 @@ def codes_where(arena: Arena, relation: int, mask: int) -> Words:
     # The flags are the low byte of the first cell: its low word on a little-endian machine.
     chosen = (records[:, 0] & mask) == mask
     return records[chosen, at.COLS : at.COLS + arity]
+
+
+def few_changes(arena: Arena) -> Iterator[tuple[int, int, int]]:
+    """(relation, row, 1 if it came and 0 if it went) of each net change of the last epoch."""
+    for entry in arena.take(at.DELTA).tolist():
+        yield entry >> 33, (entry >> 1) & 0xFFFFFFFF, entry & 1
 
 
 def changed_in_epoch(arena: Arena, relation: int) -> tuple[Words, Words]:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from deltafix.errors import FactError, TypeMismatchError
 from deltafix.facts.schema import BaseType, Column, Row, Schema
-from deltafix.facts.values import WORD, write_value
+from deltafix.facts.values import WORD, canonical, write_value
 
 __all__ = [
     "ARROW_TYPES",
@@ -73,13 +73,13 @@ def table_from_rows(schema: Schema, rows: Sequence[Row]) -> pa.Table:
 def rows_from_table(table: pa.Table, schema: Schema | None = None) -> list[Row]:
     """A checked table as tuples of Python values, in its order; `schema` tells of records.
 
-    NaN is one object, so that equal rows are equal to Python. A table without columns cannot say
-    how many rows it has: the caller keeps that count.
+    NaN is one object (`canonical`), so that equal rows are equal to Python. A table without columns
+    cannot say how many rows it has: the caller keeps that count.
     """
     columns = [column.to_pylist() for column in table.columns]
     for place, field in enumerate(table.schema):
         if pa.types.is_floating(field.type) and pc.any(pc.is_nan(table.column(place))).as_py():
-            columns[place] = [nan if x != x else x for x in columns[place]]  # noqa: PLR0124
+            columns[place] = list(map(canonical, columns[place]))
     for place, column in enumerate(schema.columns if schema is not None else ()):
         if column.shape is not None:
             columns[place] = list(map(column.shape.read, columns[place]))

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from deltafix.engine.codes import Codes as Symbols
 from deltafix.engine.link import link
 from deltafix.engine.run import Budget, Run, set_budget
-from deltafix.engine.store import records_of, relation_cell, rows_of_group
+from deltafix.engine.store import FEW, few_changes, records_of, relation_cell, rows_of_group
 from deltafix.engine.tables import Tables
 from deltafix.errors import InternalError
 from deltafix.kernel import layout as at
@@ -32,7 +32,6 @@ from deltafix.plan.normalize import Core
 __all__ = ["PAIR", "REACH", "Codes", "Reachability"]
 
 PAIR, REACH = 0, 1  # relation numbers: the order in which the core lists them
-_FEW = 32
 
 Codes = npt.NDArray[np.int32]
 
@@ -86,23 +85,17 @@ class Reachability:
         count = int(cells[at.DELTA + 1])
         if count == 0:
             return [], []
+        if count <= FEW:
+            sides: tuple[list[int], list[int]] = [], []
+            for relation, row, came in few_changes(arena):
+                if relation == REACH:
+                    sides[came].append(self.code(row))
+            return sides[1], sides[0]
         entries = arena.take(at.DELTA)
-        if count <= _FEW:
-            return self._few_changes(entries.tolist())
         entries = entries[(entries >> 33) == REACH]
         codes = records_of(arena, REACH)[(entries >> 1) & 0xFFFFFFFF, at.COLS]
-        came = (entries & 1) == 1
-        return codes[came].tolist(), codes[~came].tolist()
-
-    def _few_changes(self, entries: list[int]) -> tuple[list[int], list[int]]:
-        """As the end of `commit`, without arrays: half the time of a small edit was theirs."""
-        added: list[int] = []
-        removed: list[int] = []
-        for entry in entries:
-            if entry >> 33 == REACH:
-                code = self.code((entry >> 1) & 0xFFFFFFFF)
-                (added if entry & 1 else removed).append(code)
-        return added, removed
+        new = (entries & 1) == 1
+        return codes[new].tolist(), codes[~new].tolist()
 
     def rollback(self) -> None:
         """Undo everything since the last commit. O(touched)."""

@@ -93,7 +93,8 @@ def some(term: Term, kind: SqlType) -> Term:
 def absent(formula: Formula) -> Formula:
     """That no binding of a formula's own variables makes it true.
 
-    `!p(x)` asks for an `x` that is bound; a group of two literals binds its own.
+    `!p(x)` asks for an `x` that is bound, in parentheses too (Soufflé knows no group of one
+    literal); a group of two binds its own.
     """
     if isinstance(formula, And | Or):
         return Not(formula)
