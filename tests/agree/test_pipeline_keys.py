@@ -155,10 +155,10 @@ def _line(record: dict | None) -> str:
     return json.dumps(said)
 
 
-def _run(folder: Path, form: str, keys: Keys, rng: Random, changes: Sequence[Change]) -> None:
+def _run(folder: Path, form: str, keys: Keys, rng: Random, changes: Sequence[Change]) -> int:
     split = KeyedSplit(folder, form, keys, rng, "quarantine")
     split.run(changes)
-    split.check(judge(changes, keys))
+    return split.check(judge(changes, keys))
 
 
 @pytest.mark.parametrize("keeper", ["driver", "shards"])
@@ -171,19 +171,23 @@ def test_agree_any_split_and_order_of_keyed_changes_gives_one_answer(
         rng = Random(f"keys {form} {seed}")
         keys = draw_keys(rng)
         changes = draw_changes(rng, form, keys)
-        _run(memory / f"{seed}", form, keys, rng, changes)
+        epochs = _run(memory / f"{seed}", form, keys, rng, changes)
         others = unordered(changes)
         if keys.sequence and keys.late == "apply":
             assert judge(others, keys).rows == judge(changes, keys).rows
-        _run(memory / f"{seed} again", form, keys, rng, others)
+        epochs += _run(memory / f"{seed} again", form, keys, rng, others)
         judged["splits of keyed pipelines"] += 2
+        judged["epochs of keyed pipelines"] += epochs
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("form", FORMATS)
-def test_agree_keyed_changes_on_spark_give_that_answer(form, spark, memory, monkeypatch) -> None:
+def test_agree_keyed_changes_on_spark_give_that_answer(
+    form, spark, memory, judged, monkeypatch
+) -> None:
     monkeypatch.setattr("tests.pipelines.RUNNER", "spark")
     for seed in range(-(-EXAMPLES // 10)):
         rng = Random(f"spark keys {form} {seed}")
         keys = draw_keys(rng)
-        _run(memory / str(seed), form, keys, rng, draw_changes(rng, form, keys))
+        epochs = _run(memory / str(seed), form, keys, rng, draw_changes(rng, form, keys))
+        judged["epochs of keyed pipelines"] += epochs

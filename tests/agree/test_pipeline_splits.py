@@ -221,8 +221,8 @@ class Split:
             held |= {row[:-1]: row[-1] for row in db.rows("edge__times")}
             assert held == dict(wanted.times)
 
-    def check(self, wanted: Any) -> None:
-        """Rows, quarantine, outputs, journal."""
+    def check(self, wanted: Any) -> int:
+        """Rows, quarantine, outputs, journal. Returns the epochs that it took."""
         with self.open() as pipeline:
             assert list(pipeline.drain()) == []
             db = pipeline.maintainer.db
@@ -250,6 +250,7 @@ class Split:
         new, old = (sum(line["given"][side] for line in told) for side in (0, 1))
         assert new - old == len(wanted.rows)
         assert not any(line["touched"] for line in told if not line["read"])
+        return int(last)
 
 
 def _shown(found: dict) -> tuple:
@@ -272,13 +273,13 @@ def test_agree_any_split_of_the_same_messages_gives_one_answer(
         for number in range(2):
             split = Split(memory / f"{seed} {number}", form, options, rng, "quarantine")
             split.run(messages)
-            split.check(wanted)
+            judged["epochs of pipelines"] += split.check(wanted)
             judged["splits of pipelines"] += 1
 
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_agree_a_state_that_moves_to_shards_on_the_way_gives_that_answer(
-    form, memory, monkeypatch
+    form, memory, judged, monkeypatch
 ) -> None:
     monkeypatch.setattr(pipelines, "KEEPER", "auto")
     moved = []
@@ -296,7 +297,7 @@ def test_agree_a_state_that_moves_to_shards_on_the_way_gives_that_answer(
         messages, options = draw_messages(rng, form), draw_options(rng)
         split = Split(memory / str(seed), form, options, rng, "quarantine")
         split.run(messages)
-        split.check(judge(messages, options))
+        judged["epochs of pipelines"] += split.check(judge(messages, options))
         why = peek_marks(split.folder / "state")[EXECUTOR]
         there = shards_head(split.folder / "state") is not None
         assert why.startswith("shards: the state needs" if there else "driver: the state fits")
@@ -305,14 +306,16 @@ def test_agree_a_state_that_moves_to_shards_on_the_way_gives_that_answer(
 
 @pytest.mark.spark
 @pytest.mark.parametrize("form", FORMATS)
-def test_agree_any_split_on_spark_gives_that_answer(form, spark, memory, monkeypatch) -> None:
+def test_agree_any_split_on_spark_gives_that_answer(
+    form, spark, memory, judged, monkeypatch
+) -> None:
     monkeypatch.setattr(pipelines, "RUNNER", "spark")
     for seed in range(-(-EXAMPLES // 10)):
         rng = Random(f"spark {form} {seed}")
         messages, options = draw_messages(rng, form), draw_options(rng)
         split = Split(memory / str(seed), form, options, rng, "quarantine")
         split.run(messages)
-        split.check(judge(messages, options))
+        judged["epochs of pipelines"] += split.check(judge(messages, options))
 
 
 @pytest.mark.parametrize("keeper", ["driver", "shards"])
@@ -346,6 +349,6 @@ def test_agree_without_quarantine_what_is_in_is_a_beginning_without_bad_rows(
             assert rows in {frozenset(one.rows) for one in beginnings if not one.aside}
         else:
             assert not wanted.aside
-            split.check(wanted)
+            judged["epochs of pipelines"] += split.check(wanted)
         judged["splits of pipelines"] += 1
     assert 0 < failed < 4 * EXAMPLES

@@ -168,3 +168,16 @@ def test_no_block_that_is_handed_back_reaches_into_another() -> None:
     assert handed_back
     ordered = sorted([*blocks, *map(tuple, handed_back)])
     assert all(start + words <= after for (start, words), (after, _) in pairwise(ordered))
+
+
+def test_the_first_vectors_of_an_arena_lie_apart() -> None:
+    arena = Arena(1 << 28)
+    cells = arena.cells
+    blocks = [(2 * int(cells[at.DEAD]), 4 * int(cells[at.DEAD + 2]))]
+    for vector in (at.Q, at.J, at.HEAP, at.OPEN, at.WIDE, at.SYM):
+        blocks.append((2 * int(cells[vector]), 2 * int(cells[vector + 2])))
+    blocks.append((2 * int(cells[at.WIDE_SLOTS]), 2 * int(cells[at.WIDE_CAP])))
+    blocks.sort()
+    ends = [start + words for start, words in blocks]
+    assert all(end <= start for end, (start, _) in zip(ends, blocks[1:], strict=False))
+    assert ends[-1] <= cells[at.BUMP]
