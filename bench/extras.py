@@ -13,7 +13,10 @@ from dataclasses import dataclass
 
 __all__ = ["EXTRAS", "Section", "run_extra"]
 
-_KNOWN = ("reactive", "fixpoint", "tabling", "why", "pipeline", "analyses", "shards", "opening")
+_KNOWN = (
+    "reactive", "fixpoint", "tabling", "why", "pipeline", "analyses", "shards", "opening",
+    "rule_edits",
+)  # fmt: skip
 EXTRAS = tuple(name for name in _KNOWN if importlib.util.find_spec(f"bench.{name}") is not None)
 
 
