@@ -65,8 +65,8 @@ def prepare_kernel(*, quiet: bool = False) -> None:
 
     if is_ready():
         return
-    what = "deltafix: compiling the kernel, once per installation (about 20 s) …"
+    what = "compiling the kernel, once (about 20 s)"
     if not sys.stderr.isatty():
-        note(what, quiet=quiet)
+        note(f"deltafix: {what} …", quiet=quiet)
     with bar(what, quiet=quiet) as step:
         prepare(step)

@@ -119,7 +119,7 @@ def prepare(progress: Progress | None = None) -> bytes:
 
 
 def make(processor: str, progress: Progress | None = None) -> bytes:
-    """Compile the kernel for a processor: some 20 s. `progress`: functions done, functions."""
+    """Compile the kernel for a processor, once a process: some 20 s."""
     functions = {
         name: getattr(import_module(f"deltafix.kernel.{module}"), name)
         for name, module in ENTRIES.items()
