@@ -188,6 +188,7 @@ def test_agree_keyed_changes_on_spark_give_that_answer(
     monkeypatch.setattr("tests.pipelines.RUNNER", "spark")
     for seed in range(-(-EXAMPLES // 10)):
         rng = Random(f"spark keys {form} {seed}")
+        monkeypatch.setattr("tests.pipelines.KEEPER", ("driver", "shards")[FORMATS.index(form) % 2])
         keys = draw_keys(rng)
         epochs = _run(memory / str(seed), form, keys, rng, draw_changes(rng, form, keys))
         judged["epochs of keyed pipelines"] += epochs

@@ -310,8 +310,10 @@ def test_agree_any_split_on_spark_gives_that_answer(
     form, spark, memory, judged, monkeypatch
 ) -> None:
     monkeypatch.setattr(pipelines, "RUNNER", "spark")
+    monkeypatch.setattr(pipelines, "SHARDS", 2)
     for seed in range(-(-EXAMPLES // 10)):
         rng = Random(f"spark {form} {seed}")
+        monkeypatch.setattr(pipelines, "KEEPER", ("driver", "shards")[FORMATS.index(form) % 2])
         messages, options = draw_messages(rng, form), draw_options(rng)
         split = Split(memory / str(seed), form, options, rng, "quarantine")
         split.run(messages)

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests import pipelines
 from tests.jobs import Jobs, counting_jobs
 from tests.pipelines import Job, signed
 
-from deltafix.errors import ConfigError, StateError
+from deltafix.errors import ConfigError, PipelineError, StateError
+from deltafix.facts.schema import Schema
+from deltafix.pipeline.condense import PLACE
 from deltafix.pipeline.config import read_config
 from deltafix.pipeline.manifest import read_deltas
+from deltafix.pipeline.replay import replay
 from deltafix.pipeline.runner import Pipeline
+from deltafix.pipeline.signed import SIGN
 from deltafix.pipeline.status import status
-from deltafix.spark import keeping, maintain
-from deltafix.spark.shards import resident
+from deltafix.spark import keeping, maintain, net
+from deltafix.spark.away import Away, Count, Counted, _Taken
+from deltafix.spark.shards import frames, resident
+from deltafix.spark.shards.past import around
 
 QUARANTINE = 'bad_rows = "quarantine"'
 PROGRAM = """
@@ -30,10 +39,15 @@ path(x, z) :- path(x, y), edge(y, z).
 
 @pytest.fixture
 def in_shards(spark, monkeypatch) -> None:
-    """Pipelines run on Spark, in shards there."""
+    """Pipelines run on Spark, in shards there; no net row may be brought to the driver."""
     monkeypatch.setattr(pipelines, "RUNNER", "spark")
     monkeypatch.setattr(pipelines, "KEEPER", "shards")
     monkeypatch.setattr(pipelines, "SHARDS", 2)
+
+    def brought(rows: Away) -> None:
+        raise AssertionError(f"{rows.good} rows of {rows.schema.relation} in the driver")
+
+    monkeypatch.setattr(Away, "table", property(brought))
 
 
 @pytest.mark.spark
@@ -67,12 +81,17 @@ def test_agree_a_pipeline_whose_epochs_run_on_executors(tmp_path, in_shards) -> 
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("options", "actions"),
-    [("", ["commit"]), ('duplicates = "count"', ["judge", "commit"])],
+    ("keeper", "options", "actions"),
+    [
+        ("driver", "", []),
+        ("shards", "", ["commit"]),
+        ("shards", 'duplicates = "count"', ["judge", "commit"]),
+    ],
 )
 def test_an_epoch_of_one_change_is_a_job_to_net_it_and_one_a_superstep(
-    options, actions, tmp_path, in_shards, spark
+    keeper, options, actions, tmp_path, *, in_shards, spark, monkeypatch
 ) -> None:
+    monkeypatch.setattr(pipelines, "KEEPER", keeper)
     job = Job(tmp_path, member=options)
     job.say("member", ("+", ("ada", "core")), ("+", ("core", "all")))
     job.say("grant", ("+", ("all", 7)))
@@ -81,12 +100,39 @@ def test_an_epoch_of_one_change_is_a_job_to_net_it_and_one_a_superstep(
     with job.open() as pipeline:
         with counting_jobs(spark) as done:
             (epoch,) = pipeline.drain()
-        assert pipeline.maintainer.db.work.actions == actions
+        if actions:
+            assert pipeline.maintainer.db.work.actions == actions
         job.check(pipeline)
     assert epoch.given == (0, 1)
     # One task nets. A superstep is a task a shard, behind one for each part of what it is sent.
     steps = len(actions)
-    assert done == Jobs(1 + steps, 1 + 2 * steps, 1 + 4 * steps)
+    assert done == Jobs(1 + steps, 1 + 2 * steps, 1 + 4 * steps + (steps > 0))
+
+
+def test_rows_that_were_made_again_and_are_others_fail_the_epoch() -> None:
+    schema = Schema.of("edge", ["x", "y"], ["symbol", "number"])
+    wire = net._Wire.of([net.Look(schema, "said")])
+
+    def made(*rows: tuple[str, int]) -> list[pa.RecordBatch]:
+        columns = {"t0": pa.array([x for x, _ in rows]), "n0": pa.array([y for _, y in rows])}
+        columns["relation"] = pa.array([0] * len(rows), pa.int32())
+        columns |= {name: pa.array(range(1, len(rows) + 1)) for name in (SIGN, PLACE)}
+        return list(Counted(wire, 1)([wire.write(columns, len(rows))]))
+
+    def take(table: pa.Table, places: pa.ChunkedArray) -> Iterator[pa.RecordBatch]:
+        assert places.to_pylist() == [*range(1, table.num_rows + 1)]
+        yield from table.to_batches()
+
+    first = made(("a", 1), ("b", 2))
+    (note,) = wire.notes(first[-1])
+    counts = {note["task"]: Count(*note["count"])}
+    assert counts[0].rows == 2
+    taken = _Taken(wire, "edge", 0, counts, take)
+    found = pa.Table.from_batches(taken(iter(made(("a", 1), ("b", 2)))))
+    assert found.select(["x", "y"]).to_pylist() == [{"x": "a", "y": 1}, {"x": "b", "y": 2}]
+    for other in ([("a", 1)], [("a", 1), ("b", 3)], [("a", 1), ("c", 2)]):
+        with pytest.raises(PipelineError, match="had other rows than before; nothing of the epoch"):
+            list(taken(iter(made(*other))))
 
 
 @pytest.mark.spark
@@ -128,6 +174,55 @@ def test_the_first_change_of_a_state_too_large_moves_it_and_status_says_why(
     assert not (tmp_path / "state" / "log").exists()
 
 
+def test_changes_of_outputs_pass_the_driver_in_pieces(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(pipelines, "KEEPER", "shards")
+    monkeypatch.setattr(frames, "PIECE", 3)
+
+    def whole(side: frames.FileSide) -> None:
+        raise AssertionError(f"{len(side)} rows at once")
+
+    monkeypatch.setattr(frames.FileSide, "_whole", whole)
+    job = Job(tmp_path)
+    job.say("member", *(("+", ("ada", f"t{n}")) for n in range(20)))
+    job.say("grant", *(("+", (f"t{n}", n)) for n in range(20)))
+    job.run()
+    job.say("member", *(("-", ("ada", f"t{n}")) for n in range(0, 20, 2)))
+    job.run()
+    path = tmp_path / "out" / "can" / "delta-000000000003.parquet"
+    groups = [
+        pq.ParquetFile(path).read_row_group(n) for n in range(pq.ParquetFile(path).num_row_groups)
+    ]
+    assert sum(group.num_rows for group in groups) == 10
+    assert max(group.num_rows for group in groups) <= 3
+
+
+@pytest.mark.parametrize("options", ["", 'duplicates = "count"', 'key = ["who"]'])
+def test_replay_recomputes_an_epoch_of_shards_from_their_files(
+    options, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(pipelines, "KEEPER", "shards")
+    job = Job(tmp_path, member=options)
+    job.say("grant", ("+", ("core", 7)), ("+", ("all", 8)))
+    for change in (("+", ("ada", "core")), ("+", ("core", "all")), ("-", ("ada", "core"))):
+        job.say("member", change)
+        with job.open() as pipeline:
+            list(pipeline.drain())
+            last = pipeline.maintainer.epoch
+    config = read_config(job.toml)
+    found = [replay(config, epoch, around=around) for epoch in range(1, last + 1)]
+    assert [one.agrees for one in found] == [True] * last
+    recomputed = [one.epoch for one in found if one.recomputed is not None]
+    assert recomputed == [*range(1, last + 1)]
+    assert found[-1].recorded["can"] == {(-1, ("ada", 7)), (-1, ("ada", 8))}
+    assert replay(config, last).why.startswith("the rows are in shards; a pipeline with runner")
+    path = tmp_path / "out" / "can" / f"delta-{last:012}.parquet"
+    path.write_bytes((path.parent / f"delta-{last - 1:012}.parquet").read_bytes())
+    assert not replay(config, last, around=around).agrees
+    with job.open() as pipeline:
+        pipeline.compact()
+    assert replay(config, last - 1, around=around).why.startswith("the state has folded it")
+
+
 def test_rows_in_shards_are_not_taken_back_and_nobody_else_begins_beside_them(
     tmp_path, monkeypatch
 ) -> None:
@@ -150,7 +245,7 @@ def test_shards_without_their_runner_or_their_folder_are_refused_by_name(tmp_pat
     with pytest.raises(ConfigError, match="needs a state in a folder that the driver and all"):
         read_config(job.toml)
     job.toml.write_text(text)
-    with pytest.raises(ConfigError, match="pass make_source and keep"):
+    with pytest.raises(ConfigError, match="pass what deltafix"):
         Pipeline(read_config(job.toml))
 
 

@@ -15,6 +15,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests import pipelines
 from tests.faults.killing import Killer, killed
 from tests.faults.test_pipeline_faults import PIPELINE, prepare
 from tests.pipelines import Job, Row, rows_of
@@ -61,6 +62,7 @@ def finish(job: Job) -> set[Row]:
 
 def run(folder: Path) -> None:
     """What a killed process does: the pipeline as the folder has it."""
+    pipelines.KEEPER = (folder / "keeper").read_text()
     go(Job(folder, pipeline=PIPELINE, rewrite=False))
 
 

@@ -153,6 +153,9 @@ CASES = [
 IDS = [f"{kind}-{more.split(chr(34))[1] if more else ''}{'-key' * ('key' in more)}"
        for kind, more in CASES]  # fmt: skip
 
+KEEPERS = dict(zip(CASES, ["shards", "driver"] * len(CASES), strict=False))
+"""Who keeps the rows in a case: deltas of either are the same, and a kill costs seconds."""
+
 KILLED = CASES if "DELTAFIX_EXAMPLES" in os.environ else [CASES[at] for at in (0, 2, 5, 7, 10)]
 """A kill costs seconds: `make fuzz` tries all of them, and more kills of each."""
 
@@ -182,6 +185,12 @@ run = jobs.run
 
 
 @pytest.fixture
+def keeper(kind, more, monkeypatch) -> None:
+    """The rows of a case are where it says."""
+    monkeypatch.setattr("tests.pipelines.KEEPER", KEEPERS[kind, more])
+
+
+@pytest.fixture
 def told(tmp_path, monkeypatch) -> None:
     """A function that keeps what it is told in a file of its name."""
     monkeypatch.setenv("DELTAFIX_TOLD", str(tmp_path))
@@ -189,7 +198,7 @@ def told(tmp_path, monkeypatch) -> None:
 
 @pytest.mark.parametrize(("kind", "more"), KILLED, ids=[IDS[CASES.index(one)] for one in KILLED])
 def test_agree_after_a_kill_at_any_step_of_a_target(
-    kind, more, tmp_path, places, *, monkeypatch, told
+    kind, more, tmp_path, places, *, monkeypatch, told, keeper
 ) -> None:
     place = places[kind]
     names: dict[int, str] = {}
@@ -217,7 +226,7 @@ def test_agree_after_a_kill_at_any_step_of_a_target(
 
 @pytest.mark.parametrize(("kind", "more"), CASES[:-1], ids=IDS[:-1])
 def test_a_target_that_is_away_keeps_the_pipeline_waiting_and_loses_nothing(
-    kind, more, tmp_path, places, monkeypatch
+    kind, more, tmp_path, places, *, monkeypatch, keeper
 ) -> None:
     place, name = places[kind], new_name(kind, tmp_path)
     job = job_at(tmp_path / "job", f"{place.section(name)}\n{more}")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from deltafix.errors import PipelineError
     from deltafix.pipeline.change import ProgramChange
     from deltafix.pipeline.config import Config
+    from deltafix.pipeline.replay import FindAround
 
 __all__ = ["pipeline"]
 
@@ -116,7 +117,8 @@ def replay(
     from deltafix.pipeline.config import read_config  # noqa: PLC0415  quick --help
     from deltafix.pipeline.replay import replay as again  # noqa: PLC0415
 
-    found = again(read_config(file), epoch)
+    config = read_config(file)
+    found = again(config, epoch, around=_around(config))
     _say(found.show())
     raise typer.Exit(0 if found.agrees else 1)
 
@@ -147,6 +149,15 @@ def _runner(config: Config) -> dict[str, Any]:
     from deltafix.spark.runner import spark_runner  # noqa: PLC0415  imports pyspark
 
     return spark_runner(config)._asdict()
+
+
+def _around(config: Config) -> FindAround | None:
+    """What reads old epochs of shards, which only pipelines on Spark have."""
+    if config.values["runner"] == "local":
+        return None
+    from deltafix.spark.shards.past import around  # noqa: PLC0415  imports pyspark
+
+    return around
 
 
 def _seconds(text: str) -> float:

@@ -74,6 +74,11 @@ class RelationDelta:
         """Rows that held before and do not now; sorted, made on first use, do not modify."""
         return self._removed.rows
 
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        """Added rows, removed rows."""
+        return self._added, self._removed
+
     def signed(self) -> Iterator[tuple[int, Row]]:
         """Every change as (sign, row): removed rows (-1) first, then added rows (+1)."""
         for row in self.removed:

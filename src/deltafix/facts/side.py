@@ -7,7 +7,7 @@ or removed, of which epoch) is not known here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from deltafix.facts.schema import Row, Schema
@@ -75,6 +75,10 @@ class Side:
 
             self._table = table_from_rows(self._schema, self.rows)
         return self._table
+
+    def tables(self) -> Iterator[pa.Table]:
+        """The rows as tables; a side that reads files has one of them in memory at a time."""
+        yield self.table
 
     def __len__(self) -> int:
         if self._count is None:

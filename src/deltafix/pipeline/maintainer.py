@@ -256,8 +256,7 @@ class Maintainer:
     ) -> Epoch:
         """Write outputs and quarantine; the epoch with what they hold, as it is marked."""
         self.quarantine.write(epoch.epoch, bad)
-        sides = self.outputs.prepare(delta, instead)
-        out = {name: (new.num_rows, old.num_rows) for name, (new, old) in sides.items()}
+        out = self.outputs.prepare(delta, instead)
         rows = {name: new + old for name, (new, old) in out.items()}
         epoch = replace(epoch, out={name: out[name] for name in instead or out})
         tx.mark(PREPARED, {"epoch": epoch.epoch, "writer": self.db.generation, "outputs": rows})

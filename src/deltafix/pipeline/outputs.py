@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from deltafix.errors import SinkError
 from deltafix.facts.arrow import arrow_schema
-from deltafix.facts.delta import Delta, RelationDelta
+from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.config import OutputConfig
 from deltafix.pipeline.keeper import Relations
@@ -76,15 +76,27 @@ class Outputs:
         """Go on with another keeper's rows, which are the same ones."""
         self._db = db
 
-    def prepare(self, delta: Delta, instead: dict[str, Sides] | None = None) -> dict[str, Sides]:
-        """Write every output's part of an epoch ahead of its commit; `instead` replaces parts."""
-        done: dict[str, Sides] = {}
+    def prepare(
+        self, delta: Delta, instead: dict[str, Sides] | None = None
+    ) -> dict[str, tuple[int, int]]:
+        """Write every output's part of an epoch ahead of its commit; `instead` replaces parts.
+
+        Returns how many rows were added and removed.
+        """
+        done: dict[str, tuple[int, int]] = {}
         for name, sink in self.sinks.items():
-            sides = (instead or {}).get(name)
-            if sides is None:
-                sides = _sides(delta[name])
-            sink.prepare(cast("int", delta.epoch), *sides)
-            done[name] = sides
+            epoch = cast("int", delta.epoch)
+            if instead is not None and name in instead:
+                added, removed = instead[name]
+                sink.prepare(epoch, [added], [removed])
+                done[name] = (added.num_rows, removed.num_rows)
+                continue
+            sides = delta[name].sides
+            done[name] = (len(sides[0]), len(sides[1]))
+            if any(done[name]):
+                sink.prepare(epoch, *(side.tables() for side in sides))
+            else:
+                sink.prepare(epoch, (), ())
         return done
 
     def publish(self) -> None:
@@ -152,13 +164,6 @@ class Outputs:
                 continue
             if keep is not None and snapshot is not None:
                 sink.drop_before(min(self._db.epoch - keep, snapshot.last) + 1)
-
-
-def _sides(part: RelationDelta) -> Sides:
-    table = part.to_arrow()
-    sign = table.column(table.num_columns - 1)
-    rows = table.remove_column(table.num_columns - 1)
-    return rows.filter(pc.greater(sign, 0)), rows.filter(pc.less(sign, 0))
 
 
 def _difference(schema: Schema, shown: pa.Table | None, rows: pa.Table) -> Sides:

@@ -1,35 +1,54 @@
 """One epoch again: what it changed in the outputs, recorded and recomputed.
 
-The engine's files are read without their lock, loaded into a database in memory up to the epoch
-before, and the epoch's edits applied. Invariant: nothing is written anywhere; a pipeline may run
-meanwhile. An epoch that the state has folded into its snapshot can be shown and not recomputed;
-so can one that brought outputs up to a program, since it has no edits.
+The state's files are read without their lock, loaded into a database in memory up to the epoch
+before, and the epoch's edits applied; so are those of shards, whose rows must fit there for that.
+Invariant: nothing is written anywhere; a pipeline may run meanwhile. An epoch that the state has
+folded into its snapshot can be shown and not recomputed; so can one that brought outputs up to a
+program, since it has no edits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import deltafix
 from deltafix.engine.database import Database
 from deltafix.engine.state.reading import read_state
 from deltafix.engine.state.rows import GivenRows, decode
 from deltafix.errors import PipelineError
-from deltafix.facts.schema import Row, show_row
+from deltafix.facts.schema import Row, Schema, show_row
 from deltafix.pipeline.augment import augment
 from deltafix.pipeline.config import Config
-from deltafix.pipeline.keeper import shards_head
+from deltafix.pipeline.keeper import SHARDS, shards_head
 from deltafix.pipeline.maintainer import CONES
 from deltafix.pipeline.manifest import read_deltas
+from deltafix.pipeline.signed import SIGN, difference
 from deltafix.pipeline.sources.registry import additions
 from deltafix.store.frame import Frame
 
-__all__ = ["Replay", "replay"]
+__all__ = ["Around", "FindAround", "Replay", "replay"]
 
 Changes = frozenset[tuple[int, Row]]
+
+
+class Around(NamedTuple):
+    """The given rows before and after an epoch, by relation."""
+
+    before: Mapping[str, pa.Table]
+    after: Mapping[str, pa.Table]
+
+
+FindAround = Callable[[Path, int, Mapping[str, Schema]], Around | None]
+"""Finds them in the folder of shards; None where the epoch was folded."""
+
+_FOLDED = "the state has folded it into its snapshot"
+_BROUGHT_UP = "it brought the outputs up to the program"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +85,8 @@ class Replay:
                         yield f"{what}: {'+' if sign > 0 else '-'}{show_row(name, row)}"
 
 
-def replay(config: Config, epoch: int) -> Replay:
-    """Look at an epoch again. O(state) if it is recomputed.
+def replay(config: Config, epoch: int, *, around: FindAround | None = None) -> Replay:
+    """Look at an epoch again. O(state) if it is recomputed; `around` reads rows that are in shards.
 
     Raises PipelineError for an epoch that is not there, SourceError for deltas that were dropped,
     StateError for a damaged state.
@@ -75,7 +94,7 @@ def replay(config: Config, epoch: int) -> Replay:
     head = shards_head(config.state)
     if head is not None:
         recorded = _recorded(config, epoch, head["epoch"])
-        return Replay(epoch, recorded, None, "the rows are in shards, which keep no old epochs")
+        return _of_shards(config, epoch, recorded, around)
     found = read_state(config.state)
     if found is None:
         raise PipelineError(f"{config.state} is no state yet: run the pipeline first")
@@ -83,9 +102,9 @@ def replay(config: Config, epoch: int) -> Replay:
     recorded = _recorded(config, epoch, max(records.epoch, snapshot.epoch))
     frames = [frame for frame in records.frames if snapshot.epoch < frame.epoch <= epoch]
     if not frames or frames[-1].epoch != epoch:
-        return Replay(epoch, recorded, None, "the state has folded it into its snapshot")
+        return Replay(epoch, recorded, None, _FOLDED)
     if CONES in frames[-1].meta.get("marks", {}):
-        return Replay(epoch, recorded, None, "it brought the outputs up to the program")
+        return Replay(epoch, recorded, None, _BROUGHT_UP)
     program = augment(config.program, additions(config))
     with deltafix.connect(program) as db:
         with db.transaction(missing="ignore") as tx:
@@ -97,10 +116,52 @@ def replay(config: Config, epoch: int) -> Replay:
         with db.transaction(missing="ignore") as tx:
             for given in _given(frames[-1], db):
                 _apply(tx, given)
-        again = {
-            name: frozenset((sign, row) for sign, row in tx.delta[name].signed())
-            for name in recorded
-        }
+        return _recomputed(epoch, recorded, tx)
+
+
+def _of_shards(
+    config: Config, epoch: int, recorded: dict[str, Changes], around: FindAround | None
+) -> Replay:
+    if around is None:
+        why = 'the rows are in shards; a pipeline with runner = "spark" reads them'
+        return Replay(epoch, recorded, None, why)
+    with deltafix.connect(augment(config.program, additions(config))) as db:
+        found = around(Path(str(config.state)) / SHARDS, epoch, db.schemas)
+        if found is None:
+            return Replay(epoch, recorded, None, _FOLDED)
+        with db.transaction(missing="ignore") as tx:
+            for name, table in found.before.items():
+                _apply(tx, GivenRows(db.schemas[name], True, table, table.num_rows))
+        edits = [
+            given
+            for name, table in found.after.items()
+            for given in _edits(db.schemas[name], found.before[name], table)
+        ]
+        if not edits and any(recorded.values()):
+            return Replay(epoch, recorded, None, _BROUGHT_UP)
+        with db.transaction(missing="ignore") as tx:
+            for given in edits:
+                _apply(tx, given)
+        return _recomputed(epoch, recorded, tx)
+
+
+def _edits(schema: Schema, before: pa.Table, after: pa.Table) -> Iterator[GivenRows]:
+    """What an epoch gave and took away."""
+    if not schema.arity:
+        if before.num_rows != after.num_rows:
+            yield GivenRows(schema, after.num_rows > 0, after, 1)
+        return
+    changes = difference(schema, before, after)
+    for added, test in ((False, pc.less), (True, pc.greater)):
+        rows = changes.filter(test(changes.column(SIGN), 0)).select(list(schema.names))
+        if rows.num_rows:
+            yield GivenRows(schema, added, rows, rows.num_rows)
+
+
+def _recomputed(epoch: int, recorded: dict[str, Changes], tx: deltafix.Transaction) -> Replay:
+    again = {
+        name: frozenset((sign, row) for sign, row in tx.delta[name].signed()) for name in recorded
+    }
     return Replay(epoch, recorded, again, "")
 
 

@@ -13,8 +13,9 @@ publishing once. The epoch of the engine decides; a sink that lags is brought up
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -24,7 +25,7 @@ from deltafix.errors import SinkError
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.manifest import MANIFEST, DeltaFile, Manifest, parse_manifest
 from deltafix.store.folder import Head, Where, folder_at
-from deltafix.store.tables import read_table, write_table
+from deltafix.store.tables import read_table, write_table, write_tables
 
 __all__ = ["MERGE", "ParquetSink", "delta_table"]
 
@@ -100,12 +101,27 @@ class ParquetSink:
 
     # --- one epoch -----------------------------------------------------------------------------
 
-    def prepare(self, epoch: int, added: pa.Table, removed: pa.Table) -> int:
-        """Write what the epoch changes, ahead of its commit; returns the rows. Raises SinkError."""
-        rows = int(added.num_rows + removed.num_rows)
-        if rows:
+    def prepare(self, epoch: int, added: Iterable[pa.Table], removed: Iterable[pa.Table]) -> int:
+        """Write what the epoch changes, ahead of its commit; returns the rows. Raises SinkError.
+
+        Of the tables one is in memory at a time.
+        """
+        rows = 0
+
+        def tables() -> Iterator[pa.Table]:
+            nonlocal rows
+            removals = (delta_table(self.schema, one.slice(0, 0), one, epoch) for one in removed)
+            additions = (delta_table(self.schema, one, one.slice(0, 0), epoch) for one in added)
+            for table in chain(removals, additions):
+                if table.num_rows:
+                    rows += table.num_rows
+                    yield table
+
+        waiting = tables()
+        first = next(waiting, None)
+        if first is not None:
             name = self._file("delta", epoch)
-            self._write(name, delta_table(self.schema, added, removed, epoch))
+            self._try(lambda: write_tables(self.folder, name, chain([first], waiting)))
         self._prepared = (epoch, self._writer)
         return rows
 

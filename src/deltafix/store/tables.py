@@ -5,7 +5,9 @@ Invariant: a table that was written reads back the same. Nothing here decides wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,14 +15,33 @@ import pyarrow.parquet as pq
 from deltafix.errors import SourceError
 from deltafix.store.folder import Folder
 
-__all__ = ["read_table", "write_table"]
+__all__ = ["read_table", "write_table", "write_tables"]
 
 
 def write_table(folder: Folder, name: str, table: pa.Table) -> int:
     """Write a table, whole or not at all; returns its bytes. Raises OSError."""
-    buffer = pa.BufferOutputStream()
-    pq.write_table(table, buffer)
-    return folder.write(name, [memoryview(buffer.getvalue())])
+    return write_tables(folder, name, [table])
+
+
+def write_tables(folder: Folder, name: str, tables: Iterable[pa.Table]) -> int:
+    """Write tables of one schema, at least one, as one; only one of them is in memory at a time.
+
+    Whole or not at all; returns the bytes. Raises OSError.
+    """
+
+    def pieces() -> Iterator[bytes]:
+        waiting = iter(tables)
+        first = next(waiting)
+        sink = io.BytesIO()
+        with pq.ParquetWriter(sink, first.schema) as writer:
+            for table in chain([first], waiting):
+                writer.write_table(table)
+                yield sink.getvalue()
+                sink.seek(0)
+                sink.truncate()
+        yield sink.getvalue()
+
+    return folder.write(name, pieces())
 
 
 def read_table(folder: Folder, name: str, columns: Sequence[str] | None = None) -> pa.Table:

@@ -13,14 +13,13 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import parquet
 
 from deltafix.diagnostics import suggest
 from deltafix.engine.bind import bound
@@ -37,12 +36,14 @@ from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.signed import Signed
 from deltafix.rules.ast import Program
 from deltafix.rules.schemas import row_schemas
+from deltafix.spark.away import Away
 from deltafix.spark.shards.bulkrules import bulk_rules
 from deltafix.spark.shards.carry import adopted, carried, carried_frame, spec_of
 from deltafix.spark.shards.choose import LOAD, Choice, Sizes, choose
 from deltafix.spark.shards.epoch import Attempt, Executor
 from deltafix.spark.shards.files import Manifest, new_manifest, require_same
 from deltafix.spark.shards.frames import (
+    Said,
     for_spark,
     frame_bytes,
     from_spark,
@@ -50,16 +51,14 @@ from deltafix.spark.shards.frames import (
     messages_frame,
     messages_of,
     read_delta,
-    sign_column,
 )
 from deltafix.spark.shards.here import Here
 from deltafix.spark.shards.layout import Layout
 from deltafix.spark.shards.onspark import MESSAGES, OnSpark, from_messages, planless
 from deltafix.spark.shards.planning import plan_layout
-from deltafix.spark.shards.resident import Message, Spec, forget, read_rows
+from deltafix.spark.shards.resident import Changed, Message, Spec, forget, read_rows
 from deltafix.spark.shards.schedule import Work
-from deltafix.spark.shards.seat import SAID, said
-from deltafix.spark.shards.wire import Batch, pack, route, signed
+from deltafix.spark.shards.wire import signed
 from deltafix.store.folder import LocalFolder
 from deltafix.store.lock import Lock
 
@@ -250,7 +249,7 @@ class ShardedDatabase:
                 first = first.unionAll(messages_frame(self._spec, self.schemas[name], frame))
             found = self._run(first, None, None)
         return {
-            name: self._spark.read.parquet(*(str(self._folder / path) for path, _ in pieces))
+            name: self._spark.read.parquet(*(str(self._folder / one.path) for one in pieces))
             for name, pieces in found.items()
         }
 
@@ -271,23 +270,32 @@ class ShardedDatabase:
         self._manifest = replace(self._manifest, epoch=self.epoch)  # nothing is written for it
         return self._seeds()
 
+    @property
+    def takes_frames(self) -> bool:
+        """Whether rows that executors have are best left there until an epoch takes them."""
+        return self._spark is not None and self._choose(self._sizes(0, None)).executor != "driver"
+
     def to_judges(
-        self, rows: Iterable[tuple[Signed, Keying]], *, in_place: bool
-    ) -> Iterator[Message]:
-        """Signed rows, as messages to who judges them: all copies of a relation, or its seat."""
+        self, first: list[Message], rows: Iterable[tuple[Signed, Keying]], *, in_place: bool
+    ) -> list[Message] | DataFrame:
+        """First messages, and signed rows as messages to who judges them (`Said`).
+
+        A frame, where executors have some of the rows.
+        """
+        messages = list(first)
+        frames = []
         for one, keying in rows:
-            relation = one.schema.relation
-            table = said(self.layout, one, keying)
-            copies = self.layout.given[relation] if in_place else [self.layout.seat(relation)]
-            for copy in copies:
-                for shard, part in route(table, copy.columns, self._spec.shards):
-                    for data in pack([Batch(SAID + copy.name, part)]):
-                        yield shard, data
+            said = Said(self._spec, one.schema, keying, in_place)
+            if isinstance(one, Away):
+                frames.append(one.taken(partial(_said, said), MESSAGES))
+            else:
+                messages += said.messages(one.table)
+        return reduce(_union, frames, self._frame(messages)) if frames else messages
 
     def delta(self, attempt: Attempt, views: Collection[str] | None = None) -> Delta:
         """What an attempt that was run changes in some relations (None: in all)."""
         parts = [
-            read_delta(self.schemas[name], [self._folder / path for path, _ in pieces])
+            read_delta(self.schemas[name], self._folder, pieces)
             for name, pieces in attempt.changes.items()
             if views is None or name in views
         ]
@@ -439,7 +447,7 @@ class ShardedDatabase:
 
     def _run(
         self, first: list[Message] | DataFrame, changed: int | None, grown: int | None
-    ) -> dict[str, list[tuple[str, int]]]:
+    ) -> dict[str, list[Changed]]:
         """An epoch; `changed` and `grown` (more rows by) are None for frames nobody counted."""
         with self.attempt(first, changed) as attempt:
             self.finish(attempt, changed)
@@ -503,16 +511,10 @@ class ShardedDatabase:
         self._manifest = attempt.commit(grown, marks)
         self.choice, self.work = attempt.choice, attempt.work
 
-    def _grown(self, changes: Mapping[str, list[tuple[str, int]]]) -> int:
+    def _grown(self, changes: Mapping[str, list[Changed]]) -> int:
         """By how many rows the relations without rules have grown, as the epoch's files say."""
-        total = 0
-        for name, pieces in changes.items():
-            if name not in self._derived:
-                column = sign_column(self.schemas[name])
-                for path, _ in pieces:
-                    signs = parquet.read_table(self._folder / path, columns=[column])
-                    total += int(pa.compute.sum(signs.column(0)).as_py() or 0)
-        return total
+        given = (pieces for name, pieces in changes.items() if name not in self._derived)
+        return sum(one.added - one.removed for pieces in given for one in pieces)
 
     def _sizes(self, changed: int | None, frames: int | None) -> Sizes:
         before = self._manifest
@@ -541,6 +543,14 @@ class ShardedDatabase:
             known = ", ".join(self.schemas) or "none"
             message = f"unknown relation {relation!r}; the program declares {known}"
             raise UnknownRelationError(message + (f" (did you mean {hint!r}?)" if hint else ""))
+
+
+def _union(one: DataFrame, other: DataFrame) -> DataFrame:
+    return one.unionAll(other)
+
+
+def _said(said: Said, table: pa.Table, places: pa.ChunkedArray) -> Iterator[pa.RecordBatch]:
+    return from_messages(said.messages(table, places))
 
 
 def _read_part(

@@ -20,7 +20,7 @@ from deltafix.errors import StateError
 from deltafix.spark.shards.choose import Choice
 from deltafix.spark.shards.files import Manifest
 from deltafix.spark.shards.load import Loaded, LoadTask, RefusedError
-from deltafix.spark.shards.resident import Spec, Task
+from deltafix.spark.shards.resident import Changed, Spec, Task
 from deltafix.spark.shards.schedule import Epoch, Report, Work, merged
 from deltafix.spark.shards.step import Command, Judging, Verdict
 
@@ -65,15 +65,15 @@ class Attempt:
         self._fresh = False
         self._judging: Judging | None = None
         self._verdicts: dict[str, list[Verdict]] = {}
-        self._changes: dict[int, dict[str, tuple[str, int]]] = {}
+        self._changes: dict[int, dict[str, Changed]] = {}
         self._epoch = Epoch(spec.layout, self)
         self._begun = False
         self.work = Work()
 
     @property
-    def changes(self) -> dict[str, list[tuple[str, int]]]:
-        """Once it was run: the files of each relation's net changes, and their rows."""
-        found: dict[str, list[tuple[str, int]]] = {}
+    def changes(self) -> dict[str, list[Changed]]:
+        """Once it was run: the files of each relation's net changes."""
+        found: dict[str, list[Changed]] = {}
         for _, pieces in sorted(self._changes.items()):
             for relation, piece in pieces.items():
                 found.setdefault(relation, []).append(piece)
@@ -186,9 +186,9 @@ class Attempt:
                 self._require_here(shard, name, int(note["size"]))
                 self._files[shard] = [name] if self._compacted else [*self._files[shard], name]
                 self._bytes += int(note["size"])
-            self._changes[shard] = {name: (path, n) for name, (path, n) in note["changes"].items()}
-            for path, _ in self._changes[shard].values():
-                self._require_here(shard, path, None)
+            self._changes[shard] = {name: Changed(*one) for name, one in note["changes"].items()}
+            for changed in self._changes[shard].values():
+                self._require_here(shard, changed.path, None)
             for relation, verdict in note.get("verdicts", {}).items():
                 self._verdicts.setdefault(relation, []).append(Verdict(**verdict))
 

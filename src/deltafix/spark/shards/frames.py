@@ -8,6 +8,7 @@ that sees it, before any shard does. Spark has no unsigned 64-bit integers; such
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,15 +21,21 @@ from pyarrow import parquet
 from deltafix.errors import FactError
 from deltafix.facts.arrow import arrow_schema, check_table
 from deltafix.facts.delta import RelationDelta
-from deltafix.facts.schema import Schema
+from deltafix.facts.schema import Row, Schema
+from deltafix.facts.side import Side
+from deltafix.pipeline.condense import PLACE
+from deltafix.pipeline.keyed import Keying
+from deltafix.pipeline.signed import SIGN, plain
 from deltafix.spark.shards.onspark import MESSAGES, from_messages
-from deltafix.spark.shards.resident import Message, Spec
+from deltafix.spark.shards.resident import Changed, Message, Spec
+from deltafix.spark.shards.seat import SAID
 from deltafix.spark.shards.wire import Batch, fold, pack, route, table_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = [
+    "Said",
     "for_spark",
     "frame_bytes",
     "from_spark",
@@ -42,6 +49,9 @@ _UNKNOWN = 1 << 60
 """Spark's estimate for a frame of which it knows nothing is 2^63 - 1."""
 
 _UNSIGNED = pa.decimal128(20, 0)
+
+PIECE = 100_000
+"""Rows of an epoch's changes that are in the driver's memory at a time, where they only pass."""
 
 
 def sign_column(schema: Schema) -> str:
@@ -83,6 +93,43 @@ def messages_of(spec: Spec, edits: Mapping[str, pa.Table]) -> Iterator[Message]:
             for shard, part in route(net, copy.columns, spec.shards):
                 for data in pack([Batch(copy.name, part)]):
                     yield shard, data
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What makes messages of signed rows of a relation, to who judges them.
+
+    That is every copy of the relation, `in_place`, or its seat.
+    """
+
+    spec: Spec
+    schema: Schema
+    keying: Keying
+    in_place: bool
+
+    def messages(self, table: pa.Table, places: pa.ChunkedArray | None = None) -> Iterator[Message]:
+        """Messages; rows are in the order of `places`, which is their own unless given."""
+        layout, relation = self.spec.layout, self.schema.relation
+        rows = self._rows(table, places)
+        copies = layout.given[relation] if self.in_place else [layout.seat(relation)]
+        for copy in copies:
+            for shard, part in route(rows, copy.columns, self.spec.shards):
+                for data in pack([Batch(SAID + copy.name, part)]):
+                    yield shard, data
+
+    def _rows(self, table: pa.Table, places: pa.ChunkedArray | None) -> pa.Table:
+        types = self.spec.layout.types[self.spec.layout.seat(self.schema.relation).name]
+        table = plain(self.schema, table)
+        if places is None:
+            places = pa.chunked_array([np.arange(table.num_rows)])
+        numbers = {SIGN: table.column(SIGN), PLACE: places}
+        if self.keying.key:
+            numbers |= {name: table.column(name) for name in self.keying.versions}
+        fields = [*table_schema(types)][: len(types)]
+        fields += [pa.field(name, pa.int64(), nullable=False) for name in numbers]
+        columns = [table.column(name) for name in self.schema.names]
+        columns += [column.cast(pa.int64()) for column in numbers.values()]
+        return pa.table(columns, schema=pa.schema(fields))
 
 
 def frame_bytes(frames: Iterable[DataFrame]) -> int | None:
@@ -127,12 +174,38 @@ def from_spark(schema: Schema, table: pa.Table) -> pa.Table:
     return table.cast(arrow_schema(schema))
 
 
-def read_delta(schema: Schema, paths: Sequence[Path]) -> RelationDelta:
+class FileSide(Side):
+    """A side of an epoch's changes, in files of shards; the files are read piece by piece."""
+
+    __slots__ = ("_files", "_sign")
+
+    def __init__(self, schema: Schema, files: Sequence[Path], sign: int, count: int) -> None:
+        super().__init__(schema, self._whole, count)
+        self._files = files
+        self._sign = sign
+
+    def tables(self) -> Iterator[pa.Table]:
+        """As `Side.tables`."""
+        column, names = sign_column(self._schema), list(self._schema.names)
+        for path in self._files:
+            with parquet.ParquetFile(path) as file:
+                for batch in file.iter_batches(batch_size=PIECE):
+                    mine = batch.filter(pc.equal(batch.column(column), self._sign))
+                    if mine.num_rows:
+                        rows = pa.Table.from_batches([mine]).select(names)
+                        yield rows.cast(arrow_schema(self._schema))
+
+    def _whole(self) -> pa.Table | list[Row]:
+        if not self._schema.arity:
+            return [()] * len(self)
+        return pa.concat_tables([arrow_schema(self._schema).empty_table(), *self.tables()])
+
+
+def read_delta(schema: Schema, folder: Path, pieces: Sequence[Changed]) -> RelationDelta:
     """The changes of a relation that shards wrote to these files."""
-    table = pa.concat_tables([parquet.read_table(path) for path in paths])
-    sign = table.column(sign_column(schema))
-    if not schema.arity:
-        counts = [int(pc.sum(pc.equal(sign, wanted)).as_py()) for wanted in (1, -1)]
-        return RelationDelta(schema, [()] * counts[0], [()] * counts[1])
-    sides = [table.filter(pc.equal(sign, wanted)).select(list(schema.names)) for wanted in (1, -1)]
-    return RelationDelta(schema, *sides, counts=(sides[0].num_rows, sides[1].num_rows))
+    files = [folder / piece.path for piece in pieces]
+    counts = sum(piece.added for piece in pieces), sum(piece.removed for piece in pieces)
+    added, removed = (
+        FileSide(schema, files, sign, count) for sign, count in zip((1, -1), counts, strict=True)
+    )
+    return RelationDelta.of_sides(schema, added, removed)

@@ -134,10 +134,9 @@ class _Load:
             journal = Journal(shard.clock, self.task.attempt, shard.given(), fresh=True)
             size = write_journal(Path(self.spec.folder) / name, journal)
             changes = {
-                relation: [
-                    write_changes(self.spec, self.task.changes(relation, number), relation, table),
-                    table.num_rows,
-                ]
+                relation: write_changes(
+                    self.spec, self.task.changes(relation, number), relation, table
+                )
                 for relation, table in outcome.changes.items()
             }
             self.notes.append({"shard": number, "file": name, "size": size, "changes": changes})

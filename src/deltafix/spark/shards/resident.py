@@ -15,9 +15,10 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import parquet
 
 from deltafix.engine.outside import Users
@@ -29,7 +30,7 @@ from deltafix.spark.shards.step import Command, Entry, Journal, Judging
 from deltafix.spark.shards.wire import pack, unpack
 
 __all__ = [
-    "CONTROL", "Message", "Spec", "Task", "forget", "given_before", "given_rows",
+    "CONTROL", "Changed", "Message", "Spec", "Task", "forget", "given_before", "given_rows",
     "read_rows", "run_step",
     "write_changes",
 ]  # fmt: skip
@@ -131,7 +132,7 @@ def run_step(spec: Spec, task: Task, number: int, came: Iterable[bytes]) -> Iter
             report.bytes += len(data)
             yield target, data
     note["changes"] = {
-        relation: [write_changes(spec, task.changes(relation, number), relation, table), len(table)]
+        relation: write_changes(spec, task.changes(relation, number), relation, table)
         for relation, table in outcome.changes.items()
     }
     note["verdicts"] = {name: asdict(verdict) for name, verdict in outcome.verdicts.items()}
@@ -206,7 +207,15 @@ def _stand_on(spec: Spec, number: int, wanted: list[str]) -> tuple[_Resident, in
     return resident, int(bool(missing))
 
 
-def write_changes(spec: Spec, path: str, relation: str, table: pa.Table) -> str:
+class Changed(NamedTuple):
+    """A file of the net changes of a relation, and how many rows of each sign it has."""
+
+    path: str
+    added: int
+    removed: int
+
+
+def write_changes(spec: Spec, path: str, relation: str, table: pa.Table) -> Changed:
     """Write the net changes of a relation as parquet, columns named as the program does."""
     names = spec.columns[relation]
     shown = table if names else table.select(["sign"])
@@ -221,4 +230,5 @@ def write_changes(spec: Spec, path: str, relation: str, table: pa.Table) -> str:
     texts = [field.name for field in shown.schema if pa.types.is_string(field.type)]
     parquet.write_table(shown, beside, use_dictionary=texts)
     beside.rename(target)
-    return path
+    added = int(pc.sum(pc.equal(table.column("sign"), 1)).as_py() or 0)
+    return Changed(path, added, table.num_rows - added)

@@ -1,6 +1,6 @@
 """Rows judged where they are: what an input says of a row, asked of the shard that is its seat.
 
-    signed rows --`said`--> the seats of their rows --`judge`--> net changes for all copies
+    signed rows --`frames.Said`--> the seats of their rows --`judge`--> net changes for all copies
 
 The judge is the pipeline's (`pipeline.policy`); a `Seat` tells it what is given, its edits too,
 and takes them back in the end: the changes go to every copy with the epoch's first messages.
@@ -16,25 +16,24 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from deltafix.facts.arrow import rows_from_table, table_from_rows
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.condense import PLACE
-from deltafix.pipeline.keyed import Keying, drop_tombstones
+from deltafix.pipeline.keyed import drop_tombstones
 from deltafix.pipeline.policy import Bools, Policy, bad_rows, judge
 from deltafix.pipeline.quarantine import BAD_ROWS
-from deltafix.pipeline.signed import SIGN, Signed, plain
+from deltafix.pipeline.signed import Signed
 from deltafix.pipeline.times import COUNTS, Times
 from deltafix.spark.shards.layout import Layout
 from deltafix.spark.shards.step import Verdict
-from deltafix.spark.shards.wire import Batch, fold, signed, table_schema
+from deltafix.spark.shards.wire import Batch, fold, signed
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
 
-__all__ = ["SAID", "Seat", "judges_in_place", "said"]
+__all__ = ["SAID", "Seat", "judges_in_place"]
 
 SAID = "said "
 """Begins the name of a batch of rows that are to be judged; then comes the copy that judges."""
@@ -43,20 +42,6 @@ SAID = "said "
 def judges_in_place(policy: Policy) -> bool:
     """Whether every copy of a relation can judge what is said of its rows."""
     return not policy.keying.key and policy.duplicates != "count"
-
-
-def said(layout: Layout, rows: Signed, keying: Keying) -> pa.Table:
-    """Signed rows as they go to those who judge them, the first of them at place 0."""
-    types = layout.types[layout.seat(rows.schema.relation).name]
-    table = plain(rows.schema, rows.table)
-    numbers = {SIGN: table.column(SIGN), PLACE: pa.array(np.arange(table.num_rows))}
-    if keying.key:
-        numbers |= {name: table.column(name) for name in keying.versions}
-    fields = [*table_schema(types)][: len(types)]
-    fields += [pa.field(name, pa.int64(), nullable=False) for name in numbers]
-    columns = [table.column(name) for name in rows.schema.names]
-    columns += [column.cast(pa.int64()) for column in numbers.values()]
-    return pa.table(columns, schema=pa.schema(fields))
 
 
 class Seat:
