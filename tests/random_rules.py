@@ -18,11 +18,22 @@ __all__ = ["CORNERS", "FAR", "NUMBERS", "SYMBOLS", "Body", "Generator", "Relatio
 
 SYMBOLS = ("a", "b", "c", "d")
 NUMBERS = range(5)
-FAR = (-1, -2, 2**30, 2**30 + 1)
+FAR = (-1, -2, 2**30, 2**30 + 1, -(2**31), -(2**31) + 1)
 """Numbers that the engine writes in other ways than small ones; rules compute some of them too."""
 PATTERNS = ("[ab].*", "[[:alpha:]]", "[^a-b]+", "(a|b)?[[:lower:]]", "[]", "(?i)a")
 CORNERS = {
-    "number": (0, -1, 2**30 - 1, 2**30, 2**53 + 1, 2**62, 2**63 - 1, -(2**31) - 1, -(2**63)),
+    "number": (
+        0,
+        -1,
+        2**30 - 1,
+        2**30,
+        2**53 + 1,
+        2**62,
+        2**63 - 1,
+        -(2**31),
+        -(2**31) - 1,
+        -(2**63),
+    ),
     "unsigned": (0, 2**30, 2**53 + 1, 2**62, 2**63 - 1, 2**63, 2**64 - 1),
     "float": (
         *(math.nan, math.inf, -math.inf, 0.0, -0.0, 5e-324, -5e-324, 1.7e308, -1.7e308),

@@ -157,6 +157,25 @@ def plain(x: object) -> object:
     return wrap(x, "float") if isinstance(x, float) else x
 
 
+@pytest.mark.parametrize("edge", [-(2**31), 2**30, 2**63 - 1, -(2**63)])
+def test_a_number_that_is_computed_meets_the_same_one_given(edge: int) -> None:
+    """Beside each edge between the ways in which the engine writes numbers."""
+    text = """
+    .decl i(x: number)
+    .input i
+    .decl o(x: number)
+    o(x - 1) :- i(x).
+    o(x + 1) :- i(x).
+    .decl both(x: number)
+    both(x) :- o(x), i(x).
+    """
+    rows = {(wrap(edge + step, "number"),) for step in (-1, 0, 1)}
+    with deltafix.connect(text) as db:
+        with db.transaction() as tx:
+            tx.insert("i", rows)
+        assert set(db.rows("both")) == rows
+
+
 FIXED = """
 .decl v(x: float)
 .input v

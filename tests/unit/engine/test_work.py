@@ -275,3 +275,20 @@ def test_rows_displaced_by_better_ones_are_not_met_again() -> None:
         report = db.last_epoch
     # Seven rows looked at for each derivation; nineteen where displaced rows stay in the index.
     assert report.probed < 10 * report.derivations
+
+
+def test_the_first_rows_of_a_view_cost_what_they_come_from() -> None:
+    """A view that is empty over an input that is not: what is new is looked at, not the input."""
+    text = """
+    .decl a(x: number)
+    .input a
+    .decl large(x: number)
+    large(x) :- a(x), x > 1000.
+    """
+    with deltafix.connect(text) as db:
+        with db.transaction() as tx:
+            tx.insert("a", [(x,) for x in range(1000)])
+        with db.transaction() as tx:
+            tx.insert("a", [(1001,)])
+        assert tx.delta["large"].added == [(1001,)]
+        assert db.last_epoch.probed <= 1

@@ -20,7 +20,7 @@ from deltafix.kernel.arena import Arena
 from deltafix.kernel.entries import commit, delete_rows, insert_rows, lookup, rollback
 from deltafix.kernel.jit import JIT_DISABLED
 
-SIZE = 300 if JIT_DISABLED else 6000
+SIZE = 400 if JIT_DISABLED else 6000
 # Indexes by each column and by pairs: every rule below asks for another one.
 TEXT = """
 .decl r(a: number, b: number, c: number)
@@ -168,6 +168,7 @@ def test_no_block_that_is_handed_back_reaches_into_another() -> None:
     assert handed_back
     ordered = sorted([*blocks, *map(tuple, handed_back)])
     assert all(start + words <= after for (start, words), (after, _) in pairwise(ordered))
+    assert sum(ordered[-1]) <= cells[at.BUMP]
 
 
 def test_the_first_vectors_of_an_arena_lie_apart() -> None:
