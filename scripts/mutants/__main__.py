@@ -85,7 +85,10 @@ PARTS = {
         (
             *(*_KERNEL, "tests/unit/kernel", "tests/unit/provenance"),
             *("tests/unit/rules/test_values.py", "tests/agree/test_teaching_twin.py"),
-            *(f"tests/unit/engine/test_{name}.py" for name in ("contract", "transactions", "work")),
+            *(
+                f"tests/unit/engine/test_{name}.py"
+                for name in ("contract", "rule_edits", "transactions", "work")
+            ),
         ),
         (),
         plain=True,

@@ -370,3 +370,24 @@ def test_a_program_that_rows_do_not_fit_is_refused(closure, program, error, word
         tx.change_program(program)
     assert {name: closure.rows(name) for name in closure.schemas} == before
     closure.check_invariants()
+
+
+def test_a_new_index_holds_the_rows_that_are_there_and_no_other() -> None:
+    """Rows that have left lie in the table still; a new index passes them over."""
+    text = """
+    .decl e(x: number, y: number)
+    .input e
+    .decl f(y: number)
+    .input f
+    """
+    with deltafix.connect(text) as db:
+        with db.transaction() as tx:
+            tx.insert("e", [(x, x % 3) for x in range(30)])
+            tx.insert("f", [(1,)])
+        with db.transaction() as tx:
+            tx.delete("e", [(x, x % 3) for x in range(0, 30, 2)])
+        with db.transaction() as tx:
+            tx.add_rule(".decl g(x: number)\ng(x) :- f(y), e(x, y).")
+        assert db.rows("g") == [(x,) for x in range(1, 30, 6)]
+        db.check_invariants()
+        assert db.last_epoch.probed <= 6

@@ -278,17 +278,20 @@ def test_rows_displaced_by_better_ones_are_not_met_again() -> None:
 
 
 def test_the_first_rows_of_a_view_cost_what_they_come_from() -> None:
-    """A view that is empty over an input that is not: what is new is looked at, not the input."""
+    """A view that is empty over inputs that are not: what is new is looked at, not the inputs."""
     text = """
     .decl a(x: number)
     .input a
-    .decl large(x: number)
-    large(x) :- a(x), x > 1000.
+    .decl b(x: number, y: number)
+    .input b
+    .decl large(x: number, y: number)
+    large(x, y) :- a(x), b(x, y), y > 1000.
     """
     with deltafix.connect(text) as db:
         with db.transaction() as tx:
             tx.insert("a", [(x,) for x in range(1000)])
+            tx.insert("b", [(x, x) for x in range(1000)])
         with db.transaction() as tx:
-            tx.insert("a", [(1001,)])
-        assert tx.delta["large"].added == [(1001,)]
+            tx.insert("b", [(5, 1001)])
+        assert tx.delta["large"].added == [(5, 1001)]
         assert db.last_epoch.probed <= 1
