@@ -31,8 +31,6 @@ from deltafix.changes.formula import (
 from deltafix.changes.formula_derivative import PRECISE, Differentiation
 from deltafix.changes.simplify import simplify
 
-__all__ = ["DeltaTerm", "Reads", "conjunction_terms", "literals_of", "reads_of"]
-
 Reads: TypeAlias = Literal["old", "delta", "new"]
 """What a body position reads: the state before the change, the change itself, the state after."""
 

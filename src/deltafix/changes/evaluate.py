@@ -35,8 +35,6 @@ from deltafix.changes.formula import (
 from deltafix.changes.sets import SetChange
 from deltafix.errors import ChangeError
 
-__all__ = ["Interpretation", "Rows", "evaluate", "holds"]
-
 Rows: TypeAlias = frozenset[tuple[Hashable, ...]]
 """A relation's value: a set of equally wide tuples."""
 

@@ -19,8 +19,6 @@ from fractions import Fraction
 from math import inf, isfinite, nan
 from typing import Any, TypeAlias
 
-__all__ = ["SHIFT", "Total", "divide", "extend", "ratio", "same_total", "total_value", "units"]
-
 Total: TypeAlias = Any
 """`int`, `Fraction`, `Decimal`, or `(units, floats, nans, rises, falls)`; see the module."""
 

@@ -22,14 +22,6 @@ from deltafix.changes.show import show
 from deltafix.changes.simplify import simplify
 from deltafix.errors import ChangeError
 
-__all__ = [
-    "counted_once",
-    "formula_derivative_law",
-    "next_law",
-    "precise_law",
-    "simplify_law",
-]
-
 
 def _change(
     formula: Formula, schema: Sequence[str], given: Interpretation, rules: Rules

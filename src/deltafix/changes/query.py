@@ -33,8 +33,6 @@ from deltafix.changes.formula import (
 from deltafix.changes.sets import SetChange
 from deltafix.errors import ChangeError
 
-__all__ = ["Found", "Query", "search"]
-
 
 @dataclass(frozen=True, slots=True)
 class Found:

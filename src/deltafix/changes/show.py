@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from deltafix.changes.combined import Tagged
 from deltafix.changes.sets import SetChange
 
-__all__ = ["show"]
-
 
 def show(value: object) -> str:
     """One line of text for a value or a change."""

@@ -30,8 +30,6 @@ from deltafix.changes.formula import (
     unknown,
 )
 
-__all__ = ["simplify"]
-
 
 def simplify(formula: Formula) -> Formula:
     """An equivalent formula, usually smaller; O(size²) in the widest conjunction."""

@@ -23,8 +23,6 @@ from deltafix.rules.ast import (
 from deltafix.rules.functors import CONSTRAINTS, INFIX
 from deltafix.rules.terms import Var
 
-__all__ = ["ClauseParser"]
-
 
 class ClauseParser(ExpressionParser):
     """Reads facts (`heads.`) and rules (`heads :- body.`), each with its dot."""

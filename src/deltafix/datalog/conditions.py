@@ -12,8 +12,6 @@ from typing import Final
 
 from deltafix.datalog.lexer import Token
 
-__all__ = ["ConditionError", "evaluate", "prepare"]
-
 _MAX_DEPTH: Final = 64
 _MAX_SHIFT: Final = 64
 

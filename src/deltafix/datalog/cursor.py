@@ -13,8 +13,6 @@ from deltafix.datalog.lexer import END, Token
 from deltafix.datalog.source import Source
 from deltafix.diagnostics import Diagnostic, Span
 
-__all__ = ["Cursor", "SyntaxFault"]
-
 _OPENERS: Final = {"(": ")", "[": "]", "{": "}"}
 
 _MISSPELT: Final = {

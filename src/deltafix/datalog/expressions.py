@@ -21,8 +21,6 @@ from deltafix.rules.functors import (
 )
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
 
-__all__ = ["AGGREGATES", "RELATIONAL", "RESERVED", "ExpressionParser"]
-
 AGGREGATES: Final = ("count", "sum", "min", "max", "mean")
 RELATIONAL: Final = ("=", "!=", "<", "<=", ">", ">=")
 MAX_NESTING: Final = 64

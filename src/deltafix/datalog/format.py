@@ -19,8 +19,6 @@ from deltafix.datalog.source import Source
 from deltafix.errors import InternalError
 from deltafix.rules.functors import INFIX, PREFIX
 
-__all__ = ["format_program"]
-
 WIDTH: Final = 100
 _HEADS: Final = (".comp", ".init")
 _IO: Final = (".input", ".output", ".printsize", ".limitsize")

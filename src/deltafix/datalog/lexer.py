@@ -15,9 +15,7 @@ from typing import Final
 
 from deltafix.datalog.source import Source
 from deltafix.diagnostics import Diagnostic, Span
-from deltafix.rules.terms import Value
-
-__all__ = ["DIRECTIVES", "END", "Token", "tokenize"]
+from deltafix.facts.schema import Value
 
 DIRECTIVES: Final = frozenset(
     [

@@ -27,8 +27,6 @@ from deltafix.errors import ProgramError, SourceError
 from deltafix.rules.ast import Program
 from deltafix.rules.check import check
 
-__all__ = ["Analysis", "analyse", "read_bytes"]
-
 
 @dataclass(frozen=True, slots=True)
 class Analysis:

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from deltafix.datalog.types import Types, TypeSyntax
 from deltafix.diagnostics import Diagnostic, suggest
+from deltafix.facts.schema import BaseType
 from deltafix.rules.ast import TypeDecl
-from deltafix.rules.terms import BaseType
-
-__all__ = ["BASES", "lower_types"]
 
 BASES: dict[str, BaseType] = {
     "number": "number",

@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from deltafix.datalog.lexer import Token, tokenize
 from deltafix.datalog.source import Source
 
-__all__ = ["Macro", "MacroError", "read_arguments", "read_macro", "substitute"]
-
 
 @dataclass(frozen=True, slots=True)
 class Macro:

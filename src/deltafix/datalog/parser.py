@@ -22,8 +22,6 @@ from deltafix.diagnostics import Diagnostic, Span, suggest
 from deltafix.rules.ast import Atom, Directive, Dominates, RelationDecl, Rule
 from deltafix.rules.walk import MAX_ALTERNATIVES, alternatives, count_alternatives
 
-__all__ = ["Parser", "Syntax"]
-
 _QUALIFIERS: Final = (
     "brie", "btree", "btree_delete", "eqrel", "inline", "magic", "no_inline", "no_magic",
     "overridable",

@@ -22,8 +22,6 @@ from deltafix.datalog.macros import Macro, MacroError, read_arguments, read_macr
 from deltafix.datalog.source import Source, decode
 from deltafix.diagnostics import Diagnostic, suggest
 
-__all__ = ["DOMAIN_SIZE", "NOTHING_GIVEN", "Given", "Preprocessed", "preprocess"]
-
 DOMAIN_SIZE: Final = "RAM_DOMAIN_SIZE"
 """The macro that says how many bits a number has."""
 

@@ -20,6 +20,7 @@ from deltafix.datalog.load import Analysis, analyse, read_bytes
 from deltafix.datalog.preprocess import Given
 from deltafix.diagnostics import Diagnostic
 from deltafix.errors import ProgramError
+from deltafix.facts.schema import Value
 from deltafix.rules import ast, extended
 from deltafix.rules.builder import (
     Builder,
@@ -32,7 +33,6 @@ from deltafix.rules.builder import (
 from deltafix.rules.check import check
 from deltafix.rules.expressions import AtomExpr, FormulaExpr, Operand
 from deltafix.rules.show import show
-from deltafix.rules.terms import Value
 
 __all__ = ["Program"]
 

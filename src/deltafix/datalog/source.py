@@ -11,8 +11,6 @@ from itertools import accumulate
 
 from deltafix.diagnostics import Diagnostic, Span
 
-__all__ = ["Source", "decode"]
-
 
 class Source:
     """One text with the line table that turns offsets into lines and columns (O(log lines))."""

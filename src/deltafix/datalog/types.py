@@ -15,8 +15,6 @@ from deltafix.diagnostics import Span, suggest
 from deltafix.rules.ast import Attribute, Constructor, FunctorDecl, LatticeDecl
 from deltafix.rules.terms import Term
 
-__all__ = ["OPERATIONS", "TypeParser", "TypeSyntax", "Types"]
-
 OPERATIONS: Final = ("Bottom", "Top", "Lub", "Glb", "Leq")
 """What a `.lattice` may say."""
 

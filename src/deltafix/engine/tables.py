@@ -15,12 +15,12 @@ from typing import TypeAlias
 
 from deltafix.engine.codes import VALUE_TYPES
 from deltafix.errors import LimitError
+from deltafix.facts.schema import BaseType
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
 from deltafix.kernel.entries import drop_index, fill_index
 from deltafix.plan.clause import Absent, Match
 from deltafix.plan.ir import Plan
-from deltafix.rules.terms import BaseType
 
 __all__ = ["Memo", "Tables"]
 

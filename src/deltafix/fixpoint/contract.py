@@ -15,8 +15,6 @@ from typing import Generic, TypeVar
 from deltafix.errors import StepContractError
 from deltafix.fixpoint.view import FixpointDelta
 
-__all__ = ["Contract"]
-
 A = TypeVar("A", bound=Hashable)
 
 

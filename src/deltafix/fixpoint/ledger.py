@@ -27,8 +27,6 @@ from deltafix.errors import BudgetError
 from deltafix.fixpoint.journal import Journal
 from deltafix.fixpoint.view import FixpointReport
 
-__all__ = ["Ledger"]
-
 A = TypeVar("A", bound=Hashable)
 
 # Room between two counter ranks. Python's integers do not overflow, so a chain of revivals longer

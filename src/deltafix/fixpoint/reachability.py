@@ -29,8 +29,6 @@ from deltafix.plan.clause import Clause, Match, Relation, Slot
 from deltafix.plan.ir import Plan
 from deltafix.plan.normalize import Core
 
-__all__ = ["PAIR", "REACH", "Codes", "Reachability"]
-
 PAIR, REACH = 0, 1  # relation numbers: the order in which the core lists them
 
 Codes = npt.NDArray[np.int32]

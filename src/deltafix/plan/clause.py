@@ -12,8 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from deltafix.facts.schema import show_value
-from deltafix.rules.terms import BaseType, Value
+from deltafix.facts.schema import BaseType, Value, show_value
 
 __all__ = [
     "Absent",

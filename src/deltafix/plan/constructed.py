@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from deltafix.facts.schema import BaseType
 from deltafix.plan.clause import Apply, Code, Compare, Slot
 from deltafix.rules.ast import Comparison, Formula
 from deltafix.rules.scope import grounded_by, needed
-from deltafix.rules.terms import BaseType, Call, Const, Term, Var, Wildcard, constant
+from deltafix.rules.terms import Call, Const, Term, Var, Wildcard, constant
 from deltafix.rules.walk import is_constructor, subterms
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain, product
 
+from deltafix.facts.schema import BaseType
 from deltafix.plan import folds
 from deltafix.plan.binding import binders, unbound
 from deltafix.plan.clause import (
@@ -37,7 +38,7 @@ from deltafix.rules.functors import CONSTRAINTS
 from deltafix.rules.infer import Typed, term_type
 from deltafix.rules.schemas import Schemas
 from deltafix.rules.scope import grounded_by
-from deltafix.rules.terms import Aggregate, BaseType, Call, Const, Term, Var, Wildcard
+from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
 from deltafix.rules.walk import alternatives, body_of, is_constructor, occurrences
 
 __all__ = ["Demand", "Flattening", "Made"]

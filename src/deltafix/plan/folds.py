@@ -17,13 +17,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from deltafix.facts.schema import BaseType, Value
 from deltafix.plan.clause import Absent, Clause, Code, Compare, Fold, Literal, Match, Slot
 from deltafix.plan.constructed import field_types
 from deltafix.plan.narrow import NARROW, cut
 from deltafix.rules.apart import own_names
 from deltafix.rules.ast import And, Atom, Formula, Or
 from deltafix.rules.infer import term_type
-from deltafix.rules.terms import Aggregate, BaseType, Call, Term, Value, Var, Wildcard
+from deltafix.rules.terms import Aggregate, Call, Term, Var, Wildcard
 from deltafix.rules.walk import alternatives, body_of, is_constructor
 
 if TYPE_CHECKING:

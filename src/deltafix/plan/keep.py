@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from deltafix.facts.schema import BaseType
 from deltafix.plan.clause import (
     Absent,
     Argument,
@@ -36,7 +37,7 @@ from deltafix.plan.clause import (
 from deltafix.plan.flatten import Flattening, Made
 from deltafix.rules.ast import Program, RelationDecl
 from deltafix.rules.check import CheckedProgram
-from deltafix.rules.terms import BaseType, Call, constant
+from deltafix.rules.terms import Call, constant
 from deltafix.rules.walk import alternatives
 
 __all__ = ["keep"]

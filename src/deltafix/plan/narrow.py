@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from deltafix.facts.schema import BaseType
 from deltafix.facts.values import RANGES
 from deltafix.plan.clause import Apply, Argument, Code, Compare, Literal, Slot
-from deltafix.rules.terms import BaseType
 
 if TYPE_CHECKING:
     from deltafix.plan.flatten import Flattening

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from math import inf
 
+from deltafix.facts.schema import BaseType
 from deltafix.facts.values import WORD
 from deltafix.plan.binding import evaluable, unbound
 from deltafix.plan.clause import (
@@ -31,7 +32,6 @@ from deltafix.plan.clause import (
     Slot,
 )
 from deltafix.plan.flatten import Made
-from deltafix.rules.terms import BaseType
 
 __all__ = ["write_out_ranges"]
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from deltafix.engine.state.edits import Edit
     from deltafix.facts.delta import Delta
 
-__all__ = ["cause", "fact_of", "why", "why_not"]
-
 
 def fact_of(db: Database, fact: str, row: Row | None) -> tuple[str, Row]:
     """The relation and the checked row that a question names."""

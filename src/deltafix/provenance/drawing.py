@@ -16,8 +16,6 @@ from deltafix.provenance.text import reason
 if TYPE_CHECKING:
     from deltafix.provenance.proof import Proof, Step
 
-__all__ = ["to_dot", "to_svg"]
-
 _CHARACTER: Final = 7.2
 _HEIGHT: Final = 34
 _GAP: Final = 18

@@ -14,8 +14,6 @@ from typing import Any
 from deltafix.facts.schema import Row, show_row
 from deltafix.provenance.state import Edit
 
-__all__ = ["Explanation", "show_edit"]
-
 
 class Explanation(ABC):
     """An explanation of `row` of `relation`, which its dataclass holds as fields."""

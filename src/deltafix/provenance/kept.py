@@ -15,8 +15,6 @@ from deltafix.rules.show import show_formula
 from deltafix.rules.terms import Const, Term, Var
 from deltafix.rules.walk import Leaf, map_formula
 
-__all__ = ["made", "stands"]
-
 _BETTER: Final = {"min": "<", "max": ">"}
 
 

@@ -15,8 +15,6 @@ from deltafix.provenance.nodes import Node, Way
 from deltafix.provenance.search import Found
 from deltafix.provenance.ways import Ways
 
-__all__ = ["Choice", "Label", "labels", "lowest"]
-
 Label = tuple[int, int]
 """Height, and size: nodes of the proof, those it uses twice counted twice."""
 

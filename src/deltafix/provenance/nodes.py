@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from deltafix.provenance.rows import Bindings
     from deltafix.provenance.search import Derivation
 
-__all__ = ["GIVEN", "Absence", "Fact", "Live", "Node", "OneOf", "Proposal", "Reached", "Way"]
-
 Fact: TypeAlias = int
 """A fact in the kernel's terms: relation number << 32 | row number."""
 

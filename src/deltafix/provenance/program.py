@@ -23,8 +23,6 @@ from deltafix.plan.depend import Layer
 from deltafix.plan.ir import Candidate, Stage, Variant
 from deltafix.plan.order import Indexes, variant
 
-__all__ = ["Chain", "HeadProgram", "clauses_of", "head_program"]
-
 
 @dataclass(frozen=True, slots=True)
 class Chain:

@@ -29,8 +29,6 @@ from deltafix.provenance.rows import (
 from deltafix.provenance.state import Edit, trial
 from deltafix.provenance.ways import Ways
 
-__all__ = ["Repair"]
-
 _ROWS = 64
 """Rows that hold which one literal is tried with; beyond, suggestions differ in a name only."""
 _DEPTH = 8

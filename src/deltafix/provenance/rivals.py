@@ -15,8 +15,6 @@ from deltafix.provenance.nodes import Node
 from deltafix.provenance.rows import same_key, unify, values_of
 from deltafix.provenance.ways import Ways
 
-__all__ = ["rivals"]
-
 
 def rivals(ways: Ways, relation: str, row: Row) -> Iterator[Node]:
     """The rivals of a row, whether or not it is derived itself; some more than once."""

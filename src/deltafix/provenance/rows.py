@@ -21,26 +21,12 @@ from deltafix.engine.beyond.facts import Fact as Record
 from deltafix.engine.functors import functor
 from deltafix.engine.store import codes_where
 from deltafix.engine.tables import Memo
-from deltafix.facts.schema import Branch, Pattern, Row
+from deltafix.facts.schema import Branch, Pattern, Row, Value
 from deltafix.kernel.arena import Words as Codes
 from deltafix.plan.clause import Absent, Apply, Argument, Code, Compare, Literal, Match, Slot
 from deltafix.provenance.state import State
 from deltafix.provenance.words import Words
-from deltafix.rules.terms import Value
 from deltafix.rules.values import NO_VALUE, comparison
-
-__all__ = [
-    "Bindings",
-    "LiveRows",
-    "Rows",
-    "ground",
-    "next_ready",
-    "opened",
-    "same_key",
-    "tests_first",
-    "unify",
-    "values_of",
-]
 
 Bindings = dict[Slot, Value]
 _CHUNK = 256

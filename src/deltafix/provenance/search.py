@@ -27,8 +27,6 @@ from deltafix.provenance.program import HeadProgram, head_program
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
 
-__all__ = ["Derivation", "Found", "Searcher", "searcher_of"]
-
 _FIRST_NODES = 1 << 12
 _SEARCHERS: WeakKeyDictionary[Database, Searcher] = WeakKeyDictionary()
 

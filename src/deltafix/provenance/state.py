@@ -25,8 +25,6 @@ from deltafix.provenance.search import Derivation, Found, Searcher, searcher_of
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
 
-__all__ = ["Edit", "State", "committed", "trial"]
-
 Edit = tuple[int, str, Row]
 """(sign, relation, row); sign is +1 or -1."""
 

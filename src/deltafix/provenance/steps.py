@@ -21,8 +21,6 @@ from deltafix.provenance.proof import Proof, Step
 from deltafix.provenance.search import Derivation
 from deltafix.provenance.ways import Ways
 
-__all__ = ["MAX_STEPS", "MAX_WORK", "build"]
-
 MAX_STEPS: Final = 10_000
 MAX_WORK: Final = 2_000_000
 """Rows and derivations to look at: about a third of a second."""

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from deltafix.provenance.proof import Proof, Step
 
-__all__ = ["html", "reason", "tree"]
-
 
 def tree(proof: Proof, marks: Sequence[str] = ()) -> str:
     """One line a fact, its premises under it; what is absent and what was compared beside them.

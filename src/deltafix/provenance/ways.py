@@ -34,8 +34,6 @@ from deltafix.provenance.rows import Bindings, LiveRows, Rows, unify, values_of
 from deltafix.provenance.state import State
 from deltafix.provenance.words import Words
 
-__all__ = ["MAX_INPUTS", "Ways"]
-
 MAX_INPUTS: Final = 50
 """Rows of an aggregate that a proof shows; beyond, it says that there are more."""
 _IN_PYTHON: Final = 10

@@ -23,8 +23,6 @@ from deltafix.provenance.ways import Ways
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
 
-__all__ = ["proof_of", "proofs", "why"]
-
 Chosen: TypeAlias = dict[Node, Way]
 _FAR: Final = (1 << 60, 0)
 

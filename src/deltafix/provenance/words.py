@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from deltafix.facts.schema import Row, show_value
+from deltafix.facts.schema import BaseType, Row, Value, show_value
 from deltafix.plan.clause import (
     Absent,
     Apply,
@@ -36,7 +36,6 @@ from deltafix.rules.apart import plain_name
 from deltafix.rules.check import typed
 from deltafix.rules.functors import INFIX
 from deltafix.rules.passes.executable import executable
-from deltafix.rules.terms import BaseType, Value
 
 if TYPE_CHECKING:
     from deltafix.engine.codes import Codes
@@ -44,8 +43,6 @@ if TYPE_CHECKING:
     from deltafix.plan.ir import Plan
     from deltafix.provenance.search import Derivation
     from deltafix.rules.ast import Program
-
-__all__ = ["Words"]
 
 _WORDS: WeakKeyDictionary[Database, Words] = WeakKeyDictionary()
 

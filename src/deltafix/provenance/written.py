@@ -16,8 +16,6 @@ from deltafix.rules.show import show_formula, show_rule, show_term
 from deltafix.rules.terms import Term, Var
 from deltafix.rules.walk import Leaf, map_rule, occurrences
 
-__all__ = ["as_written", "written_rules"]
-
 
 def as_written(relation: str) -> str:
     """The name of the relation that a copy was made of."""

@@ -13,8 +13,6 @@ from deltafix.rules.ast import And, Comparison, Formula, Not, Or, Rule, conjunct
 from deltafix.rules.terms import Aggregate, Call, Term, Wildcard
 from deltafix.rules.walk import body_of
 
-__all__ = ["by_fields"]
-
 
 def by_fields(rule: Rule, widths: AbstractSet[int]) -> Rule:
     """The rule with comparisons of such records written out; `widths` are those of the types."""

@@ -17,8 +17,6 @@ from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Or, Rule
 from deltafix.rules.terms import Aggregate, Call, Term, Var
 from deltafix.rules.walk import Leaf, body_of, map_formula, map_term, occurrences
 
-__all__ = ["apart", "own_names", "plain_name"]
-
 
 def plain_name(name: str) -> str:
     """The name as it was written."""

@@ -14,30 +14,8 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from deltafix.diagnostics import Span
-from deltafix.rules.terms import BaseType, Term, has_aggregate
-
-__all__ = [
-    "BASES",
-    "And",
-    "Atom",
-    "Attribute",
-    "Comparison",
-    "Constructor",
-    "Directive",
-    "Dominates",
-    "Formula",
-    "FunctorDecl",
-    "LatticeDecl",
-    "Not",
-    "Or",
-    "Program",
-    "RelationDecl",
-    "Rule",
-    "TypeDecl",
-    "conjunction",
-    "disjunction",
-]
-
+from deltafix.facts.schema import BaseType
+from deltafix.rules.terms import Term, has_aggregate
 
 BASES: Final = ("number", "unsigned", "float", "symbol")
 """The base types that a program can name."""

@@ -17,8 +17,6 @@ from deltafix.rules.strata import Stratum
 from deltafix.rules.terms import Call, Term
 from deltafix.rules.walk import subterms, terms_of, uses
 
-__all__ = ["AUTOINC", "check_autoinc", "counts", "numbered_by"]
-
 AUTOINC = "autoinc"
 
 

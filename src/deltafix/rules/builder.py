@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 
 from deltafix.diagnostics import suggest
 from deltafix.errors import ProgramError
+from deltafix.facts.schema import BaseType, Value
 from deltafix.rules.ast import (
     And,
     Atom,
@@ -30,17 +31,6 @@ from deltafix.rules.ast import (
 )
 from deltafix.rules.expressions import AtomExpr, Operand, term_of
 from deltafix.rules.place import here
-from deltafix.rules.terms import BaseType, Value
-
-__all__ = [
-    "Builder",
-    "Column",
-    "Joined",
-    "Relation",
-    "close_builder",
-    "current_builder",
-    "open_builder",
-]
 
 
 @dataclass(frozen=True, slots=True)

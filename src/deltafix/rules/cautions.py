@@ -16,8 +16,6 @@ from deltafix.rules.regex import RegexError, compile_regex
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
 from deltafix.rules.walk import body_of, occurrences, subterms, terms_of
 
-__all__ = ["cautions"]
-
 
 def cautions(rule: Rule) -> Iterator[Diagnostic]:
     """The warnings of one rule whose names are sound. Linear in the rule."""

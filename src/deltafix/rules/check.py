@@ -51,8 +51,6 @@ from deltafix.rules.walk import (
 )
 from deltafix.rules.witness import with_witnesses
 
-__all__ = ["CheckedProgram", "check", "typed"]
-
 _COUNT = re.compile(r"[0-9]{1,18}")
 
 

@@ -14,8 +14,6 @@ from deltafix.rules.nodes import Node, Unifier
 from deltafix.rules.schemas import Schemas
 from deltafix.rules.terms import Call, Term, Wildcard
 
-__all__ = ["Constructions"]
-
 
 class Constructions(Unifier):
     """Inference of constructed terms; `term` comes from the class that knows all terms."""

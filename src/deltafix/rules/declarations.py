@@ -14,8 +14,6 @@ from deltafix.rules.ast import BASES, Attribute, Dominates, LatticeDecl, Program
 from deltafix.rules.terms import Aggregate, Call, Const, Wildcard
 from deltafix.rules.walk import is_constructor, subterms, terms_of
 
-__all__ = ["check_declarations"]
-
 _PAIR = 2
 
 

@@ -18,8 +18,6 @@ from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Rule, conjun
 from deltafix.rules.place import here
 from deltafix.rules.terms import Call, Const, Term, Wildcard
 
-__all__ = ["AtomExpr", "FormulaExpr", "Operand", "TermExpr", "formula_of", "term_of"]
-
 
 class Written(Protocol):
     """What a rule needs of the program it is written into."""

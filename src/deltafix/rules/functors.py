@@ -8,15 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = [
-    "CONSTRAINTS",
-    "INFIX",
-    "PREFIX",
-    "PREFIX_POWER",
-    "SIGNATURES",
-    "Signature",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Signature:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from deltafix.diagnostics import Diagnostic, Span, suggest
+from deltafix.facts.schema import BaseType
 from deltafix.facts.values import RANGES
 from deltafix.rules.apart import plain_name
 from deltafix.rules.ast import BASES, Atom, Comparison, Formula, Not, Program, Rule
@@ -20,10 +21,8 @@ from deltafix.rules.constructed import Constructions
 from deltafix.rules.functors import CONSTRAINTS, SIGNATURES
 from deltafix.rules.nodes import CLASSES, Node
 from deltafix.rules.schemas import Schemas
-from deltafix.rules.terms import Aggregate, BaseType, Call, Const, Term, Var, Wildcard
+from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
 from deltafix.rules.walk import Leaf, body_of, map_rule
-
-__all__ = ["Typed", "infer", "term_type"]
 
 
 @dataclass(frozen=True, slots=True)

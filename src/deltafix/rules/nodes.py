@@ -12,8 +12,6 @@ from deltafix.diagnostics import Diagnostic, Span
 from deltafix.rules.ast import BASES, Program
 from deltafix.rules.schemas import Schemas
 
-__all__ = ["CLASSES", "Node", "Unifier"]
-
 CLASSES: Final[dict[str, frozenset[str]]] = {
     "numeric": frozenset(("number", "unsigned", "float")),
     "integral": frozenset(("number", "unsigned")),
@@ -44,6 +42,7 @@ class Node:
 
 
 def any_of(types: frozenset[str]) -> str:
+    """Types as an error names them."""
     return " or ".join((*(b for b in BASES if b in types), *sorted(types.difference(BASES))))
 
 

@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from deltafix.errors import ProgramError
+from deltafix.facts.schema import Value
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Rule, conjunction
 from deltafix.rules.builder import Relation, current_builder
 from deltafix.rules.expressions import FormulaExpr, Operand, TermExpr, term_of
 from deltafix.rules.functors import SIGNATURES
-from deltafix.rules.terms import Aggregate, Call, Const, Term, Value, Var
+from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
 from deltafix.rules.walk import Leaf, map_formula, map_rule, map_term
-
-__all__ = ["Rows", "const", "filter_", "join", "lfp", "project", "union"]
 
 _fresh = itertools.count(1)
 _TYPES: Final = {int: "number", float: "float", str: "symbol"}

@@ -7,8 +7,6 @@ from typing import Final
 
 from deltafix.diagnostics import Span
 
-__all__ = ["here"]
-
 
 def here() -> Span | None:
     """The place in the user's file: the first frame outside this package's rules."""

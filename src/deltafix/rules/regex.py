@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["RegexError", "compile_regex"]
-
 _MAX_NESTING: Final = 100
 
 _CLASSES: Final = {

@@ -27,8 +27,6 @@ from deltafix.rules.walk import (
     terms_of,
 )
 
-__all__ = ["with_local_results"]
-
 
 def with_local_results(rule: Rule) -> Rule:
     """The rule with the results of aggregates apart from what is inside these."""

@@ -16,8 +16,6 @@ from deltafix.facts.shapes import Shape
 from deltafix.facts.values import WORD
 from deltafix.rules.ast import BASES, Attribute, Program
 
-__all__ = ["Columns", "Schemas", "row_schemas", "schemas_of"]
-
 Columns: TypeAlias = tuple[tuple[str, str], ...]
 """Columns or fields in order, as name and kind."""
 

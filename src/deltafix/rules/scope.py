@@ -26,8 +26,6 @@ from deltafix.rules.walk import (
     terms_of,
 )
 
-__all__ = ["check_scope", "first_place", "grounded_by", "needed", "shared"]
-
 
 def shared(node: Formula | Aggregate, total: Counter[str]) -> frozenset[str]:
     """The variables of a negation or aggregate that the rest of its alternative uses too.

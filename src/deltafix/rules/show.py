@@ -31,8 +31,6 @@ from deltafix.rules.functors import CONSTRAINTS, INFIX, PREFIX_POWER
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
 from deltafix.rules.walk import body_of
 
-__all__ = ["show", "show_formula", "show_order", "show_rule", "show_term"]
-
 _PREFIXES: Final = {"neg": "-", "bnot": "bnot ", "lnot": "lnot "}
 _ESCAPES: Final = {
     ord("\\"): "\\\\",

@@ -16,16 +16,6 @@ from deltafix.diagnostics import Diagnostic
 from deltafix.rules.ast import Atom, Program
 from deltafix.rules.walk import uses
 
-__all__ = [
-    "Edge",
-    "Stratum",
-    "components",
-    "dependencies",
-    "recursive_relations",
-    "strata",
-    "unstratified",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Edge:

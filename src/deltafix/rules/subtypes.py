@@ -18,8 +18,6 @@ from deltafix.rules.ast import BASES, Atom, Attribute, Comparison, Formula, Prog
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
 from deltafix.rules.walk import alternatives, subterms
 
-__all__ = ["Subtypes"]
-
 _Values: TypeAlias = frozenset[str] | None
 """The declared types whose values something may have; None for any of its kind."""
 

@@ -12,8 +12,6 @@ from typing import TypeAlias
 from deltafix.diagnostics import Span
 from deltafix.facts.schema import BaseType, Branch, Value
 
-__all__ = ["Aggregate", "BaseType", "Call", "Const", "Term", "Value", "Var", "Wildcard", "constant"]
-
 
 @dataclass(frozen=True, slots=True)
 class Var:

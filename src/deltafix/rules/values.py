@@ -20,17 +20,6 @@ from deltafix.facts.schema import BaseType, Branch, Value
 from deltafix.facts.values import WORD, canonical, read_real, read_whole
 from deltafix.rules.regex import RegexError, compile_regex
 
-__all__ = [
-    "NO_VALUE",
-    "Function",
-    "Test",
-    "comparison",
-    "constructor",
-    "function",
-    "numbers",
-    "reinterpret",
-]
-
 
 class _NoValue:
     """The type of `NO_VALUE`."""

@@ -14,22 +14,6 @@ from typing import Final, TypeAlias
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Or, Rule
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
 
-__all__ = [
-    "MAX_ALTERNATIVES",
-    "alternatives",
-    "body_of",
-    "count_alternatives",
-    "is_constructor",
-    "map_formula",
-    "map_rule",
-    "map_term",
-    "occurrences",
-    "pattern_variables",
-    "subterms",
-    "terms_of",
-    "uses",
-]
-
 MAX_ALTERNATIVES: Final = 4096
 """Alternatives of one body; `(a ; b), (c ; d), …` doubles with every group."""
 

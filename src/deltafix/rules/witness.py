@@ -35,8 +35,6 @@ from deltafix.rules.walk import (
     pattern_variables,
 )
 
-__all__ = ["with_witnesses"]
-
 
 def with_witnesses(rule: Rule) -> Rule:
     """The rule with the body of each `min` and `max` joined where that binds its witnesses."""

@@ -12,20 +12,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
 
-__all__ = [
-    "FSYNC",
-    "Piece",
-    "create",
-    "cut",
-    "make_folder",
-    "read",
-    "remove",
-    "rename",
-    "sync",
-    "sync_folder",
-    "write_at",
-]
-
 FSYNC = ("always", "interval", "never")
 """When an epoch's record is synced: in its commit, within a second after it, or by the system."""
 

@@ -22,8 +22,6 @@ from deltafix.paths import local_path
 from deltafix.store import disk
 from deltafix.store.disk import Piece
 
-__all__ = ["Folder", "Head", "LocalFolder", "ReplacedError", "Version", "Where", "folder_at"]
-
 Version: TypeAlias = str | None
 """What an object store calls a content (its ETag); None: there was no such file."""
 

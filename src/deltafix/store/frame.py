@@ -22,17 +22,6 @@ from typing import Any, NamedTuple
 
 from deltafix.store.disk import Piece
 
-__all__ = [
-    "VERSION",
-    "DamagedError",
-    "Frame",
-    "check_preamble",
-    "find_intact",
-    "pack",
-    "preamble",
-    "read",
-]
-
 VERSION = 1
 """The version of the format that is written, and the only one that is read."""
 

@@ -17,8 +17,6 @@ from pathlib import Path
 
 from deltafix.errors import StateInUseError
 
-__all__ = ["Lock"]
-
 
 class Lock:
     """Takes the lock at `path` at once. Raises StateInUseError naming the owner, or OSError."""

@@ -28,8 +28,6 @@ except ImportError as _error:
         "object stores need the package obstore: `pip install 'deltafix[s3]'`"
     ) from _error
 
-__all__ = ["RETRIES", "SCHEMES", "ObjectFolder"]
-
 SCHEMES: Final = ("s3", "s3a", "gs", "az", "abfs", "abfss")
 RETRIES = 8
 """How often a request is tried again that the store answered with an error of its own."""

@@ -15,8 +15,6 @@ import pyarrow.parquet as pq
 from deltafix.errors import SourceError
 from deltafix.store.folder import Folder
 
-__all__ = ["read_table", "write_table", "write_tables"]
-
 
 def write_table(folder: Folder, name: str, table: pa.Table) -> int:
     """Write a table, whole or not at all; returns its bytes. Raises OSError."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from deltafix.tabling.table import Premise
     from deltafix.tabling.trace import Trace
 
-__all__ = ["CONSUME", "MARK", "MAY_REDERIVE", "REDERIVE", "Agenda", "Budget", "Event"]
-
 MARK, CONSUME, REDERIVE, MAY_REDERIVE = 0, 1, 2, 3
 NAMES: Final = ("mark", "consume_answer", "rederive", "may_rederive")
 READY, DELAYED, DONE = 0, 1, 2

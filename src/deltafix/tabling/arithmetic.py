@@ -13,8 +13,6 @@ from typing import Final, TypeAlias
 from deltafix.tabling.terms import Atom, Float, Int, Struct, Term, Var, floating, integer
 from deltafix.tabling.writer import show
 
-__all__ = ["FUNCTIONS", "ArithmeticFaultError", "evaluate", "number_term"]
-
 Number: TypeAlias = int | float
 
 MAX_BITS: Final = 1 << 20

@@ -14,8 +14,6 @@ from typing import Any, Final, TypeAlias, cast
 from deltafix.tabling.arithmetic import ArithmeticFaultError, evaluate, number_term
 from deltafix.tabling.terms import NIL, Atom, Float, Int, String, Struct, Term, Var, list_items
 
-__all__ = ["BUILTINS", "compare", "refused"]
-
 Args: TypeAlias = tuple[Term, ...]
 Builtin: TypeAlias = Callable[[Args], Iterator[Args]]
 """Instantiated arguments in, tuples to unify with them out."""

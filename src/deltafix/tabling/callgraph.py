@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from deltafix.tabling.agenda import Event
     from deltafix.tabling.table import Answer, Consumer, Generator, Premise, Undo
 
-__all__ = ["CallGraph", "Component"]
-
 
 ROOMY: Final = 2.0**-36
 """Smallest gap to leave between labels, relative to them: good for 16 more halvings."""

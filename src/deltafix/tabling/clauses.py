@@ -23,18 +23,6 @@ from deltafix.tabling.writer import show
 if TYPE_CHECKING:
     from deltafix.tabling.table import Consumer
 
-__all__ = [
-    "MAX_ALTERNATIVES",
-    "Clause",
-    "Key",
-    "Kind",
-    "Literal",
-    "Rule",
-    "Shape",
-    "compile_clause",
-    "shape_of",
-]
-
 Key: TypeAlias = tuple[str, int]
 """Name and number of arguments of a predicate."""
 

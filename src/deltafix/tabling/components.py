@@ -16,8 +16,6 @@ from deltafix.tabling.propagate import lost, mark_node, recount
 from deltafix.tabling.table import Answer, Consumer, Forest, Generator, rank_of
 from deltafix.tabling.truth import delay, doubt, weigh
 
-__all__ = ["connect"]
-
 
 def connect(forest: Forest, caller: Generator, callee: Generator) -> None:
     """Record that one call calls another, keeping components strongly connected and in order.

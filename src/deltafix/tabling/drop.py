@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator
 from deltafix.tabling.factbase import unsubscribe
 from deltafix.tabling.table import Answer, Consumer, Forest, Generator
 
-__all__ = ["dependents", "discard", "unreachable"]
-
 
 def nodes(generator: Generator) -> Iterator[Consumer]:
     """All nodes below a call's root, supports included."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from deltafix.tabling.table import Consumer, Forest, Generator
     from deltafix.tabling.terms import Term
 
-__all__ = ["Bucket", "Predicate", "release", "subscribe", "unsubscribe"]
-
 
 class Bucket:
     """Facts with the same values at the bound positions of a view, and who waits on them."""

@@ -22,8 +22,6 @@ from deltafix.tabling.unify import instantiate, unify
 from deltafix.tabling.update import declare
 from deltafix.tabling.writer import variable_name
 
-__all__ = ["ClauseLike", "Given", "changes_of", "read_given"]
-
 ClauseLike: TypeAlias = "str | Term | tuple[object, ...]"
 """A text of clauses, a clause as a term, or a fact as a tuple: name first, then values."""
 

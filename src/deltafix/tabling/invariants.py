@@ -25,8 +25,6 @@ from deltafix.tabling.truth import truth_of
 from deltafix.tabling.unify import match, unify
 from deltafix.tabling.writer import show
 
-__all__ = ["check_invariants"]
-
 
 def _require(condition: bool, what: str, thing: object) -> None:
     """Text is made on failure alone: that of a term may be exponentially longer than the term."""

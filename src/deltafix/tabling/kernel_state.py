@@ -22,8 +22,6 @@ from deltafix.tabling.translate import Symbols, Translation, Untranslatable, pat
 from deltafix.tabling.unify import instantiate, match
 from deltafix.tabling.writer import show
 
-__all__ = ["Connect", "Kernel", "text_of"]
-
 Connect = Callable[..., Any]
 """`deltafix.connect`, or anything that takes a program and limits and gives a database."""
 

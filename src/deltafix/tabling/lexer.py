@@ -13,8 +13,6 @@ from typing import NamedTuple, cast
 from deltafix.diagnostics import Diagnostic, Span, render
 from deltafix.errors import PrologSyntaxError
 
-__all__ = ["Source", "Token", "tokenize"]
-
 _TOKEN = re.compile(
     r"""
     (?P<layout>(?:\s+|%[^\n]*)+)

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-__all__ = ["STANDARD", "Operator", "OperatorTable"]
-
 
 class Operator(NamedTuple):
     """Priority 1..1200 and the highest priority allowed on each side (0: no such side)."""

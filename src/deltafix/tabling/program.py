@@ -23,8 +23,6 @@ from deltafix.tabling.reader import ReadClause, read_clauses
 from deltafix.tabling.terms import Atom, Int, Struct, Term, list_items
 from deltafix.tabling.writer import show_atom
 
-__all__ = ["Declaration", "Program", "read_file"]
-
 
 def read_file(path: str | Path) -> Source:
     """The text of a file.

@@ -21,8 +21,6 @@ from deltafix.tabling.factbase import unsubscribe
 from deltafix.tabling.table import Answer, Consumer, Forest, Generator, rank_of
 from deltafix.tabling.truth import shed
 
-__all__ = ["kill", "lost", "mark", "mark_node", "may_rederive", "recount", "rederive", "remove"]
-
 
 def lost(forest: Forest, support: Consumer, *, raising: bool = False) -> None:
     """An unmarked support is lost to its answer: killed, marked, or (raising) no longer acyclic."""

@@ -27,8 +27,6 @@ from deltafix.tabling.terms import (
     var,
 )
 
-__all__ = ["Place", "ReadClause", "read_clauses", "read_term"]
-
 _MOST_DIGITS = 4300
 """Python reads no longer decimal numbers: the work grows with the square."""
 

@@ -18,8 +18,6 @@ from deltafix.tabling.solve import consume
 from deltafix.tabling.table import TRUE, Answer, Consumer, Forest, Generator
 from deltafix.tabling.truth import doubt, settle, truth_of
 
-__all__ = ["run", "steps"]
-
 
 def run(forest: Forest) -> None:
     """Run to the end."""

@@ -16,8 +16,6 @@ from deltafix.tabling.solve import call
 from deltafix.tabling.table import Forest, Generator
 from deltafix.tabling.update import delete_clause, insert_clause
 
-__all__ = ["apply_from_scratch"]
-
 
 def apply_from_scratch(
     forest: Forest, inserts: Sequence[Clause], deletes: Sequence[Clause]

@@ -32,8 +32,6 @@ from deltafix.tabling.terms import Term
 from deltafix.tabling.truth import delay, gained, truth_of
 from deltafix.tabling.unify import Row, instantiate, match, unify, unify_pair
 
-__all__ = ["call", "consume", "resolve_goal"]
-
 
 def call(
     forest: Forest, predicate: Predicate, args: tuple[Term, ...], caller: Generator | None

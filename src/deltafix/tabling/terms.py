@@ -12,28 +12,6 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 from weakref import WeakValueDictionary
 
-__all__ = [
-    "NIL",
-    "Atom",
-    "Float",
-    "Int",
-    "String",
-    "Struct",
-    "Term",
-    "Var",
-    "atom",
-    "cons",
-    "floating",
-    "from_python",
-    "integer",
-    "list_items",
-    "list_of",
-    "string",
-    "struct",
-    "to_python",
-    "var",
-]
-
 
 class Term:
     """Base of all terms. `nvars` is 1 + the highest variable number inside, 0 when ground."""

@@ -21,8 +21,6 @@ from deltafix.tabling.factbase import Predicate
 from deltafix.tabling.goals import Goal
 from deltafix.tabling.terms import Struct, Term, Var
 
-__all__ = ["Pattern", "Symbols", "Translation", "Untranslatable", "pattern_of", "translate"]
-
 Pattern: TypeAlias = str
 """One letter per argument: b (bound in the call) or f (free)."""
 

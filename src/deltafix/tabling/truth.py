@@ -31,8 +31,6 @@ from deltafix.tabling.table import (
     Generator,
 )
 
-__all__ = ["delay", "doubt", "gained", "settle", "shed", "truth_of", "weigh"]
-
 
 def truth_of(generator: Generator) -> int:
     """The truth of a ground call: that of its answer, if it has one (it cannot have two)."""

@@ -14,8 +14,6 @@ from typing import TypeAlias, cast
 
 from deltafix.tabling.terms import Struct, Term, Var, struct, var
 
-__all__ = ["Row", "instantiate", "is_plain", "match", "substitute", "unify", "unify_pair"]
-
 Row: TypeAlias = tuple[Term | None, ...]
 
 

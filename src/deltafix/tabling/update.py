@@ -20,16 +20,6 @@ from deltafix.tabling.run import run
 from deltafix.tabling.solve import resolve_goal
 from deltafix.tabling.table import Consumer, Forest, Undo
 
-__all__ = [
-    "STRATEGIES",
-    "Strategy",
-    "apply",
-    "declare",
-    "delete_clause",
-    "guarded",
-    "insert_clause",
-]
-
 Strategy: TypeAlias = Literal["local", "deletes_first", "inserts_first", "dred", "scratch"]
 
 

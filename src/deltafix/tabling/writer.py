@@ -12,8 +12,6 @@ from typing import cast
 from deltafix.tabling.operators import STANDARD, OperatorTable
 from deltafix.tabling.terms import NIL, Atom, Float, Int, String, Struct, Term, Var, list_items
 
-__all__ = ["quoted", "show", "show_atom", "variable_name"]
-
 _PLAIN = re.compile(r"(?:[^\W\d_A-Z]\w*|[+\-*/\\^<>=~:.?@#&$]+|\[\]|\{\}|!|;)\Z")
 _ALPHA = re.compile(r"\w")
 _SYMBOL = re.compile(r"[+\-*/\\^<>=~:.?@#&$]")

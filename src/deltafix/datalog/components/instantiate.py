@@ -29,8 +29,6 @@ from deltafix.datalog.components.tree import ComponentSyntax, InstanceSyntax, Re
 from deltafix.datalog.parser import Syntax
 from deltafix.diagnostics import Diagnostic, Span, suggest
 
-__all__ = ["MAX_ITEMS", "instantiate"]
-
 MAX_ITEMS = 100_000
 """Declarations, rules and directives that instances may produce in one program."""
 

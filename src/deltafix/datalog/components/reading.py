@@ -15,8 +15,6 @@ from deltafix.datalog.lexer import Token
 if TYPE_CHECKING:
     from deltafix.datalog.parser import Syntax
 
-__all__ = ["MAX_DEPTH", "ComponentParser"]
-
 MAX_DEPTH = 32
 """Components inside components, in the text and in instances."""
 

@@ -23,16 +23,6 @@ from deltafix.rules.ast import (
 )
 from deltafix.rules.terms import Call, Const
 
-__all__ = [
-    "Naming",
-    "renamed_functor",
-    "renamed_lattice",
-    "renamed_order",
-    "renamed_relation",
-    "renamed_rule",
-    "renamed_type",
-]
-
 Naming = Callable[[str], str]
 
 

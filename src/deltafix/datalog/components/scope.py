@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from deltafix.datalog.components.tree import ComponentSyntax
 from deltafix.datalog.parser import Syntax
 
-__all__ = ["Argument", "Frame", "Home", "Layer"]
-
 
 @dataclass(frozen=True, slots=True)
 class Home:

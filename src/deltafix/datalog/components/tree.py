@@ -14,8 +14,6 @@ from deltafix.diagnostics import Span
 if TYPE_CHECKING:
     from deltafix.datalog.parser import Syntax
 
-__all__ = ["ComponentSyntax", "InstanceSyntax", "Reference"]
-
 
 @dataclass(frozen=True, slots=True)
 class Reference:

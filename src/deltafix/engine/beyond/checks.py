@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from deltafix.engine.beyond.order import Check
+from deltafix.facts.schema import BaseType
 from deltafix.plan.clause import Apply, Compare
-from deltafix.rules.terms import BaseType
 from deltafix.rules.values import NO_VALUE, comparison, function, numbers
 
 if TYPE_CHECKING:

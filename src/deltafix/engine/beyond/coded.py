@@ -20,12 +20,11 @@ from deltafix.engine.stages import Bounds, Changed
 from deltafix.engine.store import codes_where
 from deltafix.engine.tables import Memo
 from deltafix.errors import InternalError
-from deltafix.facts.schema import Row, Schema
+from deltafix.facts.schema import BaseType, Row, Schema
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
 from deltafix.plan.depend import Layer
 from deltafix.rules.autoinc import AUTOINC
-from deltafix.rules.terms import BaseType
 
 __all__ = ["BeyondStratum"]
 

@@ -11,8 +11,8 @@ from deltafix.engine.beyond.epoch import Epoch
 from deltafix.engine.beyond.joined import JoinedRows
 from deltafix.engine.beyond.rows import Rows
 from deltafix.engine.beyond.undominated import UndominatedRows
+from deltafix.facts.schema import BaseType
 from deltafix.plan.clause import Absent, Choice, Lattice, Match, Merge, Subsumption
-from deltafix.rules.terms import BaseType
 
 __all__ = ["lower_relations", "rows_of"]
 

@@ -13,8 +13,6 @@ from deltafix.rules.passes.hints import inline_names, magic_names
 from deltafix.rules.passes.inline import inlined
 from deltafix.rules.passes.magic import magic
 
-__all__ = ["executable"]
-
 
 def executable(checked: CheckedProgram) -> CheckedProgram:
     """Inline, then compute on demand. Raises ProgramError as `typed` does."""

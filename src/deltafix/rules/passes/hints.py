@@ -13,8 +13,6 @@ from typing import Final
 from deltafix.diagnostics import Diagnostic, suggest
 from deltafix.rules.ast import Program
 
-__all__ = ["check_hints", "inline_names", "magic_names"]
-
 _PRAGMAS: Final = ("inline-exclude", "magic-transform", "magic-transform-exclude")
 
 

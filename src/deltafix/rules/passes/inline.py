@@ -44,8 +44,6 @@ from deltafix.rules.walk import (
     uses,
 )
 
-__all__ = ["MAX_LITERALS", "inlined"]
-
 MAX_LITERALS: Final = 10_000
 """Literals of one rule after inlining."""
 

@@ -35,8 +35,6 @@ from deltafix.rules.strata import dependencies, unstratified
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
 from deltafix.rules.walk import alternatives, subterms, terms_of, uses
 
-__all__ = ["MAX_COPIES", "magic"]
-
 MAX_COPIES: Final = 1_000
 """Patterns of demand in one program; beyond that it is run as it is written."""
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from deltafix.facts.schema import BaseType
 from deltafix.plan.clause import (
     Absent,
     Apply,
@@ -26,7 +27,6 @@ from deltafix.plan.clause import (
     Relation,
     Slot,
 )
-from deltafix.rules.terms import BaseType
 
 __all__ = ["Cutter", "Piece", "Use"]
 

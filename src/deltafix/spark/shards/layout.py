@@ -12,10 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from deltafix.facts.schema import Row
+from deltafix.facts.schema import BaseType, Row
 from deltafix.plan.normalize import Core
 from deltafix.rules.ast import Attribute, Program, RelationDecl
-from deltafix.rules.terms import BaseType
 
 __all__ = ["Copy", "Derived", "Layout", "Report", "declarations"]
 

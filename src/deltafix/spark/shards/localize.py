@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from deltafix.facts.schema import BaseType
 from deltafix.plan.clause import (
     Absent,
     Apply,
@@ -38,7 +39,6 @@ from deltafix.plan.clause import (
 )
 from deltafix.plan.depend import layers, made_by
 from deltafix.plan.normalize import Core
-from deltafix.rules.terms import BaseType
 from deltafix.spark.shards.core import HERE, Prepared, column_kinds
 from deltafix.spark.shards.cut import Cutter, Piece
 from deltafix.spark.shards.layout import Copy, Derived, Layout, Report, declarations

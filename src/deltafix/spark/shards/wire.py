@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltafix.facts.arrow import ARROW_TYPES, to_numpy
-from deltafix.rules.terms import BaseType
+from deltafix.facts.schema import BaseType
 from deltafix.spark.shards.hashing import shard_of
 
 __all__ = [
