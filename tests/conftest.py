@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from tests.postgres import Postgres
     from tests.s3 import Server
 
 # CI must not fail by chance on code it did not see change: it runs the same examples every time.
@@ -140,6 +142,25 @@ def memory(tmp_path) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(dir=shared) as folder:
         yield Path(folder)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Postgres]:
+    """A PostgreSQL on loopback. Started once; it ends with the session."""
+    wheel = sys.platform == "linux" and sys.version_info < (3, 13)
+    if "CI" not in os.environ or not wheel:
+        pytest.importorskip("pgserver", reason="no PostgreSQL: pgserver has no wheel here")
+        pytest.importorskip("psycopg", reason="no client: pip install 'deltafix[postgres]'")
+    from tests.postgres import Postgres
+
+    with Postgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres(postgres_server: Postgres) -> str:
+    """Where it is."""
+    return postgres_server.uri
 
 
 @pytest.fixture(scope="session")

@@ -89,6 +89,7 @@ PAGES = [
 ]
 DEMOS = {
     "access-control": "tests/unit/examples/test_pipeline_examples.py",
+    "cluster": "tests/spark/test_cluster.py",
     "dead-code": "tests/unit/analyses/test_demo.py",
     "gallery": "tests/unit/reactive/test_gallery.py",
     "package-dependencies": "tests/unit/examples/test_pipeline_examples.py",

@@ -51,6 +51,7 @@ SETS: dict[str, list[tuple[str, ...]]] = {
         ("org.hdrhistogram", "HdrHistogram", "2.2.2"),
         ("org.pcollections", "pcollections", "4.0.2"),
     ],
+    "postgres": [("org.postgresql", "postgresql", "42.7.4")],
     # Spark's Kafka connector.
     "kafka": [
         ("org.apache.spark", "spark-sql-kafka-0-10_2.13", _CONNECTOR),

@@ -1,8 +1,8 @@
 """Spark: one session builder, views kept in jobs, Arrow in and out; only here is `pyspark` used.
 
 `maintain` keeps views of DataFrames; `pipeline` is a pipeline file said in Python; `register` makes
-delta logs readable as `format("deltafix")`; `sources.on_spark` has the inputs of pipelines read by
-Spark's tasks.
+delta logs readable as `format("deltafix")`; `ship` gives workers this package; `runner` has what a
+pipeline file runs on.
 """
 
 from __future__ import annotations
@@ -14,9 +14,18 @@ if TYPE_CHECKING:
     from deltafix.spark.datasource import register
     from deltafix.spark.listener import EpochListener
     from deltafix.spark.pipelines import SparkPipeline, pipeline
+    from deltafix.spark.session import ship
     from deltafix.spark.views import Maintained, maintain
 
-__all__ = ["EpochListener", "Maintained", "SparkPipeline", "maintain", "pipeline", "register"]
+__all__ = [
+    "EpochListener",
+    "Maintained",
+    "SparkPipeline",
+    "maintain",
+    "pipeline",
+    "register",
+    "ship",
+]
 
 _HOME: Final = {
     "EpochListener": "deltafix.spark.listener",
@@ -25,6 +34,7 @@ _HOME: Final = {
     "maintain": "deltafix.spark.views",
     "pipeline": "deltafix.spark.pipelines",
     "register": "deltafix.spark.datasource",
+    "ship": "deltafix.spark.session",
 }
 
 

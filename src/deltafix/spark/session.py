@@ -8,13 +8,17 @@ This module does not move data: see `ingest`.
 
 from __future__ import annotations
 
+import atexit
 import os
+import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zipfile import ZIP_DEFLATED, ZipFile
 
 from deltafix.errors import SparkMissingError
 from deltafix.spark.java import find_java, wrap_java
@@ -22,7 +26,7 @@ from deltafix.spark.java import find_java, wrap_java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["LOCAL", "OPTIONS", "spark_session"]
+__all__ = ["LOCAL", "OPTIONS", "SHIP", "ship", "spark_session"]
 
 OPTIONS: Mapping[str, str] = {
     "spark.ui.showConsoleProgress": "false",
@@ -68,6 +72,7 @@ def spark_session(
     if active is None and SparkContext._active_spark_context is not None:
         active = SparkSession.builder.getOrCreate()  # it is active in another thread
     if active is not None:
+        _ship_if_asked(active)
         yield active
         return
     chosen = dict(options or {})
@@ -78,9 +83,11 @@ def spark_session(
     with tempfile.TemporaryDirectory(prefix="deltafix-java-") as folder:
         around: dict[str, str] = {}
         if not submitted:
-            # Workers are this very interpreter, so that they find deltafix and what it needs.
+            # Workers here are this very interpreter; those of a cluster may have one of their own.
+            asked = "" if local else os.environ.get("PYSPARK_PYTHON", "")
+            workers = chosen.get("spark.pyspark.python") or asked or sys.executable
             around = {"JAVA_HOME": str(wrap_java(find_java(), Path(folder)))}
-            around |= dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), sys.executable)
+            around |= {"PYSPARK_PYTHON": workers, "PYSPARK_DRIVER_PYTHON": sys.executable}
         if local:
             around["SPARK_LOCAL_IP"] = "127.0.0.1"
         builder = SparkSession.builder
@@ -89,9 +96,46 @@ def spark_session(
         with _environment(**around):
             session = builder.getOrCreate()
         try:
+            _ship_if_asked(session)
             yield session
         finally:
             session.stop()
+
+
+SHIP = "spark.deltafix.ship"
+"""The setting of a session that has the package shipped; in a pipeline file `deltafix.ship`."""
+
+_SHIPPED: set[str] = set()
+"""Applications whose workers have this package."""
+
+
+def _ship_if_asked(session: SparkSession) -> None:
+    if session.conf.get(SHIP, "false") == "true":
+        ship(session)
+
+
+def ship(session: SparkSession) -> None:
+    """Have this very package on the workers of a cluster that have none. Idempotent.
+
+    It goes before one that they have, for the length of the application. What deltafix needs
+    (numba, numpy, pyarrow, pandas) they have to have. Each executor compiles the kernel anew: half
+    a minute of processor. Does nothing where the workers are those of a `local` master.
+    """
+    # An archive, since Spark unpacks those into a folder on the workers' path: the kernel's cache
+    # of compiled code asks for files, which a zip on the path has not.
+    context = session.sparkContext
+    if context.applicationId in _SHIPPED or re.match(r"local(\[|$)", context.master):
+        return
+    folder = Path(tempfile.mkdtemp(prefix="deltafix-package-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # executors may come at any time
+    archive = folder / "deltafix.zip"
+    package = Path(__file__).parents[1]
+    with ZipFile(archive, "w", ZIP_DEFLATED) as stream:
+        for path in sorted(package.rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                stream.write(path, path.relative_to(package))
+    context.addArchive(f"{archive}#{package.name}")
+    _SHIPPED.add(context.applicationId)
 
 
 def _quiet() -> dict[str, str]:

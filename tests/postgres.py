@@ -1,0 +1,70 @@
+"""A PostgreSQL of the tests' own, from the package pgserver: on a socket file, and by a port.
+
+`Postgres` is the server; JDBC knows no socket files, so `port` is a relay's on loopback. Invariant:
+server and relay end with the with-statement.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import tempfile
+import threading
+import warnings
+from contextlib import suppress
+from typing import Self
+from urllib.parse import parse_qs, urlparse
+
+
+class Postgres:
+    """A server, from `with` on until its end.
+
+    Attributes:
+        uri: where it is, for libpq.
+    """
+
+    uri: str
+
+    def __enter__(self) -> Self:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of platformdirs, where there is no XDG_RUNTIME_DIR
+            import pgserver
+
+            # Not below pytest's folder: as root, the server runs as a user who may not look there.
+            self._folder = tempfile.mkdtemp(prefix="deltafix-postgres-")
+            self._server = pgserver.get_server(self._folder)
+        self.uri = self._server.get_uri()
+        self._listener: socket.socket | None = None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._listener is not None:
+            self._listener.close()
+        self._server.cleanup()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    @property
+    def port(self) -> int:
+        """A port on loopback that leads to it."""
+        if self._listener is None:
+            self._listener = socket.create_server(("127.0.0.1", 0))
+            threading.Thread(target=self._relay, args=(self._listener,), daemon=True).start()
+        return int(self._listener.getsockname()[1])
+
+    def _relay(self, listener: socket.socket) -> None:
+        (folder,) = parse_qs(urlparse(self.uri).query)["host"]
+        with suppress(OSError):  # it was closed
+            while True:
+                near, _ = listener.accept()
+                far = socket.socket(socket.AF_UNIX)
+                far.connect(os.path.join(folder, ".s.PGSQL.5432"))
+                for ends in ((near, far), (far, near)):
+                    threading.Thread(target=_carry, args=ends, daemon=True).start()
+
+
+def _carry(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while piece := source.recv(1 << 16):
+            target.sendall(piece)
+        target.shutdown(socket.SHUT_WR)
