@@ -160,6 +160,8 @@ def _report(epoch: EpochReport, clock: _Clock) -> None:
             lines.extend(f"stratum {name:<24}{taken:>14.6f} s" for name, taken in value.items())
         elif field.name == "rules":
             lines.extend(f"rule {number:<11}{count:>14}" for number, count in value.items())
+        elif isinstance(value, tuple):
+            lines.append(f"{field.name:<16}{', '.join(value) or 'none':>14}")
         else:
             shown = f"{value:>14.6f} s" if isinstance(value, float) else f"{value:>14}"
             lines.append(f"{field.name:<16}{shown}")

@@ -100,7 +100,7 @@ def running(*arguments: object) -> Iterator[Callable[[], str]]:
         try:
             yield lambda: lines.get(timeout=120).rstrip("\n")
             process.send_signal(signal.SIGINT)
-            process.wait(timeout=60)
+            process.wait(timeout=300)  # as long as a busy machine takes
         finally:
             process.kill()
             reader.join()
