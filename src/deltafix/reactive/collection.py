@@ -24,9 +24,8 @@ from deltafix.reactive.joins import Join, SemiJoin, SetOperation
 from deltafix.reactive.node import Node
 from deltafix.reactive.operators import Filter, InputNode, Mapper, Merge, label_of
 from deltafix.reactive.readable import Readable
-from deltafix.reactive.reduce import Reduce
+from deltafix.reactive.reduce import Reduce, Spread
 from deltafix.reactive.reducer import Field, Reducer
-from deltafix.reactive.top import Spread
 
 if TYPE_CHECKING:
     from deltafix.reactive.inputs import InputCollection

@@ -4,7 +4,7 @@ Invariant: a key has an entry `(size, accumulator, result)` exactly while it has
 result is `finish(accumulator)`. Work per epoch is O(changed values), plus O(values of the key) for
 each recomputation a partial reducer asks for (counted in `recomputed`). Old entries of the epoch
 are kept by reference until it commits: accumulators are values, so rolling back is putting them
-back.
+back. `Spread` gives the items of a result as values of their own: O(k) for a changed tuple of k.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from deltafix.reactive.node import Leaf, Node, contents, guarded
 from deltafix.reactive.reducer import Partial, Reducer
 from deltafix.reactive.untouched import Untouched
 
-__all__ = ["Drift", "Reduce", "ReducerDriftWarning"]
+__all__ = ["Drift", "Reduce", "ReducerDriftWarning", "Spread"]
 
 _NONE: Mapping[Any, int] = {}
 _Entry: TypeAlias = tuple[int, Any, Any]
@@ -347,3 +347,36 @@ def _differ(left: Any, right: Any) -> bool:
     """Whether two results differ; NaN equals NaN here, or every change would send it again."""
     both_nan = left != left and right != right  # noqa: PLR0124  the test for NaN
     return not both_nan and bool(left != right)
+
+
+class Spread(Node):
+    """Gives each item of a reduced tuple as a value of its own; what `top_k` stands on."""
+
+    def __init__(self, graph: Graph, source: Reduce, label: str) -> None:
+        super().__init__(graph, (source,), label)
+
+    def visit(self) -> Changes:
+        out: dict[Any, Counts] = {}
+        for key, counts in self.inbox[0].items():
+            spread = _spread(counts)
+            if spread:
+                out[key] = spread
+        return out
+
+    def compute(self) -> Iterator[tuple[Any, Any, int]]:
+        for key, items, count in self.sources[0].rows():
+            for value in items:
+                yield key, value, count
+
+
+def _spread(counts: Mapping[Any, int]) -> Counts:
+    """Net counts of the items of signed tuples: what stays in the top does not appear."""
+    spread: Counts = {}
+    for items, count in counts.items():
+        for value in items:
+            total = spread.get(value, 0) + count
+            if total:
+                spread[value] = total
+            else:
+                del spread[value]
+    return spread
