@@ -31,6 +31,7 @@ from deltafix.engine.state.edits import Edit, given_changes
 from deltafix.engine.store import codes_where
 from deltafix.errors import FactError, ProgramError, UnknownRelationError
 from deltafix.kernel import layout as at
+from deltafix.kernel.arena import Words
 from deltafix.kernel.entries import delete_rows, insert_rows
 from deltafix.plan.build import lower, plan_core
 from deltafix.plan.ir import Plan
@@ -206,7 +207,12 @@ class RuleEpoch:
         declared = {functor.name for functor in program.functors}
         functors = {name: one for name, one in db._users.functors.items() if name in declared}
         self._users = Users(bound(program, functors), db._users.reducers)
-        new = plan_core(self._core, db.plan)
+        self._tables = db._linked.tables
+        new = plan_core(self._core, self._tables.indexes())
+        for relation in new.relations:
+            if self._tables.types.get(relation.name, relation.types) != relation.types:
+                message = f"relation {relation.name} had other columns in an earlier program"
+                raise FactError(f"{message}; `db.compact()` forgets them", relation=relation.name)
         self._moved = self._places_changed(program, new)
         self._step = step = transition(db.plan, new, self._moved.keys(), first=db._unrun)
         known = {relation.name for relation in db.plan.relations}
@@ -215,7 +221,6 @@ class RuleEpoch:
             for number, stage in enumerate(step.after.stages)
             if number in step.fresh and known & set(stage.relations)
         )
-        self._tables = db._linked.tables
         self._known = len(self._tables.numbers)
         self._before = (db._run, db._strata, db._limits)
         self._schedule = int(db._arena.cells[at.SCHEDULE])
@@ -245,14 +250,15 @@ class RuleEpoch:
         if db._before_commit is not None:  # before any are moved
             self.given = given_changes(db._arena, db._given)
         db._rules = self
+        taken = {home: self._take(db._linked.given(name)) for name, home in self._moved.items()}
         with db._gate:  # rows may move to make room for an index
             if is_ordered(step.after):
                 db._codes.order()
             linked = link(step.during, self._tables, db._codes, step.fresh)
         for signal, flag in zip(SIGNALS, (at.WAS, at.NOW), strict=True):
             self._signal(linked.ids[signal], flag)
-        for name, home in self._moved.items():
-            self._move(db._linked.given(name), linked.ids[home])
+        for home, rows in taken.items():
+            self._give(linked.ids[home], rows)
         strata = outside_strata(linked, db._codes, self._users, db._strata, step.kept)
         db._run_with(self.program, linked, strata, self._users)
         if cells[at.SCHEDULE] in (at.DELETES_FIRST, at.INSERTS_FIRST, at.DRED):
@@ -266,13 +272,17 @@ class RuleEpoch:
         cells[int(cells[rb + at.R_CHANGED])] = 0
         cells[rb + at.R_CHANGED + 1] = 1
 
-    def _move(self, old: int, new: int) -> None:
-        """Give the rows that are given to one relation to another instead. O(given rows)."""
+    def _take(self, number: int) -> Words:
+        """Take all given rows from a relation, by the rules it had. O(given rows)."""
         arena = self._db._arena
-        codes = codes_where(arena, old, at.GIVEN)
-        rows = np.ascontiguousarray(codes).reshape(-1)
-        delete_rows(arena.words, arena.cells, rows, old, len(codes))
-        insert_rows(arena.words, arena.cells, rows, new, len(codes))
+        rows = np.ascontiguousarray(codes_where(arena, number, at.GIVEN))
+        delete_rows(arena.words, arena.cells, rows.reshape(-1), number, len(rows))
+        return rows
+
+    def _give(self, number: int, rows: Words) -> None:
+        """Give rows to a relation, by the rules it has from now on. O(rows)."""
+        arena = self._db._arena
+        insert_rows(arena.words, arena.cells, rows.reshape(-1), number, len(rows))
 
     def prepare(self) -> None:
         """The epoch has run: link the plan from now on."""

@@ -146,14 +146,15 @@ class Strata:
         return stratum.run(below)
 
     def _replaced(self, number: int) -> Mapping[str, Changed]:
-        """What a stratum that has seen no rows yet makes of all, against the rows that held."""
-        stratum = self._strata[number]
-        self._ran.append(stratum)
-        found = {}
-        for name, (made, held) in self._from_nothing(number, at.NOW).items():
-            rows = _without(made, held), _without(held, made)
-            found[name] = Changed(*rows)
-        return found
+        """What a stratum that has seen no rows yet makes of all, in place of all that hold.
+
+        Rows that stay are among them: what held them up until now was not this stratum.
+        """
+        self._ran.append(self._strata[number])
+        return {
+            name: Changed(made, codes_where(self._arena, self._linked.ids[name], at.NOW))
+            for name, (made, _) in self._from_nothing(number, at.NOW).items()
+        }
 
     def _from_nothing(self, number: int, mask: int) -> dict[str, tuple[Words, Words]]:
         """The rows a new stratum makes of those below with these flags, and those that held."""
@@ -237,18 +238,6 @@ class Strata:
         for stratum in reversed(self._ran):
             stratum.undo()
         self._ran.clear()
-
-
-def _without(rows: Words, others: Words) -> Words:
-    """The rows that are not among the others; each is there once."""
-    if not len(rows) or not len(others):
-        return rows
-    if not rows.shape[1]:
-        return rows[:0]
-    both = np.concatenate((rows, others))
-    _, places = np.unique(both, axis=0, return_inverse=True)
-    numbers = places.reshape(-1)
-    return rows[~np.isin(numbers[: len(rows)], numbers[len(rows) :])]
 
 
 def _ordered(rows: Words) -> Words:

@@ -44,6 +44,7 @@ class Tables:
 
     arena: Arena
     numbers: dict[Table, int] = field(default_factory=dict)
+    types: dict[str, tuple[BaseType, ...]] = field(default_factory=dict)
     room: tuple[int, int, int] = (0, 0, 0)
     """Variables, join levels and counters of rules that there is room for."""
 
@@ -66,6 +67,7 @@ class Tables:
             if number >= known:
                 columns = len(plan.indexes[relation.name])
                 self._rows(number, len(relation.types), columns)
+                self.types[relation.name] = relation.types
                 arena.vector(self.cell(number) + at.R_CHANGED, 64)
         self._index(plan)
 
@@ -77,6 +79,17 @@ class Tables:
         self._add_descriptors(known)
         for memo in new:
             self._rows(self.numbers[memo], len(memo.types), extra=1)
+
+    def indexes(self) -> dict[str, list[tuple[int, ...]]]:
+        """The key columns of the indexes of every relation, also of those that no plan names."""
+        cells, found = self.arena.cells, {}
+        for table, number in self.numbers.items():
+            if isinstance(table, str):
+                first, count = (int(cells[self.cell(number) + p]) for p in (at.R_IDX, at.R_NIDX))
+                starts = (int(cells[at.IDXS]) + x * at.XSZ for x in range(first, first + count))
+                keys = ((int(cells[xb + at.X_COLS]), int(cells[xb + at.X_NKEY])) for xb in starts)
+                found[table] = [tuple(cells[start : start + n].tolist()) for start, n in keys]
+        return found
 
     def cell(self, number: int) -> int:
         """The first cell of a table's descriptor."""
@@ -135,6 +148,8 @@ class Tables:
             self._drop_indexes(number, 0)
         for table in list(self.numbers)[known:]:
             del self.numbers[table]
+            if isinstance(table, str):
+                self.types.pop(table, None)
         cells[at.N_RELS] = known
         for relation in plan.relations:
             self._drop_indexes(self.numbers[relation.name], len(plan.indexes[relation.name]))

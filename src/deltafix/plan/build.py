@@ -7,8 +7,9 @@ all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from deltafix.diagnostics import Diagnostic
@@ -41,10 +42,11 @@ def plan(checked: CheckedProgram) -> Plan:
     return plan_core(lower(checked))
 
 
-def plan_core(core: Core, before: Plan | None = None) -> Plan:
-    """The plan of a core, with the indexes that its relations had before. Raises as `plan`."""
+def plan_core(
+    core: Core, built: Mapping[str, Sequence[tuple[int, ...]]] = MappingProxyType({})
+) -> Plan:
+    """The plan of a core, with the indexes that are built already. Raises as `plan`."""
     core, ordered, given = set_apart(core)
-    built = {} if before is None else before.indexes
     indexes = Indexes({one.name: list(built.get(one.name, ())) for one in core.relations})
     # Delta rules first: re-derivation makes do with the indexes they need.
     forward = [_forward(layer, indexes) for layer in ordered]

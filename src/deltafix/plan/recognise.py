@@ -2,9 +2,9 @@
 
 A clause is the same up to its rule's number, the names of its variables and the order of its
 literals (`edits`), and so is a rule (`same_rule`). A hidden relation is the same when its clauses
-are, whatever number its name has (`renamed`). Invariant: clauses of equal form have the same
-derivations. Not seeing that two are the same costs work and no more, so these look no further than
-is quick.
+are, whatever number its name has (`renamed`). Invariants: clauses of equal form have the same
+derivations; given rows of one relation never lie where those of another one lay. Not seeing that
+two are the same costs work and no more, so these look no further than is quick.
 """
 
 from __future__ import annotations
@@ -231,7 +231,12 @@ def _unplaced(merge: Merge) -> Merge:
 
 
 def _said(core: Core) -> dict[str, str]:
-    """A digest of what each hidden relation says, by name."""
+    """A digest of what each hidden relation says, by name.
+
+    One in which given rows lie is that of its relation, however much another says the same.
+    """
+    homes = {one.entry: one.name for one in core.relations}
+    homes |= {home: name for name, home in core.apart.items()}
     hidden = {relation.name: relation for relation in core.relations if relation.hidden}
     derives: dict[str, list[tuple[object, ...]]] = {name: [] for name in hidden}
     for clause in core.clauses:
@@ -240,7 +245,8 @@ def _said(core: Core) -> dict[str, str]:
                 _numbered([(("Head",), clause.args), *map(_part, clause.body)])
             )
     folds = {name: (fold, place) for fold in core.folds for place, name in enumerate(made_by(fold))}
-    words = {name: _digest(_kind(relation)) for name, relation in hidden.items()}
+    kinds = {name: (_kind(relation), homes.get(name)) for name, relation in hidden.items()}
+    words = {name: _digest(kind) for name, kind in kinds.items()}
 
     def inside(form: tuple[Any, ...]) -> object:
         return tuple(
@@ -250,11 +256,11 @@ def _said(core: Core) -> dict[str, str]:
 
     for _ in range(_DEPTH):
         found = {}
-        for name, relation in hidden.items():
+        for name, kind in kinds.items():
             clauses = sorted(repr(inside(form)) for form in derives[name])
             fold, place = folds.get(name, (None, 0))
             folded = fold and (words.get(fold.source, fold.source), fold.group, fold.value, fold.op)
-            found[name] = _digest((_kind(relation), clauses, folded, place))
+            found[name] = _digest((kind, clauses, folded, place))
         words = found
     return words
 

@@ -391,3 +391,28 @@ def test_a_new_index_holds_the_rows_that_are_there_and_no_other() -> None:
         assert db.rows("g") == [(x,) for x in range(1, 30, 6)]
         db.check_invariants()
         assert db.last_epoch.probed <= 6
+
+
+def test_a_relation_that_comes_back_has_its_indexes_or_is_another_one(closure) -> None:
+    without = CLOSURE.replace(".decl hit(x: number)\n", "").replace(
+        "hit(y) :- start(x), path(x, y).", ""
+    )
+    with closure.transaction() as tx:
+        tx.add_rule(".decl pair(x: number, y: number) pair(x, y) :- hit(x), hit(y).")
+    with closure.transaction() as tx:
+        tx.change_program(without)
+    assert "hit" not in closure.schemas
+    with closure.transaction() as tx:
+        tx.change_program(CLOSURE)
+    assert tx.delta["hit"].added == [(58,), (59,), (60,)]
+    closure.check_invariants()
+    with closure.transaction() as tx:
+        tx.change_program(without)
+    other = without + ".decl hit(x: number, y: number) hit(x, x) :- start(x)."
+    with pytest.raises(FactError, match="had other columns"), closure.transaction() as tx:
+        tx.change_program(other)
+    closure.compact()
+    with closure.transaction() as tx:
+        tx.change_program(other)
+    assert tx.delta["hit"].added == [(57, 57)]
+    closure.check_invariants()
