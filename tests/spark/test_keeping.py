@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests import pipelines
 from tests.jobs import Jobs, counting_jobs
 from tests.pipelines import Job, signed
 
-from deltafix.errors import ConfigError, PipelineError, StateError
-from deltafix.facts.schema import Schema
-from deltafix.pipeline.condense import PLACE
+from deltafix.errors import ConfigError, StateError
 from deltafix.pipeline.config import read_config
 from deltafix.pipeline.manifest import read_deltas
 from deltafix.pipeline.replay import replay
 from deltafix.pipeline.runner import Pipeline
-from deltafix.pipeline.signed import SIGN
 from deltafix.pipeline.status import status
-from deltafix.spark import keeping, maintain, net
-from deltafix.spark.away import Away, Count, Counted, _Taken
+from deltafix.spark import keeping, maintain
 from deltafix.spark.shards import frames, resident
 from deltafix.spark.shards.past import around
 
@@ -39,15 +33,10 @@ path(x, z) :- path(x, y), edge(y, z).
 
 @pytest.fixture
 def in_shards(spark, monkeypatch) -> None:
-    """Pipelines run on Spark, in shards there; no net row may be brought to the driver."""
+    """Pipelines run on Spark, in shards there."""
     monkeypatch.setattr(pipelines, "RUNNER", "spark")
     monkeypatch.setattr(pipelines, "KEEPER", "shards")
     monkeypatch.setattr(pipelines, "SHARDS", 2)
-
-    def brought(rows: Away) -> None:
-        raise AssertionError(f"{rows.good} rows of {rows.schema.relation} in the driver")
-
-    monkeypatch.setattr(Away, "table", property(brought))
 
 
 @pytest.mark.spark
@@ -106,33 +95,7 @@ def test_an_epoch_of_one_change_is_a_job_to_net_it_and_one_a_superstep(
     assert epoch.given == (0, 1)
     # One task nets. A superstep is a task a shard, behind one for each part of what it is sent.
     steps = len(actions)
-    assert done == Jobs(1 + steps, 1 + 2 * steps, 1 + 4 * steps + (steps > 0))
-
-
-def test_rows_that_were_made_again_and_are_others_fail_the_epoch() -> None:
-    schema = Schema.of("edge", ["x", "y"], ["symbol", "number"])
-    wire = net._Wire.of([net.Look(schema, "said")])
-
-    def made(*rows: tuple[str, int]) -> list[pa.RecordBatch]:
-        columns = {"t0": pa.array([x for x, _ in rows]), "n0": pa.array([y for _, y in rows])}
-        columns["relation"] = pa.array([0] * len(rows), pa.int32())
-        columns |= {name: pa.array(range(1, len(rows) + 1)) for name in (SIGN, PLACE)}
-        return list(Counted(wire, 1)([wire.write(columns, len(rows))]))
-
-    def take(table: pa.Table, places: pa.ChunkedArray) -> Iterator[pa.RecordBatch]:
-        assert places.to_pylist() == [*range(1, table.num_rows + 1)]
-        yield from table.to_batches()
-
-    first = made(("a", 1), ("b", 2))
-    (note,) = wire.notes(first[-1])
-    counts = {note["task"]: Count(*note["count"])}
-    assert counts[0].rows == 2
-    taken = _Taken(wire, "edge", 0, counts, take)
-    found = pa.Table.from_batches(taken(iter(made(("a", 1), ("b", 2)))))
-    assert found.select(["x", "y"]).to_pylist() == [{"x": "a", "y": 1}, {"x": "b", "y": 2}]
-    for other in ([("a", 1)], [("a", 1), ("b", 3)], [("a", 1), ("c", 2)]):
-        with pytest.raises(PipelineError, match="had other rows than before; nothing of the epoch"):
-            list(taken(iter(made(*other))))
+    assert done == Jobs(1 + steps, 1 + 2 * steps, 1 + 4 * steps)
 
 
 @pytest.mark.spark

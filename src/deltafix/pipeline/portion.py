@@ -68,7 +68,7 @@ class Portion:
         Bad rows go with the last part.
         """
         (signed,) = self.signed
-        if signed.good <= limit:
+        if signed.table.num_rows <= limit:
             return False
         self.signed = [Signed(signed.schema, signed.table.slice(0, limit))]
         self.read = None

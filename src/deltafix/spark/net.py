@@ -9,8 +9,6 @@ one is one task without a shuffle. Invariant: rows and bad rows are those that t
 finds; numbers travel as their 64 bits, so nothing is rounded. The shuffle brings equal rows
 together, and of keyed inputs the rows of a key, of which only those of the highest sequence go on.
 Of bad rows a task gives at most `BAD_ROWS` in full.
-
-Rows can stay where they are (`Away`), for who takes them there; then the notes alone come.
 """
 
 from __future__ import annotations
@@ -34,7 +32,6 @@ from deltafix.pipeline.condense import PLACE, How, condense
 from deltafix.pipeline.policy import Highs, Policy, late_rows
 from deltafix.pipeline.quarantine import BAD_ROWS, require_few
 from deltafix.pipeline.signed import SIGN, Bad, Signed, plain, signed_table
-from deltafix.spark.away import Away, Count, Counted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -91,7 +88,6 @@ class Net:
         highs: the highest version of each partition by now, late rows included.
         stamp: when the oldest of it was written, if known.
         told: what the pieces told, by their places.
-        counts: of rows that stay, by task.
         error: what a task raised of it; then the rest says nothing.
     """
 
@@ -100,7 +96,6 @@ class Net:
     highs: dict[str, int | None] = field(default_factory=dict)
     stamp: float | None = None
     told: dict[int, Any] = field(default_factory=dict)
-    counts: dict[int, Count] = field(default_factory=dict)
     error: DeltafixError | None = None
 
     @property
@@ -121,7 +116,6 @@ def net_frames(
     *,
     owners: Sequence[int] = (),
     small: bool = False,
-    stay: bool = False,
 ) -> list[Net]:
     """Decode and net frames on the executors, in one job; a `Net` for each look.
 
@@ -130,7 +124,6 @@ def net_frames(
         looks: one for each relation of which the frames have rows.
         owners: for each frame, the look to which its errors belong; the first unless given.
         small: whether one task is to do all of it, which costs no shuffle.
-        stay: whether the rows stay with the executors: `Away`, to be let go of.
 
     What a decoder raises is the `Net`'s error where it is one of deltafix; else Spark raises.
     """
@@ -150,13 +143,7 @@ def net_frames(
     if not small or len(frames) > len(looks):
         raw = raw.coalesce(1) if small else raw.repartition(*wire.together())
         raw = raw.mapInArrow(_Joined(wire), given)
-    if not stay:
-        return wire.read(raw.toArrow())
-    raw = raw.mapInArrow(Counted(wire, len(looks)), given).persist()
-    nets = wire.read(raw.where(f"{_NOTE} is not null").toArrow())
-    for place, net in enumerate(nets):
-        net.signed = Away(net.signed, raw, wire, place, net.counts)
-    return nets
+    return wire.read(raw.toArrow())
 
 
 def by_item(
@@ -271,20 +258,6 @@ class _Wire:
             found.append(f.when(~f.col(_RELATION).isin(apart), column) if apart else column)
         return found
 
-    def rows(self, batch: pa.RecordBatch, place: int) -> pa.RecordBatch:
-        """The rows of a look."""
-        mine = pc.and_(batch.column(_NOTE).is_null(), pc.equal(batch.column(_RELATION), place))
-        return batch.filter(mine)
-
-    def notes(self, batch: pa.RecordBatch) -> list[dict[str, Any]]:
-        """What is no row."""
-        return [json.loads(text) for text in batch.column(_NOTE).drop_null().to_pylist()]
-
-    def told(self, notes: Sequence[dict[str, Any]]) -> pa.RecordBatch:
-        """Notes as they travel."""
-        texts = [json.dumps(note, default=str) for note in notes]
-        return self.write({_NOTE: pa.array(texts, pa.string())}, len(texts))
-
     def write(self, columns: Mapping[str, Any], many: int) -> pa.RecordBatch:
         """A batch of these columns, the others empty."""
         arrays = [
@@ -305,8 +278,6 @@ class _Wire:
                 kind, message, values = note["error"]
                 raised = getattr(deltafix.errors, kind, InternalError)(message, **values)
                 nets[place].error = nets[place].error or raised
-            elif "count" in note:
-                nets[place].counts[note["task"]] = Count(*note["count"])
             elif "bad" in note:
                 nets[place].signed.bad.append(Bad(*note["bad"]))
             else:
@@ -319,12 +290,10 @@ class _Wire:
             except BadRowError as error:
                 net.error = net.error or error
             own = rows.filter(pc.equal(rows.column(_RELATION), place)) if len(nets) > 1 else rows
-            net.signed.table = self.signed(place, own.sort_by(PLACE))
+            net.signed.table = self._signed(self.looks[place], own.sort_by(PLACE))
         return nets
 
-    def signed(self, place: int, rows: pa.Table) -> pa.Table:
-        """Rows of a look as they are, from how they travel."""
-        look = self.looks[place]
+    def _signed(self, look: Look, rows: pa.Table) -> pa.Table:
         schema = look.schema
         columns = [
             _values(rows.column(name), column)
@@ -401,10 +370,11 @@ class _Task:
 
     def _told(self, notes: Sequence[dict[str, Any]], at: list[int]) -> pa.RecordBatch:
         # What two tasks say alike is said twice: each note has a place of its own.
-        first = at[-1]
-        at[-1] += len(notes)
-        placed = ({"at": [*at[:-1], n], **note} for n, note in enumerate(notes, start=first))
-        return self.wire.told([*placed])
+        texts = []
+        for note in notes:
+            texts.append(json.dumps({"at": at, **note}, default=str))
+            at[-1] += 1
+        return self.wire.write({_NOTE: pa.array(texts, pa.string())}, len(texts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
@@ -36,7 +36,6 @@ from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.signed import Signed
 from deltafix.rules.ast import Program
 from deltafix.rules.schemas import row_schemas
-from deltafix.spark.away import Away
 from deltafix.spark.shards.bulkrules import bulk_rules
 from deltafix.spark.shards.carry import adopted, carried, carried_frame, spec_of
 from deltafix.spark.shards.choose import LOAD, Choice, Sizes, choose
@@ -270,27 +269,12 @@ class ShardedDatabase:
         self._manifest = replace(self._manifest, epoch=self.epoch)  # nothing is written for it
         return self._seeds()
 
-    @property
-    def takes_frames(self) -> bool:
-        """Whether rows that executors have are best left there until an epoch takes them."""
-        return self._spark is not None and self._choose(self._sizes(0, None)).executor != "driver"
-
     def to_judges(
-        self, first: list[Message], rows: Iterable[tuple[Signed, Keying]], *, in_place: bool
-    ) -> list[Message] | DataFrame:
-        """First messages, and signed rows as messages to who judges them (`Said`).
-
-        A frame, where executors have some of the rows.
-        """
-        messages = list(first)
-        frames = []
+        self, rows: Iterable[tuple[Signed, Keying]], *, in_place: bool
+    ) -> Iterator[Message]:
+        """Signed rows, as messages to who judges them (`Said`)."""
         for one, keying in rows:
-            said = Said(self._spec, one.schema, keying, in_place)
-            if isinstance(one, Away):
-                frames.append(one.taken(partial(_said, said), MESSAGES))
-            else:
-                messages += said.messages(one.table)
-        return reduce(_union, frames, self._frame(messages)) if frames else messages
+            yield from Said(self._spec, one.schema, keying, in_place).messages(one.table)
 
     def delta(self, attempt: Attempt, views: Collection[str] | None = None) -> Delta:
         """What an attempt that was run changes in some relations (None: in all)."""
@@ -543,14 +527,6 @@ class ShardedDatabase:
             known = ", ".join(self.schemas) or "none"
             message = f"unknown relation {relation!r}; the program declares {known}"
             raise UnknownRelationError(message + (f" (did you mean {hint!r}?)" if hint else ""))
-
-
-def _union(one: DataFrame, other: DataFrame) -> DataFrame:
-    return one.unionAll(other)
-
-
-def _said(said: Said, table: pa.Table, places: pa.ChunkedArray) -> Iterator[pa.RecordBatch]:
-    return from_messages(said.messages(table, places))
 
 
 def _read_part(

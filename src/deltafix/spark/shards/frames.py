@@ -107,21 +107,20 @@ class Said:
     keying: Keying
     in_place: bool
 
-    def messages(self, table: pa.Table, places: pa.ChunkedArray | None = None) -> Iterator[Message]:
-        """Messages; rows are in the order of `places`, which is their own unless given."""
+    def messages(self, table: pa.Table) -> Iterator[Message]:
+        """Messages; the first of the rows is at place 0."""
         layout, relation = self.spec.layout, self.schema.relation
-        rows = self._rows(table, places)
+        rows = self._rows(table)
         copies = layout.given[relation] if self.in_place else [layout.seat(relation)]
         for copy in copies:
             for shard, part in route(rows, copy.columns, self.spec.shards):
                 for data in pack([Batch(SAID + copy.name, part)]):
                     yield shard, data
 
-    def _rows(self, table: pa.Table, places: pa.ChunkedArray | None) -> pa.Table:
+    def _rows(self, table: pa.Table) -> pa.Table:
         types = self.spec.layout.types[self.spec.layout.seat(self.schema.relation).name]
         table = plain(self.schema, table)
-        if places is None:
-            places = pa.chunked_array([np.arange(table.num_rows)])
+        places = pa.chunked_array([np.arange(table.num_rows)])
         numbers = {SIGN: table.column(SIGN), PLACE: places}
         if self.keying.key:
             numbers |= {name: table.column(name) for name in self.keying.versions}

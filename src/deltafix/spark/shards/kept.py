@@ -37,7 +37,7 @@ from deltafix.store.folder import Folder, LocalFolder
 from deltafix.store.lock import Lock
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 __all__ = ["Shards"]
 
@@ -172,15 +172,15 @@ class _Opened:
 
     def judge(self, said: Sequence[Said]) -> list[tuple[int, int]]:
         """As `Open.judge`."""
-        rows = [(one.signed, one.policy.keying) for one in said if one.signed.good]
+        rows = [(one.signed, one.policy.keying) for one in said if one.signed.table.num_rows]
         if not rows:
             return [(0, 0) for _ in said]
-        self._changed = sum(signed.good for signed, _ in rows)
+        self._changed = sum(signed.table.num_rows for signed, _ in rows)
         in_place = self._db.goes_on(self._changed) and all(
             judges_in_place(one.policy) for one in said
         )
         first = self._db.first()
-        attempt = self._begin(self._db.to_judges(first, rows, in_place=in_place))
+        attempt = self._begin([*first, *self._db.to_judges(rows, in_place=in_place)])
         self.below = due(said, self._dropped)
         policies = {one.signed.schema.relation: one.policy for one in said}
         if not first:
@@ -204,7 +204,7 @@ class _Opened:
             self.prepared(self._db.delta(attempt, self.views))
         self._db.commit(attempt, self._grown, self._marks)
 
-    def _begin(self, first: list[Message] | DataFrame) -> Attempt:
+    def _begin(self, first: list[Message]) -> Attempt:
         self._attempt = self._stack.enter_context(self._db.attempt(first, self._changed))
         return self._attempt
 

@@ -20,9 +20,7 @@ from deltafix.facts.schema import Schema
 from deltafix.pipeline.condense import How
 from deltafix.pipeline.policy import high_mark
 from deltafix.pipeline.portion import Portion, State
-from deltafix.spark.away import Away
 from deltafix.spark.net import Decode, Look, Net, Piece, by_item, net_frames
-from deltafix.spark.shards import ShardedDatabase
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,7 +41,6 @@ class LiveSpark:
         self._session: SparkSession | None = None
         self._options = options
         self._pending: list[_Pending] = []
-        self._away: list[Away] = []
 
     def session(self) -> SparkSession:
         """The session. Raises SparkMissingError, JavaNotFoundError, PipelineError."""
@@ -100,8 +97,7 @@ class LiveSpark:
         """
         before = state.marks.get(high_mark(schema.relation), {})
         look = Look(schema, how, portion.policy, {name: before.get(name) for name in partitions})
-        stay = isinstance(state, ShardedDatabase) and state.takes_frames
-        pending = _Pending(portion, look, tuple(frames), origin, small, stay, then)
+        pending = _Pending(portion, look, tuple(frames), origin, small, then)
         self._pending.append(pending)
         portion.settle = partial(self._settle, pending)
 
@@ -132,32 +128,22 @@ class LiveSpark:
 
     def _run(self, waiting: Sequence[_Pending]) -> None:
         began = time.perf_counter()
-        self._let_go()
         with spark_errors("; ".join(one.origin for one in waiting)):
             nets = net_frames(
                 [frame for one in waiting for frame in one.frames],
                 [one.look for one in waiting],
                 owners=[place for place, one in enumerate(waiting) for _ in one.frames],
                 small=all(one.small for one in waiting),
-                stay=all(one.stay for one in waiting),
             )
-        self._away = [net.signed for net in nets if isinstance(net.signed, Away)]
         waiting[0].portion.net_seconds = time.perf_counter() - began
         for one, net in zip(waiting, nets, strict=True):
             one.net = net
 
     def close(self) -> None:
         """Let go of it. Idempotent."""
-        self._let_go()
         self._session = None
         self._pending.clear()
         self._stack.close()
-
-    def _let_go(self) -> None:
-        """Of the rows of the epoch before."""
-        for one in self._away:
-            one.let_go()
-        self._away.clear()
 
 
 @dataclass(slots=True)
@@ -167,7 +153,6 @@ class _Pending:
     frames: tuple[tuple[DataFrame, Decode], ...]
     origin: str
     small: bool
-    stay: bool
     then: Callable[[Net], None] | None
     net: Net | None = None
 
