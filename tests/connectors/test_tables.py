@@ -19,7 +19,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from tests.connectors.jars import SETS, jars
+from tests.connectors.jars import SETS, VERSION, jars
 from tests.targets.job import job_at, replayed
 
 from deltafix.errors import ConfigError, SinkError
@@ -91,7 +91,8 @@ def epochs(rng: Random, view: dict[tuple[Any, ...], Row]) -> Any:
 
 
 def check(spark: Any, place: str, mode: str, view: dict[tuple[Any, ...], Row]) -> None:
-    spark.catalog.refreshTable(place)  # the session may have it in a cache
+    if "delta.`" not in place:  # Spark 4.0 cannot refresh a path
+        spark.catalog.refreshTable(place)  # the session may have it in a cache
     rows = spark.read.table(place).toArrow().to_pylist()
     found = [(row["sign"] if mode == "append" else 1, same([*row.values()][:4])) for row in rows]
     sums: dict[tuple[Any, ...], int] = {}
@@ -182,6 +183,7 @@ def test_of_two_writers_that_meet_in_one_epoch_one_applies_it(
     assert spark.read.table(writers[0]._place).count() == wanted
 
 
+@pytest.mark.skipif(VERSION == "4.0", reason="Iceberg 1.10 leaves no marks in snapshots")
 def test_an_iceberg_table_that_went_back_or_lost_its_snapshots(spark, tmp_path) -> None:
     state, one = uuid4().hex, output("iceberg", "merge", tmp_path)
     target, view = on_spark(one, state), {}
