@@ -168,12 +168,15 @@ def test_a_number_that_is_computed_meets_the_same_one_given(edge: int) -> None:
     o(x + 1) :- i(x).
     .decl both(x: number)
     both(x) :- o(x), i(x).
-    """
+    .decl named(x: number)
+    named(x) :- i(x), x = EDGE.
+    """.replace("EDGE", str(edge))
     rows = {(wrap(edge + step, "number"),) for step in (-1, 0, 1)}
     with deltafix.connect(text) as db:
         with db.transaction() as tx:
             tx.insert("i", rows)
         assert set(db.rows("both")) == rows
+        assert db.rows("named") == db.select("i", (edge,)) == [(edge,)]
 
 
 FIXED = """

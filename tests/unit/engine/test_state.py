@@ -483,3 +483,33 @@ def test_paths_that_are_no_state_are_refused(tmp_path) -> None:
     assert sorted(p.name for p in (tmp_path / "full").iterdir()) == ["notes.txt"]
     with pytest.raises(ValueError, match="always, interval, never"):
         deltafix.connect(PATH, tmp_path / "s", fsync="sometimes")
+
+
+def test_a_log_whose_snapshot_is_gone_is_never_begun_again(tmp_path) -> None:
+    with deltafix.connect(PATH, path=tmp_path / "s") as db:
+        commit(db, (1, 2))
+    (tmp_path / "s" / "snapshot").unlink()
+    before = {path.name: path.read_bytes() for path in (tmp_path / "s").iterdir()}
+    with pytest.raises(StateError, match="the snapshot it rests on is gone"):
+        deltafix.connect(PATH, path=tmp_path / "s")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "s").iterdir()} == before
+
+
+def test_a_state_whose_log_has_lost_its_name_takes_no_more_epochs(tmp_path, monkeypatch) -> None:
+    """Compaction put a new log in place and cannot read it: what went to the old one would go."""
+
+    def refuse(path: Path) -> None:
+        raise OSError(5, "Input/output error", str(path))
+
+    with deltafix.connect(PATH, path=tmp_path / "s") as db:
+        commit(db, (1, 2))
+        with monkeypatch.context() as patch:
+            patch.setattr("deltafix.engine.state.folder.read_log", refuse)
+            with pytest.raises(StateError, match="no more epochs are taken"):
+                db.compact()
+        with pytest.raises(StateError, match="no more epochs are taken"):
+            commit(db, (2, 3))
+        assert db.rows("edge") == [(1, 2)]
+    with deltafix.connect(PATH, path=tmp_path / "s") as db:
+        assert contents(db) == (1, {"edge": [(1, 2)], "path": [(1, 2)]})
+        commit(db, (2, 3))
