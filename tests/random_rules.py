@@ -21,7 +21,8 @@ NUMBERS = range(5)
 FAR = (-1, -2, 2**30, 2**30 + 1)
 """Numbers that the engine writes in other ways than small ones; rules compute some of them too.
 
-None far below zero: rules that count up to 6 start from them (-2**31: tests/agree/test_numbers.py)."""
+None is far below zero: rules that count up to 6 start from them. agree/test_numbers.py has those.
+"""
 PATTERNS = ("[ab].*", "[[:alpha:]]", "[^a-b]+", "(a|b)?[[:lower:]]", "[]", "(?i)a")
 CORNERS = {
     "number": (
