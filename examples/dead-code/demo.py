@@ -28,7 +28,7 @@ from deltafix.analyses.dead_code.report import Change, plural
 from deltafix.analyses.files import Tree
 from deltafix.analyses.reading import read_fragments
 from deltafix.analyses.watch import Watcher
-from deltafix.cli.console import announce_kernel
+from deltafix.cli.console import prepare_kernel
 from deltafix.cli.source_trees import extract_with_spark
 
 VIEWS = ("live", "dead", "foreign")
@@ -45,7 +45,7 @@ def main() -> int:
         root = copy_package(options.package, Path(scratch))
         tree = DEAD_CODE.tree(root)
         print(f"copied {plural(len(tree.scan().files), 'module')} of {options.package} to {root}")
-        announce_kernel()
+        prepare_kernel()
         with DeadCode(roots=ROOTS) as job:
             many = None if options.local else partial(extract_with_spark, tree, DEAD_CODE.extract)
             how = "in this process" if options.local else "Spark"

@@ -186,7 +186,7 @@ def test_workers_without_the_common_folder_are_found_out_before_a_commit(
 
     def elsewhere(self, notes) -> None:
         for note in notes:
-            changes = [folder / path for path, _ in note["changes"].values()]
+            changes = [folder / path for path, *_ in note["changes"].values()]
             for path in changes if lost == "changes" else [folder / note["file"]]:
                 if lost == "part":
                     path.write_bytes(path.read_bytes()[:-1])

@@ -132,7 +132,8 @@ def test_every_epoch_has_a_line_of_json_and_a_line_for_people(runner, tmp_path) 
     stages = {"read", "edit", "engine", "write", "publish"}
     assert set(last["seconds"]) == stages | ({"net"} if runner == "spark" else set())
     assert last["lag"] >= 0
-    assert last["touched"] >= 1
+    # Shards count the rows that went between them; this one is judged and taken where it lies.
+    assert last["touched"] == 0 if runner == "local shards" else last["touched"] >= 1
     assert (
         epochs[-1].show().startswith(f"epoch {last['epoch']}: in 1 | out can +0 -0, stands +1 -0")
     )
