@@ -6,7 +6,6 @@ import pytest
 
 import deltafix
 from deltafix.errors import BudgetError, ProgramError
-from deltafix.kernel.jit import JIT_DISABLED
 
 PROGRAM = """
 .decl e(x: number, y: number)
@@ -38,9 +37,7 @@ def test_an_epoch_over_the_limit_is_rolled_back() -> None:
         db.check_invariants()
 
 
-def test_a_recursion_without_an_end_meets_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    if JIT_DISABLED:  # a slice takes ten minutes then
-        monkeypatch.setattr("deltafix.engine.run.SLICE", 20_000)
+def test_a_recursion_without_an_end_meets_the_limit() -> None:
     endless = ".decl n(x: number) .limitsize n(n=5) n(0). n(x + 1) :- n(x)."
     with pytest.raises(BudgetError, match=r"`n` has \d+ rows, \.limitsize allows n=5"):
         deltafix.connect(endless)
