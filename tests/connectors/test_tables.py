@@ -20,7 +20,7 @@ from uuid import uuid4
 
 import pytest
 from tests.connectors.jars import SETS, VERSION, jars
-from tests.targets.job import job_at, replayed
+from tests.targets.job import apply_at_once, job_at, replayed
 
 from deltafix.errors import ConfigError, SinkError
 from deltafix.facts.arrow import table_from_rows
@@ -150,10 +150,9 @@ def test_of_two_writers_that_meet_in_one_epoch_one_applies_it(
     writers[0].apply(first)
     before = spark.read.table(writers[0]._place).count()
     met = threading.Barrier(2)
-    refused: list[SinkError] = []
 
-    def write(target: tables._Table) -> None:
-        real, met_once = target._held, []
+    def meet(real: Callable[..., Any]) -> Callable[..., Any]:
+        met_once: list[int] = []
 
         def held(*args: Any) -> Any:
             found = real(*args)
@@ -161,17 +160,11 @@ def test_of_two_writers_that_meet_in_one_epoch_one_applies_it(
                 met_once.append(met.wait(60))  # both have seen the epoch before
             return found
 
-        monkeypatch.setattr(target, "_held", held)
-        try:
-            target.apply(second)
-        except SinkError as error:
-            refused.append(error)
+        return held
 
-    threads = [threading.Thread(target=write, args=(target,)) for target in writers]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    for target in writers:
+        monkeypatch.setattr(target, "_held", meet(target._held))
+    refused = apply_at_once(writers, second)
     assert len(refused) <= 1, refused
     came, went = second.added.num_rows, second.removed.num_rows
     wanted = before + (came - went if mode == "merge" else came + went)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -20,7 +21,9 @@ from tests.faults.killing import Killer, killed
 from tests.faults.test_pipeline_faults import PIPELINE, prepare
 from tests.pipelines import Job, Row, rows_of
 
+from deltafix.errors import SinkError
 from deltafix.pipeline.manifest import read_view
+from deltafix.pipeline.targets.target import EpochRows, Target
 from deltafix.store import disk
 
 Calls = Iterable[tuple[str, str]]
@@ -122,3 +125,21 @@ def replayed(signed: Iterable[tuple[int, Mapping[str, Any] | Row, int]]) -> set[
         assert (values in view) == (sign < 0), (sign, values)
         (view.remove if sign < 0 else view.add)(values)
     return view
+
+
+def apply_at_once(writers: Iterable[Target], rows: EpochRows) -> list[SinkError]:
+    """Let each writer apply the epoch in a thread of its own; returns what was refused."""
+    refused: list[SinkError] = []
+
+    def write(target: Target) -> None:
+        try:
+            target.apply(rows)
+        except SinkError as error:
+            refused.append(error)
+
+    threads = [threading.Thread(target=write, args=(target,)) for target in writers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return refused

@@ -27,7 +27,16 @@ from tests.faults.killing import Killer, forking
 from tests.faults.test_pipeline_faults import PIPELINE
 from tests.pipelines import Job, Row
 from tests.targets import job as jobs
-from tests.targets.job import Calls, direct, finish, go, job_at, kill_everywhere, replayed
+from tests.targets.job import (
+    Calls,
+    apply_at_once,
+    direct,
+    finish,
+    go,
+    job_at,
+    kill_everywhere,
+    replayed,
+)
 
 from deltafix.errors import SinkError
 from deltafix.kernel.jit import JIT_DISABLED
@@ -305,22 +314,10 @@ def test_of_two_writers_that_meet_in_one_epoch_one_applies_it(
 
         return stepped
 
-    refused: list[SinkError] = []
-
-    def write(target: Any) -> None:
-        try:
-            target.apply(rows)
-        except SinkError as error:
-            refused.append(error)
-
     with monkeypatch.context() as patch:
         for target in writers:
             patch.setattr(target, step, meet(target, getattr(target, step)))
-        threads = [threading.Thread(target=write, args=(target,)) for target in writers]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        refused = apply_at_once(writers, rows)
     assert len(refused) <= 1, refused
     assert len(place.rows(name)) == before + (1 if "merge" in more else 3)
     for target in writers:

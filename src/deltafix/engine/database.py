@@ -29,7 +29,7 @@ from deltafix.engine.reading import Reading
 from deltafix.engine.run import STRATEGIES, Budget, Run, set_budget
 from deltafix.engine.stages import Strata
 from deltafix.engine.state.edits import given_changes
-from deltafix.engine.store import relation_cell
+from deltafix.engine.store import codes_where, relation_cell
 from deltafix.engine.tables import Tables
 from deltafix.engine.transaction import Transaction
 from deltafix.engine.watch import Watch, Watchers
@@ -49,6 +49,12 @@ if TYPE_CHECKING:
     from deltafix.engine.rule_edits import RuleEdit, RuleEpoch
 
 __all__ = ["Database", "seen_schemas"]
+
+_PARTS = (
+    "plan", "_core", "schemas", "_arena", "_codes", "_linked", "_changed", "_by_number",
+    "_given", "_ruled", "_unrun", "_strata", "_run", "_limits", "_ran", "_recomputed",
+)  # fmt: skip
+"""What `compact` makes anew."""
 
 _AUTO_SHARE = 0.3
 """`auto` recomputes when at least this share of the given rows changes (bench: batch)."""
@@ -186,13 +192,28 @@ class Database(Reading):
         Tables never shrink while they are edited; freed rows are used again. With a state
         folder: write a new snapshot instead.
         """
-        from deltafix.engine.rule_edits import rebuild  # noqa: PLC0415
-
         tx = self.transaction()
         try:
-            rebuild(self)
+            self._build_again()
         finally:
             tx.rollback()
+
+    def _build_again(self) -> None:
+        """Take the place of a database made from the given rows. Raises what a commit raises."""
+        fresh = Database(
+            self.program, strategy=self.strategy, budget=self.budget, users=self._users,
+            profile=self._profile,
+        )  # fmt: skip
+        held = () if self._unrun else self.schemas
+        fresh._strata.prefer(lambda name: self.rows(name) if name in held else ())
+        with fresh.transaction() as tx:
+            for name, schema in self.schemas.items():
+                codes = codes_where(self._arena, self._linked.given(name), at.GIVEN)
+                if len(codes):
+                    tx.insert(name, self._codes.rows(schema, codes))
+        with self._gate:
+            for part in _PARTS:
+                setattr(self, part, getattr(fresh, part))
 
     # --- life --------------------------------------------------------------------------------
 

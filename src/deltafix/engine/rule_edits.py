@@ -46,13 +46,7 @@ from deltafix.rules.show import show, show_order, show_rule
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
 
-__all__ = ["RuleEdit", "RuleEpoch", "changed_program", "edited_rules", "rebuild"]
-
-_PARTS = (
-    "plan", "_core", "schemas", "_arena", "_codes", "_linked", "_changed", "_by_number",
-    "_given", "_ruled", "_unrun", "_strata", "_run", "_limits", "_ran", "_recomputed",
-)  # fmt: skip
-
+__all__ = ["RuleEdit", "RuleEpoch", "changed_program", "edited_rules"]
 
 _SAID = tuple(part.name for part in fields(Program) if part.name not in ("source", "path"))
 """The fields that hold what a program says: every one of them survives an edit of rules."""
@@ -307,22 +301,3 @@ class RuleEpoch:
         db._arena.cells[at.N_RULES] = db._linked.rule_counts
         db._arena.cells[at.SCHEDULE] = self._schedule
         db._take_up(db.program, db._core, db._linked)  # rows may have become wider
-
-
-def rebuild(db: Database) -> None:
-    """Build `db` again from its given rows. Raises what a commit raises. O(state)."""
-    from deltafix.engine.database import Database as Fresh  # noqa: PLC0415  it uses this module
-
-    fresh = Fresh(
-        db.program, strategy=db.strategy, budget=db.budget, users=db._users, profile=db._profile
-    )
-    held = () if db._unrun else db.schemas
-    fresh._strata.prefer(lambda name: db.rows(name) if name in held else ())
-    with fresh.transaction() as tx:
-        for name, schema in db.schemas.items():
-            codes = codes_where(db._arena, db._linked.given(name), at.GIVEN)
-            if len(codes):
-                tx.insert(name, db._codes.rows(schema, codes))
-    with db._gate:
-        for part in _PARTS:
-            setattr(db, part, getattr(fresh, part))

@@ -18,7 +18,7 @@ from deltafix.errors import LimitError
 from deltafix.facts.schema import BaseType
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
-from deltafix.kernel.entries import drop_index, fill_index
+from deltafix.kernel.entries import discard, drop_index, fill_index
 from deltafix.plan.clause import Absent, Match
 from deltafix.plan.ir import Plan
 
@@ -143,8 +143,8 @@ class Tables:
         for number in range(known, int(cells[at.N_RELS])):
             rb = self.cell(number)
             stride, capacity = int(cells[rb + at.R_STRIDE]), int(cells[rb + at.R_CAP])
-            arena.discard(int(cells[rb + at.R_ROWS]), capacity * stride)
-            arena.discard(int(cells[rb + at.R_PK]) * 2, int(cells[rb + at.R_PKCAP]) * 2)
+            discard(arena.cells, int(cells[rb + at.R_ROWS]), capacity * stride)
+            discard(arena.cells, int(cells[rb + at.R_PK]) * 2, int(cells[rb + at.R_PKCAP]) * 2)
             self._drop_indexes(number, 0)
         for table in list(self.numbers)[known:]:
             del self.numbers[table]
@@ -244,7 +244,7 @@ class Tables:
         rows[:, :stride] = arena.words[old : old + count * stride].reshape(count, stride)
         cells[rb + at.R_ROWS] = start
         cells[rb + at.R_STRIDE] = wide
-        arena.discard(old, capacity * stride)
+        discard(arena.cells, old, capacity * stride)
 
 
 def _stride(arity: int, extra: int) -> int:

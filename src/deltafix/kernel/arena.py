@@ -29,8 +29,6 @@ _NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 _FIXED = 0x10
 _SMALL_PAGES = 64 << 20
 _DEAD_BLOCKS = 512
-_WORTHWHILE = 8192
-"""Bytes of a block from which its pages are given back."""
 _PATIENCE = 200_000
 """Rows and derivations a wave may cost before it is held against a recomputation: 20 ms."""
 _BATCH_FROM = 1 << 15
@@ -90,14 +88,6 @@ class Arena:
         """The contents of the vector at header cell `cell`, as a view."""
         start = int(self.cells[cell])
         return self.cells[start : start + int(self.cells[cell + 1])]
-
-    def discard(self, start: int, words: int) -> None:
-        """Hand a block back: its pages go at the next `release` (of large ones only)."""
-        count = int(self.cells[at.DEAD + 1])
-        if words * 4 >= _WORTHWHILE and count < int(self.cells[at.DEAD + 2]):
-            first = int(self.cells[at.DEAD]) + 2 * count
-            self.cells[first : first + 2] = start, words
-            self.cells[at.DEAD + 1] = count + 1
 
     def release(self) -> None:
         """Give the pages of discarded blocks back to the system."""

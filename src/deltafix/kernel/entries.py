@@ -16,9 +16,9 @@ from deltafix.kernel.jit import JIT_DISABLED
 from deltafix.kernel.native import ENTRIES, load, prepare
 
 __all__ = [
-    "answer", "begin", "chain_rows", "commit", "copy_changes", "delete_rows", "drop_index",
-    "expand_one", "fill_index", "find_slot", "insert_rows", "intern", "lookup", "maintain",
-    "rollback", "search", "settle_rows",
+    "answer", "begin", "chain_rows", "commit", "copy_changes", "delete_rows", "discard",
+    "drop_index", "expand_one", "fill_index", "find_slot", "insert_rows", "intern", "lookup",
+    "maintain", "rollback", "search", "settle_rows",
 ]  # fmt: skip
 
 if JIT_DISABLED:
@@ -35,6 +35,7 @@ chain_rows = _functions["chain_rows"]
 commit = _functions["commit"]
 copy_changes = _functions["copy_changes"]
 delete_rows = _functions["delete_rows"]
+discard = _functions["discard"]
 drop_index = _functions["drop_index"]
 expand_one = _functions["expand_one"]
 fill_index = _functions["fill_index"]

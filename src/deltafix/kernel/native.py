@@ -38,6 +38,7 @@ ENTRIES = {
     "intern": "edit", "lookup": "edit", "settle_rows": "edit",
     "drop_index": "index", "fill_index": "index",
     "maintain": "maintain",
+    "discard": "memory",
     "commit": "end", "copy_changes": "end", "rollback": "end",
     "begin": "cone", "chain_rows": "cone", "expand_one": "cone", "search": "cone",
 }  # fmt: skip

@@ -265,9 +265,7 @@ class IcebergTable(_Table):
     def _held(self, spark: SparkSession) -> int | None:
         table = self._table(spark)
         snapshot = table.currentSnapshot()
-        while (
-            snapshot is not None
-        ):  # a rollback leaves snapshots that are not below the current one
+        while snapshot is not None:  # by parents: a rollback leaves others beside them
             summary = snapshot.summary()
             if summary.get("deltafix.output") == self._name:
                 return int(summary.get("deltafix.epoch"))

@@ -126,15 +126,17 @@ def test_derivations_are_counted_by_rule() -> None:
         assert dict(db.last_epoch.rules) == {0: 1, 1: 5}
 
 
+CLOSURE = """
+.decl edge(x: number, y: number)
+.decl path(x: number, y: number)
+.input edge
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), path(y, z).
+"""
+
+
 def clique(size: int) -> deltafix.Database:
-    text = """
-    .decl edge(x: number, y: number)
-    .decl path(x: number, y: number)
-    .input edge
-    path(x, y) :- edge(x, y).
-    path(x, z) :- path(x, y), path(y, z).
-    """
-    db = deltafix.connect(text)
+    db = deltafix.connect(CLOSURE)
     with db.transaction() as tx:
         tx.insert("edge", [(i, (i + 1) % size) for i in range(size)])
     return db
@@ -304,27 +306,20 @@ def test_the_first_rows_of_a_view_cost_what_they_come_from() -> None:
 @pytest.mark.parametrize("strategy", ["wavefront", "local"])
 def test_the_derivations_that_hold_are_counted_through_all_edits(strategy: str) -> None:
     """What a recomputation would find: it decides when a wave is given up."""
-    text = """
-    .decl edge(x: number, y: number)
-    .input edge
-    .decl path(x: number, y: number)
-    path(x, y) :- edge(x, y).
-    path(x, z) :- path(x, y), path(y, z).
-    """
 
     def counted(db: deltafix.Database) -> int:
         return relation_cell(db._arena, db._linked.ids["path"], layout.R_DERIVATIONS)
 
     rng = Random(strategy)
     held: set[tuple[int, int]] = set()
-    with deltafix.connect(text, strategy=strategy) as db:
+    with deltafix.connect(CLOSURE, strategy=strategy) as db:
         for _ in range(12):
             edges = {(rng.randrange(7), rng.randrange(7)) for _ in range(3)}
             with db.transaction() as tx:
                 tx.delete("edge", edges & held)
                 tx.insert("edge", edges - held)
             held ^= edges
-            with deltafix.connect(text) as fresh:
+            with deltafix.connect(CLOSURE) as fresh:
                 with fresh.transaction() as tx:
                     tx.insert("edge", held)
                 assert counted(db) == counted(fresh)
