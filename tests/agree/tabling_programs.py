@@ -71,7 +71,7 @@ class Script:
             derived = GRAPHS[: rng.randint(1, 3)]
         self.derived = derived
         self.constants = [
-            str(i) for i in range(rng.randint(*(4, 9) if mode == "graphs" else (2, 4)))
+            str(i) for i in range(rng.randint(*(3, 9) if mode == "graphs" else (2, 4)))
         ]
         names = [f"{n}/{a}" for n, a in self.derived]
         facts = [f"{n}/{a}" for n, a in FACTS]
@@ -175,10 +175,10 @@ class Script:
         """
         rng = self.rng
         present = sorted(map(str, tables.program.clauses.values()))
-        most = 6 if self.mode == "graphs" else 3
+        most, rules = (6, 0.5) if self.mode == "graphs" else (3, 0.25)
         doomed = rng.sample(present, min(len(present), rng.randint(0, most)))
         arriving = [
-            self.rule() if rng.random() < 0.25 else self.fact() for _ in range(rng.randint(0, most))
+            self.rule() if rng.random() < rules else self.fact() for _ in range(rng.randint(0, most))
         ]
         if not known and rng.random() < 0.1:
             arriving.append(f"new{rng.randint(0, 9)}({rng.choice(self.constants)})")

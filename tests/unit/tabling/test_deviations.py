@@ -159,6 +159,25 @@ def test_an_answer_that_rises_in_a_merge_is_not_raised_by_its_own_support(strate
     check_trace(tables, trace)
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_an_event_delayed_twice_waits_for_its_answer_and_for_its_consumer(strategy):
+    """Found in closures: of a consumer and its answer, both marked, one holds before the other."""
+    tables = Tables(
+        """
+        :- table p/2, q/2.
+        e(3, 3). e(3, 5). g(2, 5).
+        p(X, Z) :- p(X, Y), q(Y, Z).
+        p(X, Y) :- q(X, Y).
+        q(X, Y) :- e(X, Y).
+        """,
+        strategy=strategy,
+    )
+    assert answers(tables, "p(B, B)") == ["p(3, 3)"]
+    joining = ["q(Y, X) :- g(X, Y)", "q(W, X) :- e(X, Y), e(Y, Z), p(Z, W)"]
+    tables.update(insert=joining, delete=["q(X, Y) :- e(X, Y)"])
+    tables.check_invariants()
+
+
 def test_only_calls_on_the_cycle_become_one_component():
     """c lies between a and b in the order, and is called by the cycle without being on it."""
     tables = Tables(
