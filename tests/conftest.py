@@ -35,17 +35,25 @@ _PYSPARK = ("ResourceWarning", "DeprecationWarning", "pytest.PytestUnraisableExc
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Share tests among processes by file, but give all that use Spark to one: it has the session.
+    """Share tests among processes by file, but those of one Spark session to one process.
 
-    By name, which is all that the process knows that shares them out (groups by marker, xdist's
-    own, put every test alone with this pytest).
+    Connectors have a session of their own, with jars. By name, which is all that the process knows
+    that shares them out (groups by marker, xdist's own, put every test alone with this pytest).
     """
     from xdist.scheduler import LoadScopeScheduling
 
     class BySession(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            needs_spark = re.search(r"\bspark\b|^tests/connectors/", nodeid)
-            return "spark" if needs_spark else nodeid.partition("::")[0]
+            if nodeid.startswith("tests/connectors/"):
+                return "connectors"
+            return "spark" if re.search(r"\bspark\b", nodeid) else nodeid.partition("::")[0]
+
+        def _assign_work_unit(self, node: Any) -> None:
+            # What takes longest begins first: all else fits in beside it.
+            for scope in ("connectors", "spark"):
+                if scope in self.workqueue:
+                    self.workqueue.move_to_end(scope, last=False)
+            super()._assign_work_unit(node)
 
     return BySession(config, log)
 
@@ -53,7 +61,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run slow tests after fast ones and Spark tests last; `make fuzz` raises example counts.
 
-    Of Spark tests, those of connectors first: their session has jars of its own.
+    Of Spark tests, those of connectors first: their session has jars of its own. What was asked to
+    run longer has no limit of time.
     """
     items.sort(
         key=lambda item: (
@@ -70,6 +79,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if examples is None:
         return
     for item in items:
+        item.add_marker(pytest.mark.timeout(0))
         test = getattr(item, "function", None)
         # An explicit @settings beats a profile, so the count is raised on the test itself.
         chosen = getattr(test, "_hypothesis_internal_use_settings", None)
