@@ -175,10 +175,11 @@ class Script:
         """
         rng = self.rng
         present = sorted(map(str, tables.program.clauses.values()))
-        most, rules = (6, 0.5) if self.mode == "graphs" else (3, 0.25)
+        most, share = (6, 0.5) if self.mode == "graphs" else (3, 0.25)
         doomed = rng.sample(present, min(len(present), rng.randint(0, most)))
         arriving = [
-            self.rule() if rng.random() < rules else self.fact() for _ in range(rng.randint(0, most))
+            self.rule() if rng.random() < share else self.fact()
+            for _ in range(rng.randint(0, most))
         ]
         if not known and rng.random() < 0.1:
             arriving.append(f"new{rng.randint(0, 9)}({rng.choice(self.constants)})")
