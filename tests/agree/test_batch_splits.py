@@ -106,7 +106,7 @@ class Consumer:
             self.folder / "state",
             [OutputConfig("known", self.folder / "out", "delta+snapshot")],
             additions=Additions(counted=NAMES if self.options.duplicates == "count" else ()),
-            on_change=lambda _: True,
+            on_change=lambda _: "rebuild",
         )
 
     def reopen(self) -> None:

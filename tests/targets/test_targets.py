@@ -355,7 +355,7 @@ def test_other_rules_bring_the_table_up_to_them(kind, tmp_path, places) -> None:
     assert finish(job)
     text = (job.folder / "access.dl").read_text()
     (job.folder / "access.dl").write_text(text.replace("grant(t, d).", "grant(t, d), d > 3."))
-    with job.open(on_change=lambda change: True) as pipeline:
+    with job.open(on_change=lambda _: "rebuild") as pipeline:
         list(pipeline.drain())
         view = set(pipeline.maintainer.db.rows("can"))
     assert held(place, name, "merge") == view

@@ -19,7 +19,7 @@ from deltafix.cli.console import note, prepare_kernel
 
 if TYPE_CHECKING:
     from deltafix.errors import PipelineError
-    from deltafix.pipeline.change import ProgramChange
+    from deltafix.pipeline.change import ProgramChange, Way
     from deltafix.pipeline.config import Config
     from deltafix.pipeline.replay import FindAround
 
@@ -45,7 +45,7 @@ def run(
         str | None, typer.Option(help="Look again after this long, e.g. 10s, 500ms, 5m; forever.")
     ] = None,
     on_change: Annotated[
-        Literal["ask", "rebuild", "refuse"] | None,
+        Literal["ask", "maintain", "rebuild", "refuse"] | None,
         typer.Option(help="When rules have changed; ask refuses where nobody can answer."),
     ] = None,
     executor: Annotated[
@@ -66,8 +66,7 @@ def run(
 
     config = read_config(file, executor=executor)
     prepare_kernel(quiet=quiet)
-    answer = {"rebuild": lambda _: True, "refuse": lambda _: False, "ask": _ask}
-    asked = answer[on_change] if on_change else None
+    asked = _ask if on_change == "ask" else (lambda _: on_change) if on_change else None
     with Pipeline(config, **_runner(config), on_change=asked) as opened:
         where = opened.maintainer.keeper.why
         note(f"executor {where}", quiet=quiet)
@@ -171,10 +170,11 @@ def _stopped(error: PipelineError) -> None:
     note(f"error[{error.code}]: {error}", quiet=False)
 
 
-def _ask(change: ProgramChange) -> bool:
+def _ask(change: ProgramChange) -> Way:
     if not sys.stdin.isatty():
-        return False
-    return typer.confirm(f"The rules have changed ({change.show()}). Rebuild?", err=True)
+        return "refuse"
+    said = typer.confirm(f"The rules have changed ({change.show()}). Follow them?", err=True)
+    return "maintain" if said else "refuse"
 
 
 def _say(lines: list[str] | Iterator[str]) -> None:

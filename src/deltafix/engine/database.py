@@ -290,9 +290,6 @@ class Database(Reading):
     def _require_rules_may_change(self) -> None:
         """Raise TransactionError where the rules are not this database's to change."""
 
-    def _require_program_may_change(self) -> None:
-        """Raise TransactionError where the program is that of a state."""
-
     def _commit_rules(self, edits: Sequence[RuleEdit]) -> Changes:
         from deltafix.engine.rule_edits import RuleEpoch  # noqa: PLC0415  the parser
 

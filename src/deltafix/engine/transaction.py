@@ -190,7 +190,6 @@ class Transaction:
         from deltafix.engine.rule_edits import RuleEdit  # noqa: PLC0415  the parser
 
         self._require_open()
-        self._db._require_program_may_change()
         if isinstance(program, str):
             from deltafix.datalog.program import Program as Text  # noqa: PLC0415
 

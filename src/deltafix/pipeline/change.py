@@ -2,7 +2,9 @@
 
 The cone of a relation is every rule and declaration that its rows can follow from. Invariant: two
 programs with the same cone for a relation derive the same rows for it from the same given rows;
-so an output whose cone is unchanged is kept as it is, and only the others are rebuilt.
+so an output whose cone is unchanged is kept as it is. The others follow in one epoch: by what the
+edit of the rules changes (`maintain`), or by what they hold beside a view that was derived anew
+(`rebuild`).
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from deltafix.errors import ProgramChangedError
 from deltafix.pipeline.config import schemas_of
@@ -18,24 +21,27 @@ from deltafix.rules.show import show_rule
 from deltafix.rules.strata import dependencies
 from deltafix.store.folder import Where
 
-__all__ = ["ProgramChange", "cones", "require_same", "what_changed"]
+__all__ = ["ProgramChange", "Way", "cones", "require_same", "what_changed"]
+
+Way: TypeAlias = Literal["refuse", "maintain", "rebuild"]
+"""What to do about a changed program."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramChange:
-    """Derived relations of the new program: kept as they are, rebuilt, and those that are gone."""
+    """Derived relations of the new program: as they were, with other rules, and those gone."""
 
     kept: tuple[str, ...]
-    rebuilt: tuple[str, ...]
+    changed: tuple[str, ...]
     gone: tuple[str, ...]
 
     def __bool__(self) -> bool:
-        return bool(self.rebuilt or self.gone)
+        return bool(self.changed or self.gone)
 
     def show(self) -> str:
         """In words, for people who are asked."""
         parts = []
-        for what, names in (("rebuilt", self.rebuilt), ("gone", self.gone), ("kept", self.kept)):
+        for what, names in (("changed", self.changed), ("gone", self.gone), ("kept", self.kept)):
             if names:
                 parts.append(f"{what}: {', '.join(names)}")
         return "; ".join(parts)
@@ -85,6 +91,7 @@ def require_same(change: ProgramChange, state: Where) -> None:
     if change:
         message = (
             f"{state}: the rules are not those the outputs were made with ({change.show()}); "
-            "--on-change rebuild brings the outputs up to the new rules in one epoch"
+            "--on-change maintain brings the outputs up to the new rules in one epoch, as "
+            "--on-change rebuild does by deriving everything anew"
         )
-        raise ProgramChangedError(message, rebuilt=change.rebuilt, gone=change.gone)
+        raise ProgramChangedError(message, changed=change.changed, gone=change.gone)

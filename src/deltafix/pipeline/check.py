@@ -75,5 +75,5 @@ def check(config: Config) -> Iterator[str]:
         else:
             yield f"output {output.relation}: {output.sink} {place_of(output)} ({at})"
     if change:
-        yield f"the rules have changed: {change.show()}; run with --on-change rebuild"
+        yield f"the rules have changed ({change.show()}); run with --on-change maintain or rebuild"
     yield f"{config.path}: ok"

@@ -112,6 +112,9 @@ class Open(Protocol):
     def mark(self, name: str, value: Any) -> None:
         """Note a JSON value under a name; None takes the mark away."""
 
+    def change_program(self, program: Program) -> None:
+        """Have another program from this epoch on; raises ProgramChangedError where it cannot."""
+
     def judge(self, said: Sequence[Said]) -> list[tuple[int, int]]:
         """Apply signed rows, each of a relation of its own, as their policies say.
 
@@ -243,6 +246,7 @@ class _Opened:
         self._times_of = times_of
         self._careful = careful
         self.mark = tx.mark
+        self.change_program = tx.change_program
 
     @property
     def prepared(self) -> Callable[[Delta], None] | None:

@@ -23,13 +23,8 @@ from typing import Any
 from deltafix.errors import SinkError
 from deltafix.facts.delta import Delta
 from deltafix.pipeline.augment import NOTHING, Additions, augment
-from deltafix.pipeline.change import (
-    ProgramChange,
-    cones,
-    require_same,
-    what_changed,
-)
-from deltafix.pipeline.config import OutputConfig
+from deltafix.pipeline.change import ProgramChange, Way, cones, require_same, what_changed
+from deltafix.pipeline.config import OutputConfig, schemas_of
 from deltafix.pipeline.epoch import Epoch
 from deltafix.pipeline.journal import LINE, Journal
 from deltafix.pipeline.keeper import EXECUTOR, Driver, Keep, Open, Relations, Said, peek_marks
@@ -40,6 +35,7 @@ from deltafix.pipeline.quarantine import Quarantine, refused, require_few
 from deltafix.pipeline.signed import Bad, Signed, join
 from deltafix.pipeline.targets.registry import MakeTarget, make_target
 from deltafix.rules.ast import Program
+from deltafix.rules.show import show
 from deltafix.store.folder import Where, folder_at
 
 __all__ = ["CONES", "Maintainer", "OnChange"]
@@ -47,8 +43,11 @@ __all__ = ["CONES", "Maintainer", "OnChange"]
 CONES = "pipeline/program"
 """The mark that says which rules the outputs were made with."""
 
-OnChange = Callable[[ProgramChange], bool]
-"""Asked whether outputs may be rebuilt for a changed program."""
+RULES = "pipeline/rules"
+"""The mark with these rules themselves, as text: what an edit of them begins with."""
+
+OnChange = Callable[[ProgramChange], Way]
+"""Asked what to do about a changed program."""
 
 
 class Maintainer:
@@ -64,8 +63,12 @@ class Maintainer:
         make_target: makes the targets of outputs.
         on_change: asked when the rules are not those the outputs were made with.
 
+    Attributes:
+        opening: the epochs that opening made.
+
     Raises:
-        ProgramChangedError: `on_change` says no.
+        ProgramChangedError: `on_change` refuses, or whoever keeps the rows cannot maintain them.
+        FactError, UnknownRelationError: rows that the new program has no place for.
         StateError, SinkError, ConfigError: a folder that cannot be used.
     """
 
@@ -79,24 +82,26 @@ class Maintainer:
         fsync: str = "always",
         keep: Keep = Driver,
         make_target: MakeTarget = make_target,
-        on_change: OnChange = lambda change: False,
+        on_change: OnChange = lambda change: "refuse",
     ) -> None:
         folder = folder_at(state)
-        whole = augment(program, additions)
+        self._program = whole = augment(program, additions)
         self._cones = cones(whole)
-        noted = peek_marks(folder).get(CONES)
-        self.change = what_changed(noted or self._cones, self._cones)
-        if self.change and not on_change(self.change):
+        marks = peek_marks(folder)
+        self.change = what_changed(marks.get(CONES, self._cones), self._cones)
+        way = on_change(self.change) if self.change else "rebuild"
+        if way == "refuse":
             require_same(self.change, folder)
-        self.keeper = keep(whole, folder, fsync, additions)
+        maintains = way == "maintain" and RULES in marks
+        self.keeper = keep(_read(marks[RULES]) if maintains else whole, folder, fsync, additions)
         db = self.db
         self.quarantine = Quarantine(folder / "quarantine", db.generation)
         try:
             self.journal = Journal(folder)
             self.journal.mend(db.epoch, self._journaled())
-            self.outputs = Outputs(db, outputs, make_target)
+            self.outputs = Outputs(db, schemas_of(whole), outputs, make_target)
             try:
-                self.opening = self._mend(noted)
+                self.opening = [*self._mend(maintains=maintains)]
             except BaseException:
                 self.outputs.close()
                 raise
@@ -212,14 +217,19 @@ class Maintainer:
         if self.keeper is not before:
             self.outputs.follow(self.keeper.db)
 
-    def _mend(self, noted: Mapping[str, str] | None) -> Epoch | None:
-        """Publish what was committed; bring up what lags, as one epoch, and return it."""
+    def _mend(self, *, maintains: bool) -> Iterator[Epoch]:
+        """Publish what was committed; follow the rules, and bring up what lags, an epoch each."""
         self.quarantine.tidy(self.db.epoch)
         self.outputs.publish()
         self.outputs.tidy()
-        lagging = self.outputs.lagging(self.change.rebuilt)
-        if not lagging and noted == self._cones:
-            return None
+        if maintains:
+            yield self._led_by(None)
+        lagging = self.outputs.lagging(() if maintains else self.change.changed)
+        if lagging or self.db.marks.get(CONES) != self._cones:
+            yield self._led_by(lagging)
+
+    def _led_by(self, lagging: dict[str, Sides] | None) -> Epoch:
+        """An epoch without portions: what lagging outputs lack; None: what the new rules change."""
         clock = _Clock({})
         epoch = Epoch(self.db.epoch + 1)
 
@@ -228,13 +238,17 @@ class Maintainer:
             epoch = self._prepare(tx, delta, replace(epoch, time=time.time()), {}, lagging)
 
         with self.keeper.begin() as tx:
+            if lagging is None:
+                tx.change_program(self._program)
             tx.mark(CONES, self._cones)
+            tx.mark(RULES, show(self._program))
             tx.prepared, tx.views = prepared, self.outputs.sinks
         self.outputs.publish()
-        self.outputs.catch_up(lagging)
+        self.outputs.catch_up(lagging or ())
         self.outputs.fold()
         clock.lap("publish")
-        epoch = replace(epoch, seconds=clock.seconds)
+        touched = self.keeper.touched if lagging is None else 0
+        epoch = replace(epoch, touched=touched, seconds=clock.seconds)
         self.journal.write(epoch)
         return epoch
 
@@ -298,6 +312,12 @@ class Maintainer:
             require_few(found)
             bad.setdefault(portion.source, []).extend(found)
         return sum(new for new, _ in counts), sum(old for _, old in counts)
+
+
+def _read(rules: str) -> Program:
+    from deltafix.datalog.program import Program as Text  # noqa: PLC0415  the parser
+
+    return Text.parse(rules, "the rules of the state")
 
 
 class _Clock:

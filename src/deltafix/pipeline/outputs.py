@@ -8,7 +8,7 @@ behind, or whose rules changed is brought up by one epoch that holds the differe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -36,18 +36,22 @@ Sides = tuple[pa.Table, pa.Table]
 
 
 class Outputs:
-    """The sinks of a pipeline. Raises SinkError for a folder that cannot be used."""
+    """The sinks of a pipeline; `schemas` are those of the program that it is to have.
+
+    Raises SinkError for a folder that cannot be used.
+    """
 
     def __init__(
         self,
         db: Relations,
+        schemas: Mapping[str, Schema],
         configs: Sequence[OutputConfig],
         make_target: MakeTarget = make_target,
     ) -> None:
         self._db = db
         self.sinks = {
             one.relation: ParquetSink(
-                db.schemas[one.relation],
+                schemas[one.relation],
                 one.path,
                 db.name,
                 keeps_snapshot=one.mode == "delta+snapshot",
@@ -56,7 +60,7 @@ class Outputs:
             for one in configs
         }
         targets = {
-            one.relation: make_target(one, db.schemas[one.relation], db.name) for one in configs
+            one.relation: make_target(one, schemas[one.relation], db.name) for one in configs
         }
         self.deliveries = {
             name: Delivery(self.sinks[name], target)
@@ -130,11 +134,11 @@ class Outputs:
         for sink in self.sinks.values():
             sink.tidy()
 
-    def lagging(self, rebuilt: Iterable[str]) -> dict[str, Sides]:
-        """What brings up the outputs that are new, behind, or rebuilt: (added, removed) each."""
+    def lagging(self, changed: Iterable[str]) -> dict[str, Sides]:
+        """What brings up the outputs that are new, behind, or changed: (added, removed) each."""
         found = {}
         for name, sink in self.sinks.items():
-            if sink.is_new or sink.manifest.epoch != self._db.epoch or name in set(rebuilt):
+            if sink.is_new or sink.manifest.epoch != self._db.epoch or name in set(changed):
                 shown = None if sink.is_new else read_view(sink.folder)[1]
                 found[name] = _difference(sink.schema, shown, self._db.to_arrow(name))
         return found

@@ -74,7 +74,6 @@ class Pipeline:
         self._lenient = {
             one.name for one in config.inputs if Policy.of(one.values, default).quarantine
         }
-        rebuild = config.values["on_change"] == "rebuild"
         self.maintainer = Maintainer(
             config.program,
             config.state,
@@ -83,7 +82,7 @@ class Pipeline:
             fsync=config.values["fsync"],
             keep=keep or Driver,
             make_target=make_target,
-            on_change=on_change or (lambda change: rebuild),
+            on_change=on_change or (lambda change: config.values["on_change"]),
         )
 
     def step(self) -> Epoch | None:
@@ -132,7 +131,7 @@ class Pipeline:
             self.stopped[name] = error
 
     def drain(self) -> Iterator[Epoch]:
-        """Epochs until the inputs have nothing to say; first the one that opening made, if any.
+        """Epochs until the inputs have nothing to say; first those that opening made.
 
         Raises what stopped an input, when the others have nothing more to say.
         """
@@ -164,9 +163,8 @@ class Pipeline:
     def _epochs(self) -> Iterator[Epoch]:
         """One look, until no input has more to say."""
         self.stopped.clear()
-        opening, self.maintainer.opening = self.maintainer.opening, None
-        if opening is not None:
-            yield opening
+        opening, self.maintainer.opening = self.maintainer.opening, []
+        yield from opening
         while (epoch := self.step()) is not None:
             yield epoch
 

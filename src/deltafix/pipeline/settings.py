@@ -82,7 +82,7 @@ PIPELINE: Final[Section] = {
     "shards": Key(int, 4, least=1),
     "rows_per_epoch": Key(int, 1_000_000, least=1),
     "fsync": Key(str, "always", ("always", "interval", "never")),
-    "on_change": Key(str, "refuse", ("refuse", "rebuild")),
+    "on_change": Key(str, "refuse", ("refuse", "maintain", "rebuild")),
     "bad_rows": Key(str, "fail", ("fail", "quarantine")),
     "spark_tree_files": Key(int, 2_000, least=1),
 }

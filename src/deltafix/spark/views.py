@@ -24,6 +24,7 @@ from deltafix.diagnostics import suggest
 from deltafix.errors import PipelineError, UnknownRelationError
 from deltafix.pipeline.augment import Additions
 from deltafix.pipeline.batches import Batches, Name, Rows
+from deltafix.pipeline.change import Way
 from deltafix.pipeline.config import OutputConfig, schemas_of
 from deltafix.pipeline.epoch import Epoch
 from deltafix.pipeline.maintainer import Maintainer
@@ -61,7 +62,7 @@ def maintain(
     duplicates: Literal["ignore", "bad", "count"] = "ignore",
     bad_rows: Literal["fail", "quarantine"] = "fail",
     rows_per_epoch: int = 1_000_000,
-    on_change: Literal["refuse", "rebuild"] = "refuse",
+    on_change: Way = "refuse",
     executor: Where = "auto",
     shards: int = 4,
     checkpoint: str | Path | None = None,
@@ -85,7 +86,8 @@ def maintain(
         duplicates: what an insert of a row that is there is.
         bad_rows: whether bad rows fail the batch or are set aside, in `<state>/quarantine/`.
         rows_per_epoch: a batch with more changes becomes several epochs.
-        on_change: what to do when the rules are not those the views were made with.
+        on_change: what to do when the rules are not those the views were made with
+            (`pipeline.change`).
         executor: who keeps the rows: `driver`, `shards`, or as it turns out (`spark.keeping`).
         shards: how many, where they are in shards.
         checkpoint: where Spark keeps a stream's offsets; `<state>/checkpoint` unless given.
@@ -116,7 +118,7 @@ def maintain(
         [OutputConfig(name, folder / "views" / name, "delta+snapshot") for name in views],
         additions=Additions(counted=tuple(inputs) if duplicates == "count" else ()),
         keep=keeping(lambda: session, executor, shards),
-        on_change=lambda change: on_change == "rebuild",
+        on_change=lambda change: on_change,
     )
     policy = Policy("apply", duplicates, missing, 0, bad_rows == "quarantine")
     batches = Batches(maintainer, query, policy=policy, limit=rows_per_epoch)

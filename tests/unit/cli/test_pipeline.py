@@ -112,7 +112,7 @@ def test_compact_keeps_the_deltas_of_so_many_epochs(job, deltafix) -> None:
     [
         (["--every", "soon"], "a time such as 10s"),
         (["--every", "10s", "--once"], "exclude each other"),
-        (["--on-change", "maybe"], "'maybe' is not one of 'ask', 'rebuild', 'refuse'"),
+        (["--on-change", "maybe"], "'maybe' is not one of 'ask', 'maintain'"),
     ],
 )
 def test_wrong_options_are_refused(arguments, said, job, deltafix) -> None:
@@ -134,7 +134,7 @@ def test_changed_rules_are_asked_about_and_refused_where_nobody_answers(job, del
     deltafix("pipeline", "run", job.toml)
     path = job.folder / "access.dl"
     path.write_text(path.read_text() + 'can("root", 0).\n')
-    assert "the rules have changed: rebuilt: can" in deltafix("pipeline", "check", job.toml).out
+    assert "the rules have changed (changed: can" in deltafix("pipeline", "check", job.toml).out
     for answer in ([], ["--on-change", "ask"], ["--on-change", "refuse"]):
         refused = deltafix("pipeline", "run", job.toml, *answer)
         assert refused.code == 2

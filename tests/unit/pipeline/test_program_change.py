@@ -1,13 +1,23 @@
-"""A changed program on old state: what is kept, what is rebuilt, and who is asked."""
+"""A changed program on old state: what is kept, what follows, and who is asked."""
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
+from tests import pipelines
 from tests.pipelines import Job, rows_of, signed
 
 import deltafix
-from deltafix.errors import ProgramChangedError, SinkError, StateError
+from deltafix.errors import (
+    FactError,
+    ProgramChangedError,
+    SinkError,
+    StateError,
+    UnknownRelationError,
+)
 from deltafix.pipeline.change import cones, what_changed
+from deltafix.pipeline.keeper import peek_marks
 from deltafix.pipeline.manifest import read_deltas, read_view
 
 
@@ -18,9 +28,9 @@ def test_cones_tell_which_relations_a_rule_reaches() -> None:
     before = cones(deltafix.Program.parse(text))
     more = cones(deltafix.Program.parse(text + "\nc(x) :- a(x).\n.decl d(x: number)\nd(1)."))
     change = what_changed(before, more)
-    assert (change.kept, change.rebuilt, change.gone) == (("b",), ("c", "d"), ())
+    assert (change.kept, change.changed, change.gone) == (("b",), ("c", "d"), ())
     assert not what_changed(before, cones(deltafix.Program.parse(f"// layout\n\n{text}")))
-    assert what_changed(more, before).show() == "rebuilt: c; gone: d; kept: b"
+    assert what_changed(more, before).show() == "changed: c; gone: d; kept: b"
 
 
 @pytest.fixture
@@ -41,19 +51,19 @@ def change_rules(job: Job) -> None:
 
 def test_changed_rules_are_refused_unless_told_otherwise(job) -> None:
     change_rules(job)
-    with pytest.raises(ProgramChangedError, match=r"rebuilt: can; kept: stands.*--on-change"):
+    with pytest.raises(ProgramChangedError, match=r"changed: can; kept: stands.*--on-change"):
         job.open()
     asked = []
     with pytest.raises(ProgramChangedError):
-        job.open(on_change=lambda change: bool(asked.append(change)))
-    assert asked[0].rebuilt == ("can",)
+        job.open(on_change=lambda change: asked.append(change) or "refuse")
+    assert asked[0].changed == ("can",)
 
 
 def test_an_output_whose_rules_changed_is_brought_up_in_one_epoch_and_others_are_kept(job) -> None:
     kept = sorted((job.folder / "out" / "stands").glob("delta*"))
     stamps = [path.stat().st_mtime_ns for path in kept]
     change_rules(job)
-    with job.open(on_change=lambda _: True) as pipeline:
+    with job.open(on_change=lambda _: "rebuild") as pipeline:
         epochs = list(pipeline.drain())
         job.check(pipeline)
     assert [epoch.out for epoch in epochs] == [{"can": (0, 1)}]
@@ -66,12 +76,68 @@ def test_an_output_whose_rules_changed_is_brought_up_in_one_epoch_and_others_are
     job.run()  # the same rules: nobody is asked
 
 
-def test_an_input_that_changed_its_columns_is_refused_by_name(job) -> None:
+def test_an_edit_of_the_rules_is_one_epoch_that_derives_what_changed_alone(job, tmp_path) -> None:
+    job.say("member", *(("+", (f"p{n}", "core")) for n in range(500)))
+    job.run()
+    path = job.folder / "access.dl"
+    path.write_text(path.read_text() + '.decl top(x: symbol)\ntop(x) :- stands(x, "all").\n')
+    path.write_text(path.read_text() + 'can("root", 0).\n')
+    job.program = deltafix.Program.from_file(path)
+    job.toml.write_text(job.toml.read_text() + '[output.top]\npath = "out/top"\n')
+    with job.open(on_change=lambda _: "maintain") as pipeline:
+        assert pipeline.maintainer.db.recovered == ()  # the state had its own rules to open with
+        first, second = pipeline.drain()
+        job.check(pipeline)
+        assert first.out == {"can": (1, 0), "stands": (0, 0), "top": (502, 0)}
+        assert 502 <= first.touched <= 510  # `stands` alone has over a thousand rows
+        assert second.out == {"top": (502, 0)}  # it had no epoch before
+        assert len(pipeline.maintainer.db.rows("top")) == 502
+    with job.open() as pipeline:  # nobody is asked: these are the state's rules now
+        assert list(pipeline.drain()) == []
+        job.check(pipeline)
+
+
+def test_rows_that_new_rules_have_no_place_for_are_not_dropped(job) -> None:
+    path = job.folder / "access.dl"
+    text = path.read_text()
+    more = ".decl extra(x: symbol)\n.input extra\n.decl odd(x: symbol)\nodd(x) :- extra(x).\n"
+    path.write_text(text + more + 'can("root", 0).\n')
+    with job.open(on_change=lambda _: "maintain") as pipeline:
+        assert [epoch.out["can"] for epoch in pipeline.drain()] == [(1, 0)]
+    path.write_text(text)
+    with job.open(on_change=lambda _: "maintain") as pipeline:  # `extra` never had a row
+        assert [epoch.out["can"] for epoch in pipeline.drain()] == [(0, 1)]
+        job.check(pipeline)
+    path.write_text(text.replace("grant", "given"))
+    job.toml.write_text(job.toml.read_text().replace("[input.grant]", "[input.given]"))
+    before = peek_marks(job.folder / "state")
+    with pytest.raises(UnknownRelationError, match="'grant' has given rows, and the changed"):
+        job.open(on_change=lambda _: "maintain")
+    assert peek_marks(job.folder / "state") == before
+
+
+def test_shards_cannot_follow_an_edit_of_the_rules(job, monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(pipelines, "KEEPER", "shards")
+    other = Job(tmp_path / "other")
+    other.say("member", ("+", ("ada", "core")))
+    other.run()
+    change_rules(other)
+    with pytest.raises(ProgramChangedError, match=r"rows that are in shards.*--on-change rebuild"):
+        other.open(on_change=lambda _: "maintain")
+    with other.open(on_change=lambda _: "rebuild") as pipeline:
+        list(pipeline.drain())
+        other.check(pipeline)
+
+
+@pytest.mark.parametrize("way", ["maintain", "rebuild"])
+def test_an_input_that_changed_its_columns_is_refused_by_name(job, way) -> None:
     path = job.folder / "access.dl"
     path.write_text(path.read_text().replace("doc: number", "doc: symbol"))
-    said = r"grant\(team: symbol, doc: number\) of the state is grant\(team: symbol, doc: symbol\)"
-    with pytest.raises(StateError, match=said):
-        job.open(on_change=lambda _: True)
+    job.toml.write_text(job.toml.read_text().replace("[output.can]", "[output.member]"))
+    said = r"grant\(team: symbol, doc: number\).* is grant\(team: symbol, doc: symbol\)"
+    shutil.rmtree(job.folder / "out" / "can")
+    with pytest.raises(StateError if way == "rebuild" else FactError, match=said):
+        job.open(on_change=lambda _: way)
 
 
 def test_a_new_output_begins_with_all_of_its_rows(job) -> None:
@@ -95,8 +161,6 @@ def test_outputs_of_other_states_are_refused(job, tmp_path) -> None:
 
 
 def test_a_state_put_back_from_an_older_copy_is_told_from_its_outputs(job, tmp_path) -> None:
-    import shutil
-
     shutil.copytree(job.folder / "state", tmp_path / "copy")
     job.say("grant", ("+", ("all", 9)))
     job.run()

@@ -138,9 +138,6 @@ class DurableDatabase(Database):
             message = "the rules of a state in an object store change by opening it with others"
             raise TransactionError(message)
 
-    def _require_program_may_change(self) -> None:
-        raise TransactionError("the program of a state changes by opening it with another one")
-
     def compact(self) -> None:
         """Write a new snapshot and an image, and begin a new log. O(state).
 
@@ -262,11 +259,17 @@ class DurableDatabase(Database):
         """
         schemas = seen_schemas(rules.program, rules.linked)
         for name in self.schemas:
-            if name not in schemas:
+            if name not in schemas and self._state.has_records(name):
                 message = f"relation {name!r} has records in the state, and the changed program"
                 raise UnknownRelationError(f"{message} keeps no rows of it; add `.output {name}`")
-        edits = [*self._state.program.edits, *((one.adds, one.text) for one in rules.edits)]
-        return Identity.of(rules.program, schemas, self._base, edits)
+        before = self._state.program
+        base, edits = before.base, [*before.edits]
+        for one in rules.edits:
+            if one.whole:  # from here on it is as if the state had been opened with this one
+                base, edits = digest_of(one.part), []
+            else:
+                edits.append((one.adds, one.text))
+        return Identity.of(rules.program, schemas, base, edits)
 
     def _coming(self, epoch: int, views: Collection[str] | None) -> Delta:
         """The Delta of the epoch that stands and is not committed yet."""

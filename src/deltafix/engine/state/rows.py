@@ -7,7 +7,7 @@ columns, so its row count stands in the meta data alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +19,9 @@ from deltafix.errors import StateError
 from deltafix.facts.arrow import ARROW_TYPES, arrow_schema, table_from_rows
 from deltafix.facts.schema import Schema
 from deltafix.store.disk import Piece
+from deltafix.store.frame import Frame
 
-__all__ = ["Edit", "GivenRows", "decode", "encode"]
+__all__ = ["Edit", "GivenRows", "decode", "encode", "relations_of"]
 
 _FEW = 64
 """Up to so many rows go to Arrow as Python values: one row 0.2 ms sooner than by dictionaries."""
@@ -87,6 +88,11 @@ def decode(
         if count != table.num_rows and (found.arity or count != 1):
             raise ValueError(f"{found.relation}: {table.num_rows} rows, but {count} are noted")
         yield GivenRows(found, bool(entry["added"]), table, count)
+
+
+def relations_of(frames: Iterable[Frame]) -> set[str]:
+    """The relations of which frames hold edits."""
+    return {str(entry["relation"]) for frame in frames for entry in frame.meta.get("edits", ())}
 
 
 def _read(data: memoryview) -> pa.Table:

@@ -14,7 +14,7 @@ from deltafix.engine.codes import Codes
 from deltafix.engine.state.identity import Identity
 from deltafix.engine.state.log import Records
 from deltafix.engine.state.marks import Marks, set_marks
-from deltafix.engine.state.rows import Edit, GivenRows, encode
+from deltafix.engine.state.rows import Edit, GivenRows, encode, relations_of
 from deltafix.engine.state.snapshot import Snapshot, snapshot_pieces
 from deltafix.errors import StateError, StateInUseError
 from deltafix.facts.schema import Schema
@@ -95,6 +95,7 @@ class State:
             set_marks(self.marks, changed)
         self._snapshot_size = snapshot.size
         self._base = snapshot.epoch
+        self._recorded = relations_of([*snapshot.frames, *records.frames])
         self.same_program = self._known(snapshot, records) == self._identity
 
     @property
@@ -154,6 +155,11 @@ class State:
         if program is not None:
             meta["program"] = program.to_json()
         self._log.append(epoch, meta, body)
+        self._recorded.update(edit.schema.relation for edit in edits)
+
+    def has_records(self, relation: str) -> bool:
+        """Whether the files may hold rows of a relation, given or taken back since."""
+        return relation in self._recorded
 
     @property
     def program(self) -> Identity:
@@ -180,6 +186,7 @@ class State:
             raise StateError(self._log.broken, path=self.path)
         self._tried = self._log.end
         self._compact(edits)
+        self._recorded = {edit.schema.relation for edit in edits}
         self._tried = 0
 
     def _compact(self, edits: Sequence[Edit]) -> None:

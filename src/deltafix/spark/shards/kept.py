@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from deltafix.engine.state.marks import Marks, check_mark
-from deltafix.errors import ConfigError, StateError
+from deltafix.errors import ConfigError, ProgramChangedError, StateError
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.augment import Additions
@@ -169,6 +169,15 @@ class _Opened:
     def mark(self, name: str, value: Any) -> None:
         """As `Open.mark`."""
         self._marks[name] = check_mark(value)
+
+    def change_program(self, program: Program) -> None:
+        """As `Open.change_program`: shards are laid out for their rules."""
+        del program
+        message = (
+            "rows that are in shards cannot follow an edit of the rules; --on-change rebuild "
+            "derives them anew"
+        )
+        raise ProgramChangedError(message)
 
     def judge(self, said: Sequence[Said]) -> list[tuple[int, int]]:
         """As `Open.judge`."""
