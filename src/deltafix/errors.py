@@ -268,6 +268,12 @@ class JavaNotFoundError(DeltafixError, RuntimeError):
     code = "DF651"
 
 
+class SparkJobError(DeltafixError, RuntimeError):
+    """Spark gave up a job of shards; the message has what its last task raised, or what it says."""
+
+    code = "DF652"
+
+
 class PipelineError(DeltafixError, RuntimeError):
     """A pipeline cannot go on; the message names the input, output or file, and a way out."""
 

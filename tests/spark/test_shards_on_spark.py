@@ -7,6 +7,7 @@ workers, frames that differ from the rows they should hold.
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ import pytest
 from tests.jobs import Jobs, counting_jobs
 
 import deltafix
+from deltafix.errors import FunctorError, SparkJobError
 from deltafix.facts.delta import Delta
 from deltafix.spark.shards import ShardedDatabase, database, onspark
 
@@ -162,3 +164,33 @@ def test_spark_frames_whose_state_fits_are_read_by_the_driver(
         assert str(db.choice).startswith("shards: the changes are in frames")
         assert list(map(tuple, found["reach"].collect())) == [(2, -1)]
         assert db._manifest.given == 3
+
+
+def test_what_fails_in_a_task_is_an_error_of_ours_and_the_state_as_before(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    program = """
+    .decl given(x: number)
+    .decl made(x: number)
+    .functor make(x: number): number
+    made(@make(x)) :- given(x).
+    """
+
+    def of(db: ShardedDatabase, row: int) -> Delta:
+        return Delta.of({"given": ([(row,)], [])}, db.schemas.values())
+
+    for make, kind, text in (
+        (math.factorial, FunctorError, "not defined for negative values"),
+        (os._exit, SparkJobError, r"a job of shards failed: .*Python worker exited unexpectedly"),
+    ):
+        state, functors = tmp_path / kind.__name__, {"make": make}
+        with ShardedDatabase(
+            program, spark, shards=2, state=state, executor="shards", functors=functors
+        ) as db:
+            with pytest.raises(kind, match=text) as raised:
+                db.apply(of(db, -1))
+            assert "\n" not in str(raised.value)
+            assert "Traceback" not in str(raised.value)
+            assert (db.epoch, db.rows("given")) == (0, [])
+            if make is math.factorial:
+                assert db.apply(of(db, 4))["made"].added == [(24,)]

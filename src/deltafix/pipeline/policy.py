@@ -85,7 +85,7 @@ def late_rows(policy: Policy, signed: Signed, high: int | None) -> int | None:
 
     All rows are of one partition, whose highest version was `high`.
     """
-    if VERSION not in signed.table.column_names or not signed.table.num_rows:
+    if not signed.has_versions or not signed.good:
         return high
     versions = to_numpy(signed.table.column(VERSION)).astype(np.int64)
     highs = np.maximum.accumulate(versions)

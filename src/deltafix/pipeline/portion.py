@@ -68,9 +68,9 @@ class Portion:
         Bad rows go with the last part.
         """
         (signed,) = self.signed
-        if signed.table.num_rows <= limit:
+        if signed.good <= limit:
             return False
-        self.signed = [Signed(signed.schema, signed.table.slice(0, limit))]
+        self.signed = [signed.head(limit)]
         self.read = None
         return True
 

@@ -47,13 +47,33 @@ class Signed:
     bad: list[Bad] = field(default_factory=list)
 
     @property
+    def good(self) -> int:
+        """How many rows the table has."""
+        return int(self.table.num_rows)
+
+    @property
     def rows(self) -> int:
         """How many rows were read."""
-        return int(self.table.num_rows) + len(self.bad)
+        return self.good + len(self.bad)
+
+    @property
+    def has_versions(self) -> bool:
+        """Whether rows may still be late: which are is told by their versions."""
+        return VERSION in self.table.column_names
+
+    def head(self, limit: int) -> Signed:
+        """The first rows, without bad ones."""
+        return Signed(self.schema, self.table.slice(0, limit))
+
+    def copy(self) -> Signed:
+        """The same rows, of which some can be set aside."""
+        return Signed(self.schema, self.table, [*self.bad])
 
 
 def join(parts: Sequence[Signed]) -> Signed:
     """Parts of one relation as one, in their order; they stay as they are."""
+    if len(parts) == 1:
+        return parts[0].copy()
     tables = [part.table for part in parts]
     if any(table.schema != tables[0].schema for table in tables):
         tables = [plain(part.schema, part.table) for part in parts]

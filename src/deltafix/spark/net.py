@@ -9,6 +9,8 @@ one is one task without a shuffle. Invariant: rows and bad rows are those that t
 finds; numbers travel as their 64 bits, so nothing is rounded. The shuffle brings equal rows
 together, and of keyed inputs the rows of a key, of which only those of the highest sequence go on.
 Of bad rows a task gives at most `BAD_ROWS` in full.
+
+Where shards take the rows, tasks leave them in files (`filed`), and the notes alone come here.
 """
 
 from __future__ import annotations
@@ -23,8 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-import deltafix.errors
-from deltafix.errors import BadRowError, DeltafixError, InternalError
+from deltafix.errors import BadRowError, DeltafixError
 from deltafix.facts.arrow import ARROW_TYPES
 from deltafix.facts.groups import dictionary_of
 from deltafix.facts.schema import Column, Schema
@@ -32,6 +33,8 @@ from deltafix.pipeline.condense import PLACE, How, condense
 from deltafix.pipeline.policy import Highs, Policy, late_rows
 from deltafix.pipeline.quarantine import BAD_ROWS, require_few
 from deltafix.pipeline.signed import SIGN, Bad, Signed, plain, signed_table
+from deltafix.spark.errors import error_of, note_of
+from deltafix.spark.filed import Filed, Filing, NetFile, NetFolder, Step
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -88,6 +91,7 @@ class Net:
         highs: the highest version of each partition by now, late rows included.
         stamp: when the oldest of it was written, if known.
         told: what the pieces told, by their places.
+        files: where the rows were left, if they were.
         error: what a task raised of it; then the rest says nothing.
     """
 
@@ -96,6 +100,7 @@ class Net:
     highs: dict[str, int | None] = field(default_factory=dict)
     stamp: float | None = None
     told: dict[int, Any] = field(default_factory=dict)
+    files: list[NetFile] = field(default_factory=list)
     error: DeltafixError | None = None
 
     @property
@@ -116,6 +121,7 @@ def net_frames(
     *,
     owners: Sequence[int] = (),
     small: bool = False,
+    folder: NetFolder | None = None,
 ) -> list[Net]:
     """Decode and net frames on the executors, in one job; a `Net` for each look.
 
@@ -124,6 +130,7 @@ def net_frames(
         looks: one for each relation of which the frames have rows.
         owners: for each frame, the look to which its errors belong; the first unless given.
         small: whether one task is to do all of it, which costs no shuffle.
+        folder: a new one in which tasks leave the rows (`Filed`); None: they come here.
 
     What a decoder raises is the `Net`'s error where it is one of deltafix; else Spark raises.
     """
@@ -133,17 +140,34 @@ def net_frames(
     given = from_arrow_schema(wire.schema)
     small = small or any(look.needs_order for look in looks)
     parts = [frame.coalesce(1) if small else frame for frame, _ in frames]
+    together = not small or len(frames) > len(looks)
+
+    def ending(step: Step, *, last: bool) -> Step:
+        return (
+            Filing(step, wire, len(looks), str(folder.path))
+            if last and folder is not None
+            else step
+        )
+
+    def task(number: int, decode: Decode) -> Step:
+        task = _Task(wire, decode, number, owners[number] if owners else 0)
+        return ending(task, last=not together)
+
     raw = reduce(
         lambda a, b: a.union(b),
         (
-            part.mapInArrow(_Task(wire, decode, number, owners[number] if owners else 0), given)
+            part.mapInArrow(task(number, decode), given)
             for number, (part, (_, decode)) in enumerate(zip(parts, frames, strict=True))
         ),
     )
-    if not small or len(frames) > len(looks):
+    if together:
         raw = raw.coalesce(1) if small else raw.repartition(*wire.together())
-        raw = raw.mapInArrow(_Joined(wire), given)
-    return wire.read(raw.toArrow())
+        raw = raw.mapInArrow(ending(_Joined(wire), last=True), given)
+    nets = wire.read(raw.toArrow())
+    if folder is not None:
+        for net in nets:
+            net.signed = Filed(net.signed, folder, net.files)
+    return nets
 
 
 def by_item(
@@ -258,6 +282,19 @@ class _Wire:
             found.append(f.when(~f.col(_RELATION).isin(apart), column) if apart else column)
         return found
 
+    def sorted_out(self, batch: pa.RecordBatch) -> tuple[int, pa.Table] | None:
+        """As `filed.Wire.sorted_out`: a batch has notes, or rows of one look."""
+        if not batch.num_rows or batch.column(_NOTE)[0].is_valid:
+            return None
+        place = batch.column(_RELATION)[0].as_py()
+        rows = pa.Table.from_batches([batch])
+        return place, self._signed(self.looks[place], rows).append_column(PLACE, rows.column(PLACE))
+
+    def told(self, notes: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
+        """Notes as they travel."""
+        texts = [json.dumps(note, default=str) for note in notes]
+        return self.write({_NOTE: pa.array(texts, pa.string())}, len(texts))
+
     def write(self, columns: Mapping[str, Any], many: int) -> pa.RecordBatch:
         """A batch of these columns, the others empty."""
         arrays = [
@@ -275,9 +312,9 @@ class _Wire:
         for note in sorted(notes, key=lambda note: note["at"]):
             place = note["look"]
             if "error" in note:
-                kind, message, values = note["error"]
-                raised = getattr(deltafix.errors, kind, InternalError)(message, **values)
-                nets[place].error = nets[place].error or raised
+                nets[place].error = nets[place].error or error_of(note["error"])
+            elif "file" in note:
+                nets[place].files.append(NetFile(*note["file"]))
             elif "bad" in note:
                 nets[place].signed.bad.append(Bad(*note["bad"]))
             else:
@@ -290,7 +327,8 @@ class _Wire:
             except BadRowError as error:
                 net.error = net.error or error
             own = rows.filter(pc.equal(rows.column(_RELATION), place)) if len(nets) > 1 else rows
-            net.signed.table = self._signed(self.looks[place], own.sort_by(PLACE))
+            signed = self._signed(self.looks[place], own.sort_by(PLACE))
+            net.signed.table = _encoded(self.looks[place].schema, signed)
         return nets
 
     def _signed(self, look: Look, rows: pa.Table) -> pa.Table:
@@ -336,8 +374,7 @@ class _Task:
             for place, some in rows.items():
                 yield from self.wire.condensed(some, place)
         except DeltafixError as error:
-            told = [type(error).__name__, str(error), error.values]
-            yield self._told([{"look": self.look, "error": told}], at)
+            yield self._told([{"look": self.look, "error": note_of(error)}], at)
 
     def _notes(
         self, piece: Piece, place: int, highs: Sequence[dict[str, int | None]], left: int
@@ -370,11 +407,11 @@ class _Task:
 
     def _told(self, notes: Sequence[dict[str, Any]], at: list[int]) -> pa.RecordBatch:
         # What two tasks say alike is said twice: each note has a place of its own.
-        texts = []
-        for note in notes:
-            texts.append(json.dumps({"at": at, **note}, default=str))
-            at[-1] += 1
-        return self.wire.write({_NOTE: pa.array(texts, pa.string())}, len(texts))
+        first = at[-1]
+        at[-1] += len(notes)
+        return self.wire.told(
+            [{"at": [*at[:-1], n], **note} for n, note in enumerate(notes, start=first)]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,9 +457,18 @@ def _bits(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _values(column: pa.ChunkedArray, kind: Column) -> Any:
-    if kind.type == "symbol":
-        return dictionary_of(column.cast(pa.string()))
     wanted = ARROW_TYPES[kind.type]
     if wanted in (column.type, pa.string()):
         return column.cast(wanted)
     return pa.chunked_array([chunk.view(wanted) for chunk in column.chunks], wanted)
+
+
+def _encoded(schema: Schema, table: pa.Table) -> pa.Table:
+    """The table with symbols dictionary-encoded, as engines like them."""
+    for place, column in enumerate(schema.columns):
+        if column.type == "symbol":
+            texts = dictionary_of(table.column(place))
+            table = table.set_column(
+                place, pa.field(column.name, texts.type, nullable=False), texts
+            )
+    return table

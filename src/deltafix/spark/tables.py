@@ -27,7 +27,8 @@ from deltafix.pipeline.config import OutputConfig
 from deltafix.pipeline.targets import registry
 from deltafix.pipeline.targets.registry import MakeTarget
 from deltafix.pipeline.targets.target import EpochRows, Target, decimals, name_of, whole
-from deltafix.spark.sources.live import LiveSpark, spark_errors
+from deltafix.spark.errors import spark_errors
+from deltafix.spark.sources.live import LiveSpark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -26,7 +26,13 @@ from deltafix.engine.bind import bound
 from deltafix.engine.folds.users import UserReducer
 from deltafix.engine.outside import Users
 from deltafix.engine.state.marks import Marks
-from deltafix.errors import DeltafixError, StateError, TransactionError, UnknownRelationError
+from deltafix.errors import (
+    DeltafixError,
+    SparkJobError,
+    StateError,
+    TransactionError,
+    UnknownRelationError,
+)
 from deltafix.facts.arrow import ARROW_TYPES, rows_from_table, table_from_rows
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Row, Schema
@@ -36,6 +42,8 @@ from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.signed import Signed
 from deltafix.rules.ast import Program
 from deltafix.rules.schemas import row_schemas
+from deltafix.spark.errors import spark_errors
+from deltafix.spark.filed import Filed, NetFile, NetFolder
 from deltafix.spark.shards.bulkrules import bulk_rules
 from deltafix.spark.shards.carry import adopted, carried, carried_frame, spec_of
 from deltafix.spark.shards.choose import LOAD, Choice, Sizes, choose
@@ -50,6 +58,7 @@ from deltafix.spark.shards.frames import (
     messages_frame,
     messages_of,
     read_delta,
+    said_frame,
 )
 from deltafix.spark.shards.here import Here
 from deltafix.spark.shards.layout import Layout
@@ -65,6 +74,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["ShardedDatabase"]
+
+_TASKS_PER_SLOT = 3
 
 _LOG = logging.getLogger("deltafix.spark.shards")
 
@@ -148,6 +159,7 @@ class ShardedDatabase:
             users = Users(dict(functors), dict(reducers))
             digest = self._manifest.program
             self._spec = Spec(str(self._folder), self.layout, shards, columns, users, digest)
+            NetFolder.sweep(self._folder)
             found = Manifest.load(self._folder)
             if found is not None:
                 self._take(found, anew=around is not None)
@@ -205,8 +217,8 @@ class ShardedDatabase:
         a frame counts with the sum of its signs.
 
         Raises UnknownRelationError, FactError, TypeMismatchError; StateError where files could
-        not be written (a full disk); whatever Spark raises when a task failed four times. The
-        state is then as before.
+        not be written (a full disk); SparkJobError when Spark has given up a task. The state is
+        then as before.
         """
         if self._lock is None:
             raise TransactionError("the database is closed")
@@ -269,12 +281,36 @@ class ShardedDatabase:
         self._manifest = replace(self._manifest, epoch=self.epoch)  # nothing is written for it
         return self._seeds()
 
+    @property
+    def nets(self) -> Path | None:
+        """Where executors leave net rows for the next epoch; None where the driver takes them."""
+        if self._choose(self._sizes(0, None)).executor == "driver":
+            return None
+        return self._folder
+
     def to_judges(
-        self, rows: Iterable[tuple[Signed, Keying]], *, in_place: bool
-    ) -> Iterator[Message]:
-        """Signed rows, as messages to who judges them (`Said`)."""
+        self,
+        first: list[Message],
+        rows: Sequence[tuple[Signed, Keying]],
+        *,
+        in_place: bool,
+    ) -> list[Message] | DataFrame:
+        """First messages, and signed rows as messages to who judges them (`Said`).
+
+        Rows in files are read where the epoch runs.
+        """
+        here = self._choose(self._sizes(sum(one.good for one, _ in rows), None))
+        messages, filed = [*first], list[tuple[Said, NetFile]]()
         for one, keying in rows:
-            yield from Said(self._spec, one.schema, keying, in_place).messages(one.table)
+            said = Said(self._spec, one.schema, keying, in_place)
+            if isinstance(one, Filed) and here.executor != "driver":
+                filed += ((said, file) for file in one.files)
+            else:
+                messages += said.messages(one.table)
+        if not filed or self._session is None:
+            return messages
+        tasks = self._session.sparkContext.defaultParallelism * _TASKS_PER_SLOT
+        return self._frame(messages).unionAll(said_frame(self._session, filed, tasks))
 
     def delta(self, attempt: Attempt, views: Collection[str] | None = None) -> Delta:
         """What an attempt that was run changes in some relations (None: in all)."""
@@ -365,7 +401,10 @@ class ShardedDatabase:
         self.settle()
         if self._choose(self._sizes(0, None)).executor != "driver" and self._spark is not None:
             # Workers have the shards; here only the rows that are asked for need room.
-            yield from_spark(self.schemas[relation], self.read(relation).toArrow())
+            frame = self.read(relation)
+            with spark_errors(f"{relation} cannot be read", kind=SparkJobError):
+                table = frame.toArrow()
+            yield from_spark(self.schemas[relation], table)
             return
         for number in range(self._spec.shards):
             files = self._manifest.files.get(number, [])
@@ -444,7 +483,8 @@ class ShardedDatabase:
     def attempt(self, first: list[Message] | DataFrame, changed: int | None) -> Iterator[Attempt]:
         """An attempt at an epoch with these first messages.
 
-        What the block raises undoes it. Raises StateError where files could not be written.
+        What the block raises undoes it. Raises StateError where files could not be written,
+        SparkJobError where Spark gave up.
         """
         began = time.perf_counter()
         choice = self._choose(self._sizes(changed, None))

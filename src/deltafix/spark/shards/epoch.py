@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from deltafix.engine.state.marks import Marks, set_marks
 from deltafix.errors import StateError
+from deltafix.spark.common import require_here
 from deltafix.spark.shards.choose import Choice
 from deltafix.spark.shards.files import Manifest
 from deltafix.spark.shards.load import Loaded, LoadTask, RefusedError
@@ -193,16 +194,7 @@ class Attempt:
                 self._verdicts.setdefault(relation, []).append(Verdict(**verdict))
 
     def _require_here(self, shard: int, name: str, size: int | None) -> None:
-        """Raise StateError if what a shard wrote is not in this process's folder."""
-        path = Path(self._spec.folder) / name
-        with suppress(OSError):
-            if size in (None, path.stat().st_size):
-                return
-        message = (
-            f"{path} was written where shard {shard} ran, and is not there here: the folder of "
-            "the state must be one folder, at the same path on the driver and on every worker"
-        )
-        raise StateError(message, path=str(path), shard=shard)
+        require_here(Path(self._spec.folder) / name, size, f"shard {shard}")
 
     def _is_large(self) -> bool:
         return self._before.log + self._bytes > max(self._before.base, _COMPACT)

@@ -26,13 +26,14 @@ from deltafix.facts.side import Side
 from deltafix.pipeline.condense import PLACE
 from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.signed import SIGN, plain
+from deltafix.spark.filed import NetFile, read_net
 from deltafix.spark.shards.onspark import MESSAGES, from_messages
 from deltafix.spark.shards.resident import Changed, Message, Spec
 from deltafix.spark.shards.seat import SAID
 from deltafix.spark.shards.wire import Batch, fold, pack, route, table_schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [
     "Said",
@@ -108,7 +109,7 @@ class Said:
     in_place: bool
 
     def messages(self, table: pa.Table) -> Iterator[Message]:
-        """Messages; the first of the rows is at place 0."""
+        """Messages; a table without `PLACE` has its rows in their order."""
         layout, relation = self.spec.layout, self.schema.relation
         rows = self._rows(table)
         copies = layout.given[relation] if self.in_place else [layout.seat(relation)]
@@ -121,6 +122,8 @@ class Said:
         types = self.spec.layout.types[self.spec.layout.seat(self.schema.relation).name]
         table = plain(self.schema, table)
         places = pa.chunked_array([np.arange(table.num_rows)])
+        if PLACE in table.column_names:
+            places = table.column(PLACE)
         numbers = {SIGN: table.column(SIGN), PLACE: places}
         if self.keying.key:
             numbers |= {name: table.column(name) for name in self.keying.versions}
@@ -129,6 +132,24 @@ class Said:
         columns = [table.column(name) for name in self.schema.names]
         columns += [column.cast(pa.int64()) for column in numbers.values()]
         return pa.table(columns, schema=pa.schema(fields))
+
+
+def said_frame(
+    session: SparkSession, said: Sequence[tuple[Said, NetFile]], tasks: int
+) -> DataFrame:
+    """The messages of rows in files, made on Spark's workers."""
+    frame = session.range(0, len(said), 1, min(len(said), tasks))
+    return frame.mapInArrow(partial(_messages_of_files, said), MESSAGES)
+
+
+def _messages_of_files(
+    said: Sequence[tuple[Said, NetFile]], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            one, file = said[number]
+            for rows in read_net(file):
+                yield from from_messages(one.messages(pa.Table.from_batches([rows])))
 
 
 def frame_bytes(frames: Iterable[DataFrame]) -> int | None:

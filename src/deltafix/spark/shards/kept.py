@@ -27,6 +27,7 @@ from deltafix.pipeline.quarantine import require_few
 from deltafix.pipeline.signed import Bad, Signed
 from deltafix.pipeline.times import COUNTS
 from deltafix.rules.ast import Program
+from deltafix.spark.filed import Filed
 from deltafix.spark.shards.database import ShardedDatabase
 from deltafix.spark.shards.epoch import Attempt
 from deltafix.spark.shards.layout import Layout
@@ -37,7 +38,7 @@ from deltafix.store.folder import Folder, LocalFolder
 from deltafix.store.lock import Lock
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["Shards"]
 
@@ -162,6 +163,7 @@ class _Opened:
         self._stack = stack
         self._marks: Marks = {}
         self._attempt: Attempt | None = None
+        self._filed: list[Filed] = []
         self._changed = self._grown = 0
         self._given: Collection[str] | None = None
         self._idle = False
@@ -181,15 +183,16 @@ class _Opened:
 
     def judge(self, said: Sequence[Said]) -> list[tuple[int, int]]:
         """As `Open.judge`."""
-        rows = [(one.signed, one.policy.keying) for one in said if one.signed.table.num_rows]
+        rows = [(one.signed, one.policy.keying) for one in said if one.signed.good]
         if not rows:
             return [(0, 0) for _ in said]
-        self._changed = sum(signed.table.num_rows for signed, _ in rows)
+        self._filed = [one for one, _ in rows if isinstance(one, Filed)]
+        self._changed = sum(signed.good for signed, _ in rows)
         in_place = self._db.goes_on(self._changed) and all(
             judges_in_place(one.policy) for one in said
         )
         first = self._db.first()
-        attempt = self._begin([*first, *self._db.to_judges(rows, in_place=in_place)])
+        attempt = self._begin(self._db.to_judges(first, rows, in_place=in_place))
         self.below = due(said, self._dropped)
         policies = {one.signed.schema.relation: one.policy for one in said}
         if not first:
@@ -212,8 +215,10 @@ class _Opened:
         if self.prepared is not None:
             self.prepared(self._db.delta(attempt, self.views))
         self._db.commit(attempt, self._grown, self._marks)
+        for one in self._filed:
+            one.remove()
 
-    def _begin(self, first: list[Message]) -> Attempt:
+    def _begin(self, first: list[Message] | DataFrame) -> Attempt:
         self._attempt = self._stack.enter_context(self._db.attempt(first, self._changed))
         return self._attempt
 

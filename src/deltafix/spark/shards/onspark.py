@@ -3,8 +3,10 @@
 Messages are rows (destination, bytes). Spark sends them to the partition of their shard, keeps
 what a step gave on the executors' disks until the epoch ends, and runs a task again, from the step
 before if need be, when a worker or an executor is lost: a task's answer depends on its shard's
-files and its messages only. Invariant: nothing durable is Spark's; the files of `files` are the
-state, and an epoch that cannot be finished leaves the state of the one before.
+files and its messages only. What a task raises that is deltafix's own, or the file system's, is
+told like a report and raised here: the same again would come of it. Invariant: nothing durable is
+Spark's; the files of `files` are the state, and an epoch that cannot be finished leaves the state
+of the one before.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from deltafix.errors import DeltafixError, SparkJobError, StateError
+from deltafix.spark.errors import error_of, note_of, spark_errors
 from deltafix.spark.shards.load import Loaded, LoadTask, RefusedError, run_load
 from deltafix.spark.shards.rendezvous import Rendezvous
 from deltafix.spark.shards.resident import CONTROL, Message, Spec, Task, run_step
@@ -82,8 +86,7 @@ class OnSpark:
         placed = sent.repartitionById(self._spec.shards, sent.target)
         self._frame = placed.mapInArrow(step, MESSAGES).persist(_level())
         self._kept.append(self._frame)
-        reports = self._frame.where(f"target = {CONTROL}").select("payload").collect()
-        return [json.loads(bytes(row.payload)) for row in reports]
+        return _reports(self._frame.where(f"target = {CONTROL}"))
 
     def load(self, task: LoadTask) -> Loaded:
         """A whole epoch by columns, as one job whose tasks run together.
@@ -98,10 +101,9 @@ class OnSpark:
         placed = sent.repartitionById(tasks, target % tasks)
         run = partial(_load_partition, self._spec, task, tasks)
         try:
-            rows = placed.mapInArrow(run, MESSAGES, barrier=True).collect()
+            notes = _reports(placed.mapInArrow(run, MESSAGES, barrier=True))
         finally:
             shutil.rmtree(Path(self._spec.folder) / task.attempt / PARCELS, ignore_errors=True)
-        notes = [json.loads(bytes(row.payload)) for row in rows]
         works = [note for note in notes if "supersteps" in note]
         if not works:
             raise RefusedError
@@ -122,9 +124,13 @@ def _over_partition(
     for target, data in to_messages(batches):
         came.setdefault(target, []).append(data)
     for number in sorted(came):
-        yield from from_messages(
-            run_step(spec, task, number, (data for data in came[number] if data))
-        )
+        try:
+            yield from from_messages(
+                run_step(spec, task, number, (data for data in came[number] if data))
+            )
+        except (DeltafixError, OSError) as error:
+            yield from from_messages([(CONTROL, _failure(spec, error))])
+            return
 
 
 def _load_partition(
@@ -144,6 +150,26 @@ def _load_partition(
         return
     notes = [*loaded.notes, asdict(loaded.work)] if me == 0 else loaded.notes
     yield from from_messages((CONTROL, json.dumps(note).encode()) for note in notes)
+
+
+def _failure(spec: Spec, error: DeltafixError | OSError) -> bytes:
+    if not isinstance(error, DeltafixError):
+        error = StateError(
+            f"{spec.folder}: the epoch could not be written: {error}; nothing changed",
+            path=spec.folder,
+        )
+    return json.dumps({"error": note_of(error)}, default=str).encode()
+
+
+def _reports(frame: DataFrame) -> list[dict[str, Any]]:
+    """Run a step. Raises what its tasks tell, and SparkJobError."""
+    with spark_errors("a job of shards failed", kind=SparkJobError):
+        rows = frame.select("payload").collect()
+    notes = [json.loads(bytes(row.payload)) for row in rows]
+    for note in notes:
+        if "error" in note:
+            raise error_of(note["error"])
+    return notes
 
 
 def _slots(session: SparkSession) -> int:

@@ -20,9 +20,9 @@ from pyspark.sql import functions as f
 from deltafix.errors import PipelineError
 from deltafix.pipeline.portion import Portion, State
 from deltafix.pipeline.sources.single import CHANGE, COMMIT
+from deltafix.spark.errors import spark_errors
 from deltafix.spark.sources.feeds import DeltaFeed, Feed, delta_of, find_feed
 from deltafix.spark.sources.frames import FrameSource
-from deltafix.spark.sources.live import spark_errors
 from deltafix.spark.sources.reading import Reading
 
 if TYPE_CHECKING:

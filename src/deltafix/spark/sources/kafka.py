@@ -26,9 +26,9 @@ from deltafix.pipeline.decode import json_values, records_table
 from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.portion import Portion, State
 from deltafix.pipeline.signed import Signed
+from deltafix.spark.errors import spark_errors
 from deltafix.spark.net import WIDTH, Piece
 from deltafix.spark.sources.frames import FrameSource
-from deltafix.spark.sources.live import spark_errors
 from deltafix.spark.sources.topic import Topic, share
 
 if TYPE_CHECKING:

@@ -1,26 +1,29 @@
 """The Spark session of a pipeline, and the one job of its epochs.
 
 Sources say what they look at (`look`); when all of an epoch's have, one job reads and nets it, and
-each portion gets its part (`Portion.settle`). Also how what Spark says becomes an error of a
-pipeline: one line, whatever way it came. Invariant: nothing that Spark raises, in Python or in its
-JVM, leaves `spark_errors` as it was.
+each portion gets its part (`Portion.settle`). Invariant: an epoch is one job, unless an input
+fails: whose fault it is shows when each has a job of its own.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from deltafix.errors import DeltafixError, PipelineError
+from deltafix.errors import PipelineError
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.condense import How
 from deltafix.pipeline.policy import high_mark
 from deltafix.pipeline.portion import Portion, State
+from deltafix.spark.errors import spark_errors
+from deltafix.spark.filed import NetFolder
 from deltafix.spark.net import Decode, Look, Net, Piece, by_item, net_frames
+from deltafix.spark.shards import ShardedDatabase
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,7 +33,7 @@ _TASK_BYTES: Final = 4 << 20
 
 _TASKS_PER_SLOT: Final = 3
 
-__all__ = ["LiveSpark", "spark_errors"]
+__all__ = ["LiveSpark"]
 
 
 class LiveSpark:
@@ -97,7 +100,8 @@ class LiveSpark:
         """
         before = state.marks.get(high_mark(schema.relation), {})
         look = Look(schema, how, portion.policy, {name: before.get(name) for name in partitions})
-        pending = _Pending(portion, look, tuple(frames), origin, small, then)
+        shards = state.nets if isinstance(state, ShardedDatabase) else None
+        pending = _Pending(portion, look, tuple(frames), origin, small, shards, then)
         self._pending.append(pending)
         portion.settle = partial(self._settle, pending)
 
@@ -107,13 +111,13 @@ class LiveSpark:
         Raises PipelineError, DriftError, BadRowError for what is wrong with that part.
         """
         if pending.net is None:
-            waiting, self._pending = self._pending, []
+            waiting, self._pending = self._pending or [pending], []
             try:
                 self._run(waiting)
             except PipelineError:
                 if len(waiting) == 1:
                     raise
-                self._run([pending])  # whose fault it is shows when each has a job of its own
+                self._run([pending])
         assert pending.net is not None  # noqa: S101  it ran
         net = pending.net.checked()
         portion, look = pending.portion, pending.look
@@ -128,12 +132,14 @@ class LiveSpark:
 
     def _run(self, waiting: Sequence[_Pending]) -> None:
         began = time.perf_counter()
+        shards = waiting[0].shards  # an epoch has one state
         with spark_errors("; ".join(one.origin for one in waiting)):
             nets = net_frames(
                 [frame for one in waiting for frame in one.frames],
                 [one.look for one in waiting],
                 owners=[place for place, one in enumerate(waiting) for _ in one.frames],
                 small=all(one.small for one in waiting),
+                folder=None if shards is None else NetFolder(shards),
             )
         waiting[0].portion.net_seconds = time.perf_counter() - began
         for one, net in zip(waiting, nets, strict=True):
@@ -153,29 +159,6 @@ class _Pending:
     frames: tuple[tuple[DataFrame, Decode], ...]
     origin: str
     small: bool
+    shards: Path | None
     then: Callable[[Net], None] | None
     net: Net | None = None
-
-
-@contextmanager
-def spark_errors(
-    start: str, hint: str = "", *, kind: type[DeltafixError] = PipelineError, **values: Any
-) -> Iterator[None]:
-    """Raise PipelineError (or `kind`) for what Spark raises: `start`, its first line, a `hint`."""
-    from py4j.protocol import Py4JError  # noqa: PLC0415  comes with Spark
-    from pyspark.errors import PySparkException  # noqa: PLC0415  Spark is an extra
-
-    try:
-        yield
-    except (PySparkException, Py4JError) as error:
-        raise kind(f"{start}: {_reason(error)}{hint}", **values) from error
-
-
-def _reason(error: Any) -> str:
-    """The first line of what went wrong; of the innermost cause, where the JVM wrapped it."""
-    cause = getattr(error, "java_exception", None)
-    if cause is None:
-        return str(error).strip().split("\n", 1)[0]
-    while cause.getCause() is not None:
-        cause = cause.getCause()
-    return str(cause.toString()).split("\n", 1)[0]

@@ -1,7 +1,7 @@
 """What an input says of Spark's readers, passed through as it is: a table, a query, or a format.
 
 Invariant: options and names are Spark's and its connectors', so they are checked there; whoever
-calls turns what Spark raises into an error of the input (`live.spark_errors`). Nothing is read
+calls turns what Spark raises into an error of the input (`spark_errors`). Nothing is read
 here: frames are lazy.
 """
 

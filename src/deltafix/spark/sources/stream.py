@@ -14,15 +14,18 @@ not go with the state is refused. Rows of a batch are in no order: without a key
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from deltafix.errors import ConfigError, DeltafixError, PipelineError
 from deltafix.pipeline.policy import Highs, high_mark
 from deltafix.pipeline.portion import Portion, State
 from deltafix.spark.checkpoint import Checkpoint
+from deltafix.spark.errors import spark_errors
+from deltafix.spark.filed import NetFolder
 from deltafix.spark.net import Look, Net, by_batch, net_frames
+from deltafix.spark.shards import ShardedDatabase
 from deltafix.spark.sources.frames import FrameSource, fitted
-from deltafix.spark.sources.live import spark_errors
 from deltafix.spark.sources.reading import Reading
 from deltafix.store.folder import Folder
 
@@ -59,6 +62,7 @@ class SparkStream(FrameSource):
         self._query: StreamingQuery | None = None
         self._done: list[Any] = [-1, "", ""]
         self._highs: Highs = {"": None}
+        self._shards: Path | None = None
         self._offer: tuple[list[Any], Net] | None = None
         self._error: Exception | None = None
         self._closed = False
@@ -71,6 +75,7 @@ class SparkStream(FrameSource):
         with self._turn:
             self._done = state.marks.get(self._mark) or [-1, "", ""]
             self._highs = state.marks.get(high_mark(self.schema.relation), {"": None})
+            self._shards = state.nets if isinstance(state, ShardedDatabase) else None
             if self._offer is not None and self._offer[0][0] <= self._done[0]:
                 self._offer = None
                 self._turn.notify_all()
@@ -108,7 +113,8 @@ class SparkStream(FrameSource):
                     mark = [number, there.run() or "", there.offsets(number)]
                     if not self._is_in(mark):
                         look = Look(self.schema, "sum", self.policy, self._highs)
-                        (net,) = net_frames([(batch, by_batch(fit))], [look])
+                        folder = None if self._shards is None else NetFolder(self._shards)
+                        (net,) = net_frames([(batch, by_batch(fit))], [look], folder=folder)
                         self._hand(mark, net)
                 except Exception as error:
                     self._error = error  # it would come back through the JVM as text

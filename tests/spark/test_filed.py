@@ -1,0 +1,141 @@
+"""Net rows as files: what is taken is what was netted, only counts pass the driver."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from tests import pipelines
+from tests.pipelines import Job
+
+from deltafix.errors import StateError
+from deltafix.facts.schema import Schema
+from deltafix.pipeline.condense import PLACE
+from deltafix.pipeline.signed import SIGN, Signed
+from deltafix.spark import net
+from deltafix.spark.filed import Filed, Filing, NetFolder
+from deltafix.spark.shards import ShardedDatabase
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from deltafix.spark.shards.resident import Message
+
+SCHEMA = Schema.of("edge", ["x", "y"], ["symbol", "number"])
+OTHER = Schema.of("root", ["x"], ["float"])
+ROWS = {"edge": [("b", 2), ("a", 1), ("c", 3)], "root": [(0.5,)]}
+
+
+def filed(folder: NetFolder) -> list[Filed]:
+    """What two tasks have left: rows of two relations, and notes."""
+    wire = net._Wire.of([net.Look(SCHEMA, "said"), net.Look(OTHER, "said")])
+    texts, numbers = pa.array(["b", "a", "c"]), pa.array([2, 1, 3])
+
+    def step(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in batches:
+            beside = {SIGN: pa.array([1, -1, 2]), PLACE: pa.array([5, 4, 6])}
+            mine = {"t0": texts, "n0": numbers, "relation": pa.array([0] * 3, pa.int32())}
+            if number == 0:
+                yield wire.write({**mine, **beside}, 3)
+            else:
+                bits = pa.array([0.5]).view(pa.int64())
+                one = {"n0": bits, "relation": pa.array([1], pa.int32())}
+                yield wire.write({**one, SIGN: pa.array([1]), PLACE: pa.array([9])}, 1)
+                yield wire.told([{"at": [0], "look": 0, "bad": ["odd", "here", {"x": 1}]}])
+
+    filing = Filing(step, wire, 2, str(folder.path))
+    notes = [batch for task in (0, 1) for batch in filing(iter([task]))]
+    nets = wire.read(pa.Table.from_batches(notes))
+    return [Filed(one.checked().signed, folder, one.files) for one in nets]
+
+
+def test_rows_come_out_of_the_files_as_they_went_in_in_order_or_some_of_them(tmp_path) -> None:
+    edge, root = filed(NetFolder(tmp_path))
+    assert edge.table.column_names == ["x", "y", SIGN]
+    assert edge.table.to_pydict() == {"x": ["a", "b", "c"], "y": [1, 2, 3], SIGN: [-1, 1, 2]}
+    assert root.table.to_pydict() == {"x": [0.5], SIGN: [1]}
+    assert (edge.good, edge.rows, len(edge.bad), root.rows) == (3, 4, 1, 1)
+    some = edge.head(2)
+    assert (some.good, some.table.column("x").to_pylist()) == (2, ["a", "b"])
+    copied = edge.copy()
+    copied.bad.clear()
+    assert (edge.rows, copied.rows) == (4, 3)
+
+
+def test_files_go_with_who_holds_them_and_a_stop_leaves_none(tmp_path) -> None:
+    folder = NetFolder(tmp_path)
+    found = filed(folder)
+    found[0].remove()
+    found[1].remove()
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(StateError, match="net rows of the epoch cannot be read"):
+        found[0].table  # noqa: B018
+    held: list[Signed] = list(filed(NetFolder(tmp_path)))
+    assert len(list(tmp_path.glob("net-*/*.arrow"))) == 2
+    held.clear()
+    gc.collect()
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "net-of-a-process-that-was-killed").mkdir()
+    NetFolder.sweep(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_not_common_a_torn_file_and_no_room_are_named(tmp_path) -> None:
+    folder = NetFolder(tmp_path)
+    (file,) = filed(folder)[0].files
+    path = Path(file.path)
+    path.write_bytes(path.read_bytes()[:-50])
+    with pytest.raises(StateError, match="the folder of the state must be one folder"):
+        Filed(Signed(SCHEMA, pa.table({})), folder, [file])
+    torn = Filed(Signed(SCHEMA, pa.table({})), folder, [file._replace(size=path.stat().st_size)])
+    path.write_bytes(b"else")
+    with pytest.raises(StateError, match="net rows of the epoch cannot be read"):
+        torn.table  # noqa: B018
+    folder.remove()
+    with pytest.raises(StateError, match=r"could not be written: .* must be one folder"):
+        filed(folder)
+    with pytest.raises(StateError, match="it cannot be made"):
+        NetFolder(tmp_path / "nowhere")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_of_net_rows_only_counts_pass_the_driver(tmp_path, spark, monkeypatch) -> None:
+    for name, value in {"RUNNER": "spark", "KEEPER": "shards", "SHARDS": 2}.items():
+        monkeypatch.setattr(pipelines, name, value)
+    came: list[pa.Table] = []
+    sent: list[int] = []
+    read, frame = net._Wire.read, ShardedDatabase._frame
+
+    def brought(filed: Filed) -> None:
+        raise AssertionError(f"{filed.good} rows in the driver")
+
+    monkeypatch.setattr(Filed, "table", property(brought))
+
+    def noted(wire: net._Wire, table: pa.Table) -> list[net.Net]:
+        came.append(table)
+        return read(wire, table)
+
+    def framed(db: ShardedDatabase, messages: list[Message]) -> DataFrame:
+        sent.append(sum(len(data) for _, data in messages))
+        return frame(db, messages)
+
+    monkeypatch.setattr(net._Wire, "read", noted)
+    monkeypatch.setattr(ShardedDatabase, "_frame", framed)
+    job = Job(tmp_path)
+    with job.open() as pipeline:
+        for first, count in ((0, 10), (1000, 3000)):
+            job.say("grant", *(("+", (f"t{n % 7}", n)) for n in range(first, first + count)))
+            job.say("member", ("+", (f"u{first}", "t1")))
+            assert [epoch.given for epoch in pipeline.drain()][-1] == (count + 1, 0)
+            assert not list(tmp_path.glob("state/shards/net-*"))
+        job.check(pipeline)
+    small, large = came
+    assert small.num_rows == large.num_rows
+    assert large.column("note").null_count == 0
+    assert large.nbytes < small.nbytes + 100
+    assert set(sent) == {0}
