@@ -48,7 +48,7 @@ cover: $(READY)  ## tests with coverage, lines missed listed
 	$(PYTEST) -m "not spark" --cov --cov-report=term-missing:skip-covered
 
 .PHONY: fuzz
-fuzz: $(READY)  ## EXAMPLES=2000 of each property, PROOFS=700, SPLITS=1250, EPOCHS=20000, TABLED=20000, SQL=20000, KILLS=240, CRASHES=10
+fuzz: $(READY)  ## EXAMPLES=2000 of each property, PROOFS=700, SPLITS=1250, EPOCHS=20000, TABLED=20000, SQL=20000, KILLS=240, CRASHES=10, CLUSTER=200
 	DELTAFIX_EXAMPLES=$(or $(EXAMPLES),2000) $(PYTEST) -m "not spark" \
 		-k "(law or agree or oracle) and not proofs_oracle and not pipeline_splits and not pipeline_keys \
 		and not pipeline_topics"
@@ -60,6 +60,7 @@ fuzz: $(READY)  ## EXAMPLES=2000 of each property, PROOFS=700, SPLITS=1250, EPOC
 	$(BIN)/python -m bench.sql_fuzz --transactions $(or $(SQL),20000)
 	DELTAFIX_EXAMPLES=$(or $(KILLS),240) $(PYTEST) tests/faults
 	DELTAFIX_CRASHES=$(or $(CRASHES),10) $(PYTEST) --timeout 0 tests/spark/test_reduce_crashes.py
+	DELTAFIX_EXAMPLES=1 DELTAFIX_CLUSTER=$(or $(CLUSTER),200) $(PYTEST) tests/spark/test_shards_cluster.py
 
 .PHONY: proofs
 proofs:  ## check the machine-checked proofs of maintenance; installs Coq where it may

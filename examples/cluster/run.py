@@ -39,9 +39,9 @@ def main() -> None:
         shutil.copytree(HERE.parent / "access-control", job, ignore=shutil.ignore_patterns("run"))
         python = worker_python(scratch / "python")
         tell("deltafix on the workers:", "yes" if has_deltafix(python) else "no")
-        with cluster(scratch) as (master, _, _):
+        with cluster(scratch) as here:
             with (job / "pipeline.toml").open("a") as file:
-                file.write(JOB.format(master=master, python=python))
+                file.write(JOB.format(master=here.address, python=python))
             run(job, "the beginning")
             (job / "in" / "member" / "2-news.csv").write_text("sign,who,group\n-,bo,compilers\n")
             run(job, "bo leaves the compilers")

@@ -80,15 +80,15 @@ def test_the_page_in_postgres(where, spark, tmp_path, postgres_server: Postgres)
             write(tmp_path, **words)
             assert follow(BLOCKS[:LAKE], ask, lambda: run_here(file)) == 2
             return
-        with cluster(tmp_path) as (master, _, environment):
-            write(tmp_path, **words, **{"spark://host:7077": master})
+        with cluster(tmp_path) as here:
+            write(tmp_path, **words, **{"spark://host:7077": here.address})
             with file.open("a") as stream:
                 stream.write((tmp_path / "cluster.toml").read_text())
 
             def run() -> None:
                 command = [sys.executable, "-m", "deltafix", "pipeline", "run", str(file)]
                 ran = subprocess.run(
-                    command, env=environment, capture_output=True, text=True, check=False
+                    command, env=here.environment, capture_output=True, text=True, check=False
                 )
                 assert ran.returncode == 0, ran.stderr[-4000:]
 

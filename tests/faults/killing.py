@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -156,3 +157,18 @@ class Full:
             return real(*args)
 
         return stepped
+
+
+@contextmanager
+def small_disk_at(folder: Path, size: str) -> Iterator[Path | None]:
+    """A file system of that size in a new folder; None where this process may not mount one."""
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    mountable = shutil.which("mount") is not None
+    if not mountable or subprocess.run(command, capture_output=True, check=False).returncode:
+        yield None
+        return
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)

@@ -1,83 +1,218 @@
-"""Shards on a standalone cluster of a master and two workers, which lose an executor and a worker.
+"""A pipeline in shards on a standalone cluster, of which something is killed in every epoch.
 
-Sees: an epoch that ends wrong, twice, or never, when the process that holds a shard is killed in
-the middle of its supersteps. The cluster is started from the pyspark package, on loopback.
+An executor, its Python, a worker, or the driver, which writes outputs and commits, is killed while
+inputs are read, when they are netted, between supersteps, behind what is written, behind the
+commit, or behind what is published; the disk is full; the store of an output fails, or is late.
+Sees: an epoch that ends wrong, twice, or never. Asserted after each: one epoch more. In the end:
+state, delta logs and a database's table are recomputation from all that was said, each change in
+them once.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
-import signal
-import subprocess
-import sys
+import sqlite3
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from itertools import product
 from pathlib import Path
+from random import Random
 
 import pytest
-from examples.cluster.standalone import cluster
+from examples.cluster.standalone import Cluster, cluster
+from tests import pipelines
+from tests.cluster import PATIENCE, Driver, kill_executor, kill_python, kill_worker
+from tests.faults.killing import small_disk_at
+from tests.pipelines import TEXT, Job
+from tests.s3 import Server
+from tests.targets.job import direct, replayed
 
-pytestmark = pytest.mark.spark
+from deltafix.pipeline.keeper import shards_head
 
-LENGTH = 12
-PATIENCE = 400.0  # seconds, on a loaded machine
-JOB = Path(__file__).with_name("cluster_job.py")
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+KILLS = {"executor": kill_executor, "python": kill_python, "worker": kill_worker}
+PHASES = ("read", "netted", "stepped", "prepared", "committed", "published")
+FIRST = [
+    ("executor", "stepped"), ("python", "read"), ("disk is full", "read"), ("worker", "stepped"),
+    ("store fails", "read"), ("store is late", "read"), ("driver", "committed"),
+]  # fmt: skip
+ALL = [
+    *product(KILLS, PHASES[:3]), *product(["driver"], PHASES), *product(["driver"], PHASES),
+    *product(["disk is full"], PHASES[:4]), ("store fails", "read"), ("store fails", "prepared"),
+    ("store is late", "read"),
+]  # fmt: skip
+COUNT = int(os.environ.get("DELTAFIX_CLUSTER", len(FIRST)))
+LINEAR = "stands(x, z) :- stands(x, y), member(y, z)."
+CROSSING = "stands(x, z) :- stands(x, y), stands(y, z)."
+"""The same relation, derived in supersteps: no column of it is kept."""
 
 
-def test_cluster_epochs_survive_a_killed_executor_and_a_killed_worker(tmp_path: Path) -> None:
-    state = tmp_path / "state"
-    with cluster(tmp_path) as (master, workers, environment):
-        job = subprocess.Popen(
-            [sys.executable, str(JOB), master, str(state), str(LENGTH)],
-            env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+def test_whatever_is_killed_or_fails_nothing_is_lost_and_nothing_done_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, judged: Counter[str], store: Server
+) -> None:
+    rng = Random("cluster")
+    monkeypatch.setenv("DELTAFIX_STORE_TIMEOUT", "3")
+    with small_disk_at(tmp_path / "disk", "64m") as disk, cluster(tmp_path) as here:
+        folder = disk or tmp_path / "disk"
+        job = job_at(folder, store)
+        run = Run(here, folder, store, rng)
         try:
-            wait(job, lambda: steps(state, 1) >= 4)
-            killed = executor_of(workers[0])
-            os.kill(killed, signal.SIGKILL)
-            wait(job, lambda: (tmp_path / "go-2").exists() and steps(state, 2) >= 3)
-            doomed = executor_of(workers[1])
-            workers[1].kill()
-            os.kill(doomed, signal.SIGKILL)
-            out, errors = job.communicate(timeout=PATIENCE)
+            run.driver.go()
+            assert run.driver.answer() == {"epoch": 1}, "the outputs are new"
+            for at, (what, phase) in enumerate(schedule(rng, has_disk=disk is not None), start=2):
+                say(job, rng)
+                struck = run.epoch(what, phase)
+                judged[f"{what}, {phase}" if struck else "too late to strike"] += 1
+                assert head(folder) == at, (what, phase)
         finally:
-            job.kill()
-            job.wait()
-    assert job.returncode == 0, errors[-4000:]
-    loaded, cut = map(json.loads, out.splitlines())
-    assert loaded["steps"] > 5
-    assert loaded["rows"] == list(range(LENGTH + 1))
-    assert loaded["changed"] == [[1, n] for n in range(LENGTH + 1)]
-    assert cut["rows"] == [0, 1]
-    assert cut["changed"] == [[-1, n] for n in range(2, LENGTH + 1)]
-    assert len(list((tmp_path / "work-0").glob("app-*/*"))) >= 2, "the executor was replaced"
+            run.driver.kill()
+        check(job, monkeypatch)
 
 
-def steps(state: Path, epoch: int) -> int:
-    """Supersteps of which some shard has written its file."""
-    found = state.glob(f"epoch-{epoch:06}-*/step-*.dfx")
-    return len({path.name.split("-")[1] for path in found})
+class Run:
+    """A pipeline on a cluster, epoch by epoch."""
+
+    def __init__(self, here: Cluster, folder: Path, store: Server, rng: Random) -> None:
+        self._here = here
+        self._folder = folder
+        self._store = store
+        self._rng = rng
+        self._log = folder.parent / "driver.log"
+        self.driver = self._start()
+
+    def epoch(self, what: str, phase: str) -> bool:
+        """An epoch in which something is done to it; whether it was in time."""
+        reached = waiting_for(phase, self._folder)
+        self.driver.go()
+        delays = [0, 0.1, 0.2, 0.4, 0.8] if phase == "read" else [0, 0, 0.01, 0.05, 0.2]
+        struck = strike(self.driver, reached, self._rng.choice(delays))
+        if what == "driver":
+            self.driver.kill()
+            self.driver = self._start()
+            self.driver.go()
+        elif what in KILLS:
+            KILLS[what](self._here, self._rng.randrange(2))
+        else:
+            with failing(what, self._folder, self._store):
+                said = self.driver.answer()
+            if "error" in said:
+                assert what != "store is late", said
+                assert said["error"] in {"DF301", "DF500"}, said
+            self.driver.go()
+        said = self.driver.answer()
+        assert "epoch" in said, (said, self._log.read_text()[-4000:])
+        return struck
+
+    def _start(self) -> Driver:
+        return Driver(self._here, self._folder, self._log)
 
 
-def executor_of(worker: subprocess.Popen[bytes]) -> int:
-    """The process id of a worker's executor."""
+def schedule(rng: Random, *, has_disk: bool) -> list[tuple[str, str]]:
+    """What is done, and when."""
+    plan = list(FIRST)
+    while len(plan) < COUNT:
+        plan += rng.sample(ALL, len(ALL))
+    return [one for one in plan[:COUNT] if has_disk or one[0] != "disk is full"]
+
+
+def job_at(folder: Path, store: Server) -> Job:
+    """The job, one output going into a table and one into a store."""
+    folder.mkdir(exist_ok=True)
+    job = Job(folder)
+    assert LINEAR in TEXT
+    (folder / "access.dl").write_text(TEXT.replace(LINEAR, CROSSING))
+    url = f"sqlite:///{folder}/access.db"
+    direct(job, f'sink = "sql"\nurl = "{url}"\ntable = "can"\nmode = "append"')
+    job.places["stands"] = store.url()
+    text = job.toml.read_text().replace('"out/stands"', json.dumps(job.places["stands"]))
+    job.toml.write_text(text)
+    return job
+
+
+def say(job: Job, rng: Random) -> None:
+    """Some changes of each relation."""
+    for name, row in (
+        ("member", lambda: (rng.choice("abcdefgh"), rng.choice("abcdefgh"))),
+        ("grant", lambda: (rng.choice("abcdefgh"), rng.randrange(9))),
+    ):
+        rows = {row() for _ in range(rng.randrange(1, 4))}
+        job.say(name, *(("-" if one in job.rows[name] else "+", one) for one in sorted(rows)))
+
+
+def head(folder: Path) -> int:
+    """The last epoch that was committed."""
+    found = shards_head(folder / "state")
+    return 0 if found is None else int(found["epoch"])
+
+
+def waiting_for(phase: str, folder: Path) -> Callable[[], bool]:
+    """Whether an epoch has come to a phase, asked again and again."""
+    before = head(folder)
+
+    def files(place: str) -> set[tuple[str, int]]:
+        return {(path.name, path.stat().st_ino) for path in folder.glob(place) if path.exists()}
+
+    place = {
+        "netted": "state/shards/net-*/*",
+        "stepped": "state/shards/epoch-*/step-*.dfx",
+        "prepared": "state/outputs/can/delta-*.parquet*",
+        "published": "state/outputs/can/manifest.json",
+    }.get(phase, "")
+    there = files(place) if place else set()
+    if phase == "read":
+        return lambda: True
+    if phase == "committed":
+        return lambda: head(folder) > before
+    return lambda: bool(files(place) - there)
+
+
+def strike(driver: Driver, reached: Callable[[], bool], delay: float) -> bool:
+    """Wait for the moment, and a bit; False if the epoch was over before."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
-        children = Path(f"/proc/{worker.pid}/task").glob("*/children")
-        for pid in " ".join(path.read_text() for path in children).split():
-            command = Path(f"/proc/{pid}/cmdline").read_bytes()
-            if b"CoarseGrainedExecutorBackend" in command:
-                return int(pid)
-        time.sleep(0.1)
-    raise AssertionError("the worker has no executor")
+        if reached():
+            time.sleep(delay)
+            return driver.is_silent()
+        if not driver.is_silent():
+            return False
+    raise AssertionError("the epoch is stuck")
 
 
-def wait(job: subprocess.Popen[str], ready: Callable[[], bool]) -> None:
-    """Wait for a moment of the job."""
-    deadline = time.monotonic() + PATIENCE
-    while not ready():
-        if job.poll() is not None:
-            raise AssertionError(f"the job ended: {job.stderr and job.stderr.read()[-4000:]}")
-        assert time.monotonic() < deadline, "the job is stuck"
-        time.sleep(0.02)
+@contextmanager
+def failing(what: str, folder: Path, store: Server) -> Iterator[None]:
+    """In the block, there is no room, or the store answers errors, or late."""
+    ballast = folder / "ballast"
+    if what == "disk is full":
+        with ballast.open("wb", buffering=0) as stream:
+            try:
+                while True:
+                    stream.write(bytes(4096))
+            except OSError as error:
+                assert error.errno == errno.ENOSPC
+    else:
+        store.fault = lambda *_: "fails" if what == "store fails" else time.sleep(0.2) or ""
+    try:
+        yield
+    finally:
+        ballast.unlink(missing_ok=True)
+        store.fault = lambda *_: ""
+
+
+def check(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What there is in the end."""
+    monkeypatch.setattr(pipelines, "KEEPER", "shards")
+    monkeypatch.setattr(pipelines, "SHARDS", 2)
+    with job.open() as pipeline:
+        assert list(pipeline.drain()) == []
+        job.check(pipeline)
+        view = set(pipeline.maintainer.db.rows("can"))
+        lines = (job.folder / "state" / "epochs.jsonl").read_text().splitlines()
+        assert len(lines) == pipeline.maintainer.epoch
+    with closing(sqlite3.connect(job.folder / "access.db")) as db:
+        rows = db.execute("SELECT sign, who, doc, epoch FROM can").fetchall()
+    assert replayed((sign, (who, doc), epoch) for sign, who, doc, epoch in rows) == view
