@@ -90,13 +90,18 @@ class Job:
     """A pipeline below a folder, fed with change files by `say`."""
 
     def __init__(
-        self, folder: Path, *, pipeline: str = "", member: str = "", rewrite: bool = True
+        self,
+        folder: Path,
+        *,
+        text: str = TEXT,
+        pipeline: str = "",
+        member: str = "",
+        rewrite: bool = True,
     ) -> None:
         self.folder = folder
-        self.program = deltafix.Program.parse(TEXT)
         for name in ("member", "grant"):
             (folder / "in" / name).mkdir(parents=True, exist_ok=True)
-        (folder / "access.dl").write_text(TEXT)
+        self.rule(text)
         self.toml = folder / "pipeline.toml"
         if rewrite:
             self.toml.write_text(TOML.format(pipeline=pipeline, member=member))
@@ -105,6 +110,11 @@ class Job:
         self.places: dict[str, Path | str] = {
             name: folder / "out" / name for name in ("can", "stands")
         }
+
+    def rule(self, text: str) -> None:
+        """Another program, from the next opening on."""
+        self.program = deltafix.Program.parse(text)
+        (self.folder / "access.dl").write_text(text)
 
     def write(self, relation: str, changes: Iterable[tuple[str, Row]]) -> Path:
         """A change file, without keeping what it says."""

@@ -31,10 +31,11 @@ from deltafix.store.folder import folder_at
 
 
 def run_script(url: str, acknowledged: list[int]) -> None:
+    """Open, commit every epoch, edits of rules among them, compact once, close."""
     with connect(url) as db:
         acknowledged.append(0)
         while db.epoch < EPOCHS:
-            commit(db)
+            commit(db, rules=True)
             acknowledged.append(db.epoch)
             if db.epoch == COMPACT_AFTER:
                 db.compact()
@@ -68,7 +69,7 @@ def test_a_state_opens_with_what_was_committed(store, records) -> None:
     run_script(url, [])
     with connect(url) as db:
         assert (db.epoch, db.recovered, db.name) == (EPOCHS, (), db.name)
-        check(db)
+        check(db, rules=True)
         with db.transaction() as tx:
             tx.mark("read", {"file": 7})
     with connect(url) as db:
@@ -89,9 +90,9 @@ def test_a_stop_at_any_request_leaves_the_last_epoch_or_the_one_at_work(
                 run_script(url, acknowledged)
         with connect(url) as db:
             assert db.epoch in (max(acknowledged[-1], 0), acknowledged[-1] + 1), (at, steps[at])
-            check(db)
-            commit(db)
-            check(db)
+            check(db, rules=True)
+            commit(db, rules=True)
+            check(db, rules=True)
             left = [name for name in db._state._folder.names() if name != "log"]
             content = db._state._log.content
             db._state._sweep()

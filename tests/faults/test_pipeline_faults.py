@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -20,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests import pipelines
-from tests.faults.killing import Full, Killer, forking, killed
-from tests.pipelines import Job
+from tests.faults.killing import Full, Halted, Killer, forking, halting, killed
+from tests.pipelines import TEXT, Job, rows_of
 
 import deltafix
 from deltafix.errors import DeltafixError, SinkError, StateError
@@ -29,8 +30,8 @@ from deltafix.kernel.jit import JIT_DISABLED
 from deltafix.pipeline.batches import Batches, Rows
 from deltafix.pipeline.config import OutputConfig
 from deltafix.pipeline.epoch import Epoch
-from deltafix.pipeline.keeper import shards_head
-from deltafix.pipeline.maintainer import Maintainer
+from deltafix.pipeline.keeper import peek_marks, shards_head
+from deltafix.pipeline.maintainer import CONES, Maintainer
 from deltafix.pipeline.manifest import read_deltas, read_view
 from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.signed import Signed, signed_table
@@ -40,12 +41,20 @@ from deltafix.store import disk
 ROOM = 12_000
 """Bytes of memory that `auto` has: it moves the job's state to shards on the way."""
 KILLS = 3 if JIT_DISABLED else 240 if "DELTAFIX_EXAMPLES" in os.environ else 30
-PIPELINE = 'rows_per_epoch = 6\nbad_rows = "quarantine"'
+PIPELINE = 'rows_per_epoch = 6\nbad_rows = "quarantine"\non_change = "maintain"'
+CHANGED = (
+    TEXT.replace("stands(x, t), grant", "member(x, t), grant")
+    + """
+.decl open(doc: number)
+open(d) :- grant(_, d).
+can("guest", d) :- open(d).
+"""
+)
 
 
-def prepare(folder: Path) -> Job:
+def prepare(folder: Path, text: str = TEXT) -> Job:
     """The job, with everything it will ever be told."""
-    job = Job(folder, pipeline=PIPELINE)
+    job = Job(folder, text=text, pipeline=PIPELINE)
     (folder / "keeper").write_text(pipelines.KEEPER)
     rng = Random("pipeline faults")
     for _ in range(5):
@@ -94,8 +103,8 @@ def go(job: Job) -> None:
                 pipeline.compact()
 
 
-def steps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    job = prepare(folder)
+def steps(job: Job, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What running a job does to the disk."""
     with monkeypatch.context() as patch:
         counter = Killer(-1, "die")
         patch.setattr(disk, "os", counter)
@@ -116,7 +125,7 @@ def finish(job: Job) -> None:
 
 @keepers
 def test_agree_after_a_kill_at_any_step_of_an_epoch(keeper, memory, runner, monkeypatch) -> None:
-    seen = steps(memory / "count", monkeypatch)
+    seen = steps(prepare(memory / "count"), monkeypatch)
     assert {"pwrite", "fsync", "replace"} <= set(seen)
     assert len(seen) > 100
     rng = Random("kills")
@@ -134,6 +143,32 @@ def test_agree_after_a_kill_at_any_step_of_an_epoch(keeper, memory, runner, monk
         job = prepare(folder)
         finish(job)
         shutil.rmtree(folder)
+
+
+def test_agree_after_a_kill_at_any_step_of_a_change_of_rules(memory, monkeypatch) -> None:
+    origin = prepare(memory / "origin").folder
+    go(prepare(origin))
+    before = rows_of(read_view(origin / "out" / "can")[1])
+    rules = peek_marks(origin / "state")[CONES]
+    shutil.copytree(origin, memory / "count")
+    job = prepare(memory / "count", CHANGED)
+    seen = steps(job, monkeypatch)
+    finish(job)
+    after = rows_of(read_view(job.folder / "out" / "can")[1])
+    assert before - after
+    assert after - before
+    committed = set()
+    for at in range(0, len(seen), 7 if JIT_DISABLED else 1):
+        for mode in ("die", "tear", "late"):
+            folder = memory / f"{at}"
+            shutil.copytree(origin, folder)
+            job = prepare(folder, CHANGED)
+            with halting(at, mode), suppress(Halted):
+                go(job)
+            committed.add(peek_marks(folder / "state")[CONES] != rules)
+            finish(job)
+            shutil.rmtree(folder)
+    assert committed == {True, False}
 
 
 @keepers

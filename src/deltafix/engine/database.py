@@ -287,9 +287,6 @@ class Database(Reading):
         self._seconds = time.perf_counter() - began
         return changes
 
-    def _require_rules_may_change(self) -> None:
-        """Raise TransactionError where the rules are not this database's to change."""
-
     def _commit_rules(self, edits: Sequence[RuleEdit]) -> Changes:
         from deltafix.engine.rule_edits import RuleEpoch  # noqa: PLC0415  the parser
 

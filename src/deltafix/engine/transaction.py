@@ -204,7 +204,6 @@ class Transaction:
         from deltafix.engine.rule_edits import edited_rules  # noqa: PLC0415  the parser
 
         self._require_open()
-        self._db._require_rules_may_change()
         return edited_rules(self._db.program, self._rule_edits, rule, adds=adds)
 
     def commit(self) -> Delta:

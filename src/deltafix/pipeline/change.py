@@ -21,7 +21,7 @@ from deltafix.rules.show import show_rule
 from deltafix.rules.strata import dependencies
 from deltafix.store.folder import Where
 
-__all__ = ["ProgramChange", "Way", "cones", "require_same", "what_changed"]
+__all__ = ["ProgramChange", "Way", "cones", "not_maintained", "require_same", "what_changed"]
 
 Way: TypeAlias = Literal["refuse", "maintain", "rebuild"]
 """What to do about a changed program."""
@@ -84,6 +84,15 @@ def what_changed(before: Mapping[str, str], after: Mapping[str, str]) -> Program
         tuple(name for name in after if before.get(name) != after[name]),
         tuple(name for name in before if name not in after),
     )
+
+
+def not_maintained() -> ProgramChangedError:
+    """What is raised where rows are in shards."""
+    message = (
+        "rows that are in shards cannot follow an edit of the rules; --on-change rebuild derives "
+        "them anew"
+    )
+    return ProgramChangedError(message)
 
 
 def require_same(change: ProgramChange, state: Where) -> None:

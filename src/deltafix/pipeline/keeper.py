@@ -17,6 +17,7 @@ import pyarrow as pa
 
 import deltafix
 from deltafix.engine.state.durable import DurableDatabase, DurableTransaction
+from deltafix.engine.state.identity import Identity
 from deltafix.engine.state.marks import Marks, set_marks
 from deltafix.engine.state.reading import read_state
 from deltafix.errors import StateError
@@ -32,7 +33,7 @@ from deltafix.store.folder import Folder, LocalFolder, Where, folder_at
 
 __all__ = [
     "EXECUTOR", "SHARDS", "Driver", "Keep", "Keeper", "Open", "Relations", "Said", "due",
-    "peek_marks", "shards_head",
+    "peek", "peek_marks", "shards_head",
 ]  # fmt: skip
 
 SHARDS = "shards"
@@ -313,19 +314,24 @@ def shards_head(state: Where) -> dict[str, Any] | None:
 
 
 def peek_marks(state: Where) -> Marks:
-    """The marks of a state folder, read without opening it; empty if there is none yet.
+    """The marks of a state; as `peek`."""
+    return peek(state)[0]
 
-    Raises StateError for damage, as opening it would.
+
+def peek(state: Where) -> tuple[Marks, Identity | None]:
+    """The marks of a state folder, and the program it was last used by, without opening it.
+
+    No marks and no program if there is none yet; no program of one that is kept in shards. Raises
+    StateError for damage, as opening it would.
     """
     head = shards_head(state)
     if head is not None:
-        marks: Marks = head["marks"]
-        return marks
+        return head["marks"], None
     found = read_state(state)
     if found is None:
-        return {}
+        return {}, None
     snapshot, records = found
     marks = snapshot.marks
     for changed in records.marks(snapshot.epoch):
         set_marks(marks, changed)
-    return marks
+    return marks, records.program(snapshot.epoch, snapshot.identity)

@@ -23,11 +23,18 @@ from typing import Any
 from deltafix.errors import SinkError
 from deltafix.facts.delta import Delta
 from deltafix.pipeline.augment import NOTHING, Additions, augment
-from deltafix.pipeline.change import ProgramChange, Way, cones, require_same, what_changed
+from deltafix.pipeline.change import (
+    ProgramChange,
+    Way,
+    cones,
+    not_maintained,
+    require_same,
+    what_changed,
+)
 from deltafix.pipeline.config import OutputConfig, schemas_of
 from deltafix.pipeline.epoch import Epoch
 from deltafix.pipeline.journal import LINE, Journal
-from deltafix.pipeline.keeper import EXECUTOR, Driver, Keep, Open, Relations, Said, peek_marks
+from deltafix.pipeline.keeper import EXECUTOR, Driver, Keep, Open, Relations, Said, peek
 from deltafix.pipeline.outputs import PREPARED, Outputs, Sides
 from deltafix.pipeline.policy import RecheckError, high_mark, late_rows, lowest
 from deltafix.pipeline.portion import Portion
@@ -35,16 +42,12 @@ from deltafix.pipeline.quarantine import Quarantine, refused, require_few
 from deltafix.pipeline.signed import Bad, Signed, join
 from deltafix.pipeline.targets.registry import MakeTarget, make_target
 from deltafix.rules.ast import Program
-from deltafix.rules.show import show
 from deltafix.store.folder import Where, folder_at
 
 __all__ = ["CONES", "Maintainer", "OnChange"]
 
 CONES = "pipeline/program"
 """The mark that says which rules the outputs were made with."""
-
-RULES = "pipeline/rules"
-"""The mark with these rules themselves, as text: what an edit of them begins with."""
 
 OnChange = Callable[[ProgramChange], Way]
 """Asked what to do about a changed program."""
@@ -64,7 +67,7 @@ class Maintainer:
         on_change: asked when the rules are not those the outputs were made with.
 
     Attributes:
-        opening: the epochs that opening made.
+        opening: the epoch that opening made, if any.
 
     Raises:
         ProgramChangedError: `on_change` refuses, or whoever keeps the rows cannot maintain them.
@@ -85,15 +88,22 @@ class Maintainer:
         on_change: OnChange = lambda change: "refuse",
     ) -> None:
         folder = folder_at(state)
-        self._program = whole = augment(program, additions)
+        whole = augment(program, additions)
         self._cones = cones(whole)
-        marks = peek_marks(folder)
-        self.change = what_changed(marks.get(CONES, self._cones), self._cones)
+        marks, known = peek(folder)
+        noted = marks.get(CONES)
+        self.change = what_changed(noted or self._cones, self._cones)
         way = on_change(self.change) if self.change else "rebuild"
         if way == "refuse":
             require_same(self.change, folder)
-        maintains = way == "maintain" and RULES in marks
-        self.keeper = keep(_read(marks[RULES]) if maintains else whole, folder, fsync, additions)
+        before, lag = whole, self.change.changed
+        if way == "maintain":
+            if known is None:
+                raise not_maintained()
+            before = known.program()
+            # Nothing, unless the state was opened with yet another program behind our back.
+            lag = what_changed(noted or {}, cones(before)).changed
+        self.keeper = keep(before, folder, fsync, additions)
         db = self.db
         self.quarantine = Quarantine(folder / "quarantine", db.generation)
         try:
@@ -101,7 +111,7 @@ class Maintainer:
             self.journal.mend(db.epoch, self._journaled())
             self.outputs = Outputs(db, schemas_of(whole), outputs, make_target)
             try:
-                self.opening = [*self._mend(maintains=maintains)]
+                self.opening = self._mend(noted, lag, whole if way == "maintain" else None)
             except BaseException:
                 self.outputs.close()
                 raise
@@ -217,19 +227,19 @@ class Maintainer:
         if self.keeper is not before:
             self.outputs.follow(self.keeper.db)
 
-    def _mend(self, *, maintains: bool) -> Iterator[Epoch]:
-        """Publish what was committed; follow the rules, and bring up what lags, an epoch each."""
+    def _mend(
+        self, noted: Mapping[str, str] | None, lag: Sequence[str], changed: Program | None
+    ) -> Epoch | None:
+        """Publish what was committed; bring up what lags, as one epoch, and return it.
+
+        With a `changed` program, that is also the epoch from which on it has the rows.
+        """
         self.quarantine.tidy(self.db.epoch)
         self.outputs.publish()
         self.outputs.tidy()
-        if maintains:
-            yield self._led_by(None)
-        lagging = self.outputs.lagging(() if maintains else self.change.changed)
-        if lagging or self.db.marks.get(CONES) != self._cones:
-            yield self._led_by(lagging)
-
-    def _led_by(self, lagging: dict[str, Sides] | None) -> Epoch:
-        """An epoch without portions: what lagging outputs lack; None: what the new rules change."""
+        lagging = self.outputs.lagging(lag)
+        if not lagging and noted == self._cones:
+            return None
         clock = _Clock({})
         epoch = Epoch(self.db.epoch + 1)
 
@@ -238,17 +248,17 @@ class Maintainer:
             epoch = self._prepare(tx, delta, replace(epoch, time=time.time()), {}, lagging)
 
         with self.keeper.begin() as tx:
-            if lagging is None:
-                tx.change_program(self._program)
+            if changed is not None:
+                tx.change_program(changed)
             tx.mark(CONES, self._cones)
-            tx.mark(RULES, show(self._program))
             tx.prepared, tx.views = prepared, self.outputs.sinks
+        clock.lap("engine")
+        epoch = replace(epoch, touched=self.keeper.touched)
         self.outputs.publish()
-        self.outputs.catch_up(lagging or ())
+        self.outputs.catch_up(lagging)
         self.outputs.fold()
         clock.lap("publish")
-        touched = self.keeper.touched if lagging is None else 0
-        epoch = replace(epoch, touched=touched, seconds=clock.seconds)
+        epoch = replace(epoch, seconds=clock.seconds)
         self.journal.write(epoch)
         return epoch
 
@@ -266,13 +276,15 @@ class Maintainer:
         delta: Delta,
         epoch: Epoch,
         bad: Mapping[str, Sequence[Bad]],
-        instead: dict[str, Sides] | None = None,
+        behind: Mapping[str, Sides] | None = None,
     ) -> Epoch:
         """Write outputs and quarantine; the epoch with what they hold, as it is marked."""
         self.quarantine.write(epoch.epoch, bad)
-        out = self.outputs.prepare(delta, instead)
+        out = self.outputs.prepare(delta, behind or {})
         rows = {name: new + old for name, (new, old) in out.items()}
-        epoch = replace(epoch, out={name: out[name] for name in instead or out})
+        if behind is not None:
+            out = {name: sides for name, sides in out.items() if name in behind or any(sides)}
+        epoch = replace(epoch, out=out)
         tx.mark(PREPARED, {"epoch": epoch.epoch, "writer": self.db.generation, "outputs": rows})
         tx.mark(LINE, asdict(epoch))
         if self.db.marks.get(EXECUTOR) != self.keeper.why:
@@ -312,12 +324,6 @@ class Maintainer:
             require_few(found)
             bad.setdefault(portion.source, []).extend(found)
         return sum(new for new, _ in counts), sum(old for _, old in counts)
-
-
-def _read(rules: str) -> Program:
-    from deltafix.datalog.program import Program as Text  # noqa: PLC0415  the parser
-
-    return Text.parse(rules, "the rules of the state")
 
 
 class _Clock:

@@ -3,13 +3,15 @@
 Invariant: between epochs every output is at the engine's epoch. What breaks it is mended before
 the next epoch: a prepared epoch that was committed is published, and goes on to the output's target
 where it has one (`targets`); an output that is new, that fell
-behind, or whose rules changed is brought up by one epoch that holds the difference (`lagging`).
+behind, or whose rules changed without an epoch for it is brought up by one that holds the
+difference (`lagging`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any, cast
 
 import pyarrow as pa
@@ -20,9 +22,10 @@ from deltafix.facts.arrow import arrow_schema
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.config import OutputConfig
+from deltafix.pipeline.fold import net_sums
 from deltafix.pipeline.keeper import Relations
 from deltafix.pipeline.manifest import read_view
-from deltafix.pipeline.signed import SIGN, difference
+from deltafix.pipeline.signed import SIGN, difference, plain, signed_table
 from deltafix.pipeline.sink import ParquetSink
 from deltafix.pipeline.targets.deliver import Delivery
 from deltafix.pipeline.targets.registry import MakeTarget, make_target
@@ -81,21 +84,23 @@ class Outputs:
         self._db = db
 
     def prepare(
-        self, delta: Delta, instead: dict[str, Sides] | None = None
+        self, delta: Delta, behind: Mapping[str, Sides] = MappingProxyType({})
     ) -> dict[str, tuple[int, int]]:
-        """Write every output's part of an epoch ahead of its commit; `instead` replaces parts.
+        """Write every output's part of an epoch ahead of its commit.
 
+        Outputs of `behind` take what they lack (`lagging`) and the epoch's part as one.
         Returns how many rows were added and removed.
         """
         done: dict[str, tuple[int, int]] = {}
         for name, sink in self.sinks.items():
             epoch = cast("int", delta.epoch)
-            if instead is not None and name in instead:
-                added, removed = instead[name]
+            sides = delta[name].sides
+            if name in behind:
+                parts = [(behind[name][n], *side.tables()) for n, side in enumerate(sides)]
+                added, removed = _sides(sink.schema, _net(sink.schema, *parts))
                 sink.prepare(epoch, [added], [removed])
                 done[name] = (added.num_rows, removed.num_rows)
                 continue
-            sides = delta[name].sides
             done[name] = (len(sides[0]), len(sides[1]))
             if any(done[name]):
                 sink.prepare(epoch, *(side.tables() for side in sides))
@@ -140,7 +145,11 @@ class Outputs:
         for name, sink in self.sinks.items():
             if sink.is_new or sink.manifest.epoch != self._db.epoch or name in set(changed):
                 shown = None if sink.is_new else read_view(sink.folder)[1]
-                found[name] = _difference(sink.schema, shown, self._db.to_arrow(name))
+                fields = arrow_schema(sink.schema)
+                before = fields.empty_table() if shown is None else shown.cast(fields)
+                is_there = name in self._db.schemas
+                rows = self._db.to_arrow(name) if is_there else fields.empty_table()
+                found[name] = _sides(sink.schema, difference(sink.schema, before, rows))
         return found
 
     def catch_up(self, names: Iterable[str]) -> None:
@@ -170,11 +179,19 @@ class Outputs:
                 sink.drop_before(min(self._db.epoch - keep, snapshot.last) + 1)
 
 
-def _difference(schema: Schema, shown: pa.Table | None, rows: pa.Table) -> Sides:
-    """(rows to add, rows to remove) that turn what is shown into the rows."""
+def _net(schema: Schema, added: Iterable[pa.Table], removed: Iterable[pa.Table]) -> pa.Table:
+    """What changes add and remove in the end, as signed rows."""
+    parts = [
+        signed_table(schema, plain(schema, rows), sign)
+        for sign, tables in ((1, added), (-1, removed))
+        for rows in tables
+    ]
+    return net_sums(pa.concat_tables(parts), list(schema.names), SIGN)
+
+
+def _sides(schema: Schema, changes: pa.Table) -> Sides:
+    """Signed rows as (rows to add, rows to remove)."""
     fields = arrow_schema(schema)
-    before = fields.empty_table() if shown is None else shown.cast(fields)
-    changes = difference(schema, before, rows)
     signs = changes.column(SIGN)
     added, removed = (
         changes.filter(test).select(list(schema.names)).cast(fields)

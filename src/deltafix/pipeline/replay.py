@@ -10,7 +10,8 @@ program, since it has no edits.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import deltafix
-from deltafix.engine.database import Database
 from deltafix.engine.state.reading import read_state
 from deltafix.engine.state.rows import GivenRows, decode
 from deltafix.errors import PipelineError
@@ -30,7 +30,6 @@ from deltafix.pipeline.maintainer import CONES
 from deltafix.pipeline.manifest import read_deltas
 from deltafix.pipeline.signed import SIGN, difference
 from deltafix.pipeline.sources.registry import additions
-from deltafix.store.frame import Frame
 
 __all__ = ["Around", "FindAround", "Replay", "replay"]
 
@@ -100,21 +99,19 @@ def replay(config: Config, epoch: int, *, around: FindAround | None = None) -> R
         raise PipelineError(f"{config.state} is no state yet: run the pipeline first")
     snapshot, records = found
     recorded = _recorded(config, epoch, max(records.epoch, snapshot.epoch))
-    frames = [frame for frame in records.frames if snapshot.epoch < frame.epoch <= epoch]
+    frames = [frame for frame in records.after(snapshot.epoch) if frame.epoch <= epoch]
     if not frames or frames[-1].epoch != epoch:
         return Replay(epoch, recorded, None, _FOLDED)
     if CONES in frames[-1].meta.get("marks", {}):
         return Replay(epoch, recorded, None, _BROUGHT_UP)
-    program = augment(config.program, additions(config))
-    with deltafix.connect(program) as db:
+    # The program may have changed since.
+    known = replace(records, frames=frames).program(snapshot.epoch, snapshot.identity)
+    with deltafix.connect(known.program()) as db:
         with db.transaction(missing="ignore") as tx:
-            for given in snapshot.given(db.schemas):
+            for given in decode(chain(snapshot.frames, frames[:-1]), db.schemas):
                 _apply(tx, given)
-            for frame in frames[:-1]:
-                for given in _given(frame, db):
-                    _apply(tx, given)
         with db.transaction(missing="ignore") as tx:
-            for given in _given(frames[-1], db):
+            for given in decode(frames[-1:], db.schemas):
                 _apply(tx, given)
         return _recomputed(epoch, recorded, tx)
 
@@ -160,7 +157,7 @@ def _edits(schema: Schema, before: pa.Table, after: pa.Table) -> Iterator[GivenR
 
 def _recomputed(epoch: int, recorded: dict[str, Changes], tx: deltafix.Transaction) -> Replay:
     again = {
-        name: frozenset((sign, row) for sign, row in tx.delta[name].signed()) for name in recorded
+        name: frozenset(tx.delta[name].signed() if name in tx.delta else ()) for name in recorded
     }
     return Replay(epoch, recorded, again, "")
 
@@ -171,10 +168,6 @@ def _recorded(config: Config, epoch: int, last: int) -> dict[str, Changes]:
         message = f"there is no epoch {epoch}; {config.state} has 1 to {last}"
         raise PipelineError(message, epoch=epoch, last=last)
     return {one.relation: _changes(read_deltas(one.path, epoch, epoch)) for one in config.outputs}
-
-
-def _given(frame: Frame, db: Database) -> Iterator[GivenRows]:
-    return decode(frame.meta["edits"], frame.body, db.schemas)
 
 
 def _apply(tx: deltafix.Transaction, given: GivenRows) -> None:

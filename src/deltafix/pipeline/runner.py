@@ -40,8 +40,8 @@ class Pipeline:
             `executor = "shards"` is refused (ConfigError).
         make_target: makes the targets of outputs. `deltafix.spark.runner.spark_runner` gives
             these three as Spark has them.
-        on_change: asked when the rules are not those the outputs were made with; by default
-            what the file says (`on_change`).
+        on_change: asked what to do when the rules are not those the outputs were made with; by
+            default what the file says (`on_change`).
 
     Attributes:
         stopped: by name, inputs that the last look left out, and why.
@@ -131,7 +131,7 @@ class Pipeline:
             self.stopped[name] = error
 
     def drain(self) -> Iterator[Epoch]:
-        """Epochs until the inputs have nothing to say; first those that opening made.
+        """Epochs until the inputs have nothing to say; first the one that opening made, if any.
 
         Raises what stopped an input, when the others have nothing more to say.
         """
@@ -163,8 +163,9 @@ class Pipeline:
     def _epochs(self) -> Iterator[Epoch]:
         """One look, until no input has more to say."""
         self.stopped.clear()
-        opening, self.maintainer.opening = self.maintainer.opening, []
-        yield from opening
+        opening, self.maintainer.opening = self.maintainer.opening, None
+        if opening is not None:
+            yield opening
         while (epoch := self.step()) is not None:
             yield epoch
 

@@ -72,7 +72,6 @@ class _Growing(Driver):
         additions: Additions,
         sharded: Callable[[Program, Folder, Additions, str], Keeper],
     ) -> None:
-        self._program = program
         self._where = folder
         self._sharded = sharded
         super().__init__(program, folder, fsync, additions, "the state fits into its memory")
@@ -82,8 +81,9 @@ class _Growing(Driver):
         why = _outgrown(self._where, rows)
         if not why:
             return self
+        program = self.db.program
         self.db.close()
-        return self._sharded(self._program, self._where, self._additions, why)
+        return self._sharded(program, self._where, self._additions, why)
 
 
 def _outgrown(folder: LocalFolder, rows: int) -> str:

@@ -8,9 +8,18 @@ import pytest
 from tests.oracle import evaluate
 
 import deltafix
-from deltafix.errors import BudgetError, FactError, ProgramError, UnknownRelationError
+from deltafix.engine.state import folder
+from deltafix.engine.state.log import read_log
+from deltafix.errors import (
+    BudgetError,
+    FactError,
+    ProgramError,
+    StateError,
+    UnknownRelationError,
+)
 from deltafix.plan.recognise import same_rule
 from deltafix.rules.ast import Program
+from deltafix.rules.show import show_rule
 
 GRAPH = """
 .decl edge(x: symbol, y: symbol)
@@ -104,10 +113,60 @@ def test_a_state_has_its_edits_with_the_program_it_was_opened_with(tmp_path) -> 
         assert (db.rows("end"), db.recovered) == ([("a",)], ())
     other = GRAPH + "path(y, x) :- edge(x, y)."
     with deltafix.connect(other, tmp_path / "state") as db:
-        assert "edits of rules (4) went with another program" in db.recovered[0]
+        assert "edits of rules went with another program" in db.recovered[0]
         assert db.rows("path") == [("a", "b"), ("b", "a"), ("b", "c"), ("c", "b")]
     with deltafix.connect(GRAPH, tmp_path / "state") as db:
         assert db.rows("path") == [("a", "b"), ("b", "c")]
+
+
+def test_a_state_takes_a_whole_program_and_forgets_relations_without_rows(tmp_path) -> None:
+    parts = ".decl part(x: symbol)\npart(x) :- edge(x, _)."
+    state = tmp_path / "state"
+    with deltafix.connect(GRAPH + parts, state) as db:
+        with db.transaction() as tx:
+            tx.insert("edge", [("a", "b")])
+            tx.insert("part", [("z",)])
+        with pytest.raises(UnknownRelationError, match="'part' has given"), db.transaction() as tx:
+            tx.change_program(GRAPH)
+        with db.transaction() as tx:
+            tx.delete("part", [("z",)])
+            tx.change_program(GRAPH + STEP)
+        with db.transaction() as tx:
+            tx.insert("edge", [("b", "c")])
+    other = GRAPH + STEP + ".decl part(x: symbol, y: symbol)\npart(x, x) :- path(x, _)."
+    for compacts in (True, False):  # rows of `part` that came and went are in the log
+        with deltafix.connect(GRAPH + STEP, state) as db:
+            assert (db.recovered, db.count("path")) == ((), 3)
+            with db.transaction() as tx:
+                tx.change_program(other)
+            assert tx.delta["part"].added == [("a", "a"), ("b", "b")]
+            with db.transaction() as tx:
+                tx.insert("part", [("y", "y")])
+        with deltafix.connect(other, state) as db:
+            assert (db.recovered, db.count("part")) == ((), 3)
+            with db.transaction() as tx:
+                tx.delete("part", [("y", "y")])
+                tx.change_program(GRAPH + STEP)
+            if compacts:
+                db.compact()
+    with deltafix.connect(GRAPH, state) as db:  # not the program it was left with
+        assert (len(db.recovered), db.count("path")) == (1, 2)
+        with db.transaction() as tx:
+            tx.change_program(other)
+        with db.transaction() as tx:
+            tx.insert("part", [("y", "y")])
+    with pytest.raises(StateError, match=r"given rows of part\(x: .*not declared"):
+        deltafix.connect(GRAPH, state)
+
+
+def test_opening_a_state_reads_its_log_once(tmp_path, monkeypatch) -> None:
+    with deltafix.connect(GRAPH, tmp_path / "state") as db, db.transaction() as tx:
+        tx.add_rule(STEP)
+    read: list[object] = []
+    monkeypatch.setattr(folder, "read_log", lambda path: read.append(path) or read_log(path))
+    with deltafix.connect(GRAPH, tmp_path / "state") as db:
+        assert show_rule(db.program.rules[-1]) == STEP
+    assert len(read) == 1
 
 
 def test_an_image_is_left_again_once_edited_rules_were_opened(tmp_path) -> None:

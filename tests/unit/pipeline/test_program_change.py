@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import pytest
 from tests import pipelines
-from tests.pipelines import Job, rows_of, signed
+from tests.pipelines import TEXT, Job, rows_of, signed
 
 import deltafix
 from deltafix.errors import (
@@ -42,15 +43,12 @@ def job(tmp_path) -> Job:
     return job
 
 
-def change_rules(job: Job) -> None:
-    """Only direct members can."""
-    path = job.folder / "access.dl"
-    path.write_text(path.read_text().replace("stands(x, t), grant", "member(x, t), grant"))
-    job.program = deltafix.Program.from_file(path)
+DIRECT = TEXT.replace("stands(x, t), grant", "member(x, t), grant")
+"""Only direct members can."""
 
 
 def test_changed_rules_are_refused_unless_told_otherwise(job) -> None:
-    change_rules(job)
+    job.rule(DIRECT)
     with pytest.raises(ProgramChangedError, match=r"changed: can; kept: stands.*--on-change"):
         job.open()
     asked = []
@@ -59,11 +57,14 @@ def test_changed_rules_are_refused_unless_told_otherwise(job) -> None:
     assert asked[0].changed == ("can",)
 
 
-def test_an_output_whose_rules_changed_is_brought_up_in_one_epoch_and_others_are_kept(job) -> None:
+@pytest.mark.parametrize("answer", ["rebuild", "maintain"])
+def test_an_output_whose_rules_changed_is_brought_up_in_one_epoch_and_others_are_kept(
+    answer, job
+) -> None:
     kept = sorted((job.folder / "out" / "stands").glob("delta*"))
     stamps = [path.stat().st_mtime_ns for path in kept]
-    change_rules(job)
-    with job.open(on_change=lambda _: "rebuild") as pipeline:
+    job.rule(DIRECT)
+    with job.open(on_change=lambda _: answer) as pipeline:
         epochs = list(pipeline.drain())
         job.check(pipeline)
     assert [epoch.out for epoch in epochs] == [{"can": (0, 1)}]
@@ -74,23 +75,75 @@ def test_an_output_whose_rules_changed_is_brought_up_in_one_epoch_and_others_are
     assert [path.stat().st_mtime_ns for path in kept] == stamps
     job.say("grant", ("+", ("all", 9)))
     job.run()  # the same rules: nobody is asked
+    with (job.folder / "state" / "epochs.jsonl").open() as lines:
+        assert [json.loads(line)["epoch"] for line in lines] == [1, 2, 3, 4]
 
 
-def test_an_edit_of_the_rules_is_one_epoch_that_derives_what_changed_alone(job, tmp_path) -> None:
+def test_relations_and_outputs_come_and_go_with_a_maintained_change(job) -> None:
+    sections = job.toml.read_text()
+    team = ".decl team(t: symbol)\n.decl extra(t: symbol)\n.input extra\n"
+    team += "team(t) :- grant(t, _).\nteam(t) :- extra(t)."
+    job.rule(TEXT + team)
+    job.toml.write_text(
+        sections.replace("[output.stands]", "[output.team]").replace("out/stands", "out/team")
+        + '[input.extra]\nsource = "files"\npath = "in/extra"\n'
+    )
+    (job.folder / "in" / "extra").mkdir()
+    (job.folder / "in" / "extra" / "1.csv").write_text("sign,t\n+,new\n+,all\n")
+    job.rows["extra"] = {("new",), ("all",)}
+    job.places["team"] = job.folder / "out" / "team"
+    del job.places["stands"]
+    with job.open(on_change=lambda _: "maintain") as pipeline:
+        epochs = [epoch.out for epoch in pipeline.drain()]
+        job.check(pipeline)
+    assert epochs == [{"team": (2, 0)}, {"can": (0, 0), "team": (1, 0)}]
+    # Back again: a relation whose rows are left over is refused by name, and all is as it was.
+    job.toml.write_text(sections)
+    job.rule(TEXT)
+    with pytest.raises(UnknownRelationError, match=r"'extra' has given rows.*\.output extra"):
+        job.open(on_change=lambda _: "maintain")
+    job.rule(TEXT + ".decl extra(t: symbol)\n.input extra")  # no section reads it: rows stay
+    with job.open(on_change=lambda _: "maintain") as pipeline:
+        (epoch,) = pipeline.drain()  # `stands` was not written for three epochs
+        job.check(pipeline)
+        assert pipeline.maintainer.db.count("extra") == 2
+    assert epoch.out == {"stands": (0, 0)}
+
+
+def test_a_change_that_no_epoch_can_make_is_refused_and_says_what_can(job) -> None:
+    with job.open() as pipeline:
+        before = pipeline.maintainer.db.rows("can")
+    job.rule(DIRECT.replace("can(who: symbol, doc: number)", "can(who: symbol, paper: number)"))
+    with pytest.raises(SinkError, match="paper"):
+        job.open(on_change=lambda _: "maintain")
+    job.toml.write_text(job.toml.read_text().replace('[output.can]\npath = "out/can"', ""))
+    with pytest.raises(FactError, match=r"can\(who: symbol, doc: number\) is can"):
+        job.open(on_change=lambda _: "maintain")
+    job.rule(TEXT)
+    with job.open() as pipeline:
+        assert pipeline.maintainer.db.rows("can") == before
+
+
+def test_a_state_that_another_program_has_opened_is_maintained_from_what_outputs_show(job) -> None:
+    other = TEXT + "can(x, 1) :- member(x, _)."
+    deltafix.connect(other, job.folder / "state").close()
+    job.rule(DIRECT)
+    with job.open(on_change=lambda _: "maintain") as pipeline:
+        assert [epoch.out for epoch in pipeline.drain()] == [{"can": (0, 1)}]
+        job.check(pipeline)
+
+
+def test_an_edit_of_the_rules_is_one_epoch_that_derives_what_changed_alone(job) -> None:
     job.say("member", *(("+", (f"p{n}", "core")) for n in range(500)))
     job.run()
-    path = job.folder / "access.dl"
-    path.write_text(path.read_text() + '.decl top(x: symbol)\ntop(x) :- stands(x, "all").\n')
-    path.write_text(path.read_text() + 'can("root", 0).\n')
-    job.program = deltafix.Program.from_file(path)
+    job.rule(TEXT + '.decl top(x: symbol)\ntop(x) :- stands(x, "all").\ncan("root", 0).\n')
     job.toml.write_text(job.toml.read_text() + '[output.top]\npath = "out/top"\n')
     with job.open(on_change=lambda _: "maintain") as pipeline:
         assert pipeline.maintainer.db.recovered == ()  # the state had its own rules to open with
-        first, second = pipeline.drain()
+        (epoch,) = pipeline.drain()
         job.check(pipeline)
-        assert first.out == {"can": (1, 0), "stands": (0, 0), "top": (502, 0)}
-        assert 502 <= first.touched <= 510  # `stands` alone has over a thousand rows
-        assert second.out == {"top": (502, 0)}  # it had no epoch before
+        assert epoch.out == {"can": (1, 0), "top": (502, 0)}
+        assert 502 <= epoch.touched <= 510  # `stands` alone has over a thousand rows
         assert len(pipeline.maintainer.db.rows("top")) == 502
     with job.open() as pipeline:  # nobody is asked: these are the state's rules now
         assert list(pipeline.drain()) == []
@@ -121,7 +174,7 @@ def test_shards_cannot_follow_an_edit_of_the_rules(job, monkeypatch, tmp_path) -
     other = Job(tmp_path / "other")
     other.say("member", ("+", ("ada", "core")))
     other.run()
-    change_rules(other)
+    other.rule(DIRECT)
     with pytest.raises(ProgramChangedError, match=r"rows that are in shards.*--on-change rebuild"):
         other.open(on_change=lambda _: "maintain")
     with other.open(on_change=lambda _: "rebuild") as pipeline:
@@ -138,6 +191,9 @@ def test_an_input_that_changed_its_columns_is_refused_by_name(job, way) -> None:
     shutil.rmtree(job.folder / "out" / "can")
     with pytest.raises(StateError if way == "rebuild" else FactError, match=said):
         job.open(on_change=lambda _: way)
+    said = r"grant\(team: symbol, doc: number\) of the state is grant\(team: symbol, doc: symbol\)"
+    with pytest.raises(StateError, match=said):
+        job.open(on_change=lambda _: "rebuild")
 
 
 def test_a_new_output_begins_with_all_of_its_rows(job) -> None:

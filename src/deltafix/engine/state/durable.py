@@ -9,7 +9,7 @@ full). Invariant: the epoch that readers see is the epoch of the folder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -29,11 +29,10 @@ from deltafix.engine.state.image import origin
 from deltafix.engine.state.images import Images
 from deltafix.engine.state.marks import Marks, check_mark, set_marks
 from deltafix.engine.state.objects import StateObjects
-from deltafix.engine.state.reading import known_program
 from deltafix.engine.state.rows import GivenRows
 from deltafix.engine.state.state import State
 from deltafix.engine.transaction import Transaction
-from deltafix.errors import StateError, TransactionError, UnknownRelationError
+from deltafix.errors import StateError, TransactionError
 from deltafix.facts.delta import Delta, RelationDelta
 from deltafix.facts.schema import Row, Schema
 from deltafix.kernel import layout as at
@@ -47,13 +46,11 @@ if TYPE_CHECKING:
 __all__ = ["DurableDatabase", "DurableTransaction"]
 
 
-def _replayed(program: Program, edits: Sequence[tuple[bool, str]]) -> Program:
-    """The program with its rules edited. Raises ProgramError or FactError, as the edits once."""
-    from deltafix.engine.rule_edits import changed_program, edited_rules  # noqa: PLC0415  parser
-
-    for adds, text in edits:
-        program = changed_program(program, (edited_rules(program, (), text, adds=adds),))
-    return program
+def _program_of(path: str, known: Identity) -> Program:
+    try:
+        return known.program()
+    except ValueError as error:
+        raise StateError(f"{path}: the state cannot be opened: {error}", path=path) from error
 
 
 class DurableTransaction(Transaction):
@@ -94,15 +91,25 @@ class DurableDatabase(Database):
         users: Users,
         profile: bool,
     ) -> None:
-        self._folder = folder_at(path)
-        self._fsync = fsync
         self._edited: Identity | None = None
-        self._base, self._edits = digest_of(program), list[tuple[bool, str]]()
-        known = known_program(self._folder)
-        if known is not None and known.edits and known.base == self._base != known.digest:
-            self._edits = list(known.edits)
-            program = _replayed(program, self._edits)
-        super().__init__(program, strategy=strategy, budget=budget, users=users, profile=profile)
+        self._base = digest_of(program)
+        folder = folder_at(path)
+        state: State
+        if isinstance(folder, LocalFolder):
+            state = StateFolder(folder.path, fsync)
+        else:
+            state = StateObjects(folder)
+        self._state = state
+        try:
+            known = state.known
+            if known is not None and known.base == self._base and known.is_edited:
+                program = _program_of(state.path, known)
+            super().__init__(
+                program, strategy=strategy, budget=budget, users=users, profile=profile
+            )
+        except BaseException:
+            state.close()
+            raise
 
     def transaction(self, *, missing: str = "error") -> DurableTransaction:
         """Begin a transaction, which can set marks and hear of its Delta before it commits."""
@@ -133,11 +140,6 @@ class DurableDatabase(Database):
         """What was mended or noticed, in words: a torn tail, a changed program, no compaction."""
         return tuple(self._state.recovered)
 
-    def _require_rules_may_change(self) -> None:
-        if not isinstance(self._folder, LocalFolder):
-            message = "the rules of a state in an object store change by opening it with others"
-            raise TransactionError(message)
-
     def compact(self) -> None:
         """Write a new snapshot and an image, and begin a new log. O(state).
 
@@ -167,37 +169,28 @@ class DurableDatabase(Database):
 
     def _load(self) -> None:
         self._ready = False
-        identity = Identity.of(self.program, self.schemas, self._base, self._edits)
-        state = self._state = self._opened(identity)
-        try:
-            self._images = Images(
-                state,
-                self._arena,
-                self._codes,
-                origin=origin(identity.digest, self._linked, self._arena, self._codes),
-                users=[f"@{name}" for name in (*called(self.program), *folded(self.program))],
-            )
-            imaged = self._images.open()
-            if imaged is not None:
-                self._unrun = False
-                self._strata.cool()
-            self._rebuild(state, imaged)
-            self._images.note()
-            self.epoch = state.epoch
-            if not state.same_program:
-                state.compact(given_rows(self._arena, self._given))
-                self._images.drop()
-        except BaseException:
-            self._state.close()
-            raise
+        identity = Identity.of(self.program, self.schemas, self._base)
+        state = self._state
+        state.take(identity, self.schemas, self._codes)
+        self._images = Images(
+            state,
+            self._arena,
+            self._codes,
+            origin=origin(identity.digest, self._linked, self._arena, self._codes),
+            users=[f"@{name}" for name in (*called(self.program), *folded(self.program))],
+        )
+        imaged = self._images.open()
+        if imaged is not None:
+            self._unrun = False
+            self._strata.cool()
+        self._rebuild(state, imaged)
+        self._images.note()
+        self.epoch = state.epoch
+        if not state.same_program:
+            state.compact(given_rows(self._arena, self._given))
+            self._images.drop()
         self._ready = True
         self._before_commit = self._log_epoch
-
-    def _opened(self, identity: Identity) -> State:
-        folder = self._folder
-        if isinstance(folder, LocalFolder):
-            return StateFolder(folder.path, identity, self.schemas, self._fsync, self._codes)
-        return StateObjects(folder, identity, self.schemas, self._codes)
 
     def _rebuild(self, state: State, imaged: int | None) -> None:
         """Take in what the files hold; `imaged` is the epoch up to which that has been done."""
@@ -253,23 +246,10 @@ class DurableDatabase(Database):
         self._state.append(epoch, given, open_.marks, self._edited)
 
     def _edited_by(self, rules: RuleEpoch) -> Identity:
-        """The program as it is behind an edit of its rules.
-
-        Raises UnknownRelationError: records of a relation that is no more could not be read.
-        """
-        schemas = seen_schemas(rules.program, rules.linked)
-        for name in self.schemas:
-            if name not in schemas and self._state.has_records(name):
-                message = f"relation {name!r} has records in the state, and the changed program"
-                raise UnknownRelationError(f"{message} keeps no rows of it; add `.output {name}`")
-        before = self._state.program
-        base, edits = before.base, [*before.edits]
-        for one in rules.edits:
-            if one.whole:  # from here on it is as if the state had been opened with this one
-                base, edits = digest_of(one.part), []
-            else:
-                edits.append((one.adds, one.text))
-        return Identity.of(rules.program, schemas, base, edits)
+        """The program as it is behind an edit of its rules; one given whole is opened with."""
+        whole = [one.part for one in rules.edits if one.whole]
+        base = digest_of(whole[-1]) if whole else self._state.program.base
+        return Identity.of(rules.program, seen_schemas(rules.program, rules.linked), base)
 
     def _coming(self, epoch: int, views: Collection[str] | None) -> Delta:
         """The Delta of the epoch that stands and is not committed yet."""

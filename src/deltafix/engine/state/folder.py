@@ -14,18 +14,15 @@ a new snapshot beside an old log is fine, since epochs that the snapshot has are
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from uuid import uuid4
 
-from deltafix.engine.codes import Codes
-from deltafix.engine.state.identity import Identity
-from deltafix.engine.state.log import Log, Records, read_log, write_log
+from deltafix.engine.state.log import Log, read_log, write_log
 from deltafix.engine.state.rows import Edit
-from deltafix.engine.state.snapshot import Snapshot, read_snapshot, snapshot_pieces, write_snapshot
+from deltafix.engine.state.snapshot import read_snapshot, snapshot_pieces, write_snapshot
 from deltafix.engine.state.state import State
 from deltafix.errors import StateError
-from deltafix.facts.schema import Schema
 from deltafix.store import disk
 from deltafix.store.lock import Lock
 
@@ -39,43 +36,41 @@ class StateFolder(State):
 
     Args:
         path: the folder; made if it is not there.
-        identity: the program that opens it.
-        schemas: the program's relations.
         fsync: `always`, `interval` or `never`.
-        codes: the symbol table of the database.
 
     Raises:
         StateInUseError: another database has it.
-        StateError: damaged, of another program, of another format, or not a state folder.
+        StateError: damaged, of another format, or not a state folder.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        identity: Identity,
-        schemas: Mapping[str, Schema],
-        fsync: str,
-        codes: Codes,
-    ) -> None:
-        super().__init__(str(path), identity, schemas, codes)
+    _log: Log
+
+    def __init__(self, path: Path, fsync: str) -> None:
+        super().__init__(str(path))
         self._folder = path
         self.image = path / "image"
         self._fsync = fsync
         self._lock: Lock = _take(path)
         try:
-            snapshot, records = self._read()
-            self._take(snapshot, records)
+            with self._usable():
+                self._look()
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _open(self) -> None:
+        log = self._folder / "log"
+        with self._usable():
+            if self._read is None:
+                self._begin()
+                self._read = read_snapshot(self._folder / "snapshot"), read_log(log)
+            snapshot, records = self._read
+            self._fit(snapshot, records)
             if records.base < snapshot.epoch and records.epoch <= snapshot.epoch:
                 # A compaction stopped between its two files: this is its second half.
-                write_log(path / "log", self._state, snapshot.epoch)
-                records = read_log(path / "log")
-            self._log: Log = Log(path / "log", records, fsync)
-        except BaseException as error:
-            self._lock.release()
-            if isinstance(error, OSError) and not isinstance(error, StateError):
-                message = f"{path} cannot be used as a state folder: {error}"
-                raise StateError(message, path=str(path)) from error
-            raise
+                write_log(log, self._state, snapshot.epoch)
+                records = read_log(log)
+            self._log = Log(log, records, self._fsync)
 
     def _compact(self, edits: Sequence[Edit]) -> None:
         epoch = self.epoch
@@ -102,7 +97,7 @@ class StateFolder(State):
 
     # --- opening -------------------------------------------------------------------------------
 
-    def _read(self) -> tuple[Snapshot, Records]:
+    def _look(self) -> None:
         snapshot_path, log_path = self._folder / "snapshot", self._folder / "log"
         for beside in (snapshot_path, log_path, self._folder / "image"):
             disk.remove(beside.with_suffix(".new"))
@@ -116,7 +111,7 @@ class StateFolder(State):
                         f"{found.base}: restore the folder from a copy of it"
                     )
                     raise StateError(message, path=self.path, epoch=found.base)
-            self._begin()
+            return
         snapshot = read_snapshot(snapshot_path)
         if not log_path.exists():
             message = (
@@ -124,7 +119,7 @@ class StateFolder(State):
                 f"gone; the last good epoch is {snapshot.epoch}: restore the folder from a copy"
             )
             raise StateError(message, path=self.path, epoch=snapshot.epoch)
-        return snapshot, read_log(log_path)
+        self._believe(snapshot, read_log(log_path))
 
     def _begin(self) -> None:
         # The log first: a snapshot without a log always means that one was lost.

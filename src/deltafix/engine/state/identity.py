@@ -2,17 +2,19 @@
 
 Invariant: given rows mean something only under the schema they were given for, so a state's input
 relations must be in the program as they were; rules may change freely, since what they derive
-is not in the state. Edits of rules go with the program that the state was opened with: whoever
-opens it with that one again has the edits, too; whoever brings another program has that.
+is not in the state. A state keeps the whole text of its program, so edits of rules need no other
+record. They go with the program that the state was opened with: whoever opens it with that one
+again has the edits, too; whoever brings another program has that.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from deltafix.errors import ProgramError
 from deltafix.facts.schema import Schema
 from deltafix.rules.ast import Program
 from deltafix.rules.show import show
@@ -30,45 +32,52 @@ class Identity:
     """A program as a state remembers it.
 
     Attributes:
-        digest: SHA-256 of the program as `rules.show` prints it (layout does not count).
+        text: the program as `rules.show` prints it (layout does not count).
         inputs: declarations by name of the relations with `.input` or without rules.
-        base: the digest of the program that the state was opened with.
-        edits: what was added (true) to its rules since, and removed, as text.
+        base: the digest of the program that the state was opened with, before its rules were
+            edited.
     """
 
-    digest: str
+    text: str
     inputs: Mapping[str, str]
     base: str = field(default="", compare=False)
-    edits: Sequence[tuple[bool, str]] = field(default=(), compare=False)
 
     @classmethod
-    def of(
-        cls,
-        program: Program,
-        schemas: Mapping[str, Schema],
-        base: str = "",
-        edits: Sequence[tuple[bool, str]] = (),
-    ) -> Identity:
+    def of(cls, program: Program, schemas: Mapping[str, Schema], base: str = "") -> Identity:
         """The identity of a checked program, itself the base if no other one is named."""
         ruled = {head.relation for rule in program.rules for head in rule.heads}
         inputs = set(program.names("input")) | (set(schemas) - ruled)
         shown = {name: schema.show() for name, schema in schemas.items() if name in inputs}
-        digest = digest_of(program)
-        return cls(digest, shown, base or digest, edits)
+        return cls(show(program), shown, base or digest_of(program))
 
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> Identity:
         """Read what `to_json` gave. Raises LookupError, TypeError or ValueError."""
-        digest = str(saved["digest"])
-        edits = [(bool(adds), str(text)) for adds, text in saved.get("edits", ())]
         inputs = {str(n): str(s) for n, s in saved["inputs"].items()}
-        return cls(digest, inputs, str(saved.get("base", digest)), edits)
+        return cls(str(saved["program"]), inputs, str(saved["base"]))
 
     def to_json(self) -> dict[str, Any]:
         """For a file's header."""
-        found = {"digest": self.digest, "inputs": dict(self.inputs)}
-        edited = {"base": self.base, "edits": [list(edit) for edit in self.edits]}
-        return found | edited if self.edits else found
+        return {"program": self.text, "inputs": dict(self.inputs), "base": self.base}
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the text, in hex."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def is_edited(self) -> bool:
+        """Whether its rules were edited since the state was opened."""
+        return self.base != self.digest
+
+    def program(self) -> Program:
+        """The program. Raises ValueError for text that this deltafix does not take."""
+        from deltafix.datalog.program import Program as Text  # noqa: PLC0415  the parser
+
+        try:
+            return Text.parse(self.text)
+        except ProgramError as error:
+            raise ValueError(f"its program: {error}") from None
 
     def differences(self, schemas: Mapping[str, Schema]) -> list[str]:
         """How a program with these schemas differs in the inputs; empty if it may open it."""

@@ -11,16 +11,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from deltafix.engine.state.identity import Identity
 from deltafix.engine.state.marks import Marks
-from deltafix.engine.state.rows import GivenRows, decode
 from deltafix.errors import StateError
-from deltafix.facts.schema import Schema
 from deltafix.store import disk
 from deltafix.store.disk import Piece
 from deltafix.store.frame import (
@@ -62,25 +60,22 @@ class Records:
         """The last epoch of the log, or its base."""
         return self.frames[-1].epoch if self.frames else self.base
 
-    def given(self, after: int, schemas: Mapping[str, Schema]) -> Iterator[GivenRows]:
-        """The edits of the epochs after `after`, in order; raises as `rows.decode`."""
-        for frame in self.frames:
-            if frame.epoch > after:
-                yield from decode(frame.meta["edits"], frame.body, schemas)
+    def after(self, epoch: int) -> Iterator[Frame]:
+        """The records of later epochs, in order."""
+        return (frame for frame in self.frames if frame.epoch > epoch)
 
-    def program(self, after: int) -> Identity | None:
-        """The program as epochs after `after` left it; None if its rules were not edited.
+    def program(self, after: int, known: Identity) -> Identity:
+        """The program as epochs after `after` left it, when it was the `known` one there.
 
         Raises LookupError, TypeError or ValueError for what is not readable.
         """
-        said = [f.meta["program"] for f in self.frames if f.epoch > after and "program" in f.meta]
-        return Identity.from_json(said[-1]) if said else None
+        said = [one.meta["program"] for one in self.after(after) if "program" in one.meta]
+        return Identity.from_json(said[-1]) if said else known
 
     def marks(self, after: int) -> Iterator[Marks]:
         """The marks that the epochs after `after` set, in order."""
-        for frame in self.frames:
-            if frame.epoch > after:
-                yield dict(frame.meta.get("marks", {}))
+        for frame in self.after(after):
+            yield dict(frame.meta.get("marks", {}))
 
 
 def write_log(path: Path, state: str, base: int) -> None:

@@ -26,14 +26,11 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from deltafix.engine.codes import Codes
-from deltafix.engine.state.identity import Identity
 from deltafix.engine.state.log import Records, log_header, read_records
 from deltafix.engine.state.rows import Edit
 from deltafix.engine.state.snapshot import Snapshot, parse_snapshot, snapshot_pieces
 from deltafix.engine.state.state import State
 from deltafix.errors import StateError, StateInUseError
-from deltafix.facts.schema import Schema
 from deltafix.store.disk import Piece
 from deltafix.store.folder import Folder, Head, ReplacedError
 from deltafix.store.frame import pack, preamble
@@ -223,50 +220,65 @@ class _ThisProcess:
 
 
 class StateObjects(State):
-    """A state in an object store, opened by this process; whoever had it is fenced off.
+    """A state in an object store, opened by this process; `take` fences off whoever had it.
 
     Raises:
         StateInUseError: others open it all the time.
-        StateError: damaged, of another program, of another format, or not a state.
+        StateError: damaged, of another format, or not a state.
     """
 
     _log: ObjectLog
 
-    def __init__(
-        self, folder: Folder, identity: Identity, schemas: Mapping[str, Schema], codes: Codes
-    ) -> None:
-        super().__init__(str(folder), identity, schemas, codes)
+    def __init__(self, folder: Folder) -> None:
+        super().__init__(str(folder))
         self._folder = folder
         self._lock = _ThisProcess()
-        try:
-            self._log = self._open()
+        with self._usable():
+            self._look()
+
+    def _open(self) -> None:
+        with self._usable():
+            self._log = self._owned()
             self.generation = self._log.content.generation
             self._sweep()
-        except OSError as error:
-            if isinstance(error, StateError):
-                raise
-            message = f"{folder} cannot be used as a state: {error}"
-            raise StateError(message, path=str(folder)) from error
 
-    def _open(self) -> ObjectLog:
+    def _look(self) -> None:
         for _ in range(_TRIES):
-            head = Head(self._folder, _LOG)
-            content = self._begun() if head.data is None else _Content.read(head.data, self.path)
+            head = self._head = Head(self._folder, _LOG)
+            if head.data is None:
+                return
+            content = self._content = _Content.read(head.data, self.path)
             try:
-                snapshot, records = _objects_of(self._folder, content)
+                found = _objects_of(self._folder, content)
             except FileNotFoundError as error:
                 if self._folder.look(_LOG) != (head.data, head.version):
                     continue
                 message = f"{self.path}: an object that the log names is gone: {error}"
                 raise StateError(message, path=self.path, epoch=content.base) from None
+            self._believe(*found)
+            return
+        raise StateInUseError(_taken(self._folder), path=self.path)
+
+    def _owned(self) -> ObjectLog:
+        known = self.known
+        for _ in range(_TRIES):
+            if self._read is None:
+                self._content = self._begun()
+                self._read = _objects_of(self._folder, self._content)
+            snapshot, records = self._read
             self.recovered.clear()
-            self._take(snapshot, records)
-            mine = replace(content, generation=content.generation + 1, turn=0, owner=_who())
+            self._fit(snapshot, records)
+            generation = self._content.generation + 1
+            mine = replace(self._content, generation=generation, turn=0, owner=_who())
             try:
-                head.replace(mine.to_bytes())
+                self._head.replace(mine.to_bytes())
             except ReplacedError:
+                self._look()
+                if self.known != (known or self._identity):
+                    message = f"{self.path}: its rules changed while it was opened; open it again"
+                    raise StateInUseError(message, path=self.path) from None
                 continue
-            return ObjectLog(self._folder, head, mine, records.epoch, records.end)
+            return ObjectLog(self._folder, self._head, mine, records.epoch, records.end)
         raise StateInUseError(_taken(self._folder), path=self.path)
 
     def _begun(self) -> _Content:

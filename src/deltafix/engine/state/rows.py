@@ -7,6 +7,7 @@ columns, so its row count stands in the meta data alone.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,7 @@ from deltafix.facts.schema import Schema
 from deltafix.store.disk import Piece
 from deltafix.store.frame import Frame
 
-__all__ = ["Edit", "GivenRows", "decode", "encode", "relations_of"]
+__all__ = ["Edit", "GivenRows", "decode", "encode"]
 
 _FEW = 64
 """Up to so many rows go to Arrow as Python values: one row 0.2 ms sooner than by dictionaries."""
@@ -67,15 +68,32 @@ def _table(edit: Edit, codes: Codes) -> pa.Table:
     return codes.table(edit.schema, edit.codes)
 
 
-def decode(
-    entries: Sequence[Mapping[str, Any]], body: memoryview, schemas: Mapping[str, Schema]
-) -> Iterator[GivenRows]:
-    """Read edits back, in order.
+def decode(frames: Iterable[Frame], schemas: Mapping[str, Schema]) -> Iterator[GivenRows]:
+    """Read the edits of a state from its beginning on, in order.
+
+    Those of a relation that the program does not declare, or declares with other columns, are left
+    out if they leave no row: the relation went with an edit of the rules.
 
     Raises:
-        StateError: a relation the program does not declare or declares differently.
+        StateError: such a relation has rows.
         ValueError, LookupError, TypeError: bytes that `encode` does not write.
     """
+    unfit: Counter[str] = Counter()
+    for frame in frames:
+        for given in _decoded(frame.meta["edits"], frame.body, schemas):
+            if isinstance(given, GivenRows):
+                yield given
+            else:
+                unfit.update(given)
+    for message, rows in unfit.items():
+        if rows:
+            raise StateError(message)
+
+
+def _decoded(
+    entries: Sequence[Mapping[str, Any]], body: memoryview, schemas: Mapping[str, Schema]
+) -> Iterator[GivenRows | dict[str, int]]:
+    """Edits; for those of a relation that is not the program's, what is wrong, by rows."""
     place = 0
     for entry in entries:
         size, count = int(entry["bytes"]), int(entry["rows"])
@@ -84,15 +102,14 @@ def decode(
         table = pa.table({})
         if size:
             table = _read(data)
-        found = _of_the_program(str(entry["relation"]), table, schemas)
-        if count != table.num_rows and (found.arity or count != 1):
-            raise ValueError(f"{found.relation}: {table.num_rows} rows, but {count} are noted")
-        yield GivenRows(found, bool(entry["added"]), table, count)
-
-
-def relations_of(frames: Iterable[Frame]) -> set[str]:
-    """The relations of which frames hold edits."""
-    return {str(entry["relation"]) for frame in frames for entry in frame.meta.get("edits", ())}
+        name, added = str(entry["relation"]), bool(entry["added"])
+        if count != table.num_rows and (table.num_columns or count != 1):
+            raise ValueError(f"{name}: {table.num_rows} rows, but {count} are noted")
+        schema = schemas.get(name)
+        if schema is not None and table.schema.equals(arrow_schema(schema)):
+            yield GivenRows(schema, added, table, count)
+        else:
+            yield {_unfit(name, table, schema): count if added else -count}
 
 
 def _read(data: memoryview) -> pa.Table:
@@ -104,12 +121,8 @@ def _read(data: memoryview) -> pa.Table:
     return table
 
 
-def _of_the_program(name: str, table: pa.Table, schemas: Mapping[str, Schema]) -> Schema:
-    schema = schemas.get(name)
-    if schema is not None and table.schema.equals(arrow_schema(schema)):
-        return schema
+def _unfit(name: str, table: pa.Table, schema: Schema | None) -> str:
     names = {arrow: base for base, arrow in ARROW_TYPES.items()}
     columns = ", ".join(f"{f.name}: {names.get(f.type, f.type)}" for f in table.schema)
     wanted = schema.show() if schema else "not declared"
-    message = f"the state holds given rows of {name}({columns}), which the program has {wanted}"
-    raise StateError(message, relation=name)
+    return f"the state holds given rows of {name}({columns}), which the program has {wanted}"

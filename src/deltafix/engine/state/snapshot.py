@@ -7,16 +7,15 @@ disk, so a snapshot is whole, or it was damaged later, and then it is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from deltafix.engine.codes import Codes
 from deltafix.engine.state.identity import Identity
 from deltafix.engine.state.marks import Marks
-from deltafix.engine.state.rows import Edit, GivenRows, decode, encode
+from deltafix.engine.state.rows import Edit, encode
 from deltafix.errors import StateError
-from deltafix.facts.schema import Schema
 from deltafix.store import disk
 from deltafix.store.disk import Piece
 from deltafix.store.frame import DamagedError, Frame, check_preamble, pack, preamble, read
@@ -34,11 +33,6 @@ class Snapshot:
     frames: Sequence[Frame]
     size: int
     marks: Marks
-
-    def given(self, schemas: Mapping[str, Schema]) -> Iterator[GivenRows]:
-        """The given rows. Raises StateError for relations that differ, see `rows.decode`."""
-        for frame in self.frames:
-            yield from decode(frame.meta["edits"], frame.body, schemas)
 
 
 def snapshot_pieces(

@@ -1,12 +1,16 @@
 """What states on a disk and in an object store share: what was read, epochs, when to compact.
 
-Invariant: the given rows of the last epoch are the snapshot's and then what its log's epochs
-changed. How both are replaced in one step is the matter of `folder` and `objects`.
+Life: made, which reads the files once and says which program is `known`; `take`, with the program
+that goes on with them; `close`. Invariant: the given rows of the last epoch are the snapshot's and
+then what its log's epochs changed. How both are replaced in one step is the matter of `folder` and
+`objects`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,9 +18,9 @@ from deltafix.engine.codes import Codes
 from deltafix.engine.state.identity import Identity
 from deltafix.engine.state.log import Records
 from deltafix.engine.state.marks import Marks, set_marks
-from deltafix.engine.state.rows import Edit, GivenRows, encode, relations_of
+from deltafix.engine.state.rows import Edit, GivenRows, decode, encode
 from deltafix.engine.state.snapshot import Snapshot, snapshot_pieces
-from deltafix.errors import StateError, StateInUseError
+from deltafix.errors import StateError
 from deltafix.facts.schema import Schema
 from deltafix.store.disk import Piece
 
@@ -58,11 +62,12 @@ class Owner(Protocol):
 
 
 class State:
-    """A state, opened by this process.
+    """A state, opened by this process. All but `path`, `known` and `close` need `take` before.
 
     Attributes:
         path: where it is, in words.
         generation: how often a state in an object store was opened; 0 on a disk.
+        known: the program that it was last used by; None if it has none yet.
         recovered: what was mended or noticed, in words.
         marks: what was noted beside the rows, as of the last epoch.
         same_program: whether the state was last used by the very same program.
@@ -74,29 +79,54 @@ class State:
     generation = 0
     image: Path | None = None
 
-    def __init__(
-        self, path: str, identity: Identity, schemas: Mapping[str, Schema], codes: Codes
-    ) -> None:
+    def __init__(self, path: str) -> None:
         self.path = path
+        self.known: Identity | None = None
         self.recovered: list[str] = []
-        self._identity = identity
-        self._schemas = schemas
-        self._codes = codes
+        self._read: tuple[Snapshot, Records] | None = None
+        self._taken = False
         self._tried = 0
 
-    def _take(self, snapshot: Snapshot, records: Records) -> None:
-        """Believe what was read. Raises StateError if it does not fit together, or us."""
+    def take(self, identity: Identity, schemas: Mapping[str, Schema], codes: Codes) -> None:
+        """Go on with a program, or begin. Raises StateError if the state is of another one."""
+        self._identity, self._schemas, self._codes = identity, schemas, codes
+        self._open()
+        self._taken = True
+
+    def _open(self) -> None:
+        raise NotImplementedError
+
+    @contextmanager
+    def _usable(self) -> Iterator[None]:
+        """Say what went wrong with a file as StateError."""
+        try:
+            yield
+        except OSError as error:
+            if isinstance(error, StateError):
+                raise
+            message = f"{self.path} cannot be used as a state: {error}"
+            raise StateError(message, path=self.path) from error
+
+    def _believe(self, snapshot: Snapshot, records: Records) -> None:
+        """Note what was read. Raises StateError if it does not fit together."""
         self._check(snapshot, records)
-        self._snapshot: Snapshot | None = snapshot
-        self._records: Records | None = records
+        self._read = snapshot, records
+        try:
+            self.known = records.program(snapshot.epoch, snapshot.identity)
+        except (LookupError, TypeError, ValueError) as error:
+            message = f"{self.path}: the program of the state cannot be read: {error}"
+            raise StateError(message, path=self.path) from error
+
+    def _fit(self, snapshot: Snapshot, records: Records) -> None:
+        """Take up what was read. Raises StateError if it is of another program."""
+        self._check_program(snapshot, records)
         self._state = snapshot.state
         self.marks = snapshot.marks
         for changed in records.marks(snapshot.epoch):
             set_marks(self.marks, changed)
         self._snapshot_size = snapshot.size
         self._base = snapshot.epoch
-        self._recorded = relations_of([*snapshot.frames, *records.frames])
-        self.same_program = self._known(snapshot, records) == self._identity
+        self.same_program = self.known in (None, self._identity)
 
     @property
     def epoch(self) -> int:
@@ -124,14 +154,13 @@ class State:
 
         With `after`, an epoch not before `base`: the edits of later epochs alone.
         """
-        snapshot, records = self._snapshot, self._records
-        self._snapshot = self._records = None
-        if snapshot is None or records is None:
+        found, self._read = self._read, None
+        if found is None:
             return
+        snapshot, records = found
+        frames = chain(snapshot.frames, records.after(snapshot.epoch))
         try:
-            if after is None:
-                yield from snapshot.given(self._schemas)
-            yield from records.given(self._base if after is None else after, self._schemas)
+            yield from decode(frames if after is None else records.after(after), self._schemas)
         except (LookupError, TypeError, ValueError) as error:
             message = f"{self.path}: given rows cannot be read: {error}"
             raise StateError(message, path=self.path) from error
@@ -155,11 +184,6 @@ class State:
         if program is not None:
             meta["program"] = program.to_json()
         self._log.append(epoch, meta, body)
-        self._recorded.update(edit.schema.relation for edit in edits)
-
-    def has_records(self, relation: str) -> bool:
-        """Whether the files may hold rows of a relation, given or taken back since."""
-        return relation in self._recorded
 
     @property
     def program(self) -> Identity:
@@ -186,7 +210,6 @@ class State:
             raise StateError(self._log.broken, path=self.path)
         self._tried = self._log.end
         self._compact(edits)
-        self._recorded = {edit.schema.relation for edit in edits}
         self._tried = 0
 
     def _compact(self, edits: Sequence[Edit]) -> None:
@@ -195,7 +218,8 @@ class State:
     def close(self) -> None:
         """Sync as the policy says and give the state back. Idempotent."""
         try:
-            self._log.close()
+            if self._taken:
+                self._log.close()
         finally:
             self._lock.release()
 
@@ -212,14 +236,6 @@ class State:
             )
             raise StateError(message, path=self.path)
 
-    def _known(self, snapshot: Snapshot, records: Records) -> Identity:
-        """The program that the state was last used by. Raises StateError."""
-        try:
-            return records.program(snapshot.epoch) or snapshot.identity
-        except (LookupError, TypeError, ValueError) as error:
-            message = f"{self.path}: the program of the state cannot be read: {error}"
-            raise StateError(message, path=self.path) from error
-
     def _check(self, snapshot: Snapshot, records: Records) -> None:
         if snapshot.state != records.state:
             message = f"{self.path}: snapshot and log are of two different states"
@@ -230,7 +246,9 @@ class State:
                 f"epoch {snapshot.epoch}, which is the last good epoch"
             )
             raise StateError(message, path=self.path, epoch=snapshot.epoch)
-        known = self._known(snapshot, records)
+
+    def _check_program(self, snapshot: Snapshot, records: Records) -> None:
+        known = self.known or self._identity
         differences = known.differences(self._schemas)
         if differences:
             message = f"{self.path} is the state of another program: {'; '.join(differences)}"
@@ -241,10 +259,6 @@ class State:
                 f"{max(records.epoch, snapshot.epoch)}"
             )
         if known != self._identity:
-            if known.edits and known.base == self._identity.base:
-                message = f"{self.path}: its rules were edited while it was opened; open it again"
-                raise StateInUseError(message, path=self.path)
-            if known.edits:
-                count = len(known.edits)
-                self.recovered.append(f"the edits of rules ({count}) went with another program")
+            if known.is_edited:
+                self.recovered.append("the edits of rules went with another program")
             self.recovered.append("the program has changed: derived relations follow the new rules")

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from deltafix.engine.outside import Users
 from deltafix.engine.state.identity import Identity
 from deltafix.engine.state.marks import Marks, set_marks
 from deltafix.engine.state.reading import read_state
+from deltafix.engine.state.rows import decode
 from deltafix.errors import DeltafixError, StateError
 from deltafix.facts.schema import Schema
 from deltafix.rules.schemas import row_schemas
@@ -56,7 +58,8 @@ def adopted(folder: LocalFolder, schemas: Mapping[str, Schema]) -> Adopted | Non
     if found is None:
         return None
     snapshot, records = found
-    differences = snapshot.identity.differences(schemas)
+    known = records.program(snapshot.epoch, snapshot.identity)
+    differences = known.differences(schemas)
     if differences:
         message = f"{folder} is the state of another program: {'; '.join(differences)}"
         raise StateError(message, path=str(folder), differences=differences)
@@ -65,7 +68,7 @@ def adopted(folder: LocalFolder, schemas: Mapping[str, Schema]) -> Adopted | Non
         set_marks(marks, changed)
 
     def rows() -> Iterator[tuple[str, pa.Table]]:
-        for given in (*snapshot.given(schemas), *records.given(snapshot.epoch, schemas)):
+        for given in decode(chain(snapshot.frames, records.after(snapshot.epoch)), schemas):
             schema, table = given.schema, given.table
             if not schema.arity:
                 table = pa.table([pa.array([0] * given.count, pa.int64())], ["c0"])

@@ -15,10 +15,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from deltafix.engine.state.marks import Marks, check_mark
-from deltafix.errors import ConfigError, ProgramChangedError, StateError
+from deltafix.errors import ConfigError, StateError
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.augment import Additions
+from deltafix.pipeline.change import not_maintained
 from deltafix.pipeline.config import schemas_of
 from deltafix.pipeline.keeper import EXECUTOR, SHARDS, Keeper, Open, Said, due, shards_head
 from deltafix.pipeline.keyed import GONE, KEYED
@@ -175,11 +176,7 @@ class _Opened:
     def change_program(self, program: Program) -> None:
         """As `Open.change_program`: shards are laid out for their rules."""
         del program
-        message = (
-            "rows that are in shards cannot follow an edit of the rules; --on-change rebuild "
-            "derives them anew"
-        )
-        raise ProgramChangedError(message)
+        raise not_maintained()
 
     def judge(self, said: Sequence[Said]) -> list[tuple[int, int]]:
         """As `Open.judge`."""
