@@ -7,9 +7,11 @@ what was written; the *open* builder, that of the innermost `with` block. Nothin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar, Token
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
@@ -148,6 +150,16 @@ class Builder:
         for row in rows:
             atom = Atom(relation.name, tuple(map(term_of, row)), here())
             self.rules.append(Rule((atom,), And(()), here()))
+
+    @contextmanager
+    def forgotten(self) -> Iterator[None]:
+        """What is written inside is taken back at the end."""
+        held = {one.name: copy(getattr(self, one.name)) for one in fields(self)}
+        try:
+            yield
+        finally:
+            for name, value in held.items():
+                setattr(self, name, value)
 
     def build(self) -> Program:
         """The program as data; the builder takes no more rules."""

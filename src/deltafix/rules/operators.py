@@ -1,73 +1,43 @@
-"""Rules for those who think in sets: `const union join filter project lfp`.
+"""Rules for those who think in sets.
 
-A *set* here is a choice of bodies with the terms each gives: `{(terms) | body}`. Operators
-rearrange such comprehensions; only `lfp` adds a relation, with one rule per body, to the program
-whose `with` block is open. Invariant: no operator evaluates anything; the result is a program like
-any other, so its incremental form comes from the same derivation (the source's section 5).
+`const union join product difference filter_ project aggregate` rearrange comprehensions
+(`comprehension`); `lfp` adds a relation, with one rule per alternative, to the program whose `with`
+block is open, and so does `aggregate` where what it goes over has no relation yet. Invariant: no
+operator evaluates anything; the result is a program like any other, so its incremental form comes
+from the same derivation (the source's section 5).
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from dataclasses import replace
+from typing import Final, Literal
 
 from deltafix.errors import ProgramError
 from deltafix.facts.schema import Value
-from deltafix.rules.ast import And, Atom, Comparison, Formula, Rule, conjunction
-from deltafix.rules.builder import Relation, current_builder
+from deltafix.rules.ast import And, Atom, Comparison, Formula, conjunction
+from deltafix.rules.builder import current_builder
+from deltafix.rules.comprehension import Rows, Source, absent, apart, below, rows_of, variable
 from deltafix.rules.expressions import FormulaExpr, Operand, TermExpr, term_of
 from deltafix.rules.functors import SIGNATURES
-from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
-from deltafix.rules.walk import Leaf, map_formula, map_rule, map_term
+from deltafix.rules.lfp import free_name, lfp
+from deltafix.rules.terms import Aggregate, Call, Const, Term
 
-_fresh = itertools.count(1)
+__all__ = [
+    "aggregate",
+    "const",
+    "difference",
+    "filter_",
+    "join",
+    "lfp",
+    "product",
+    "project",
+    "union",
+]
+
 _TYPES: Final = {int: "number", float: "float", str: "symbol"}
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """A set of rows as alternatives `(terms, body)`; `types` are the columns' type names.
-
-    `types` is None while the columns are not known yet: the argument of `lfp`'s function in its
-    first, column-finding call.
-    """
-
-    types: tuple[str, ...] | None
-    alternatives: tuple[tuple[tuple[Term, ...], Formula], ...]
-
-
-Source: TypeAlias = Rows | Relation
-
-_UNKNOWN: Final = Rows(None, ())
-
-
-def _rows(source: Source) -> Rows:
-    if isinstance(source, Rows):
-        return source
-    terms = tuple(Var(f"{column.name}'{next(_fresh)}") for column in source.attributes)
-    types = tuple(column.type for column in source.attributes)
-    return Rows(types, ((terms, Atom(source.name, terms)),))
-
-
-def _plain(name: str) -> str:
-    """A variable's own name: what stands behind `'` only keeps two uses of a set apart."""
-    return name.split("'", 1)[0]
-
-
-def _apart(terms: tuple[Term, ...], body: Formula) -> tuple[tuple[Term, ...], Formula]:
-    """The same alternative with variables no other one has: a set may be used twice."""
-    names: dict[str, str] = {}
-
-    def leaf(term: Leaf) -> Term:
-        if not isinstance(term, Var):
-            return term
-        if term.name not in names:
-            names[term.name] = f"{_plain(term.name)}'{next(_fresh)}"
-        return Var(names[term.name])
-
-    return tuple(map_term(term, leaf) for term in terms), map_formula(body, leaf)
+_AGGREGATES: Final = ("count", "sum", "min", "max", "mean")
 
 
 def const(rows: Iterable[Sequence[Value] | Value]) -> Rows:
@@ -88,13 +58,13 @@ def const(rows: Iterable[Sequence[Value] | Value]) -> Rows:
 
 def union(*sources: Source) -> Rows:
     """Rows of any of the sources, which have the same columns."""
-    parts = [part for part in map(_rows, sources) if part.types is not None]
-    if not parts:
-        return _UNKNOWN
-    for part in parts[1:]:
-        if part.types != parts[0].types:
-            raise TypeError(f"union of different columns: {parts[0].types} and {part.types}")
-    return Rows(parts[0].types, tuple(a for part in parts for a in part.alternatives))
+    parts = [rows_of(source) for source in sources]
+    uses = tuple(u for i, part in enumerate(parts) for u in below(f"union[{i}]", part.uses))
+    known = [part for part in parts if part.types is not None]
+    for part in known[1:]:
+        _require_same_columns("union", known[0], part)
+    types = known[0].types if known else None
+    return Rows(types, tuple(a for part in known for a in part.alternatives), uses)
 
 
 def join(
@@ -109,68 +79,160 @@ def join(
     Without `project` a row is the left row followed by the right one. `project` takes one argument
     per column, left then right, and gives a term or a tuple of terms.
     """
-    one, two, pairs = _rows(left), _rows(right), tuple(on)
+    both = _joined("join", rows_of(left), rows_of(right), tuple(on))
+    return both if project is None else _project(both, project)
+
+
+def product(left: Source, right: Source) -> Rows:
+    """Each row of the left followed by each row of the right."""
+    return _joined("product", rows_of(left), rows_of(right), ())
+
+
+def _joined(operator: str, one: Rows, two: Rows, pairs: tuple[tuple[int, int], ...]) -> Rows:
+    uses = (*below(f"{operator}.left", one.uses), *below(f"{operator}.right", two.uses))
     if one.types is None or two.types is None:
-        return _UNKNOWN
+        return Rows(None, (), uses)
     for a, b in pairs:
         if not (0 <= a < len(one.types) and 0 <= b < len(two.types)):
             raise ValueError(
                 f"join on {(a, b)}: positions go to {len(one.types) - 1} and {len(two.types) - 1}"
             )
     found = []
-    for (left_terms, left_body), (right_terms, right_body) in itertools.product(
-        one.alternatives, two.alternatives
-    ):
-        mine, body = _apart(left_terms, left_body)
-        theirs, other = _apart(right_terms, right_body)
-        equal = [Comparison("=", mine[a], theirs[b]) for a, b in pairs]
-        found.append(((*mine, *theirs), conjunction((body, other, *equal))))
-    both = Rows((*one.types, *two.types), tuple(found))
-    return both if project is None else _project(both, project)
+    for mine, theirs in itertools.product(one.alternatives, two.alternatives):
+        (left, body), (right, other) = apart(*mine), apart(*theirs)
+        equal = [Comparison("=", left[a], right[b]) for a, b in pairs]
+        found.append(((*left, *right), conjunction((body, other, *equal))))
+    return Rows((*one.types, *two.types), tuple(found), uses)
 
 
-def filter_(test: Callable[..., FormulaExpr], source: Source) -> Rows:
-    """Rows for which `test` holds: a function from one term per column to a body."""
-    rows = _rows(source)
-    if rows.types is None:
-        return _UNKNOWN
+def difference(left: Source, right: Source) -> Rows:
+    """Rows of the left that are no rows of the right, which has the same columns."""
+    one, two = rows_of(left), rows_of(right)
+    mine = below("difference.left", one.uses)
+    uses = (*mine, *below("difference.right", two.uses, odd=True))
+    if one.types is not None and two.types is not None:
+        _require_same_columns("difference", one, two)
+    found = []
+    for terms, body in one.alternatives:
+        gone = [absent(terms, *apart(*other)) for other in two.alternatives]
+        found.append((terms, conjunction((body, *gone))))
+    return Rows(one.types, tuple(found), uses)
+
+
+def _require_same_columns(operator: str, one: Rows, other: Rows) -> None:
+    if one.types != other.types:
+        raise TypeError(f"{operator} of different columns: {one.types} and {other.types}")
+
+
+def filter_(test: Callable[..., FormulaExpr | TermExpr], source: Source) -> Rows:
+    """Rows for which `test` holds: a function from one term per column to a body.
+
+    A declared functor is a test, too: a row stays where its Python function gives neither 0 nor
+    None.
+    """
+    rows = rows_of(source)
     found = []
     for terms, body in rows.alternatives:
         extra = test(*map(TermExpr, terms))
+        if isinstance(extra, TermExpr) and _calls_python(extra.term):
+            extra = extra != 0
         if not isinstance(extra, FormulaExpr):
-            raise TypeError(f"filter's function gave {extra!r}: it gives a comparison or an atom")
+            raise TypeError(
+                f"filter's function gave {extra!r}: it gives a comparison, an atom or a functor"
+            )
         found.append((terms, conjunction((body, extra.formula))))
-    return Rows(rows.types, tuple(found))
+    return Rows(rows.types, tuple(found), below("filter", rows.uses))
 
 
 def project(source: Source, to: Callable[..., Operand | tuple[Operand, ...]]) -> Rows:
-    """`to` of every row: a function from one term per column to a term or a tuple of terms."""
-    return _project(_rows(source), to)
+    """`to` of every row: a function from one term per column to a term or a tuple of terms.
+
+    A declared functor is such a function: `project(edges, length)` maps rows by Python.
+    """
+    rows = _project(rows_of(source), to)
+    return replace(rows, uses=below("project", rows.uses))
 
 
 def _project(rows: Rows, to: Callable[..., Operand | tuple[Operand, ...]]) -> Rows:
     if rows.types is None:
-        return _UNKNOWN
+        return rows
     found = []
-    types: tuple[str, ...] | None = None
+    types: tuple[str, ...] = ()
     for terms, body in rows.alternatives:
         given = to(*map(TermExpr, terms))
         new = tuple(map(term_of, given if isinstance(given, tuple) else (given,)))
-        known = {
-            term.name: kind
-            for term, kind in zip(terms, rows.types, strict=True)
-            if isinstance(term, Var)
-        }
-        constants = {id(term): kind for term, kind in zip(terms, rows.types, strict=True)}
-        types = tuple(constants.get(id(term)) or _type(term, known) for term in new)
+        types = _types(new, terms, rows.types)
         found.append((new, body))
-    return Rows(types if types is not None else (), tuple(found))
+    return Rows(types, tuple(found), rows.uses)
 
 
-def _type(term: Term, known: dict[str, str]) -> str:
-    """The type name of a projected term."""
-    if isinstance(term, Var) and term.name in known:
-        return known[term.name]
+def aggregate(
+    source: Source,
+    op: Literal["count", "sum", "min", "max", "mean"],
+    of: int | None = None,
+    *,
+    by: Iterable[int] = (),
+) -> Rows:
+    """A row for each group of rows that agree on columns `by`: these columns, and the aggregate.
+
+    `count` is of rows, the others go over the values of column `of`. Without `by` all rows are one
+    group, which is there even when it is empty: its count and its sum are 0.
+    """
+    if op not in _AGGREGATES:
+        raise ValueError(f"there is no aggregate {op!r}; one of {', '.join(_AGGREGATES)}")
+    if (of is None) != (op == "count"):
+        wanted = "counts rows, of no column" if of is not None else "wants a column to go over"
+        raise ValueError(f"aggregate: {op} {wanted}")
+    rows, group = rows_of(source), tuple(by)
+    uses = below("aggregate", rows.uses, folded=True)
+    if rows.types is None:
+        return Rows(None, (), uses)
+    for column in group if of is None else (*group, of):
+        if not 0 <= column < len(rows.types):
+            raise ValueError(f"aggregate of column {column}: positions go to {len(rows.types) - 1}")
+    if of is not None and rows.types[of] == "symbol":
+        raise TypeError(f"aggregate: {op} of column {of}, which holds symbols; numbers are valid")
+    terms, atom = _as_relation(rows)
+    row = tuple(terms[i] for i in group)
+    value = variable(op)
+    fold = Aggregate(op, None if of is None else terms[of], atom)
+    types = _types((*row, fold), terms, rows.types)
+    body: list[Formula] = [Comparison("=", value, fold)]
+    if group:
+        # A relation of its own: joined with the rows, each change would touch its whole group.
+        groups = lfp(
+            lambda _: Rows(types[:-1], ((row, atom),), rows.uses),
+            name=free_name(current_builder(), "group"),
+        )
+        body.insert(0, groups(*map(TermExpr, row)).formula)
+    return Rows(types, (((*row, value), conjunction(body)),), uses)
+
+
+def _as_relation(rows: Rows) -> tuple[tuple[Term, ...], Atom]:
+    """A set as the rows of one relation, where each is there once."""
+    if len(rows.alternatives) == 1:
+        ((terms, body),) = rows.alternatives
+        if isinstance(body, Atom) and body.args == terms and len(set(terms)) == len(terms):
+            return terms, body
+    named = rows_of(lfp(lambda _: rows, name=free_name(current_builder(), "set")))
+    return _as_relation(named)
+
+
+def _calls_python(term: Term) -> bool:
+    return isinstance(term, Call) and term.functor.startswith("@")
+
+
+def _types(
+    new: tuple[Term, ...], terms: tuple[Term, ...], types: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The type names of terms that are made of those of a row, which are told by identity."""
+    known = {id(term): kind for term, kind in zip(terms, types, strict=True)}
+    return tuple(_type(term, known) for term in new)
+
+
+def _type(term: Term, known: dict[int, str]) -> str:
+    if id(term) in known:
+        return known[id(term)]
     if isinstance(term, Const):
         return term.type or _TYPES[type(term.value)]
     if isinstance(term, Call) and term.functor in SIGNATURES:
@@ -179,69 +241,12 @@ def _type(term: Term, known: dict[str, str]) -> str:
             return result
         inner = [_type(arg, known) for arg in term.args if not isinstance(arg, Const)]
         return inner[0] if inner else _type(term.args[0], known)
+    if isinstance(term, Call) and _calls_python(term):
+        for declared in current_builder().functors:
+            if f"@{declared.name}" == term.functor:
+                return declared.result
     if isinstance(term, Aggregate):
         return {"count": "number", "mean": "float"}.get(term.op) or _type(
             term.target or Const(0), known
         )
     raise ProgramError(f"the type of {term!r} is not known here: project columns of the source")
-
-
-def lfp(function: Callable[[Rows], Source], *, name: str | None = None) -> Relation:
-    """The least set `s` with `s = function(s)`, as a relation of the open program.
-
-    `function` is called twice: once to learn the columns (from the parts that do not need `s`),
-    once to write the rules. Raises ProgramError when every part needs `s`.
-    """
-    builder = current_builder()
-    found = function(_UNKNOWN)
-    types = _rows(found).types
-    if types is None:
-        raise ProgramError("lfp needs a part that does not use its argument: union(base, ...)")
-    if name is None:
-        taken = {relation.name for relation in builder.relations}
-        name = next(n for n in (f"lfp_{i}" for i in itertools.count(1)) if n not in taken)
-    relation = builder.declare(name, {f"c{i}": kind for i, kind in enumerate(types)})
-    for terms, body in _rows(function(_rows(relation))).alternatives:
-        head = Atom(name, terms)
-        builder.rules.append(_tidy(Rule((head,), body)))
-    return relation
-
-
-def _tidy(rule: Rule) -> Rule:
-    """The rule as one would write it: joined columns share a variable, and names are plain."""
-    parts = rule.body.parts if isinstance(rule.body, And) else (rule.body,)
-    same: dict[str, Term] = {}
-    kept: list[Formula] = []
-
-    def leaf(term: Leaf) -> Term:
-        while isinstance(term, Var) and term.name in same:
-            followed = same[term.name]
-            if not isinstance(followed, Var):
-                return followed
-            term = followed
-        return term
-
-    for part in parts:
-        if isinstance(part, Comparison) and part.op == "=" and part.span is None:
-            left, right = map_term(part.left, leaf), map_term(part.right, leaf)
-            if isinstance(right, Var):
-                if left != right:
-                    same[right.name] = left
-                continue
-            if isinstance(left, Var):
-                same[left.name] = right
-                continue
-        kept.append(part)
-    tidy = map_rule(Rule(rule.heads, conjunction(kept), rule.span), leaf)
-    names: dict[str, str] = {}
-
-    def rename(term: Leaf) -> Term:
-        if not isinstance(term, Var):
-            return term
-        if term.name not in names:
-            plain = _plain(term.name)
-            tries = (plain, *(f"{plain}{i}" for i in range(2, len(names) + 3)))
-            names[term.name] = next(name for name in tries if name not in names.values())
-        return Var(names[term.name], term.span)
-
-    return map_rule(tidy, rename)

@@ -1,0 +1,190 @@
+"""A set as comprehensions, `{(terms) | body}`: what set operators (`operators`) rearrange.
+
+Nouns: `Rows` are a set, a choice of *alternatives* (the terms of a row, and a body that gives them
+values); a `Use` is a place where a set depends on the argument of an `lfp`. Invariant: two
+alternatives that stand in one body share no variable unless an equality says so (`apart`), and
+`tidy` writes a rule as a person would. Nothing here adds to a program.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Rule, conjunction
+from deltafix.rules.builder import Relation
+from deltafix.rules.terms import Const, Term, Var, Wildcard, has_aggregate
+from deltafix.rules.walk import Leaf, map_formula, map_rule, map_term, occurrences
+
+Alternative: TypeAlias = tuple[tuple[Term, ...], Formula]
+
+_fresh = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """How a set depends on an argument of an `lfp`.
+
+    Attributes:
+        argument: which one; compared by identity.
+        path: the operators from the set down to the argument, `("union[1]", "join.right")`.
+        odd: whether the set shrinks as the argument grows.
+        folded: whether an aggregate is on the way.
+    """
+
+    argument: object
+    path: tuple[str, ...] = ()
+    odd: bool = False
+    folded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A set of rows as alternatives `(terms, body)`; `types` are the columns' type names.
+
+    `types` is None while the columns are not known yet: what depends on the argument of `lfp`'s
+    function in a column-finding call.
+    """
+
+    types: tuple[str, ...] | None
+    alternatives: tuple[Alternative, ...]
+    uses: tuple[Use, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FixpointRelation(Relation):
+    """The relation of an `lfp`, and how it depends on the arguments of those around it.
+
+    It has no columns and no name while those of an argument around it are not known.
+    """
+
+    uses: tuple[Use, ...] = field(default=(), compare=False, repr=False)
+
+
+Source: TypeAlias = Rows | Relation
+
+
+def rows_of(source: Source) -> Rows:
+    """A source as comprehensions: of a relation, `{(x, y) | relation(x, y)}`."""
+    if isinstance(source, Rows):
+        return source
+    uses: tuple[Use, ...] = ()
+    if isinstance(source, FixpointRelation):
+        uses = below(f"lfp {source.name!r}", source.uses)
+        if not source.name:
+            return Rows(None, (), uses)
+    terms = tuple(Var(f"{column.name}'{next(_fresh)}") for column in source.attributes)
+    types = tuple(column.type for column in source.attributes)
+    return Rows(types, ((terms, Atom(source.name, terms)),), uses)
+
+
+def below(
+    step: str, uses: Iterable[Use], *, odd: bool = False, folded: bool = False
+) -> tuple[Use, ...]:
+    """Uses as seen from an operator above: one for each argument and way to depend on it."""
+    found: dict[tuple[int, bool, bool], Use] = {}
+    for use in uses:
+        seen = replace(use, path=(step, *use.path), odd=use.odd != odd, folded=use.folded or folded)
+        found.setdefault((id(seen.argument), seen.odd, seen.folded), seen)
+    return tuple(found.values())
+
+
+def variable(stem: str) -> Var:
+    """A variable no other set has; `tidy` calls it `stem` if it can."""
+    return Var(f"{stem}'{next(_fresh)}")
+
+
+def _plain(name: str) -> str:
+    """A variable's own name: what stands behind `'` only keeps two uses of a set apart."""
+    return name.split("'", 1)[0]
+
+
+def apart(terms: tuple[Term, ...], body: Formula) -> Alternative:
+    """The same alternative with variables no other one has: a set may be used twice."""
+    names: dict[str, Var] = {}
+
+    def leaf(term: Leaf) -> Term:
+        if not isinstance(term, Var):
+            return term
+        if term.name not in names:
+            names[term.name] = variable(_plain(term.name))
+        return names[term.name]
+
+    return tuple(map_term(term, leaf) for term in terms), map_formula(body, leaf)
+
+
+def absent(row: tuple[Term, ...], terms: tuple[Term, ...], body: Formula) -> Not:
+    """That an alternative, whose variables are its own, does not give `row`."""
+    equal = (Comparison("=", mine, theirs) for mine, theirs in zip(row, terms, strict=True))
+    outer = frozenset(name for term in row for name in occurrences(term))
+    kept, leaf = _joined(conjunction((body, *equal)), outer)
+    inside = map_formula(conjunction(kept), leaf)
+    if isinstance(inside, Atom):  # of any value, which a name would say of one
+
+        def unnamed(term: Leaf) -> Term:
+            return Wildcard() if isinstance(term, Var) and term.name not in outer else term
+
+        inside = map_formula(inside, unnamed)
+    elif isinstance(inside, Comparison) and not isinstance(inside.right, Const):
+        # The language negates a comparison by its operator, which holds of values only. A group
+        # does not hold either where there is no value: there the alternative gives no row.
+        value = variable("value")
+        inside = And((replace(inside, left=value), Comparison("=", inside.left, value)))
+    return Not(inside)
+
+
+def _joined(body: Formula, outer: frozenset[str]) -> tuple[list[Formula], Callable[[Leaf], Term]]:
+    """A body without the equalities that operators made, and what stands for each variable then.
+
+    Variables of `outer` stay: an equality with them is a test.
+    """
+    same: dict[str, Term] = {}
+    kept: list[Formula] = []
+
+    def leaf(term: Leaf) -> Term:
+        while isinstance(term, Var) and term.name in same:
+            followed = same[term.name]
+            if not isinstance(followed, Var):
+                return map_term(followed, leaf)
+            term = followed
+        return term
+
+    def stands_for(term: Term, other: Term) -> bool:
+        """Whether `other` can be written wherever `term` stands; `x = x + 1` is a test."""
+        if not isinstance(term, Var) or term.name in outer or has_aggregate(other):
+            return False
+        return term.name not in occurrences(other)
+
+    for part in body.parts if isinstance(body, And) else (body,):
+        if isinstance(part, Comparison) and part.op == "=" and part.span is None:
+            left, right = map_term(part.left, leaf), map_term(part.right, leaf)
+            if left == right:
+                continue
+            if stands_for(right, left):
+                same[right.name] = left  # type: ignore[union-attr]  # a variable
+                continue
+            if stands_for(left, right):
+                same[left.name] = right  # type: ignore[union-attr]  # a variable
+                continue
+        kept.append(part)
+    return kept, leaf
+
+
+def tidy(rule: Rule) -> Rule:
+    """The rule as one would write it: joined columns share a variable, and names are plain."""
+    kept, leaf = _joined(rule.body, frozenset())
+    joined = map_rule(Rule(rule.heads, conjunction(kept), rule.span), leaf)
+    names: dict[str, str] = {}
+
+    def rename(term: Leaf) -> Term:
+        if not isinstance(term, Var):
+            return term
+        if term.name not in names:
+            plain = _plain(term.name)
+            tries = (plain, *(f"{plain}{i}" for i in range(2, len(names) + 3)))
+            names[term.name] = next(name for name in tries if name not in names.values())
+        return Var(names[term.name], term.span)
+
+    return map_rule(joined, rename)

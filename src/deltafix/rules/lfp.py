@@ -1,0 +1,192 @@
+"""`lfp`: least fixpoints of functions over sets, one or several at once, written as rules.
+
+A function is called to find its columns, again where an argument's columns follow from another's,
+and then to write rules; what a finding call declares is forgotten. Invariant: the rules mean the
+least fixpoint. For nested ones that is Bekić's lemma: the least solution of all equations at once;
+what is not monotone in an argument is refused before its rules are written.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import overload
+
+from deltafix.errors import ProgramError
+from deltafix.rules.ast import Atom, Attribute, Rule
+from deltafix.rules.builder import Builder, current_builder
+from deltafix.rules.comprehension import (
+    FixpointRelation,
+    Rows,
+    Source,
+    Use,
+    rows_of,
+    tidy,
+    variable,
+)
+
+__all__ = ["free_name", "lfp"]
+
+
+@overload
+def lfp(function: Callable[[Rows], Source], *, name: str | None = None) -> FixpointRelation: ...
+
+
+@overload
+def lfp(
+    function: Callable[..., tuple[Source, ...]], *, name: Sequence[str] | None = None
+) -> tuple[FixpointRelation, ...]: ...
+
+
+def lfp(
+    function: Callable[..., Source | tuple[Source, ...]], *, name: str | Sequence[str] | None = None
+) -> FixpointRelation | tuple[FixpointRelation, ...]:
+    """The least set `s` with `s = function(s)`, as a relation of the open program.
+
+    A function of several arguments gives a tuple of as many sets, and `lfp` their relations:
+    `lfp(lambda even, odd: (union(zero, up(odd)), up(even)), name=("even", "odd"))`. Inside a
+    function another `lfp` may use its arguments. A function is called at least twice, and twice as
+    often for each `lfp` around it.
+
+    Raises:
+        ProgramError: no program is open; columns cannot be found, because every part needs an
+            argument; or the function is not monotone, with the way to the operator that is not.
+            (The right side of a `difference` turns growth to shrinking, and that of one inside
+            it turns it back.)
+        TypeError: the function gives another number of sets, or `name` is of another number.
+    """
+    builder = current_builder()
+    several = len(inspect.signature(function).parameters) > 1
+    sets = [_Argument(one) for one in _names(builder, function, name)]
+    _find_columns(builder, function, sets)
+    known = None not in [one.types for one in sets]
+    for one in sets if known else ():
+        builder.declare(one.name, one.columns)
+    # Where columns are not known yet, an `lfp` around this one is finding its own.
+    results = _results(function, sets)
+    for one, rows in zip(sets, results, strict=True) if known else ():
+        if rows.types != one.types:
+            raise TypeError(f"lfp {one.name!r} of different columns: {one.types} and {rows.types}")
+        builder.rules.extend(tidy(Rule((Atom(one.name, t),), b)) for t, b in rows.alternatives)
+    made = tuple(
+        FixpointRelation(
+            one.name if known else "",
+            tuple(Attribute(column, kind) for column, kind in one.columns.items()),
+            builder=builder,
+            uses=uses,
+        )
+        for one, uses in zip(sets, _uses_around(sets, results), strict=True)
+    )
+    return made if several else made[0]
+
+
+def free_name(builder: Builder, stem: str) -> str:
+    """The first name `stem_1`, `stem_2`, … that no relation has."""
+    taken = {relation.name for relation in builder.relations}
+    return next(n for n in (f"{stem}_{i}" for i in itertools.count(1)) if n not in taken)
+
+
+@dataclass(slots=True, eq=False)
+class _Argument:
+    """One of the sets of an `lfp`, as its function gets it."""
+
+    name: str
+    types: tuple[str, ...] | None = None
+
+    @property
+    def columns(self) -> dict[str, str]:
+        return {f"c{i}": kind for i, kind in enumerate(self.types or ())}
+
+    @property
+    def rows(self) -> Rows:
+        uses = (Use(self),)
+        if self.types is None:
+            return Rows(None, (), uses)
+        terms = tuple(map(variable, self.columns))
+        return Rows(self.types, ((terms, Atom(self.name, terms)),), uses)
+
+
+def _names(
+    builder: Builder, function: Callable[..., object], name: str | Sequence[str] | None
+) -> list[str]:
+    """A name for each argument of a function."""
+    wanted = len(inspect.signature(function).parameters)
+    if name is None:
+        first = free_name(builder, "lfp")
+        number = int(first.rpartition("_")[2])
+        return [first, *(f"lfp_{number + i}" for i in range(1, wanted))]
+    names = [name] if isinstance(name, str) else list(name)
+    if len(names) != wanted:
+        raise TypeError(f"lfp of a function of {wanted} argument(s) has {len(names)} name(s)")
+    return names
+
+
+def _find_columns(
+    builder: Builder, function: Callable[..., Source | tuple[Source, ...]], sets: list[_Argument]
+) -> None:
+    """Give each set its types; those stay unknown that need an argument of an `lfp` around."""
+    while True:
+        with builder.forgotten():
+            results = _results(function, sets)
+        found = [rows.types for rows in results]
+        if found == [one.types for one in sets]:
+            break
+        for one, types in zip(sets, found, strict=True):
+            one.types = types
+    uses = [use for one in results for use in one.uses]
+    if None in found and all(use.argument in sets for use in uses):
+        needs = sets[found.index(None)].name
+        message = f"lfp {needs!r} needs a part that does not use its argument: union(base, ...)"
+        raise ProgramError(message)
+
+
+def _results(
+    function: Callable[..., Source | tuple[Source, ...]], sets: list[_Argument]
+) -> list[Rows]:
+    """What the function gives for the sets, which it may use where that is monotone."""
+    given = function(*(one.rows for one in sets))
+    results = [rows_of(one) for one in (given if isinstance(given, tuple) else (given,))]
+    if len(results) != len(sets):
+        raise TypeError(f"lfp of {len(sets)} set(s): its function gave {len(results)}")
+    for one, rows in zip(sets, results, strict=True):
+        for use in rows.uses:
+            if use.argument in sets and (use.odd or use.folded):
+                raise ProgramError(_not_monotone(one.name, use))
+    return results
+
+
+def _not_monotone(name: str, use: Use) -> str:
+    assert isinstance(use.argument, _Argument)  # noqa: S101  only sets of an lfp are used
+    steps = list(use.path)
+    if use.folded:
+        end = steps.index("aggregate")
+        what, way = "goes over", "aggregate a set that does not need it"
+    else:
+        end = len(steps) - 1 - steps[::-1].index("difference.right")
+        what, way = "takes away", "take away a set that does not need it, or take away twice"
+    path = " > ".join((f"lfp {name!r}", *steps[: end + 1]))
+    return f"{path} {what} {use.argument.name!r}, so the function is not monotone: {way}"
+
+
+def _uses_around(sets: list[_Argument], results: list[Rows]) -> list[tuple[Use, ...]]:
+    """How each set depends on the arguments of the `lfp`s around, by way of the others too."""
+    found: list[dict[tuple[object, bool, bool], Use]] = [{} for _ in sets]
+    grew = True
+    while grew:
+        grew = False
+        for mine, rows in zip(found, results, strict=True):
+            for use in rows.uses:
+                through = [use]
+                if isinstance(use.argument, _Argument) and use.argument in sets:
+                    # Monotone in the sets themselves, so their own uses keep their parity.
+                    there = found[sets.index(use.argument)].values()
+                    step = f"lfp {use.argument.name!r}"
+                    through = [replace(u, path=(*use.path, step, *u.path)) for u in list(there)]
+                for one in through:
+                    key = (one.argument, one.odd, one.folded)
+                    if key not in mine:
+                        mine[key] = one
+                        grew = True
+    return [tuple(one.values()) for one in found]
