@@ -52,7 +52,7 @@ __all__ = ["Database", "seen_schemas"]
 
 _PARTS = (
     "plan", "_core", "schemas", "_arena", "_codes", "_linked", "_changed", "_by_number",
-    "_given", "_ruled", "_unrun", "_strata", "_run", "_limits", "_ran", "_recomputed",
+    "_given", "_ruled", "_unrun", "_strata", "_run", "_limits", "_ran", "_recomputed", "_users",
 )  # fmt: skip
 """What `compact` makes anew."""
 
@@ -200,9 +200,11 @@ class Database(Reading):
 
     def _build_again(self) -> None:
         """Take the place of a database made from the given rows. Raises what a commit raises."""
+        declared = {functor.name for functor in self.program.functors}
+        known = {name: one for name, one in self._users.functors.items() if name in declared}
         fresh = Database(
-            self.program, strategy=self.strategy, budget=self.budget, users=self._users,
-            profile=self._profile,
+            self.program, strategy=self.strategy, budget=self.budget, profile=self._profile,
+            users=Users(known, self._users.reducers),
         )  # fmt: skip
         held = () if self._unrun else self.schemas
         fresh._strata.prefer(lambda name: self.rows(name) if name in held else ())

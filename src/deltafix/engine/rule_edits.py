@@ -11,7 +11,8 @@ Indexes that no rule needs any more stay until `compact`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from operator import eq
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,7 @@ from deltafix.engine.link import link
 from deltafix.engine.outside import Users, outside_strata
 from deltafix.engine.state.edits import Edit, given_changes
 from deltafix.engine.store import codes_where
-from deltafix.errors import FactError, ProgramError, UnknownRelationError
+from deltafix.errors import FactError, FunctorError, ProgramError, UnknownRelationError
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Words
 from deltafix.kernel.entries import delete_rows, insert_rows
@@ -65,6 +66,7 @@ class RuleEdit:
     part: Program
     text: str
     whole: bool = False
+    functors: Mapping[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<{'add' if self.adds else 'remove'} {self.text}>"
@@ -198,9 +200,13 @@ class RuleEpoch:
         self.edits = edits
         self.program = program = changed_program(db.program, edits)
         self._core = renamed(lower(typed(program)), db._core)
-        declared = {functor.name for functor in program.functors}
-        functors = {name: one for name, one in db._users.functors.items() if name in declared}
-        self._users = Users(bound(program, functors), db._users.reducers)
+        functions = dict(db._users.functors)
+        for name, function in (pair for edit in edits for pair in edit.functors.items()):
+            if functions.setdefault(name, function) is not function:
+                message = f"@{name} was another function, whose values are remembered"
+                raise FunctorError(f"{message}; give this one a name of its own")
+        self._known_users = Users(functions, db._users.reducers)
+        self._users = _bound(program, self._known_users)
         self._tables = db._linked.tables
         new = plan_core(self._core, self._tables.indexes())
         for relation in new.relations:
@@ -253,8 +259,10 @@ class RuleEpoch:
             self._signal(linked.ids[signal], flag)
         for home, rows in taken.items():
             self._give(linked.ids[home], rows)
-        strata = outside_strata(linked, db._codes, self._users, db._strata, step.kept)
-        db._run_with(self.program, linked, strata, self._users)
+        before = _bound(db.program, db._users)  # the rules that go ask for functions, too
+        users = replace(self._users, functors={**before.functors, **self._users.functors})
+        strata = outside_strata(linked, db._codes, users, db._strata, step.kept)
+        db._run_with(self.program, linked, strata, users)
         if cells[at.SCHEDULE] in (at.DELETES_FIRST, at.INSERTS_FIRST, at.DRED):
             cells[at.SCHEDULE] = at.WAVEFRONT
 
@@ -286,6 +294,7 @@ class RuleEpoch:
         """The epoch is committed."""
         db, linked, timed = self._db, self.linked, self._db._run.strata
         db._rules = None
+        db._users = self._known_users
         db._take_up(self.program, self._core, linked)
         db._run_with(self.program, linked, db._strata.taken_over(linked), self._users)
         db._run.strata = timed
@@ -301,3 +310,10 @@ class RuleEpoch:
         db._arena.cells[at.N_RULES] = db._linked.rule_counts
         db._arena.cells[at.SCHEDULE] = self._schedule
         db._take_up(db.program, db._core, db._linked)  # rows may have become wider
+
+
+def _bound(program: Program, users: Users) -> Users:
+    """Those of the functions that a program declares, bound to its functors."""
+    declared = {functor.name for functor in program.functors}
+    functors = {name: one for name, one in users.functors.items() if name in declared}
+    return replace(users, functors=bound(program, functors))

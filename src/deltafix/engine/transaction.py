@@ -7,8 +7,8 @@ transaction began.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from types import TracebackType
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -180,12 +180,17 @@ class Transaction:
         self._rule_edits.append(added)
         return added
 
-    def change_program(self, program: str | Program) -> None:
+    def change_program(
+        self,
+        program: str | Program,
+        functors: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
+    ) -> None:
         """Have another program from the commit on, for what the difference of the rules costs.
 
         Relations of both have the same columns; given rows of one that the new program does not
-        have must be deleted. Raises ProgramError; the commit raises FactError for columns and types
-        that differ, UnknownRelationError for given rows without a relation, FunctorError.
+        have must be deleted. `functors` are the functions behind those `@name`s that the program
+        before does not declare. Raises ProgramError; the commit raises FactError for columns and
+        types that differ, UnknownRelationError for given rows without a relation, FunctorError.
         """
         from deltafix.engine.rule_edits import RuleEdit  # noqa: PLC0415  the parser
 
@@ -194,7 +199,7 @@ class Transaction:
             from deltafix.datalog.program import Program as Text  # noqa: PLC0415
 
             program = Text.parse(program)
-        self._rule_edits.append(RuleEdit(True, program, "", whole=True))
+        self._rule_edits.append(RuleEdit(True, program, "", whole=True, functors=functors))
 
     def _edit_rules(self, rule: str | RuleEdit, *, adds: bool) -> RuleEdit:
         self._rule_edits.append(edit := self._read_rules(rule, adds=adds))

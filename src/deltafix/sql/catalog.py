@@ -7,6 +7,7 @@ it, so the program is their rules side by side.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -87,6 +88,8 @@ class Catalog:
 
     tables: dict[str, Table] = field(default_factory=dict)
     views: dict[str, View] = field(default_factory=dict)
+    times: Counter[str] = field(default_factory=Counter)
+    """How often views of a name were made: each has functions of its own, by names of their own."""
 
     @property
     def relations(self) -> dict[str, Relation]:
@@ -128,7 +131,9 @@ def view_of(
     statement: Statement, name: str, names: list[str], query: exp.Expr, catalog: Catalog
 ) -> View:
     """Compile a view. Raises SqlProgrammingError, SqlRefusedError."""
-    builder = Builder(statement, name, catalog.relations)
+    again = catalog.times[name]
+    catalog.times[name] += 1
+    builder = Builder(statement, f"{name}:{again}" if again else name, catalog.relations)
     found = relation(builder, query, Scope(statement), name, names)
     return View(found, builder)
 

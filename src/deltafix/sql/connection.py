@@ -4,8 +4,8 @@ Life: made by `connect`; statements run one at a time, each its own transaction 
 one; then `close`. Edits wait until something reads, or the transaction commits: then they are one
 epoch of the engine. ROLLBACK forgets what waits and undoes the epochs since BEGIN. Invariants:
 what is read is what the statements before it say; a statement that fails changes nothing;
-subscribers hear of a transaction once, net, after its commit. Making or dropping a view rebuilds
-the engine from the rows of the tables: the engine cannot change rules otherwise.
+subscribers hear of a transaction once, net, after its commit. Making or dropping a view edits the
+engine's rules, for what the view derives.
 """
 
 from __future__ import annotations
@@ -17,7 +17,14 @@ from typing import Any, Self
 
 from deltafix.engine.connect import connect as connect_engine
 from deltafix.engine.database import Database
-from deltafix.errors import FunctorError, ProgramError, SqlDataError, SqlError, SqlOperationalError
+from deltafix.errors import (
+    FactError,
+    FunctorError,
+    ProgramError,
+    SqlDataError,
+    SqlError,
+    SqlOperationalError,
+)
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Row
 from deltafix.rules.check import typed
@@ -45,6 +52,7 @@ class Connection:
         self.catalog = Catalog()
         self._settings = dict(settings)
         self._db: Database | None = None
+        self._held: set[str] = set()  # the tables that the engine knows
         self._stale = True
         self._open = False
         self._closed = False
@@ -369,39 +377,44 @@ class Connection:
     def _require_no_edits(self, statement: Statement) -> None:
         if self._open and self._journal:
             message = "a definition inside a transaction with edits"
-            raise statement.operational(message, "COMMIT first: it rebuilds the engine")
+            raise statement.operational(message, "COMMIT first: a definition cannot be undone")
 
     def _redefined(self, statement: Statement) -> None:
-        """The rules changed: rebuild, at once where there are rows to derive from."""
+        """The rules changed: follow them, once there is an engine."""
         self._stale = True
-        if self._db is not None and any(
-            self._db.count(name) for name in self.catalog.tables if name in self._db.schemas
-        ):
+        if self._db is not None:
             with self.mapped(statement):
                 self._engine()
 
     # --- the engine ----------------------------------------------------------------------------
 
     def _engine(self) -> Database:
-        """The engine with the rules of now, rebuilt if they changed."""
-        if self._db is not None and not self._stale:
-            return self._db
-        old = self._db
-        found = connect_engine(
-            self.catalog.program(),
-            functors=self.catalog.functions(),
-            reducers=REDUCERS,
-            **self._settings,
-        )
-        found.settle()  # what holds without rows is there before them, in no delta
-        if old is not None:
-            with found.transaction() as tx:
-                for name in self.catalog.tables:
-                    if name in old.schemas:
-                        tx.insert(name, old.rows(name))
-            old.close()
-        self._db, self._stale = found, False
-        return found
+        """The engine with the rules of now."""
+        if self._db is None:
+            self._db = connect_engine(
+                self.catalog.program(),
+                functors=self.catalog.functions(),
+                reducers=REDUCERS,
+                **self._settings,
+            )
+            self._db.settle()  # what holds without rows is there before them, in no delta
+        elif self._stale:
+            try:
+                self._follow(self._db)
+            except FactError:
+                # A name that was dropped has come back with other columns, and the engine knows
+                # the old ones: rebuilt from the rows there are, it does not.
+                self._db.compact()
+                self._follow(self._db)
+        self._held, self._stale = {*self.catalog.tables}, False
+        return self._db
+
+    def _follow(self, db: Database) -> None:
+        """Edit the engine's rules, and take the rows of dropped tables away."""
+        with db.transaction() as tx:
+            for name in self._held - self.catalog.tables.keys():
+                tx.delete(name, db.rows(name))
+            tx.change_program(self.catalog.program(), self.catalog.functions())
 
     @contextmanager
     def mapped(self, statement: Statement) -> Iterator[None]:

@@ -13,6 +13,7 @@ from deltafix.engine.state.log import read_log
 from deltafix.errors import (
     BudgetError,
     FactError,
+    FunctorError,
     ProgramError,
     StateError,
     UnknownRelationError,
@@ -475,3 +476,29 @@ def test_a_relation_that_comes_back_has_its_indexes_or_is_another_one(closure) -
         tx.change_program(other)
     assert tx.delta["hit"].added == [(57, 57)]
     closure.check_invariants()
+
+
+def test_a_new_program_brings_functions_of_its_own() -> None:
+    text = """
+    .decl e(x: number)
+    .input e
+    .decl out(x: number)
+    .functor {0}(x: number): number
+    out(@{0}(x)) :- e(x).
+    """
+    with deltafix.connect(text.format("one"), functors={"one": lambda x: x + 1}) as db:
+        with db.transaction() as tx:
+            tx.insert("e", [(1,), (2,)])
+        with db.transaction() as tx:
+            tx.change_program(text.format("two"), functors={"two": lambda x: x + 2})
+        assert (tx.delta["out"].added, tx.delta["out"].removed) == ([(4,)], [(2,)])
+        # What `one` was for 1 and 2 is remembered: another function would agree with it in part.
+        other = {"one": lambda x: x * 10}
+        with pytest.raises(FunctorError, match="@one was another"), db.transaction() as tx:
+            tx.change_program(text.format("one"), functors=other)
+        assert db.rows("out") == [(3,), (4,)]
+        db.compact()
+        with db.transaction() as tx:
+            tx.change_program(text.format("one"), functors=other)
+        assert db.rows("out") == [(10,), (20,)]
+        db.check_invariants()
