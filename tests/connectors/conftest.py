@@ -40,6 +40,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
             "spark.sql.catalog.ice.type": "hadoop",
             "spark.sql.catalog.ice.warehouse": str(warehouse / "ice"),
+            "spark.sql.catalog.both": "org.apache.iceberg.spark.SparkCatalog",
+            "spark.sql.catalog.both.type": "jdbc",
+            "spark.sql.catalog.both.uri": f"jdbc:sqlite:{warehouse}/both.db?busy_timeout=60000",
+            "spark.sql.catalog.both.warehouse": f"file://{warehouse}/both",
             "spark.databricks.delta.snapshotPartitions": "2",
             "spark.sql.warehouse.dir": str(warehouse),
         }
@@ -50,6 +54,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     SparkContext._gateway.proc.stdin.close()
     SparkContext._gateway.proc.wait()
     SparkContext._gateway = SparkContext._jvm = None
+
+
+@pytest.fixture
+def both(spark: SparkSession) -> dict[str, str]:
+    """The options with which pyiceberg has the catalog `both` of the session."""
+    setting = "spark.sql.catalog.both"
+    uri = spark.conf.get(f"{setting}.uri").removeprefix("jdbc:sqlite:").partition("?")[0]
+    return {
+        "type": "sql", "uri": f"sqlite:///{uri}",
+        "warehouse": spark.conf.get(f"{setting}.warehouse"),
+    }  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

@@ -68,6 +68,8 @@ if VERSION in ("4.0", "4.1"):  # on newer ones Delta cannot read its tables, or 
             ("io.delta", "delta-spark_4.1_2.13", "4.1.0"), ("io.delta", "delta-storage", "4.1.0")
         ],
     }[VERSION]  # fmt: skip
+    # A catalog that Spark and pyiceberg share.
+    SETS["sqlite"] = [("org.xerial", "sqlite-jdbc", "3.50.3.0")]
     SETS["iceberg"] = {
         "4.0": [("org.apache.iceberg", "iceberg-spark-runtime-4.0_2.13", "1.10.0")],
         "4.1": [("org.apache.iceberg", "iceberg-spark-runtime-4.1_2.13", "1.11.0")],

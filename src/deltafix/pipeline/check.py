@@ -23,7 +23,7 @@ from deltafix.pipeline.keeper import peek_marks
 from deltafix.pipeline.maintainer import CONES
 from deltafix.pipeline.manifest import read_manifest
 from deltafix.pipeline.quarantine import refused
-from deltafix.pipeline.sources.registry import ON_SPARK, additions, make_source
+from deltafix.pipeline.sources.registry import ON_SPARK, TABLES, additions, make_source
 from deltafix.pipeline.targets.registry import make_target, place_of
 
 __all__ = ["check"]
@@ -50,9 +50,10 @@ def check(config: Config) -> Iterator[str]:
     schemas = schemas_of(config.program)
     program = augment(config.program, additions(config))
     peek = _Peek(peek_marks(config.state), schemas_of(program))
+    local = config.values["runner"] == "local"
     for one in config.inputs:
         fed = ", ".join(schemas[name].show() for name in one.relations)
-        if one.source in ON_SPARK:
+        if one.source in (ON_SPARK if local else (*ON_SPARK, *TABLES)):
             yield f"input {one.name}: {one.source} to {fed} (looked at when it runs)"
             continue
         source = make_source(config, one, schemas)
@@ -63,7 +64,8 @@ def check(config: Config) -> Iterator[str]:
             raise refused(one.name, bad, "it would fail the next epoch")
         said = "nothing new" if portion is None else "has something to say"
         said += f", {len(bad):,} rows of it are to be set aside" if bad else ""
-        yield f"input {one.name}: {one.source} {one.values['path']} to {fed} ({said})"
+        place = one.values.get("path") or one.values["table"]
+        yield f"input {one.name}: {one.source} {place} to {fed} ({said})"
     noted = peek.marks.get(CONES)
     change = what_changed(noted, cones(program)) if noted else None
     for output in config.outputs:

@@ -123,6 +123,14 @@ INPUT: Final[Mapping[str, Section]] = {
         "bad_rows": _POLICY["bad_rows"],
     },
     "delta": {"path": Key(str), **_COLUMNS, **_POLICY},
+    "iceberg": {
+        "catalog": Key(str),
+        "table": Key(str),
+        "options": Key(dict, None),
+        "duplicates": Key(str, "", ("ignore", "count")),
+        "bad_rows": _POLICY["bad_rows"],
+        **_COLUMNS,
+    },
     "spark": {
         "mode": Key(str, "changes", ("changes", "snapshot", "stream")),
         "table": Key(str, ""),

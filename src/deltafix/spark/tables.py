@@ -14,20 +14,31 @@ is our own, since Spark says marks by settings, which would mark the commits of 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pyarrow as pa
 
-from deltafix.errors import ConfigError, SinkError
+from deltafix.errors import SinkError
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.config import OutputConfig
 from deltafix.pipeline.targets import registry
+from deltafix.pipeline.targets.ancestry import EPOCH, OUTPUT, held, note
 from deltafix.pipeline.targets.registry import MakeTarget
 from deltafix.pipeline.targets.target import EpochRows, Target, decimals, name_of, whole
 from deltafix.spark.errors import spark_errors
+from deltafix.spark.formats import (
+    DELTA,
+    ICEBERG,
+    Format,
+    ancestry,
+    catalog_settings,
+    iceberg_table,
+    named,
+    quoted,
+    require,
+)
 from deltafix.spark.sources.live import LiveSpark
 
 if TYPE_CHECKING:
@@ -40,13 +51,13 @@ def on_tables(live: LiveSpark) -> MakeTarget:
     """What makes the targets of a pipeline on Spark: tables by Spark, the others as without it."""
 
     def make(one: OutputConfig, schema: Schema, state: str) -> Target | None:
-        values, name = one.values, name_of(state, one.relation)
+        values, name, where = one.values, name_of(state, one.relation), f"[output.{one.relation}]"
         if one.sink == "delta":
             path = values["path"]
-            place = f"delta.{_quoted(path)}" if path else _named(one, values["table"])
+            place = f"delta.{quoted(path)}" if path else named(where, values["table"])
             return DeltaTable(live.session, schema, place, name, values)
         if one.sink == "iceberg":
-            place = _named(one, f"{values['catalog']}.{values['table']}")
+            place = named(where, f"{values['catalog']}.{values['table']}")
             return IcebergTable(live.session, schema, place, name, values)
         return registry.make_target(one, schema, state)
 
@@ -64,9 +75,7 @@ class _Table:
         values: those of the output's section: `mode`, `options`, ...
     """
 
-    format: str
-    provider: str
-    hint: str
+    format: Format
 
     def __init__(
         self, session: Callable[[], SparkSession], schema: Schema, place: str, name: str,
@@ -136,25 +145,25 @@ class _Table:
         if self._exists(spark):
             return
         columns = ", ".join(
-            f"{_quoted(one.name)} {one.dataType.simpleString()} NOT NULL"
+            f"{quoted(one.name)} {one.dataType.simpleString()} NOT NULL"
             for one in from_arrow_schema(shape)
         )
-        spark.sql(f"CREATE TABLE IF NOT EXISTS {self._place} ({columns}) USING {self.format}")
+        spark.sql(f"CREATE TABLE IF NOT EXISTS {self._place} ({columns}) USING {self.format.title}")
 
     def _insert(self, spark: SparkSession, rows: EpochRows, source: str) -> None:
-        names = ", ".join(map(_quoted, self._columns(rows)))
+        names = ", ".join(map(quoted, self._columns(rows)))
         spark.sql(f"INSERT INTO {self._place} ({names}) SELECT {names} FROM {source}")  # noqa: S608  quoted
 
     def _change(self, spark: SparkSession, rows: EpochRows, source: str) -> None:
         """Merge the epoch. Signed rows are matched by its number too: with none that is there."""
         columns = self._columns(rows)
-        sign, epoch = map(_quoted, rows.signed.column_names[-2:])
-        same = " AND ".join(f"t.{name} = s.{name}" for name in map(_quoted, columns))
+        sign, epoch = map(quoted, rows.signed.column_names[-2:])
+        same = " AND ".join(f"t.{name} = s.{name}" for name in map(quoted, columns))
         gone, come = f"s.{sign} < 0", f"s.{sign} > 0"
         if not self._merge:
             same, gone, come = f"t.{epoch} = {rows.epoch} AND {same}", "false", "true"
-        names = ", ".join(map(_quoted, columns))
-        values = ", ".join(f"s.{_quoted(name)}" for name in columns)
+        names = ", ".join(map(quoted, columns))
+        values = ", ".join(f"s.{quoted(name)}" for name in columns)
         spark.sql(
             f"MERGE INTO {self._place} t USING {source} s ON {same} "  # noqa: S608  quoted
             f"WHEN MATCHED AND {gone} THEN DELETE "
@@ -168,19 +177,10 @@ class _Table:
 
     def _opened(self) -> SparkSession:
         """A session beside the pipeline's, with its settings and the output's."""
-        from py4j.java_gateway import JavaClass  # noqa: PLC0415  comes with Spark
-
         if self._own is not None:
             return self._own
         spark = self._session()
-        found = spark._jvm
-        for part in self.provider.split("."):
-            found = getattr(found, part)
-        if not isinstance(found, JavaClass):
-            raise SinkError(
-                f"{self._called}: this Spark has no {self.format.title()}; {self.hint}",
-                path=self._place,
-            )
+        require(spark, self.format, self._called, SinkError, path=self._place)
         own = spark.newSession()
         for name, value in {**spark.conf.getAll, **self._settings()}.items():
             if own.conf.isModifiable(name) or name not in own.conf.getAll:
@@ -192,7 +192,7 @@ class _Table:
 
     @property
     def _called(self) -> str:
-        return f"{self.format.title()} table {self._place}"
+        return f"{self.format.title} table {self._place}"
 
     def _failing(self) -> Any:
         return spark_errors(self._called, kind=SinkError, path=self._place)
@@ -201,14 +201,7 @@ class _Table:
 class DeltaTable(_Table):
     """A table of Delta Lake; `options` are settings of the session that writes it."""
 
-    format = "delta"
-    provider = "io.delta.tables.DeltaTable"
-    hint = (
-        "name its package, extension and catalog in [spark]: jars.packages = "
-        '"io.delta:delta-spark_4.1_2.13:4.1.0", sql.extensions = '
-        '"io.delta.sql.DeltaSparkSessionExtension", sql.catalog.spark_catalog = '
-        '"org.apache.spark.sql.delta.catalog.DeltaCatalog"'
-    )
+    format = DELTA
 
     def _settings(self) -> dict[str, str]:
         return dict(self._values["options"])
@@ -243,76 +236,43 @@ class DeltaTable(_Table):
 class IcebergTable(_Table):
     """A table of Iceberg; `options` are settings of its catalog, which Spark may know already."""
 
-    format = "iceberg"
-    provider = "org.apache.iceberg.spark.SparkCatalog"
-    hint = (
-        "name its package and extension in [spark]: jars.packages = "
-        '"org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0", sql.extensions = '
-        '"org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"'
-    )
+    format = ICEBERG
 
     def _settings(self) -> dict[str, str]:
-        catalog, options = f"spark.sql.catalog.{self._values['catalog']}", self._values["options"]
-        found = {f"{catalog}.{key}": value for key, value in options.items()}
-        known = self._session().conf.get(catalog, None)
-        if known is None and not options:
-            message = (
-                f"{self._called}: Spark has no catalog of that name; say its options here, or in "
-                f'[spark] sql.catalog.{self._values["catalog"]} = "{self.provider}" and the rest'
-            )
-            raise SinkError(message, path=self._place)
-        return {catalog: known or self.provider, **found}
+        catalog, options = self._values["catalog"], self._values["options"]
+        return catalog_settings(
+            self._session(), catalog, options, self._called, SinkError, path=self._place
+        )
 
     def _held(self, spark: SparkSession) -> int | None:
-        table = self._table(spark)
-        snapshot = table.currentSnapshot()
-        while snapshot is not None:  # by parents: a rollback leaves others beside them
-            summary = snapshot.summary()
-            if summary.get("deltafix.output") == self._name:
-                return int(summary.get("deltafix.epoch"))
-            parent = snapshot.parentId()
-            snapshot = None if parent is None else table.snapshot(parent)
-        found = table.properties().get(self._name)
-        return None if found is None else int(found)
+        table = iceberg_table(spark, self._place)
+        return held(self._called, self._name, ancestry(table), table.properties())
 
     def _commit(self, spark: SparkSession, rows: EpochRows, source: str) -> None:
-        for key, value in (("output", self._name), ("epoch", str(rows.epoch))):
-            spark.conf.set(f"spark.sql.iceberg.snapshot-property.deltafix.{key}", value)
+        for key, value in ((OUTPUT, self._name), (EPOCH, str(rows.epoch))):
+            spark.conf.set(f"spark.sql.iceberg.snapshot-property.{key}", value)
         self._change(spark, rows, source)
-        table = self._table(spark)
-        table.updateProperties().set(self._name, str(rows.epoch)).commit()
+        table = iceberg_table(spark, self._place)
+        told = note(rows.epoch, next(ancestry(table), None))
+        table.updateProperties().set(self._name, told).commit()
         shared = self._session()
         if shared.conf.get(f"spark.sql.catalog.{self._values['catalog']}", None) is not None:
             shared.catalog.refreshTable(self._place)  # it may have the table in a cache
+
+    def _exists(self, spark: SparkSession) -> bool:
+        # Not as Spark is asked, which looks for a view too: JDBC catalogs may know none.
+        from pyspark.errors import AnalysisException  # noqa: PLC0415  an extra
+
+        try:
+            iceberg_table(spark, self._place)
+        except AnalysisException as error:
+            if error.getCondition() != "TABLE_OR_VIEW_NOT_FOUND":
+                raise
+            return False
+        return True
 
     def _make(self, spark: SparkSession, shape: pa.Schema) -> None:
         space = self._place.rpartition(".")[0]
         if not self._exists(spark):
             spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {space}")
         super()._make(spark, shape)
-
-    def _table(self, spark: SparkSession) -> Any:
-        """The table as it is now, whatever a catalog has in its cache."""
-        util = spark._jvm.org.apache.iceberg.spark.Spark3Util
-        table = util.loadIcebergTable(spark._jsparkSession, self._place)
-        table.refresh()
-        return table
-
-
-_NAME: Final = re.compile(r"`(?:[^`]|``)+`|[^`.\s]+")
-
-
-def _named(one: OutputConfig, text: str) -> str:
-    """A table's name as SQL has it, each part in quotes."""
-    parts = _NAME.findall(text)
-    if ".".join(parts) != text:
-        message = (
-            f'[output.{one.relation}] table = "{text}" is no name of a table: parts with points '
-            "between them, those with other signs in backquotes"
-        )
-        raise ConfigError(message, key="table", value=text)
-    return ".".join(part if part[0] == "`" else _quoted(part) for part in parts)
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"

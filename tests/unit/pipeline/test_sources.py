@@ -244,7 +244,15 @@ def write_delta(path: Path, rows: list, **options) -> None:
     deltalake.write_deltalake(path, table, **options)
 
 
+@pytest.mark.parametrize("runner", [pytest.param("spark", marks=pytest.mark.spark)], indirect=True)
+@pytest.mark.parametrize("source", ['"delta"\npath = "x"', '"iceberg"\ncatalog = "c"\ntable = "t"'])
+def test_spark_without_the_jar_of_a_format_says_which(tmp_path, source) -> None:
+    with pytest.raises(PipelineError, match=r"input edge: .*this Spark has no .*jars.packages"):
+        One(tmp_path, f"source = {source}").take()
+
+
 @needs_delta
+@pytest.mark.parametrize("runner", ["local", "local shards"], indirect=True)
 def test_oracle_a_delta_table_with_a_change_feed(tmp_path) -> None:
     one = One(tmp_path, 'source = "delta"\npath = "lake"', "rows_per_epoch = 3")
     with pytest.raises(PipelineError, match="is no Delta table"):

@@ -1,4 +1,4 @@
-"""Delta tables through the package `deltalake`, in the driver: no Spark, no jars.
+"""Delta tables through the package `deltalake`, in this process: no Spark, no jars.
 
 The first poll diffs the table, at the version it has then, with what is given; later ones read
 the change feed, version by version. Marks: `delta/<input>` = [version, rows of the next one taken],
@@ -31,7 +31,13 @@ class DeltaTable(Single):
             return self._first(state, limit, mark)
         version, taken = done
         latest = int(self._table(None).version())
-        if latest <= version:
+        if latest < version:
+            message = (
+                f"{self._origin} is at version {latest}, but was read up to {version}: it was made "
+                "anew; name a new state, or the table that it was"
+            )
+            raise PipelineError(message, input=self.name, version=latest)
+        if latest == version:
             return None
         signed = self._changes(version + 1)
         part = signed.table.slice(taken, limit)

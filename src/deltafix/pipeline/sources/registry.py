@@ -21,10 +21,13 @@ from deltafix.pipeline.sources.reading import FileReader
 from deltafix.pipeline.sources.snapshot import Snapshots
 from deltafix.pipeline.sources.tree import Mapper, TreeContents, find_extractor
 
-__all__ = ["ON_SPARK", "additions", "folder_of", "make_source"]
+__all__ = ["ON_SPARK", "TABLES", "additions", "folder_of", "make_source"]
 
 ON_SPARK: Final = ("spark", "kafka")
 """Kinds of inputs that only Spark reads (`deltafix.spark.sources`)."""
+
+TABLES: Final = ("delta", "iceberg")
+"""Kinds that Spark reads with the executors, where it is the runner, and packages without it."""
 
 
 def additions(config: Config) -> Additions:
@@ -74,6 +77,10 @@ def make_source(
         from deltafix.pipeline.sources.delta_lake import DeltaTable  # noqa: PLC0415  an extra
 
         return DeltaTable(one.name, schema, values, policy)
+    if one.source == "iceberg":
+        from deltafix.pipeline.sources.iceberg import IcebergTable  # noqa: PLC0415  as above
+
+        return IcebergTable(one.name, schema, values, policy)
     folder, reader = folder_of(one, schema)
     if one.source == "files" and values["mode"] == "changes":
         return ChangeFiles(one.name, folder, reader, policy)

@@ -8,7 +8,7 @@ was.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import reduce
 from typing import Any
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from deltafix.errors import MissingDependencyError
 from deltafix.facts.schema import Schema
+from deltafix.pipeline.targets.ancestry import EPOCH, OUTPUT, Ancestor, held, note
 from deltafix.pipeline.targets.target import EpochRows, decimals, failing, whole
 
 try:
@@ -23,6 +24,7 @@ try:
     from pyiceberg.exceptions import NoSuchTableError
     from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, IsNaN, Or
     from pyiceberg.table import Table, TableProperties
+    from pyiceberg.table.metadata import TableMetadata
 except ImportError as _error:
     raise MissingDependencyError(
         "Iceberg tables need the package pyiceberg: `pip install 'deltafix[iceberg]'`"
@@ -56,7 +58,7 @@ class IcebergTarget:
                 return None
             found = self._held(table)
             if found is None and self._merge and table.scan().count():
-                raise whole(f"Iceberg table {self._place}", f"{table.scan().count():,} rows")
+                raise whole(self._called, f"{table.scan().count():,} rows")
         return found
 
     def apply(self, rows: EpochRows) -> None:
@@ -64,10 +66,10 @@ class IcebergTarget:
         added = decimals(rows.added if self._merge else rows.signed)
         with self._failing():
             table = self._table() or self._made(added.schema)
-            held = self._held(table)
-            if held is not None and held >= rows.epoch:
+            at = self._held(table)
+            if at is not None and at >= rows.epoch:
                 return
-            note = {"deltafix.output": self._name, "deltafix.epoch": str(rows.epoch)}
+            mark = {OUTPUT: self._name, EPOCH: str(rows.epoch)}
             alone = {**table.metadata.properties, TableProperties.COMMIT_NUM_RETRIES: "0"}
             table.metadata = table.metadata.model_copy(update={"properties": alone})
             with table.transaction() as tx:
@@ -75,26 +77,18 @@ class IcebergTarget:
                     left = _without(table.scan().to_arrow(), decimals(rows.removed))
                     tx.overwrite(
                         pa.concat_tables([left.cast(added.schema), added]),
-                        AlwaysTrue(), snapshot_properties=note,
+                        AlwaysTrue(), snapshot_properties=mark,
                     )  # fmt: skip
                 else:
                     if self._merge and rows.removed.num_rows:
-                        tx.delete(_any_of(decimals(rows.removed)), snapshot_properties=note)
+                        tx.delete(_any_of(decimals(rows.removed)), snapshot_properties=mark)
                     if added.num_rows:
-                        tx.append(added, snapshot_properties=note)
-                tx.set_properties({self._name: str(rows.epoch)})
+                        tx.append(added, snapshot_properties=mark)
+                made = next(_ancestry(tx.table_metadata), None)
+                tx.set_properties({self._name: note(rows.epoch, made)})
 
     def _held(self, table: Table) -> int | None:
-        """The epoch in the last snapshot of ours below the current one, else in the property."""
-        snapshot = table.current_snapshot()
-        while snapshot is not None:
-            summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
-            if summary.get("deltafix.output") == self._name:
-                return int(summary["deltafix.epoch"])
-            parent = snapshot.parent_snapshot_id
-            snapshot = None if parent is None else table.snapshot_by_id(parent)
-        found = table.properties.get(self._name)
-        return None if found is None else int(found)
+        return held(self._called, self._name, _ancestry(table.metadata), table.properties)
 
     def _table(self) -> Table | None:
         if self._catalog is None:
@@ -110,12 +104,28 @@ class IcebergTarget:
         self._catalog.create_namespace_if_not_exists(self._place.rpartition(".")[0])
         return self._catalog.create_table_if_not_exists(self._place, schema=shape)
 
+    @property
+    def _called(self) -> str:
+        return f"Iceberg table {self._place}"
+
     def _failing(self) -> Any:
         # pyiceberg's errors have no common class, and a catalog's driver has its own.
-        return failing(f"Iceberg table {self._place}", Exception)
+        return failing(self._called, Exception)
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+def _ancestry(metadata: TableMetadata) -> Iterator[Ancestor]:
+    """The current snapshot and those before it, as far as they are there."""
+    snapshot = metadata.current_snapshot()
+    while snapshot is not None:
+        summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
+        operation = "" if snapshot.summary is None else snapshot.summary.operation.value
+        parent = snapshot.parent_snapshot_id
+        sequence = snapshot.sequence_number or 0
+        yield Ancestor(snapshot.snapshot_id, sequence, parent, operation, summary)
+        snapshot = None if parent is None else metadata.snapshot_by_id(parent)
 
 
 def _any_of(rows: pa.Table) -> BooleanExpression:

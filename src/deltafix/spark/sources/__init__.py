@@ -1,7 +1,8 @@
 """Inputs that Spark reads: files, topics, and whatever it has a reader for; large trees.
 
 Map: `files` (folders), `frames` (DataFrames), `reading` (what a section says of Spark's readers),
-`batch` and `feeds` (all rows, and change feeds), `stream` (streaming queries), `kafka` and
+`batch` and `feeds` (all rows, and change feeds),
+`lakes` (tables of Delta and Iceberg), `stream` (streaming queries), `kafka` and
 `topic` (topics), `live` (the session, one job an epoch); `deltafix.spark.net` is what tasks do.
 """
 
@@ -23,12 +24,15 @@ from deltafix.spark.ingest import map_batches
 from deltafix.spark.sources.batch import SparkChanges, SparkSnapshot
 from deltafix.spark.sources.files import SparkByFile, SparkChangeFiles, SparkSnapshots
 from deltafix.spark.sources.kafka import KafkaTopic
+from deltafix.spark.sources.lakes import SparkDelta, SparkIceberg
 from deltafix.spark.sources.live import LiveSpark
 from deltafix.spark.sources.stream import SparkStream
 
 __all__ = ["on_spark"]
 
 _FRAMES: Mapping[tuple[str, str], Callable[..., Source]] = {
+    ("delta", ""): SparkDelta,
+    ("iceberg", ""): SparkIceberg,
     ("kafka", ""): KafkaTopic,
     ("spark", "changes"): SparkChanges,
     ("spark", "snapshot"): SparkSnapshot,

@@ -13,20 +13,15 @@ not lost.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from pyspark.sql import functions as f
+from typing import Any
 
 from deltafix.errors import PipelineError
 from deltafix.pipeline.portion import Portion, State
-from deltafix.pipeline.sources.single import CHANGE, COMMIT
+from deltafix.pipeline.sources.single import CHANGE
 from deltafix.spark.errors import spark_errors
-from deltafix.spark.sources.feeds import DeltaFeed, Feed, delta_of, find_feed
+from deltafix.spark.sources.feeds import DeltaFeed, Feed, delta_of, find_feed, in_order
 from deltafix.spark.sources.frames import FrameSource
 from deltafix.spark.sources.reading import Reading
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 __all__ = ["SparkChanges", "SparkSnapshot"]
 
@@ -112,25 +107,9 @@ class SparkChanges(FrameSource):
         until = feed.latest(version) if settled is None else settled
         if until is None:
             return None
-        last = _within(feed.changes(version, until), limit, until)
+        last, changes = in_order(feed, version, until, limit)
         policy = self.policy if settled is None else self.lenient
         portion = Portion(self.name, policy=policy, more=last < until or settled is not None)
-        # Rows follow each other as versions do, and in one rows go out before rows come in.
-        into = f.col(CHANGE).isin("insert", "update_postimage")
-        changes = feed.changes(version, last).orderBy(COMMIT, into)
         self.take(portion, changes, self._origin, state, sign=CHANGE)
         portion.marks[f"feed/{self.name}"] = [last, settled if last < until else None]
         return portion
-
-
-def _within(changes: DataFrame, limit: int, until: int) -> int:
-    """The version up to which there are at most `limit` changes; the first one at least."""
-    counts = changes.groupBy(COMMIT).count().orderBy(COMMIT).limit(limit + 1).collect()
-    total = 0
-    for place, (version, count) in enumerate(counts):
-        total += count
-        if total > limit and place:
-            return int(counts[place - 1][0])
-        if total > limit:
-            return int(version)
-    return until

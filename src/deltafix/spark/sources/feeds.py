@@ -12,13 +12,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from pyspark.sql import functions as f
+
 from deltafix.errors import PipelineError
-from deltafix.pipeline.sources.single import COMMIT
+from deltafix.pipeline.sources.single import CHANGE, COMMIT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["DeltaFeed", "Feed", "SparkFeed", "delta_of", "find_feed"]
+__all__ = ["DeltaFeed", "Feed", "SparkFeed", "delta_of", "find_feed", "in_order"]
 
 _NO_CHANGELOG = "UNSUPPORTED_FEATURE.CHANGE_DATA_CAPTURE"
 
@@ -135,3 +137,26 @@ def delta_of(spark: SparkSession, table: str) -> DeltaFeed | None:
     except PySparkException:
         return None
     return found
+
+
+def in_order(feed: Feed, after: int, until: int, limit: int) -> tuple[int, DataFrame]:
+    """The next versions with at most `limit` changes, one at least: the last of them, and changes.
+
+    Changes follow each other as versions do, and in one rows go out before rows come in.
+    """
+    last = _within(feed.changes(after, until), limit, until)
+    into = f.col(CHANGE).isin("insert", "update_postimage")
+    return last, feed.changes(after, last).orderBy(COMMIT, into)
+
+
+def _within(changes: DataFrame, limit: int, until: int) -> int:
+    """The version up to which there are at most `limit` changes; the first one at least."""
+    counts = changes.groupBy(COMMIT).count().orderBy(COMMIT).limit(limit + 1).collect()
+    total = 0
+    for place, (version, count) in enumerate(counts):
+        total += count
+        if total > limit and place:
+            return int(counts[place - 1][0])
+        if total > limit:
+            return int(version)
+    return until

@@ -1,0 +1,151 @@
+"""Delta and Iceberg tables, read by Spark, with the marks of those that read them without it.
+
+    source = "delta"      the table at one version, from then on its change feed, version by version
+    source = "iceberg"    what was appended between snapshots, where nothing else happened in
+                          between; else all rows of the current one, diffed on the executors
+
+Marks are those of `deltafix.pipeline.sources.delta_lake` and `.iceberg`, so a pipeline may go from
+one runner to the other between any two epochs. Invariant: a version, or the appends of a snapshot,
+are in an epoch wholly; a version that the other runner took in part is finished by a diff with the
+rows of that version, which says of each row what is left to do.
+"""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from typing import Any
+
+from deltafix.errors import PipelineError
+from deltafix.pipeline.portion import Portion, State
+from deltafix.pipeline.sources.iceberg import NO_SNAPSHOT
+from deltafix.pipeline.sources.single import CHANGE
+from deltafix.pipeline.targets.ancestry import Ancestor
+from deltafix.spark.errors import spark_errors
+from deltafix.spark.formats import (
+    DELTA,
+    ICEBERG,
+    ancestry,
+    catalog_settings,
+    iceberg_table,
+    named,
+    quoted,
+    require,
+)
+from deltafix.spark.sources.feeds import DeltaFeed, in_order
+from deltafix.spark.sources.frames import FrameSource
+
+__all__ = ["SparkDelta", "SparkIceberg"]
+
+_NO_FEED = (
+    "; if it has no change feed, set delta.enableChangeDataFeed on it, or read it with "
+    'source = "spark", format = "delta" and mode = "snapshot"'
+)
+
+
+class SparkDelta(FrameSource):
+    """A source of a Delta table with a change feed (`source = "delta"`)."""
+
+    def poll(self, state: State, limit: int) -> Portion | None:
+        """The rest of the first version, or the next versions."""
+        path = self.values["path"]
+        origin, mark = f"input {self.name}: {path}", f"delta/{self.name}"
+        done, start = state.marks.get(mark), state.marks.get(f"{mark}/start")
+        spark = self._live.session()
+        require(spark, DELTA, origin, PipelineError, input=self.name)
+        feed = DeltaFeed(spark, f"delta.{quoted(path)}")
+        with spark_errors(origin, _NO_FEED, input=self.name, path=path):
+            if done is None or done[1]:
+                version = done[0] + 1 if done else feed.latest(None) if start is None else start
+                portion = self.take_whole(
+                    state, feed.rows(version), origin, limit,
+                    lambda whole: whole.marks.update({mark: [version, 0], f"{mark}/start": None}),
+                )  # fmt: skip
+                portion.marks |= {mark: None, f"{mark}/start": version}
+                return portion
+            until = feed.latest(done[0])
+            if until is None:
+                return None
+            last, changes = in_order(feed, done[0], until, limit)
+            portion = Portion(self.name, policy=self.policy, more=last < until)
+            self.take(portion, changes, origin, state, sign=CHANGE)
+            portion.marks[mark] = [last, 0]
+            return portion
+
+
+class SparkIceberg(FrameSource):
+    """A source of an Iceberg table (`source = "iceberg"`)."""
+
+    merges = True  # as without Spark
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._place = named(
+            f"[input.{self.name}]", f"{self.values['catalog']}.{self.values['table']}"
+        )
+        self._origin = f"input {self.name}: {self._place}"
+
+    def poll(self, state: State, limit: int) -> Portion | None:
+        """What was appended since the last snapshot, or what differs from the rows given."""
+        mark = f"iceberg/{self.name}"
+        spark = self._live.session()
+        require(spark, ICEBERG, self._origin, PipelineError, input=self.name)
+        with spark_errors(self._origin, input=self.name, table=self._place):
+            self._know_catalog()
+            done = state.marks.get(mark)
+            way = ancestry(iceberg_table(spark, self._place))
+            current = next(way, None)
+            version = NO_SNAPSHOT if current is None else current.id
+            if version == done:
+                return None
+            last = _appended(current, list(takewhile(lambda one: one.id != done, way)), done, limit)
+            if last is not None:
+                options = {"start-snapshot-id": str(done), "end-snapshot-id": str(last)}
+                portion = Portion(self.name, policy=self.policy, more=last != version)
+                rows = spark.read.options(**options).table(self._place)
+                self.take(portion, rows, self._origin, state, sign=1)
+                portion.marks[mark] = last
+                return portion
+            at = f" VERSION AS OF {version}" if version else ""
+            return self.take_whole(
+                state, spark.sql(f"SELECT * FROM {self._place}{at}"), self._origin, limit,  # noqa: S608  quoted
+                lambda whole: whole.marks.update({mark: version}),
+            )  # fmt: skip
+
+    def _know_catalog(self) -> None:
+        """Have the session know the catalog: it is the one of the frames, so it gets settings."""
+        spark, options = self._live.session(), self.values["options"]
+        settings = catalog_settings(
+            spark, self.values["catalog"], options, self._origin, PipelineError, input=self.name
+        )
+        for name, value in settings.items():
+            before = spark.conf.get(name, None)
+            if before is not None and before != value:
+                message = (
+                    f"{self._origin}: its options say {name.removeprefix('spark.')} = {value!r}, "
+                    f"but this Spark has {before!r}; leave them out, or use another name"
+                )
+                raise PipelineError(message, input=self.name, key=name)
+            if before is None:
+                spark.conf.set(name, value)
+
+
+def _appended(
+    current: Ancestor | None, before: list[Ancestor], done: int | None, limit: int
+) -> int | None:
+    """The snapshot up to which at most `limit` rows were appended since `done`; the first at least.
+
+    None if they were not only appended, or do not lead back to `done`. `before` are the ancestors
+    of the current one, down to the one behind `done`.
+    """
+    way = [*([] if current is None else [current]), *before]
+    if not done or not way or way[-1].parent != done:
+        return None
+    if any(one.operation not in ("append", "replace") for one in way):  # compaction replaces files
+        return None
+    total, last = 0, way[-1].id
+    for one in reversed(way):
+        total += int(one.summary.get("added-records", 0)) if one.operation == "append" else 0
+        if total > limit and one is not way[-1]:
+            break
+        last = one.id
+    return last
