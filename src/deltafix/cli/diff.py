@@ -8,6 +8,7 @@ program. Exit code 1 says that rows differ, 0 that none does.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,8 @@ from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, readin
 from deltafix.cli.console import note
 from deltafix.cli.inputs import Strict, read_inputs, warner
 from deltafix.cli.loaded import loaded
+from deltafix.plan.recognise import same_rule
+from deltafix.rules import ast
 from deltafix.rules.schemas import row_schemas
 
 if TYPE_CHECKING:
@@ -48,6 +51,8 @@ def diff(
     after = Program.from_file(new, **options)
     opened = loaded(old, facts, functors=functors, reading=options, strict=strict, quiet=quiet)
     with opened as db:
+        for line in _named(db.program, after):
+            note(line, quiet=quiet)
         known, kept = set(db.schemas), row_schemas(after)
         with db.transaction(missing="ignore") as tx:
             for name in known - kept.keys():
@@ -62,6 +67,18 @@ def diff(
         sys.stdout.write(f"{views.show()}\n")
         raise typer.Exit(1)
     note("no row changes", quiet=quiet)
+
+
+def _named(old: ast.Program, new: ast.Program) -> Iterator[str]:
+    """What becomes of the rules that have names."""
+    before, after = old.named, new.named
+    for name in before | after:
+        if name not in after:
+            yield f"rule {name} is gone"
+        elif name not in before:
+            yield f"rule {name} is new"
+        elif not same_rule(before[name], after[name]):
+            yield f"rule {name} is another one"
 
 
 def _more_inputs(db: Database, known: set[str], facts: Path, *, strict: bool, quiet: bool) -> Delta:

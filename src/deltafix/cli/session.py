@@ -28,7 +28,7 @@ HELP: Final = """\
 +edge("a", "b")        insert facts (several with commas)
 -edge("a", "b")        delete facts
 rule +path(x, y) :- edge(y, x).    add a rule (declarations of what is new before it)
-rule -path(x, y) :- edge(y, x).    remove a rule
+rule -path(x, y) :- edge(y, x).    remove a rule; or rule -NAME, as .rule NAME has named it
 commit                 end the transaction and show what changed
 rollback               drop the transaction
 ? path("a", X)         rows that match; _ matches anything, equal variables equal values

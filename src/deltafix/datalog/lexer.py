@@ -28,6 +28,7 @@ DIRECTIVES: Final = frozenset(
         "number_type",
         "symbol_type",
         "pragma",
+        "rule",
         "strict",
         "comp",
         "init",

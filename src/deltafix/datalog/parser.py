@@ -8,7 +8,7 @@ where only the final dot is missing, at the next line. Names and types are not l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
@@ -145,11 +145,23 @@ class Parser(ComponentParser, TypeParser):
                 Diagnostic("DF104", f"there is no directive `.{after.text}`", span, hint)
             )
         else:
-            self.read = self.clause()
-            if isinstance(self.read, Dominates):
-                self.out.orders.append(self.read)
-            else:
-                self.out.rules.append(self.read)
+            self.read_clause("")
+
+    def read_clause(self, name: str) -> None:
+        """One clause, which has a name if it is not empty."""
+        self.read = replace(self.clause(), name=name)
+        if isinstance(self.read, Dominates):
+            self.out.orders.append(self.read)
+        else:
+            self.out.rules.append(self.read)
+
+    def _read_rule(self, start: Token) -> None:
+        """`.rule name`, then the clause that has this name."""
+        name = self.dotted_name("a rule's name")
+        if self.token.kind != "ident":
+            self.fail("`.rule` stands before the rule that it names", start, "put it there")
+        self.out.starts.append(self.token)
+        self.read_clause(name.text)
 
     # Declarations -----------------------------------------------------------------------------
 

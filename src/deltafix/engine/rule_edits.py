@@ -12,6 +12,7 @@ Indexes that no rule needs any more stay until `compact`.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from operator import eq
@@ -22,8 +23,8 @@ import numpy as np
 from deltafix.datalog.parser import Parser
 from deltafix.datalog.preprocess import preprocess
 from deltafix.datalog.program import Program as Text
-from deltafix.datalog.source import decode
-from deltafix.diagnostics import Span, render_all
+from deltafix.datalog.source import Source, decode
+from deltafix.diagnostics import Diagnostic, Span, render_all, suggest
 from deltafix.engine.bind import bound
 from deltafix.engine.codes import is_ordered
 from deltafix.engine.link import link
@@ -38,8 +39,9 @@ from deltafix.plan.build import lower, plan_core
 from deltafix.plan.ir import Plan
 from deltafix.plan.recognise import renamed, same_rule
 from deltafix.plan.transition import SIGNALS, transition
-from deltafix.rules.ast import Program
+from deltafix.rules.ast import Dominates, Program
 from deltafix.rules.check import typed
+from deltafix.rules.declarations import names_twice
 from deltafix.rules.passes.hints import inline_names
 from deltafix.rules.schemas import row_schemas
 from deltafix.rules.show import show, show_order, show_rule
@@ -52,6 +54,8 @@ __all__ = ["RuleEdit", "RuleEpoch", "changed_program", "edited_rules"]
 _SAID = tuple(part.name for part in fields(Program) if part.name not in ("source", "path"))
 """The fields that hold what a program says: every one of them survives an edit of rules."""
 
+_NAME = re.compile(r"[A-Za-z_?][\w?]*(\.[A-Za-z_?][\w?]*)*")
+
 _REMOVABLE: dict[str, Callable[[Any], str]] = {"rules": show_rule, "orders": show_order}
 
 
@@ -59,7 +63,8 @@ _REMOVABLE: dict[str, Callable[[Any], str]] = {"rules": show_rule, "orders": sho
 class RuleEdit:
     """Rules to add (with declarations, if they need some) or to remove, or a whole program.
 
-    What `add_rule` gives is a handle: `remove_rule` and `replace_rule` take it in place of text.
+    What `add_rule` gives is a handle: `remove_rule` and `replace_rule` take it in place of text,
+    or the name that `.rule` gives a rule.
     """
 
     adds: bool
@@ -87,10 +92,30 @@ def edited_rules(
     for edit in before:
         if edit.whole or edit.adds:
             program = edit.part if edit.whole else _added(program, edit.part)
+    if not adds and _NAME.fullmatch(text.strip()):
+        return RuleEdit(adds, _named(program, text), text)
     part = _read(program, text)
     if not adds and any(getattr(part, field) for field in _SAID if field not in _REMOVABLE):
         raise FactError("only rules and subsumptions can be removed; declarations stay")
     return RuleEdit(adds, part, text)
+
+
+def _named(program: Program, text: str) -> Program:
+    """The rule that has a name. Raises ProgramError if none has."""
+    name = text.strip()
+    found = program.named.get(name)
+    if found is None:
+        known = list(program.named)
+        close = suggest(name, known)
+        hint = f"did you mean `{close}`?" if close else f"named: {', '.join(known) or 'none'}"
+        start = text.index(name)
+        span = Source(text, "<rule>").span(start, start + len(name))
+        raise _refused(Diagnostic("DF110", f"there is no rule `{name}`", span, hint), text)
+    return Program(orders=(found,)) if isinstance(found, Dominates) else Program(rules=(found,))
+
+
+def _refused(found: Diagnostic, text: str) -> ProgramError:
+    return ProgramError(render_all([found], {"<rule>": text}), [found])
 
 
 def _read(program: Program, text: str) -> Program:
@@ -105,7 +130,8 @@ def _read(program: Program, text: str) -> Program:
         problems = [*found, *parser.found]
         raise ProgramError(render_all(problems, {"<rule>": source.text}), problems)
     inline = inline_names(program)
-    needed = tuple(r for r in program.rules if any(h.relation in inline for h in r.heads))
+    bare = (replace(rule, name="") for rule in program.rules)
+    needed = tuple(r for r in bare if any(h.relation in inline for h in r.heads))
     known = show(replace(program, rules=needed, directives=(), orders=()))
     whole = Text.parse(f"{text}\n{known}", "<rule>")
 
@@ -130,14 +156,18 @@ def changed_program(program: Program, edits: Iterable[RuleEdit]) -> Program:
 
     Rules are a set: one that is there already is not added again, and one that is removed is gone
     however often the text said it; names of variables and the order of a body do not tell rules
-    apart. Raises FactError for a rule that is not there.
+    apart. Raises FactError for a rule that is not there, ProgramError for a name that is taken.
     """
     for edit in edits:
         if edit.whole:
             _require_alike(program, edit.part)
             program = edit.part
+        elif edit.adds:
+            program = _added(program, edit.part)
+            for found in names_twice(program):
+                raise _refused(found, edit.text)
         else:
-            program = _added(program, edit.part) if edit.adds else _removed(program, edit.part)
+            program = _removed(program, edit.part)
     return program
 
 
@@ -163,8 +193,11 @@ def _added(program: Program, part: Program) -> Program:
         said = list(getattr(program, field))
         for item in getattr(part, field):
             same = same_rule if field in _REMOVABLE else eq
-            if not any(same(item, one) for one in said):
+            places = [place for place, one in enumerate(said) if same(item, one)]
+            if not places:
                 said.append(item)
+            elif field in _REMOVABLE and item.name:
+                said[places[0]] = replace(said[places[0]], name=item.name)
         united[field] = tuple(said)
     return replace(program, source=None, **united)
 

@@ -165,11 +165,11 @@ class Transaction:
         return self._edit_rules(text, adds=True)
 
     def remove_rule(self, rule: str | RuleEdit) -> None:
-        """Remove rules and subsumptions: as text, or what `add_rule` gave.
+        """Remove rules and subsumptions: as text, by the name of one, or what `add_rule` gave.
 
         Names of variables and the order of a body need not be those of the rule that is there.
-        Raises ProgramError for text that is no rule, FactError for declarations, which stay; the
-        commit raises FactError for a rule that is not there.
+        Raises ProgramError for text that is no rule and no name of one, FactError for declarations,
+        which stay; the commit raises FactError for a rule that is not there.
         """
         self._edit_rules(rule, adds=False)
 

@@ -9,7 +9,7 @@ are joined to.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from deltafix.facts.schema import BaseType, Value, show_value
@@ -129,12 +129,13 @@ def slots_of(literal: Literal) -> tuple[Slot, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """`head(args) :- body`, from rule number `rule` of the program."""
+    """`head(args) :- body`, from rule number `rule` of the program, which may have a `name`."""
 
     head: str
     args: tuple[Argument, ...]
     body: tuple[Literal, ...]
     rule: int
+    name: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         shown = f"{self.head}({', '.join(map(str, self.args))})"

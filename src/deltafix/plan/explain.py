@@ -100,7 +100,12 @@ def _stratum(stage: Stage, known: Mapping[str, Statistics]) -> dict[str, Any]:
         text = str(variant.clause)
         entry = rules.setdefault(
             f"{variant.clause.rule} {text}",
-            {"rule": variant.clause.rule + 1, "clause": text, "deltas": []},
+            {
+                "rule": variant.clause.rule + 1,
+                "name": variant.clause.name,
+                "clause": text,
+                "deltas": [],
+            },
         )
         entry["deltas"].append(_delta(variant, known))
     return {

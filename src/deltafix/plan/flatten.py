@@ -143,7 +143,8 @@ class Flattening:
                 self.argument(arg, kind) for arg, kind in zip(head.args, kinds, strict=True)
             )
             for _ in self.folded():
-                self.made.clauses.append(Clause(head.relation, args, tuple(self.body), self.number))
+                body, name = tuple(self.body), self.typed.rule.name
+                self.made.clauses.append(Clause(head.relation, args, body, self.number, name))
             self.body = base
 
     def bodies(self, case: tuple[Formula, ...]) -> Iterator[None]:

@@ -17,6 +17,7 @@ a range of floats that has a NaN, which is above infinity, has no numbers.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
 from deltafix.facts.schema import BaseType
@@ -54,7 +55,7 @@ def _written_out(clause: Clause, made: Made, bits: int) -> Clause:
         ready = next(found for found in waiting if not unbound(found.args, known))
         waiting.remove(ready)
         body.append(_numbers(ready, known, clause, made, bits))
-    return Clause(clause.head, clause.args, tuple(body), clause.rule)
+    return replace(clause, body=tuple(body))
 
 
 def _numbers(

@@ -96,7 +96,7 @@ def renamed(core: Core, before: Core) -> Core:
 
 
 def same_rule(one: Rule | Dominates, other: Rule | Dominates) -> bool:
-    """Whether two rules differ in names of variables and order of the body at most."""
+    """Whether two rules differ in their name, names of variables and order of the body at most."""
     if one == other:
         return True
     (heads, body), (others, rest) = _conjuncts(one), _conjuncts(other)

@@ -40,7 +40,8 @@ def _stratum(number: int, one: dict[str, Any]) -> Iterator[str]:
         yield "  outside the kernel:"
         yield from (f"    {line}" for line in one["outside"])
     for rule in one["rules"]:
-        yield f"  rule {rule['rule']}: {rule['clause']}"
+        named = f" {rule['name']}" if rule["name"] else ""
+        yield f"  rule {rule['rule']}{named}: {rule['clause']}"
         for delta in rule["deltas"]:
             yield f"    {delta['occasion']}: {delta['rule']}"
             for step in delta["steps"]:

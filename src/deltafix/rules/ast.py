@@ -178,11 +178,15 @@ def disjunction(parts: Iterable[Formula], span: Span | None = None) -> Formula:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`heads :- body.`; several heads share one body; a fact has body `And(())`."""
+    """`heads :- body.`; several heads share one body; a fact has body `And(())`.
+
+    `name` is what `.rule` calls it; empty if nothing does.
+    """
 
     heads: tuple[Atom, ...]
     body: Formula = And(())
     span: Span | None = field(default=None, compare=False, repr=False)
+    name: str = ""
 
     @property
     def is_fact(self) -> bool:
@@ -202,6 +206,7 @@ class Dominates:
     more: Atom
     body: Formula = And(())
     span: Span | None = field(default=None, compare=False, repr=False)
+    name: str = ""
 
     @property
     def rule(self) -> Rule:
@@ -270,6 +275,12 @@ class Program:
             if declared.name == name:
                 return declared
         raise KeyError(name)
+
+    @property
+    def named(self) -> dict[str, Rule | Dominates]:
+        """The rules and subsumptions that `.rule` names, by name. O(rules)."""
+        said: list[Rule | Dominates] = [*self.rules, *self.orders]
+        return {rule.name: rule for rule in said if rule.name}
 
     @property
     def word_size(self) -> int:

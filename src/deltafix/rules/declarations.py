@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from deltafix.diagnostics import Diagnostic, Span, suggest
-from deltafix.rules.ast import BASES, Attribute, Dominates, LatticeDecl, Program, RelationDecl
+from deltafix.rules.ast import BASES, Attribute, Dominates, LatticeDecl, Program, RelationDecl, Rule
 from deltafix.rules.terms import Aggregate, Call, Const, Wildcard
 from deltafix.rules.walk import is_constructor, subterms, terms_of
 
@@ -55,6 +55,13 @@ def _twice(program: Program) -> Iterator[Diagnostic]:
         yield from _columns(shown, "fields", branch.fields)
     yield from _repeated((f"functor `{f.name}`", f.name, f.span) for f in program.functors)
     yield from _repeated((f"lattice `{x.type}<>`", x.type, x.span) for x in program.lattices)
+    yield from names_twice(program)
+
+
+def names_twice(program: Program) -> Iterator[Diagnostic]:
+    """Rules that have the name of another one."""
+    said: list[Rule | Dominates] = [*program.rules, *program.orders]
+    yield from _repeated((f"rule `{r.name}`", r.name, r.span) for r in said if r.name)
 
 
 def _repeated(items: Iterable[tuple[str, str, Span | None]]) -> Iterator[Diagnostic]:

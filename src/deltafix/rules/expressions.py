@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from types import EllipsisType
 from typing import Any, Final, Never, Protocol, TypeAlias
 
@@ -206,7 +207,16 @@ class AtomExpr(FormulaExpr):
 class _Stated:
     """What `head <= body` gives: nothing to compute with, so a chain is noticed."""
 
-    __slots__ = ()
+    __slots__ = ("_builder", "_place")
+
+    def __init__(self, builder: Written) -> None:
+        self._builder = builder
+        self._place = len(builder.rules) - 1
+
+    def named(self, name: str) -> None:
+        """Give the rule a name, as `.rule NAME` before it does in text."""
+        rules = self._builder.rules
+        rules[self._place] = replace(rules[self._place], name=name)
 
     def __bool__(self) -> bool:
         raise TypeError("rules do not chain: write each head(..) <= body as a statement")
@@ -217,4 +227,4 @@ def _add(heads: Sequence[AtomExpr], body: Formula) -> _Stated:
     if builder is None or builder.closed:
         raise ProgramError("this program is complete: rules are written inside its `with` block")
     builder.rules.append(Rule(tuple(head.atom for head in heads), body, here()))
-    return _Stated()
+    return _Stated(builder)

@@ -267,7 +267,7 @@ def _plain_fact(schemas: Schemas, rule: Rule, bits: int) -> Rule | None:
                 value = float(value)
             args.append(Const(value, kind, arg.span))  # type: ignore[arg-type]  # a base type
         heads.append(Atom(head.relation, tuple(args), head.span))
-    return Rule(tuple(heads), rule.body, rule.span)
+    return replace(rule, heads=tuple(heads))
 
 
 def term_type(term: Term, variables: Mapping[str, BaseType], program: Program) -> BaseType:

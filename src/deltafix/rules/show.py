@@ -46,16 +46,20 @@ _ESCAPES: Final = {
 
 
 def show(program: Program) -> str:
-    """The whole program: pragmas, types, declarations, directives, rules; one per line."""
+    """The whole program: pragmas, types, declarations, directives, named rules; one per line."""
     lines = [f".pragma {_quote(key)} {_quote(value)}" for key, value in program.pragmas]
     lines.extend(_type(declared) for declared in program.types)
     lines.extend(_functor(declared) for declared in program.functors)
     lines.extend(_lattice(declared) for declared in program.lattices)
     lines.extend(_relation(declared) for declared in program.relations)
     lines.extend(_directive(directive) for directive in program.directives)
-    lines.extend(show_rule(rule) for rule in program.rules)
-    lines.extend(show_order(order) for order in program.orders)
+    lines.extend(_named(rule) + show_rule(rule) for rule in program.rules)
+    lines.extend(_named(order) + show_order(order) for order in program.orders)
     return "".join(f"{line}\n" for line in lines)
+
+
+def _named(rule: Rule | Dominates) -> str:
+    return f".rule {rule.name}\n" if rule.name else ""
 
 
 def show_rule(rule: Rule) -> str:

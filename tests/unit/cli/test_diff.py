@@ -39,6 +39,17 @@ def test_an_input_may_go(deltafix, folder):
     assert told.code == 1
 
 
+def test_what_becomes_of_named_rules_is_told(deltafix, folder):
+    old = OLD.replace("path(x, z)", ".rule step path(x, z)") + ".rule odd path(0, 0).\n"
+    new = OLD.replace("path(x, y)", ".rule base path(x, y)", 1) + ".rule odd path(0, 1).\n"
+    new = new.replace("path(x, z) :- path(x, y),", ".rule step path(z, y) :- path(z, x),")
+    (folder / "old.dl").write_text(old)
+    (folder / "new.dl").write_text(new.replace("edge(y, z).", "edge(x, y)."))
+    told = deltafix("diff", folder / "old.dl", folder / "new.dl", "-F", folder)
+    assert told.err.splitlines() == ["rule odd is another one", "rule base is new"]
+    assert told.out.splitlines() == ["-path(0, 0)", "+path(0, 1)", "+path(0, 2)", "+path(0, 3)"]
+
+
 def test_no_row_may_change(deltafix, folder):
     same = OLD + "path(a, b) :- path(a, b), edge(a, b).\n"
     (folder / "new.dl").write_text(same)

@@ -200,6 +200,11 @@ def test_rules_are_edited_among_facts(shell):
         ".rows twin\n"
         "rule path(x, x) :- edge(x, _).\n"
         "rule +path(x, y) :- edg(x, y).\n"
+        "rule +.rule self path(x, x) :- edge(x, _).\n"
+        "commit\n"
+        "rule -elf\n"
+        "rule -self\n"
+        "commit\n"
     )
     assert told.code == 0
     assert told.out.splitlines()[4:] == [
@@ -207,6 +212,9 @@ def test_rules_are_edited_among_facts(shell):
         '-lonely("a")', '+twin("a")', '+twin("b")', "7 rows changed",
         '-path("a", "a")', '-path("b", "b")', "2 rows changed",
         'twin("a")', 'twin("b")', "2 rows",
+        '+path("a", "a")', '+path("b", "b")', "2 rows changed",
+        '-path("a", "a")', '-path("b", "b")', "2 rows changed",
     ]  # fmt: skip
+    assert "<rule>:1:7: error[DF110]: there is no rule `elf`" in told.err
     assert "use: rule +RULE or rule -RULE" in told.err
     assert "<rule>:1:21: error[DF110]" in told.err  # under what was typed

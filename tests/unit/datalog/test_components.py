@@ -111,6 +111,16 @@ def test_a_dotted_name_inside_brackets_is_no_end_of_a_clause() -> None:
     assert "!(c.r(y), y > x), 0 < count : { c.r(x) }" in program.show()
 
 
+def test_a_named_rule_has_the_name_of_its_instance() -> None:
+    program = Program.parse(
+        ".comp C { .decl r(x: number) .rule big r(x) :- r(y), x = y + 1, y < 9.\n"
+        ".rule last r(x) <= r(y) :- x < y. }\n"
+        ".init a = C .init b = C .rule big a.r(1)."
+    )
+    assert list(program.named) == ["big", "a.big", "b.big", "a.last", "b.last"]
+    assert Program.parse(program.show()).named == program.named
+
+
 def test_in_python_a_function_called_twice_is_two_instances() -> None:
     def closure(p: Program, name: str, kind: type) -> tuple[builder.Relation, builder.Relation]:
         one = p.relation(f"{name}.one", x=kind, y=kind)

@@ -25,7 +25,8 @@ MESSY = """
 #ifdef X
 garbage   here (
 #endif
-path(x,y):-edge(x,y). path(x , z):-path(x,y),edge(y,z),x*-1<3,z=y - -2 , n=count:{edge(_,x)}.
+.rule   a.base path(x,y):-edge(x,y).
+path(x , z):-path(x,y),edge(y,z),x*-1<3,z=y - -2 , n=count:{edge(_,x)}.
 TWO(x,y) :- edge(x,y),   // first
    // second
    !edge( y , x ) , ( edge(x,_) ; edge(_,x) ).
@@ -43,6 +44,7 @@ NEAT = """\
 #ifdef X
 garbage   here (
 #endif
+.rule a.base
 path(x, y) :- edge(x, y).
 path(x, z) :- path(x, y), edge(y, z), x * -1 < 3, z = y - -2, n = count : { edge(_, x) }.
 TWO(x, y) :-

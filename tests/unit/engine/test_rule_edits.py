@@ -120,6 +120,38 @@ def test_a_state_has_its_edits_with_the_program_it_was_opened_with(tmp_path) -> 
         assert db.rows("path") == [("a", "b"), ("b", "c")]
 
 
+def test_a_rule_is_taken_out_and_replaced_by_its_name(tmp_path) -> None:
+    named = f".rule step {STEP}\n.rule last path(x, y) <= path(x, z) :- y < z."
+    with deltafix.connect(GRAPH + named, tmp_path / "state") as db:
+        with db.transaction() as tx:
+            tx.insert("edge", [("a", "b"), ("b", "c")])
+            tx.remove_rule("last")
+        assert db.count("path") == 3
+        with db.transaction() as tx:
+            tx.replace_rule("step", ".rule step path(y, x) :- edge(x, y).")
+        assert tx.delta["path"].added == [("b", "a"), ("c", "b")]
+        assert tx.delta["path"].removed == [("a", "c")]
+        with db.transaction() as tx:
+            tx.add_rule(".rule base path(u, v) :- edge(u, v).")  # it is there, and named now
+        assert db.last_epoch.derivations == 0
+        for edit, said in (
+            (
+                lambda tx: tx.add_rule(f"\n.rule step {STEP}"),
+                r"<rule>:2:12: error\[DF111\].*`step`",
+            ),
+            (lambda tx: tx.remove_rule(" stop"), r"<rule>:1:2: error\[DF110\](.|\n)*mean `step`"),
+            (lambda tx: tx.add_rule(".rule step .input x"), r"<rule>:1:1: error\[DF103\]"),
+        ):
+            with pytest.raises(ProgramError, match=said), db.transaction() as tx:
+                edit(tx)
+        assert db.count("path") == 4
+    with deltafix.connect(GRAPH + named, tmp_path / "state") as db:
+        with db.transaction() as tx:
+            tx.remove_rule("base")
+            tx.remove_rule("step")
+        assert (db.count("path"), db.program.rules) == (0, ())
+
+
 def test_a_state_takes_a_whole_program_and_forgets_relations_without_rows(tmp_path) -> None:
     parts = ".decl part(x: symbol)\npart(x) :- edge(x, _)."
     state = tmp_path / "state"

@@ -20,6 +20,7 @@ from deltafix.rules.dsl import (
     variables,
 )
 from deltafix.rules.operators import const, filter_, join, lfp, project, union
+from deltafix.rules.show import show_rule
 
 x, y, z, _ = variables("x y z _")
 
@@ -130,6 +131,22 @@ def test_errors_point_into_the_python_file() -> None:
     assert [item.code for item in found] == ["DF112", "DF130"]
     assert all(item.span.path == __file__ for item in found)
     assert 'e(x, "one") <= e(x, y, z)' in str(caught.value)
+
+
+def test_a_rule_is_named() -> None:
+    with Program() as p:
+        edge = p.relation("edge", x=int, y=int)
+        x, y = variables("x y")
+        (edge(x, y) <= edge(y, x)).named("back")
+        edge(1, 2)
+        _ = edge(x, x) <= edge(x, y)
+    assert {name: show_rule(rule) for name, rule in p.named.items()} == {
+        "back": "edge(x, y) :- edge(y, x)."
+    }
+    with pytest.raises(ProgramError, match=r"DF111.*rule `back`"), Program() as p:
+        edge = p.relation("edge", x=int, y=int)
+        (edge(x, y) <= edge(y, x)).named("back")
+        (edge(x, x) <= edge(y, x)).named("back")
 
 
 def test_a_complete_program_takes_no_more_rules() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -43,6 +45,9 @@ def test_any_term_reads_back_as_itself(term: Term) -> None:
 @settings(max_examples=100, deadline=None)
 def test_any_program_reads_back_as_itself(program: Program) -> None:
     assert Program.parse(program.show()) == program
+    named = [replace(rule, name=f"r{n}" * (n % 2)) for n, rule in enumerate(program.rules)]
+    called = replace(program, rules=tuple(named))
+    assert Program.parse(called.show()) == called
 
 
 def test_everything_that_a_program_holds_is_shown() -> None:

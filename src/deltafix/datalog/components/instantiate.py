@@ -237,11 +237,13 @@ def _copy(frame: Frame, out: Syntax) -> None:
         for rule in syntax.rules:
             kept = tuple(head for head in rule.heads if head.relation not in layer.overridden)
             if kept:
-                mine = replace(rule, heads=kept)
+                name = rule.name and frame.prefix + rule.name
+                mine = replace(rule, heads=kept, name=name)
                 out.rules.append(renamed_rule(mine, frame.relation, type_name, frame.branch))
         for order in syntax.orders:
             if order.less.relation not in layer.overridden:
-                out.orders.append(renamed_order(order, frame.relation, type_name, frame.branch))
+                called = replace(order, name=order.name and frame.prefix + order.name)
+                out.orders.append(renamed_order(called, frame.relation, type_name, frame.branch))
         out.pragmas.extend(syntax.pragmas)
     for inner in frame.instances.values():
         _copy(inner, out)
