@@ -311,7 +311,7 @@ class ExplanationError(DeltafixError, ValueError):
 
 
 class NoSuchFactError(ExplanationError, LookupError):
-    """`why` of a row that does not hold, `why_not` of one that does, or a row no delta names."""
+    """A question about a row that does not hold, `why_not` of one that does, or no delta names."""
 
     code = "DF681"
 

@@ -16,6 +16,7 @@ import pytest
 
 import deltafix
 from deltafix.plan.explain import explain
+from deltafix.rules.comprehension import FixpointRelation
 from deltafix.rules.operators import (
     aggregate,
     const,
@@ -120,27 +121,29 @@ OPERATORS = [
 ]
 
 
-def program_of(operator: Operator) -> deltafix.Program:
+def program_of(operator: Operator) -> tuple[deltafix.Program, FixpointRelation]:
     with deltafix.Program() as program:
         r, e = program.relation("r", a=int), program.relation("e", a=int, b=int)
         made = operator.build(r, e)
-        lfp(made if callable(made) else lambda _: made, name="s")
-    return program
+        return program, lfp(made if callable(made) else lambda _: made, name="s")
 
 
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda one: one.name)
 def test_the_step_from_a_delta_is_derived(operator):
-    with deltafix.connect(program_of(operator)) as db:
+    program, s = program_of(operator)
+    with deltafix.connect(program) as db:
         plan = explain(db.plan)
     found = [one["rule"] for stratum in plan["strata"] for rule in stratum["rules"]
              for one in rule["deltas"] if one["rule"].startswith("Δ")]  # fmt: skip
     assert found == operator.steps
+    assert str(s.step_from_delta).splitlines() == [step for step in found if "Δs(" in step[1:]]
 
 
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda one: one.name)
 def test_oracle_every_derivation_is_counted_once(operator):
     rng = Random(operator.name)
-    with deltafix.connect(program_of(operator)) as db:
+    program, s = program_of(operator)
+    with deltafix.connect(program) as db:
         rows = {"r": set(), "e": set()}
         counted = operator.derivations(set(), set(), set())
         for _ in range(40):
@@ -160,3 +163,9 @@ def test_oracle_every_derivation_is_counted_once(operator):
             else:
                 assert db.last_epoch.derivations == made_and_broken
             assert {row for row, _ in counted if row is not None} == result
+            for row in result:
+                assert s.derivation_count(db, row) == sum(head == row for head, _ in counted)
+            some = {row for row in result if rng.random() < 0.3}
+            without = operator.derivations(rows["r"], rows["e"], result - some)
+            follows = {row for row, _ in counted - without}
+            assert s.step_from_delta(db, sorted(some)) == sorted(follows)

@@ -8,7 +8,7 @@ nothing that a reader or a later epoch could see.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -136,4 +136,38 @@ class Questions:
         """
         bounds = {"max_depth": max_depth, "max_edits": max_edits, "max_work": max_work}
         found: WhyNot = answer("why_not", self, fact, row, limit=limit, **bounds)
+        return found
+
+    def step_from_delta(
+        self, relation: str, rows: Iterable[Row], *, through: Iterable[str] = ()
+    ) -> list[Row]:
+        """The rows of a relation that its rules derive at once from some of its own rows, sorted.
+
+        Each has a derivation that uses one of `rows`; all else is as the last committed epoch left
+        it. Without recursion nothing follows. O(instances found), through the plan's indexes.
+
+        Args:
+            relation: the relation.
+            rows: rows of it that hold.
+            through: relations that it is mutually recursive with, whose rows are followed on.
+
+        Raises:
+            NoSuchFactError: a row does not hold.
+            ExplanationError: the rules negate or aggregate these relations, so that what follows
+                from a row depends on the others.
+            UnknownRelationError, FactError: the relation or the rows do not fit.
+        """
+        found: list[Row] = answer("step_from_delta", self, relation, rows, through)
+        return found
+
+    def derivation_count(self, relation: str, row: Row) -> int:
+        """In how many ways the rules derive a row: their instances, those that use the row too.
+
+        0 for a row that is given and not derived. O(instances) through the plan's indexes in a
+        recursive relation; elsewhere the plan may have none from a rule's head, and rows are
+        looked through, once a question.
+
+        Raises NoSuchFactError for a row that does not hold, UnknownRelationError, FactError.
+        """
+        found: int = answer("derivation_count", self, relation, row)
         return found

@@ -9,6 +9,7 @@ recorded while an epoch runs, so a database that nobody asks pays nothing.
     search.py       what the kernel finds: derivations, lowest proofs of plain rules; program.py
     steps.py        ways to steps; proof.py, text.py, drawing.py: a proof and its forms
     why_not.py      how far rules get; repair.py: edits that would do; rivals.py: what is kept
+    instances.py    what follows at once from rows, and in how many ways a row does
     cause.py        the changes of an epoch behind one change
     state.py        the state asked about, or one on trial; rows.py: its rows, joined in Python
     words.py        rules, literals and rows in words; written.py, kept.py

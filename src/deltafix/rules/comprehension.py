@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Rule, conjunction
 from deltafix.rules.builder import Relation
+from deltafix.rules.derived import DerivationCount, StepFromDelta
 from deltafix.rules.terms import Const, Term, Var, Wildcard, has_aggregate
 from deltafix.rules.walk import Leaf, map_formula, map_rule, map_term, occurrences
 
@@ -57,10 +58,27 @@ class Rows:
 class FixpointRelation(Relation):
     """The relation of an `lfp`, and how it depends on the arguments of those around it.
 
-    It has no columns and no name while those of an argument around it are not known.
+    It has no columns and no name while those of an argument around it are not known. `inner` are
+    the relations that its function declared.
     """
 
     uses: tuple[Use, ...] = field(default=(), compare=False, repr=False)
+    inner: tuple[str, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def step_from_delta(self) -> StepFromDelta:
+        """What the function derives from some rows of the set: prints as delta rules."""
+        own = (self.name, *self.inner)
+        return StepFromDelta(self.name, self.inner, self._rules_of(*own))
+
+    @property
+    def derivation_count(self) -> DerivationCount:
+        """In how many ways the function derives a row of the set: prints as a sum."""
+        return DerivationCount(self.name, self._rules_of(self.name))
+
+    def _rules_of(self, *names: str) -> tuple[Rule, ...]:
+        rules = () if self.builder is None else self.builder.rules
+        return tuple(rule for rule in rules if rule.heads[0].relation in names)
 
 
 Source: TypeAlias = Rows | Relation

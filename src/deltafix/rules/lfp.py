@@ -26,6 +26,7 @@ from deltafix.rules.comprehension import (
     tidy,
     variable,
 )
+from deltafix.rules.walk import uses
 
 __all__ = ["free_name", "lfp"]
 
@@ -65,7 +66,9 @@ def lfp(
     for one in sets if known else ():
         builder.declare(one.name, one.columns)
     # Where columns are not known yet, an `lfp` around this one is finding its own.
+    before = len(builder.relations)
     results = _results(function, sets)
+    inner = [relation.name for relation in builder.relations[before:]]
     for one, rows in zip(sets, results, strict=True) if known else ():
         if rows.types != one.types:
             raise TypeError(f"lfp {one.name!r} of different columns: {one.types} and {rows.types}")
@@ -75,9 +78,10 @@ def lfp(
             one.name if known else "",
             tuple(Attribute(column, kind) for column, kind in one.columns.items()),
             builder=builder,
-            uses=uses,
+            uses=around,
+            inner=_reading(one.name, inner, builder.rules),
         )
-        for one, uses in zip(sets, _uses_around(sets, results), strict=True)
+        for one, around in zip(sets, _uses_around(sets, results), strict=True)
     )
     return made if several else made[0]
 
@@ -106,6 +110,22 @@ class _Argument:
             return Rows(None, (), uses)
         terms = tuple(map(variable, self.columns))
         return Rows(self.types, ((terms, Atom(self.name, terms)),), uses)
+
+
+def _reading(name: str, others: Sequence[str], rules: Sequence[Rule]) -> tuple[str, ...]:
+    """Those of the other relations that read the named one, by way of each other too."""
+    found = {name}
+    grew = True
+    while grew:
+        heads = (
+            rule.heads[0].relation
+            for rule in rules
+            if any(atom.relation in found for atom, _ in uses(rule.body))
+        )
+        new = {head for head in heads if head in others} - found
+        found |= new
+        grew = bool(new)
+    return tuple(one for one in others if one in found)
 
 
 def _names(

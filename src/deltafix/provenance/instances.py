@@ -1,0 +1,164 @@
+"""Rule instances in both directions: what follows at once from rows, and how often a row does.
+
+Bodies are joined through the plan's indexes, the literal that fewest rows fit next, so a question
+looks at the rows of its answer and their partners. Invariant: an instance is a binding of a whole
+body in the committed state; each is counted once, whichever of its rows it was reached from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from deltafix.engine.store import relation_cell, rows_of_group
+from deltafix.errors import ExplanationError, NoSuchFactError
+from deltafix.facts.schema import Pattern, Row, show_row
+from deltafix.facts.values import sorted_rows
+from deltafix.kernel import layout as at
+from deltafix.kernel.arena import Words as Codes
+from deltafix.plan.clause import Absent, Clause, Match
+from deltafix.provenance.rows import LiveRows, unify, values_of
+from deltafix.provenance.state import State, committed
+from deltafix.provenance.words import Words
+
+if TYPE_CHECKING:
+    from deltafix.engine.database import Database
+
+__all__ = ["IndexedRows", "derivation_count", "step_from_delta"]
+
+
+class IndexedRows(LiveRows):
+    """The rows of a state by the indexes of its plan; what they do not serve is looked through."""
+
+    def most(self, relation: str, pattern: Pattern) -> int:
+        """How many rows `fitting` may look at."""
+        if relation in self.words.strata or ... not in pattern:
+            return super().most(relation, pattern)
+        group = self._group(relation, pattern)
+        if group is not None:
+            return len(group)
+        db = self.state.db
+        return relation_cell(db._arena, db._linked.ids[relation], at.R_WAS)
+
+    def _slice(self, relation: str, pattern: Pattern) -> Codes:
+        group = self._group(relation, pattern)
+        return super()._slice(relation, pattern) if group is None else group
+
+    def _group(self, relation: str, pattern: Pattern) -> Codes | None:
+        """The rows that fit, by the widest index for them; None where there is none."""
+        db = self.state.db
+        types = self.words.types[relation]
+        known: dict[int, int] = {}
+        for column, value in enumerate(pattern):
+            if value is not ...:
+                code = db._codes.known(types[column], value)
+                if code is None:
+                    return np.empty((0, len(types)), np.int32)
+                known[column] = code
+        usable = [c for c in db.plan.indexes[relation] if c and set(c) <= known.keys()]
+        if not usable:
+            return None
+        index = max(usable, key=len)
+        key = tuple(known[column] for column in index)
+        mask = self.state.mask
+        group = rows_of_group(db._arena, db._linked, relation, index, key, mask=mask)
+        for column, code in known.items():
+            group = group[group[:, column] == code]
+        return group
+
+
+def step_from_delta(
+    db: Database, relation: str, rows: Iterable[Row], through: Iterable[str]
+) -> list[Row]:
+    """See `Database.step_from_delta`."""
+    schema = db._schema(relation)
+    followed = {relation, *(db._schema(name).relation for name in through)}
+    wanted = schema.check_rows(list(rows))
+    with committed(db) as state:
+        for row in wanted:
+            _require(state, relation, row)
+        found = _step(IndexedRows(state, Words.of(db)), relation, wanted, followed)
+    return sorted_rows(schema.types, list(found))
+
+
+def _step(
+    held: IndexedRows, relation: str, rows: Iterable[Row], followed: set[str]
+) -> dict[Row, None]:
+    """The rows of `relation` that follow, other followed relations' rows being followed first."""
+    words = held.words
+    clauses = {name: words.rules_for(name) for name in followed}
+    _require_steps(words, followed, [c for some in clauses.values() for c in some])
+    found: dict[Row, None] = {}
+    waiting = [(relation, row) for row in rows]
+    seen = set(waiting)
+    while waiting:
+        source, row = waiting.pop()
+        for name in followed:
+            for head in _heads(held, clauses[name], source, row):
+                if name == relation:
+                    found[head] = None
+                elif (name, head) not in seen:
+                    seen.add((name, head))
+                    waiting.append((name, head))
+    return found
+
+
+def _heads(held: IndexedRows, clauses: list[Clause], source: str, row: Row) -> Iterator[Row]:
+    """The head of each instance that has a row in its body."""
+    for clause in clauses:
+        for place, literal in enumerate(clause.body):
+            if isinstance(literal, Match) and held.words.names[literal.relation] == source:
+                env = unify(literal.args, row, {})
+                rest = (*clause.body[:place], *clause.body[place + 1 :])
+                for binding, _ in () if env is None else held.solutions(rest, env):
+                    yield values_of(clause.args, binding)
+
+
+def _require_steps(words: Words, followed: set[str], clauses: list[Clause]) -> None:
+    """Raise where rules reach the followed relations by negation or aggregates."""
+    waiting = [
+        literal.relation
+        for clause in clauses
+        for literal in clause.body
+        if isinstance(literal, Absent)
+        or (isinstance(literal, Match) and literal.relation in words.hidden)
+    ]
+    seen = set(waiting)
+    while waiting:
+        name = waiting.pop()
+        if words.names[name] in followed:
+            raise ExplanationError(
+                f"the rules of {', '.join(sorted(followed))} negate or aggregate {name!r}: what "
+                "follows from one row depends on the others, so there is no step from a delta"
+            )
+        if name in words.hidden:
+            fold = words.folds.get(name)
+            bodies = (part for clause in words.clauses[name] for part in clause.body)
+            below = [part.relation for part in bodies if isinstance(part, Match | Absent)]
+            for other in (*below, *(() if fold is None else (fold.source,))):
+                if other not in seen:
+                    seen.add(other)
+                    waiting.append(other)
+
+
+def derivation_count(db: Database, relation: str, row: Row) -> int:
+    """See `Database.derivation_count`."""
+    (checked,) = db._schema(relation).check_rows([row])
+    with committed(db) as state:
+        _require(state, relation, checked)
+        held = IndexedRows(state, Words.of(db))
+        return sum(
+            1
+            for clause in held.words.rules_for(relation)
+            if (env := unify(clause.args, checked, {})) is not None
+            for _ in held.solutions(clause.body, env)
+        )
+
+
+def _require(state: State, relation: str, row: Row) -> None:
+    if state.fact(relation, row) is None:
+        raise NoSuchFactError(
+            f"{show_row(relation, row)} does not hold; `why_not` says what is missing"
+        )

@@ -1,0 +1,129 @@
+"""What follows at once from rows, and in how many ways.
+
+Sees: a pass over the data, a set inside that is not followed, a wrong refusal.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+import deltafix
+from deltafix.errors import ExplanationError, NoSuchFactError
+from deltafix.provenance.instances import IndexedRows, _step
+from deltafix.provenance.state import committed
+from deltafix.provenance.words import Words
+from deltafix.rules.operators import difference, join, lfp, product, project, union
+
+REACH = """
+.decl e(a: number, b: number)  .input e
+.decl s(a: number)  .output s
+s(0).
+s(b) :- s(a), e(a, b).
+"""
+
+
+def _second(a, b, _):
+    return b
+
+
+def test_a_step_looks_at_the_rows_of_its_answer() -> None:
+    with deltafix.connect(REACH) as db:
+        with db.transaction() as tx:
+            tx.insert("e", [(n, n + 1) for n in range(2000)] + [(5, 9)])
+        with committed(db) as state:
+            held = IndexedRows(state, Words.of(db))
+            found = _step(held, "s", [(5,)], {"s"})
+            assert (sorted(found), held.looked_at, held._orders) == ([(6,), (9,)], 2, {})
+        assert db.step_from_delta("s", [(5,), (9,)]) == [(6,), (9,), (10,)]
+        assert db.derivation_count("s", (9,)) == 2
+        assert db.derivation_count("s", (0,)) == 1  # the program's own fact
+
+
+def test_a_count_goes_from_the_head_through_an_index() -> None:
+    with deltafix.connect(REACH) as db:
+        with db.transaction() as tx:
+            tx.insert("e", [(0, n) for n in range(1, 1000)] + [(7, 8), (8, 8)])
+        with committed(db) as state:
+            held = IndexedRows(state, Words.of(db))
+            (clause,) = [c for c in held.words.rules_for("s") if c.body]
+            assert len(list(held.solutions(clause.body, {clause.args[0]: 8}))) == 3
+            assert held.looked_at <= 6
+            assert held._orders == {}
+
+
+def test_a_row_that_does_not_hold_has_no_step_and_no_count() -> None:
+    with deltafix.connect(REACH) as db:
+        with pytest.raises(NoSuchFactError, match=r"s\(5\) does not hold"):
+            db.step_from_delta("s", [(0,), (5,)])
+        with pytest.raises(NoSuchFactError, match=r"s\(5\) does not hold"):
+            db.derivation_count("s", (5,))
+        with pytest.raises(deltafix.DeltafixError, match="unknown relation"):
+            db.step_from_delta("nothing", [])
+
+
+def test_a_given_row_has_no_derivation() -> None:
+    with deltafix.connect(REACH) as db:
+        with db.transaction() as tx:
+            tx.insert("e", [(1, 2)])
+        assert db.derivation_count("e", (1, 2)) == 0
+        assert db.step_from_delta("e", [(1, 2)]) == []
+
+
+def test_a_step_goes_through_the_fixpoints_inside() -> None:
+    with deltafix.Program() as p:
+        r, e = p.relation("r", a=int), p.relation("e", a=int, b=int)
+        same = p.relation("same", a=int, b=int)
+
+        def near(s):
+            return lfp(lambda t: union(s, join(same, t, on=[(0, 0)], project=_second)), name="t")
+
+        live = lfp(lambda s: union(r, join(e, near(s), on=[(0, 0)], project=_second)), name="live")
+    assert str(live.step_from_delta).splitlines() == [
+        "Δt(c0) :- Δlive(c0).",
+        "Δt(b) :- old same(a, b), Δt(a).",
+        "Δlive(b) :- old e(a, b), Δt(a).",
+    ]
+    assert str(live.derivation_count).splitlines() == [
+        "live(a): count : { r(a) }",
+        "live(b): count : { e(a, b), t(a) }",
+    ]
+    with deltafix.connect(p) as db:
+        with db.transaction() as tx:
+            tx.insert("r", [(0,)])
+            tx.insert("same", [(0, 1), (1, 2), (2, 0)])
+            tx.insert("e", [(2, 10), (1, 10), (10, 11)])
+        assert live.step_from_delta(db, [(0,)]) == [(10,)]  # not on to 11: that is another step
+        assert live.derivation_count(db, (10,)) == 2
+
+
+def test_a_set_inside_that_does_not_need_the_argument_may_be_taken_away() -> None:
+    with deltafix.Program() as p:
+        r, e = p.relation("r", a=int), p.relation("e", a=int, b=int)
+
+        def allowed():
+            return difference(e, lfp(lambda _: product(r, r), name="forbidden"))
+
+        s = lfp(lambda s: union(r, join(allowed(), s, on=[(0, 0)], project=_second)), name="s")
+    assert s.inner == ()
+    with deltafix.connect(p) as db:
+        with db.transaction() as tx:
+            tx.insert("r", [(0,), (1,)])
+            tx.insert("e", [(0, 1), (1, 2)])
+        assert s.step_from_delta(db, [(0,), (1,)]) == [(2,)]
+
+
+def test_what_takes_itself_away_twice_has_counts_and_no_step() -> None:
+    with deltafix.Program() as p:
+        r, e = p.relation("r", a=int), p.relation("e", a=int, b=int)
+        s = lfp(
+            lambda s: difference(r, project(difference(e, product(r, s)), lambda a, b: a)),
+            name="s",
+        )
+    with deltafix.connect(p) as db:
+        with db.transaction() as tx:
+            tx.insert("r", [(0,), (1,), (2,)])
+            tx.insert("e", [(0, 1), (2, 2)])
+        assert list(db.rows("s")) == [(0,), (1,)]
+        assert s.derivation_count(db, (0,)) == 1
+        with pytest.raises(ExplanationError, match="no step from a delta"):
+            s.step_from_delta(db, [(1,)])
