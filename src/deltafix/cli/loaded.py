@@ -5,10 +5,10 @@ Invariant: the facts are one transaction, so a file that cannot be read leaves n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deltafix.cli.brought import Reading, brought
 from deltafix.cli.console import note, prepare_kernel, progress
@@ -17,8 +17,9 @@ from deltafix.cli.inputs import read_inputs, warner
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
     from deltafix.engine.transaction import Transaction
+    from deltafix.rules.ast import Program
 
-__all__ = ["load_inputs", "loaded"]
+__all__ = ["load_inputs", "loaded", "read_again"]
 
 
 @contextmanager
@@ -56,6 +57,20 @@ def loaded(
             with progress("reading facts and evaluating", quiet=quiet), db.transaction() as tx:
                 load_inputs(db, tx, facts, warner(strict=strict, quiet=quiet))
         yield db
+
+
+def read_again(
+    program_file: Path, functors: Path | None, reading: Reading
+) -> Callable[[], tuple[Program, Mapping[str, Callable[..., Any]]]]:
+    """What reads the program file of `loaded`, when it has changed, and its functors."""
+
+    def read() -> tuple[Program, Mapping[str, Callable[..., Any]]]:
+        from deltafix.datalog.program import Program as Text  # noqa: PLC0415  quick --help
+
+        program = Text.from_file(program_file, **reading)
+        return program, brought(program, functors)["functors"]
+
+    return read
 
 
 def load_inputs(

@@ -12,7 +12,7 @@ import typer
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
 from deltafix.cli.console import note
 from deltafix.cli.inputs import Strict, warner
-from deltafix.cli.loaded import loaded
+from deltafix.cli.loaded import loaded, read_again
 from deltafix.errors import MissingDependencyError
 
 __all__ = ["serve"]
@@ -41,25 +41,28 @@ def serve(
     """Open a page on a program: relations, live changes, a graph, proofs, plan and profile.
 
     Prints the page's address, which holds its key: whoever has it may look. It is served on this
-    machine only, follows the fact files, and changes nothing unless --write is given.
+    machine only, follows the fact files and the program, and changes nothing unless --write is
+    given.
     """
     for package in ("starlette", "uvicorn"):
         if find_spec(package) is None:
             message = f"serve needs {package}: pip install 'deltafix[web]'"
             raise MissingDependencyError(message, extra="web")
-    from deltafix.engine.follow import FactFolder  # noqa: PLC0415  quick --help
+    from deltafix.engine.follow import FactFolder, ProgramFile  # noqa: PLC0415  quick --help
     from deltafix.web.server import Server  # noqa: PLC0415  an extra
 
+    options = reading(word_size, include, macros)
+    program = ProgramFile(program_file, read_again(program_file, functors, options))
     opened = loaded(
         program_file,
         None,
         functors=functors,
-        reading=reading(word_size, include, macros),
+        reading=options,
         strict=strict,
         quiet=quiet,
     )
     with opened as db:
-        folder = FactFolder(db, facts, note, warner(strict=strict, quiet=quiet))
+        folder = FactFolder(db, facts, note, warner(strict=strict, quiet=quiet), program)
         folder.load()
         server = Server(db, port=port, writable=write, title=program_file.name)
         sys.stdout.write(f"{server.url}\n")

@@ -12,7 +12,7 @@ import typer
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
 from deltafix.cli.console import note
 from deltafix.cli.inputs import Strict, warner
-from deltafix.cli.loaded import loaded
+from deltafix.cli.loaded import loaded, read_again
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
@@ -47,25 +47,29 @@ def watch(
     strict: Strict = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
 ) -> None:
-    """Keep a program's output up to date with its fact files, and print what changes.
+    """Keep a program's output up to date with its fact files and rules, and print what changes.
 
-    `+path("a", "c")` came, `-path("a", "c")` went. A file that cannot be read is told of on
-    standard error; its old rows stay until it can be.
+    `+path("a", "c")` came, `-path("a", "c")` went: because a fact file was saved, or the program.
+    A file that cannot be read is told of on standard error; its old rows or rules stay until it can
+    be.
     """
-    from deltafix.engine.follow import FactFolder  # noqa: PLC0415  quick --help
+    from deltafix.engine.follow import FactFolder, ProgramFile  # noqa: PLC0415  quick --help
+    from deltafix.engine.literals import schema_named  # noqa: PLC0415
 
+    options = reading(word_size, include, macros)
+    program = ProgramFile(program_file, read_again(program_file, functors, options))
     opened = loaded(
         program_file,
         None,
         functors=functors,
-        reading=reading(word_size, include, macros),
+        reading=options,
         strict=strict,
         quiet=quiet,
     )
     with opened as db:
-        chosen = _chosen(db, relations, every)
-        folder = FactFolder(db, facts, note, warner(strict=strict, quiet=quiet))
-        _print(folder.load(), chosen)
+        named = {schema_named(name, db.schemas).relation for name in relations or ()}
+        folder = FactFolder(db, facts, note, warner(strict=strict, quiet=quiet), program)
+        _print(folder.load(), named or _chosen(db, every))
         files = len(folder.paths)
         note(f"watching {files} file{'' if files == 1 else 's'}, Ctrl-C ends", quiet=quiet)
         left = epochs
@@ -73,16 +77,12 @@ def watch(
             time.sleep(interval)
             delta = folder.poll()
             if delta is not None:
-                _print(delta, chosen)
+                _print(delta, named or _chosen(db, every))
                 note(db.last_epoch.show(), quiet=quiet)
                 left = None if left is None else left - 1
 
 
-def _chosen(db: Database, relations: list[str] | None, every: bool) -> set[str]:
-    from deltafix.engine.literals import schema_named  # noqa: PLC0415  quick --help
-
-    if relations:
-        return {schema_named(name, db.schemas).relation for name in relations}
+def _chosen(db: Database, every: bool) -> set[str]:
     outputs = {one.relation for one in db.program.directives if one.kind == "output"}
     return set(db.schemas) if every or not outputs else outputs
 

@@ -1,16 +1,17 @@
-"""Fact files kept as given rows: what changes in a folder becomes an epoch.
+"""Fact files kept as given rows, and a program file as rules: what changes in them is an epoch.
 
 Files are looked at by `stat`; one that has changed is read once it stays as it is for a look, so
 that a file is not read while it is being written. Invariant: a file that cannot be read changes
-nothing: its old rows stay, the message is told once, and the next version is tried again.
+nothing: its old rows (or rules) stay, the message is told once, and the next version is tried
+again. Files that a program includes are not looked at.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deltafix.errors import DeltafixError, SourceError
 from deltafix.facts.delta import Delta
@@ -19,12 +20,19 @@ from deltafix.facts.source import input_path, read_input
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
-    from deltafix.rules.ast import Directive
+    from deltafix.rules.ast import Directive, Program
 
-__all__ = ["FactFolder"]
+__all__ = ["FactFolder", "ProgramFile"]
 
 _Mark = tuple[int, int, int] | None
 """What tells versions of a file apart: inode, size, time of change; None: there is no file."""
+
+
+class ProgramFile(NamedTuple):
+    """The file of a program, and how it is read: as the program and the functions it calls."""
+
+    path: Path
+    read: Callable[[], tuple[Program, Mapping[str, Callable[..., Any]]]]
 
 
 class FactFolder:
@@ -36,6 +44,7 @@ class FactFolder:
         tell: called with a message for each version of a file that cannot be taken.
         warn: called with what is passed over in reading: a file that is not there when the first
             ones are read, values beyond the columns; without it those are errors.
+        program: the file of the database's program, to follow it too.
     """
 
     def __init__(
@@ -44,16 +53,15 @@ class FactFolder:
         folder: Path,
         tell: Callable[[str], None],
         warn: Callable[[str], None] | None = None,
+        program: ProgramFile | None = None,
     ) -> None:
         self.db = db
         self.folder = folder
         self._tell = tell
         self._warn = warn
-        self._inputs = [
-            one
-            for one in db.program.directives
-            if one.kind == "input" and one.parameters.get("IO", "file") in ("file", "jsonfile")
-        ]
+        self._program = program
+        self._ruled = self._ruled_seen = None if program is None else _mark(program.path)
+        self._inputs = _inputs(db.program)
         self._rows: dict[int, set[Row]] = {}
         self._read: dict[int, _Mark] = {}
         self._seen: dict[int, _Mark] = {}
@@ -61,20 +69,62 @@ class FactFolder:
     @property
     def paths(self) -> tuple[Path, ...]:
         """The files looked at."""
-        return tuple(self._path(one) for one in self._inputs)
+        files = tuple(self._path(one) for one in self._inputs)
+        return files if self._program is None else (self._program.path, *files)
 
     def load(self) -> Delta:
         """Read every file and give its rows, in one epoch. Raises SourceError, FactError."""
         for number, one in enumerate(self._inputs):
-            self._read[number] = self._seen[number] = self._mark(one)
+            self._read[number] = self._seen[number] = _mark(self._path(one))
             self._rows[number] = self._rows_of(one)
         return self._give(dict.fromkeys(self._rows, frozenset()))
 
     def poll(self) -> Delta | None:
-        """Look once: the epoch's changes, if files changed and were at rest; else None."""
+        """Look once: what changed, if files changed and were at rest; else None."""
+        rules, facts = self._poll_rules(), self._poll_facts()
+        if rules is None or facts is None:
+            return facts if rules is None else rules
+        return rules.compose(facts)
+
+    def _poll_rules(self) -> Delta | None:
+        if self._program is None:
+            return None
+        mark = _mark(self._program.path)
+        at_rest, self._ruled_seen = self._ruled_seen == mark, mark
+        if not at_rest or mark == self._ruled:
+            return None
+        self._ruled = mark
+        try:
+            return self._change(*self._program.read())
+        except DeltafixError as error:
+            self._tell(f"{error}; the rules stay as they were")
+            return None
+
+    def _change(self, program: Program, functors: Mapping[str, Callable[..., Any]]) -> Delta:
+        """Have another program, without the rows of inputs that it does not have.
+
+        Files that only the new program reads are as good as changed: the next looks take them up.
+        """
+        inputs, known = _inputs(program), {one.name for one in self.db.program.functors}
+        places = {number: inputs.index(one) for number, one in enumerate(self._inputs)
+                  if one in inputs}  # fmt: skip
+        rows = {number: self._rows[number] for number in places}
+        with self.db.transaction(missing="ignore") as tx:
+            for number in self._rows.keys() - rows.keys():
+                gone = self._alone(number, self._rows[number], rows)
+                tx.delete(self._inputs[number].relation, gone)
+            tx.change_program(program, {n: f for n, f in functors.items() if n not in known})
+        self._rows = {places[number]: held for number, held in rows.items()}
+        self._read = {places[number]: self._read[number] for number in places}
+        self._seen = {places[number]: self._seen[number] for number in places}
+        self._inputs = inputs
+        self._rows |= {n: set() for n in range(len(inputs)) if n not in self._rows}
+        return tx.delta
+
+    def _poll_facts(self) -> Delta | None:
         before: dict[int, set[Row] | frozenset[Row]] = {}
         for number, one in enumerate(self._inputs):
-            mark = self._mark(one)
+            mark = _mark(self._path(one))
             at_rest, self._seen[number] = self._seen.get(number) == mark, mark
             if not at_rest or mark == self._read.get(number):
                 continue
@@ -101,10 +151,15 @@ class FactFolder:
         with self.db.transaction(missing="ignore") as tx:
             for number, old in before.items():
                 name = self._inputs[number].relation
-                others = [r for n, r in self._rows.items() if self._inputs[n].relation == name]
-                tx.delete(name, [row for row in old if not any(row in rows for rows in others)])
+                tx.delete(name, self._alone(number, old, self._rows))
                 tx.insert(name, list(self._rows[number] - old))
         return tx.delta
+
+    def _alone(self, number: int, old: Iterable[Row], rows: Mapping[int, set[Row]]) -> list[Row]:
+        """The old rows of a file that no file states, which have these rows."""
+        name = self._inputs[number].relation
+        others = [held for n, held in rows.items() if self._inputs[n].relation == name]
+        return [row for row in old if not any(row in held for held in others)]
 
     def _rows_of(self, one: Directive) -> set[Row]:
         rows = read_input(self.db.schemas[one.relation], one.parameters, self.folder, self._warn)
@@ -117,9 +172,18 @@ class FactFolder:
     def _path(self, one: Directive) -> Path:
         return input_path(one.relation, one.parameters, self.folder)
 
-    def _mark(self, one: Directive) -> _Mark:
-        try:
-            found = os.stat(self._path(one))
-        except OSError:
-            return None
-        return found.st_ino, found.st_size, found.st_mtime_ns
+
+def _inputs(program: Program) -> list[Directive]:
+    return [
+        one
+        for one in program.directives
+        if one.kind == "input" and one.parameters.get("IO", "file") in ("file", "jsonfile")
+    ]
+
+
+def _mark(path: Path) -> _Mark:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns

@@ -45,7 +45,7 @@ def test_the_address_is_printed_and_a_missing_fact_file_is_an_error(deltafix, fo
     monkeypatch.setattr(Server, "run", look_once)
     done = deltafix("serve", folder / "program.dl", "-F", folder, "--port", 0, "--quiet")
     assert done.out.strip() == seen[0][0]
-    assert seen[0][1:] == (1, 0.3)
+    assert seen[0][1:] == (2, 0.3)
     (folder / "r.facts").unlink()
     again = ("serve", folder / "program.dl", "-F", folder, "--port", 0)
     assert deltafix(*again, "--strict").code == 2

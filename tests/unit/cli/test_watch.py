@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import deltafix as library
-from deltafix.engine.follow import FactFolder
+from deltafix.engine.follow import FactFolder, ProgramFile
 
 PROGRAM = """
 .decl edge(x: symbol, y: symbol)
@@ -65,6 +65,45 @@ def test_a_bad_file_is_told_once_and_its_rows_stay(folder):
         assert (delta["path"].added, delta["path"].removed) == ([("x", "y")], [("a", "b")])
 
 
+def test_a_saved_program_is_an_epoch_that_says_what_its_views_gained_and_lost(folder):
+    messages: list[str] = []
+    path = folder / "program.dl"
+    with library.connect(PROGRAM) as db:
+        program = ProgramFile(path, lambda: (library.Program.from_file(path), {}))
+        files = FactFolder(db, folder, messages.append, program=program)
+        assert files.paths == (path, folder / "edge.facts")
+        files.load()
+        write(path, PROGRAM + "path(y, x) :- edge(x, y).\n")
+        assert files.poll() is None
+        delta = files.poll()
+        assert dict(delta) == {"path": delta["path"]}
+        assert delta["path"].added == [("b", "a"), ("b", "b")]
+        # Both at once, and an input that only the new program has.
+        (folder / "also.facts").write_text("z\n")
+        write(path, PROGRAM + ".decl also(x: symbol)\n.input also\npath(x, x) :- also(x).\n")
+        write(folder / "edge.facts", "a\tc\n")
+        files.poll()
+        delta = files.poll()
+        assert (delta["path"].added, delta["edge"].removed) == ([("a", "c")], [("a", "b")])
+        assert delta["path"].removed == [("a", "b"), ("b", "a"), ("b", "b")]
+        files.poll()
+        assert files.poll() is None
+        assert db.rows("path") == [("a", "c"), ("z", "z")]
+        write(path, PROGRAM + "path(x, y) :- edg(x, y).\n")
+        assert [files.poll() for _ in range(3)] == [None] * 3
+        assert len(messages) == 1
+        assert "error[DF110]" in messages[0]
+        assert "the rules stay as they were" in messages[0]
+        write(path, PROGRAM)
+        files.poll()
+        assert files.poll()["path"].removed == [("z", "z")]
+        assert "also" not in db.schemas
+        write(folder / "edge.facts", "x\ty\n")
+        files.poll()
+        assert files.poll()["path"].added == [("x", "y")]
+        db.check_invariants()
+
+
 def test_a_row_that_two_files_state_stays_until_both_drop_it(tmp_path):
     program = '.decl r(x: symbol)\n.input r(filename="one.facts")\n.input r(filename="two.facts")\n'
     (tmp_path / "one.facts").write_text("a\nb\n")
@@ -94,7 +133,7 @@ def test_the_command_prints_signed_rows(deltafix, folder, monkeypatch):
     monkeypatch.setattr("deltafix.cli.watch.time.sleep", edit)
     done = deltafix("watch", folder / "program.dl", "-F", folder, "--epochs", 1)
     assert done.out == '+path("a", "b")\n-path("a", "b")\n+path("b", "c")\n'
-    assert "watching 1 file" in done.err
+    assert "watching 2 files" in done.err
     assert done.code == 0
     assert len(looks) == 3
 

@@ -16,7 +16,7 @@ import pytest
 from tests.browser import Browser, chromium
 
 import deltafix
-from deltafix.engine.follow import FactFolder
+from deltafix.engine.follow import FactFolder, ProgramFile
 from deltafix.web.server import Server
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="no Chromium on this machine")
@@ -43,7 +43,10 @@ def served(tmp_path, warm_kernel):
     write(tmp_path / "edge.facts", EDGES)
     with deltafix.connect(PROGRAM) as db:
         db.why_not('edge("", "")')  # the search is compiled before anyone waits for it
-        folder = FactFolder(db, tmp_path, print)
+        path = tmp_path / "routes.dl"
+        path.write_text(PROGRAM)
+        program = ProgramFile(path, lambda: (deltafix.Program.from_file(path), {}))
+        folder = FactFolder(db, tmp_path, print, program=program)
         folder.load()
         server = Server(db, port=0, writable=True, title="routes.dl")
         thread = threading.Thread(target=server.run, args=(folder, 0.05))
@@ -89,6 +92,27 @@ def test_from_a_changed_file_to_a_proof_by_clicks(served, tmp_path):
         browser.wait("document.querySelector('#proof').innerText.includes('vanished')")
         assert browser.text("#proof .causes") == '-edge("par", "lyo")'
         assert browser.problems == []
+
+
+def test_saving_the_program_shows_the_rows_that_come_and_go(served, tmp_path):
+    with Browser(served) as browser:
+        browser.wait("document.querySelectorAll('#relation-list button').length === 2")
+        browser.wait("document.querySelector('#status').textContent === 'live'")
+        more = '.decl far(x: symbol)\nfar(y) :- path("ams", y), !edge("ams", y).\n'
+        write(tmp_path / "routes.dl", [PROGRAM.replace("edge(y, z)", "edge(y, z), y < z"), more])
+        browser.wait("""!!document.querySelector(`[data-change='+far("vie")']`)""")
+        assert '-path("ams", "dub")' in browser.text("#changes")
+        browser.click('[data-relation="far"]')
+        browser.click("""tr[data-fact='far("vie")']""")
+        browser.wait("document.querySelectorAll('#proof li').length > 3")
+        browser.click("""[data-change='+far("vie")']""")
+        browser.wait("document.querySelector('#proof').innerText.includes('the rules changed')")
+        write(tmp_path / "routes.dl", [PROGRAM])
+        browser.wait("""!!document.querySelector(`[data-change='+path("ams", "dub")']`)""")
+        browser.wait("document.querySelectorAll('#relation-list button').length === 2")
+        browser.wait("document.querySelector('#rows').innerText.includes('of 7')")
+        assert len(browser.problems) == 1
+        assert "api/cause" in browser.problems[0]  # no row is the cause, which is status 400
 
 
 def test_the_graph_lights_what_changed_and_its_edges_have_proofs(served, tmp_path):

@@ -99,7 +99,10 @@ async function refresh() {
 
 async function draw(state, isWanted) {
   page.state = state;
-  page.relation ??= page.state.relations[0]?.name ?? null;
+  // A changed program may have other relations.
+  if (!state.relations.some((one) => one.name === page.relation)) {
+    page.relation = state.relations[0]?.name ?? null;
+  }
   drawRelations();
   for (const tab of Object.keys(tabs)) byId(tab).hidden = tab !== page.tab;
   for (const button of byId("tabs").children) {
