@@ -17,7 +17,7 @@ from typing import Final, Literal
 from deltafix.errors import ProgramError
 from deltafix.facts.schema import Value
 from deltafix.rules.ast import And, Atom, Comparison, Formula, conjunction
-from deltafix.rules.builder import current_builder
+from deltafix.rules.builder import Relation, current_builder
 from deltafix.rules.comprehension import Rows, Source, absent, apart, below, rows_of, variable
 from deltafix.rules.expressions import FormulaExpr, Operand, TermExpr, term_of
 from deltafix.rules.functors import SIGNATURES
@@ -40,8 +40,13 @@ _TYPES: Final = {int: "number", float: "float", str: "symbol"}
 _AGGREGATES: Final = ("count", "sum", "min", "max", "mean")
 
 
-def const(rows: Iterable[Sequence[Value] | Value]) -> Rows:
-    """Exactly these rows; a bare value is a row of one column."""
+def const(rows: Iterable[Sequence[Value] | Value] | Relation) -> Rows:
+    """Exactly these rows; a bare value is a row of one column.
+
+    Of a relation: the rows that it has, which come and go from outside.
+    """
+    if isinstance(rows, Relation):
+        return rows_of(rows)
     found = []
     types: tuple[str, ...] | None = None
     for row in rows:
