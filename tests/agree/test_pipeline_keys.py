@@ -10,13 +10,15 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.agree.test_pipeline_splits import EXAMPLES, FORMATS, Split
+from tests.agree.test_pipeline_splits import EXAMPLES, FORMATS, MORE, Split
+from tests.faults.killing import Halted, halting
 from tests.oracle_keyed import Change, Keys, judge, unordered
 
 from deltafix.engine.database import Database
@@ -192,3 +194,29 @@ def test_agree_keyed_changes_on_spark_give_that_answer(
         keys = draw_keys(rng)
         epochs = _run(memory / str(seed), form, keys, rng, draw_changes(rng, form, keys))
         judged["epochs of keyed pipelines"] += epochs
+
+
+def test_shards_that_were_read_for_another_layout_still_know_where_keys_are_judged(
+    tmp_path, monkeypatch
+) -> None:
+    """Found above: a program that is changed, stopped before its layout stands, and changed back.
+
+    What reads the rows of the old layout knows no seats; a worker went on with just that shard.
+    """
+    monkeypatch.setattr("tests.pipelines.KEEPER", "shards")
+    keys = Keys((1,), 1, "apply", 0)
+    split = KeyedSplit(tmp_path, "csv", keys, Random(0), "quarantine")
+    said = [[Change(((1, (x, n)),), (at, 0)) for n in range(9)] for at, x in enumerate("abc")]
+    program = tmp_path / "p.dl"
+    text = program.read_text()
+    for number, changes in enumerate(said):
+        split.write(tmp_path / "in" / f"{number}.csv", changes)
+        program.write_text(text)
+        with split.open() as pipeline:
+            list(pipeline.drain())
+        program.write_text(text + MORE)
+        with halting(0, "die") as stop, suppress(Halted):
+            split.open().close()
+        assert stop.seen
+    program.write_text(text)
+    assert split.check(judge([one for changes in said for one in changes], keys)) > 3

@@ -98,7 +98,7 @@ def spec_of(folder: str, found: Manifest, schemas: Mapping[str, Schema]) -> Spec
         message = f"{folder} is the state of another program: {'; '.join(differences)}"
         raise StateError(message, path=folder, differences=differences)
     columns = {name: old[name].names for name in old if name in layout.given}
-    return Spec(folder, layout, found.shards, columns, Users(), found.program)
+    return Spec(folder, layout, found.shards, columns, Users(), found.program, reads=True)
 
 
 def carried(

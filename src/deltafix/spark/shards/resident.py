@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -47,7 +47,8 @@ class Spec:
     """What all tasks of a database share.
 
     `columns`: the names of the columns users see; `users`: their functors and reducers; `program`:
-    the digest of the layout.
+    the digest of the layout; `reads`: shards are made to read their given rows alone, so that they
+    know neither users' functions nor where rows are judged.
     """
 
     folder: str
@@ -56,10 +57,11 @@ class Spec:
     columns: Mapping[str, tuple[str, ...]]
     users: Users
     program: str
+    reads: bool = False
 
-    def key(self, number: int) -> tuple[str, int, str, int]:
+    def key(self, number: int) -> _Key:
         """What tells a shard from all others that a worker may hold."""
-        return self.folder, number, self.program, self.shards
+        return self.folder, number, self.program, self.shards, self.reads
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,8 @@ class _Resident:
     used: float = field(default_factory=time.monotonic)
 
 
-_RESIDENTS: dict[tuple[str, int, str, int], _Resident] = {}
+_Key: TypeAlias = tuple[str, int, str, int, bool]
+_RESIDENTS: dict[_Key, _Resident] = {}
 
 
 def run_step(spec: Spec, task: Task, number: int, came: Iterable[bytes]) -> Iterator[Message]:
