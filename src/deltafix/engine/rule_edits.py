@@ -241,7 +241,7 @@ class RuleEpoch:
         self._known_users = Users(functions, db._users.reducers)
         self._users = _bound(program, self._known_users)
         self._tables = db._linked.tables
-        new = plan_core(self._core, self._tables.indexes())
+        new = plan_core(self._core, self._tables.indexes(), db.plan.stages)
         for relation in new.relations:
             if self._tables.types.get(relation.name, relation.types) != relation.types:
                 message = f"relation {relation.name} had other columns in an earlier program"

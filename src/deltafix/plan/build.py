@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from deltafix.diagnostics import Diagnostic
 from deltafix.plan.best import best_of
 from deltafix.plan.bounded import is_bounded
-from deltafix.plan.clause import Absent, Match, Subsumption
+from deltafix.plan.clause import Absent, Clause, Match, Subsumption
 from deltafix.plan.depend import Layer
 from deltafix.plan.derive import triggers_below, triggers_within
 from deltafix.plan.explain import explain
@@ -43,26 +43,40 @@ def plan(checked: CheckedProgram) -> Plan:
 
 
 def plan_core(
-    core: Core, built: Mapping[str, Sequence[tuple[int, ...]]] = MappingProxyType({})
+    core: Core,
+    built: Mapping[str, Sequence[tuple[int, ...]]] = MappingProxyType({}),
+    before: Sequence[Stage] = (),
 ) -> Plan:
-    """The plan of a core, with the indexes that are built already. Raises as `plan`."""
+    """The plan of a core, with the indexes that are built already. Raises as `plan`.
+
+    Strata that say what they said `before`, by a plan whose indexes are built, are not planned
+    again.
+    """
     core, ordered, given = set_apart(core)
     indexes = Indexes({one.name: list(built.get(one.name, ())) for one in core.relations})
     # Delta rules first: re-derivation makes do with the indexes they need.
-    forward = [_forward(layer, indexes) for layer in ordered]
+    known = {stage.relations: stage for stage in before}
+    again = [_again(layer, known.get(layer.relations)) for layer in ordered]
+    forward = [
+        _forward(layer, indexes) if stage is None else ((), (), ())
+        for layer, stage in zip(ordered, again, strict=True)
+    ]
     stages = []
     for layer in ordered:
         _refuse_falling_recursion(core, layer)
-    for layer, (const, lower, same) in zip(ordered, forward, strict=True):
+    for layer, stage, (const, lower, same) in zip(ordered, again, forward, strict=True):
+        if stage is not None:
+            stages.append(stage)
+            continue
         best = dict(best_of(layer))
         if not layer.plain and not best:
             outside = _outside(layer, indexes)
             stages.append(Stage(layer.relations, layer.recursive, (), (), (), (), (), outside))
             continue
-        again = layer.clauses if layer.recursive else ()
-        rederive = tuple(variant(layer, clause, HEAD, indexes) for clause in again)
+        derived = layer.clauses if layer.recursive else ()
+        rederive = tuple(variant(layer, clause, HEAD, indexes) for clause in derived)
         by_key = tuple(
-            variant(layer, clause, KEY, indexes) for clause in again if clause.head in best
+            variant(layer, clause, KEY, indexes) for clause in derived if clause.head in best
         )
         for name, kept in best.items():
             width = len(next(r.types for r in core.relations if r.name == name))
@@ -120,6 +134,36 @@ def _refuse_falling_recursion(core: Core, layer: Layer) -> None:
             program = core.program
             place = None if program is None else program.rules[clause.rule].span
             raise core.refusal(Diagnostic("DF172", message, place, hint))
+
+
+def _again(layer: Layer, was: Stage | None) -> Stage | None:
+    """The stage of a stratum as it was planned before, its clauses those of now; None: plan it.
+
+    Clauses are held against each other as they are spelled, but for numbers and names of rules,
+    which change when others come and go.
+    """
+    best = dict(best_of(layer))
+    if was is None or was.outside is not None or not (layer.plain or best):
+        return None
+    old = was.clauses
+    said = {_spelled(clause): clause for clause in layer.clauses}
+    spelled = {id(clause): _spelled(clause) for clause in old}
+    alike = len(layer.clauses) == len(old) and said.keys() == {*spelled.values()}
+    if not alike or len(said) < len(old) or (was.recursive, was.best) != (layer.recursive, best):
+        return None
+
+    def taken(variants: tuple[Variant, ...]) -> tuple[Variant, ...]:
+        return tuple(replace(one, clause=said[spelled[id(one.clause)]]) for one in variants)
+
+    lower = taken(was.lower)
+    return replace(
+        was, lower=lower, same=taken(was.same), rederive=taken(was.rederive), full=_full(lower),
+        const=taken(was.const), by_key=taken(was.by_key),
+    )  # fmt: skip
+
+
+def _spelled(clause: Clause) -> str:
+    return repr((clause.head, clause.args, clause.body))
 
 
 def _forward(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 from tests.oracle import evaluate
@@ -18,6 +19,11 @@ from deltafix.errors import (
     StateError,
     UnknownRelationError,
 )
+from deltafix.plan import build
+from deltafix.plan.clause import Clause
+from deltafix.plan.depend import Layer
+from deltafix.plan.ir import Variant
+from deltafix.plan.order import variant
 from deltafix.plan.recognise import same_rule
 from deltafix.rules.ast import Program
 from deltafix.rules.show import show_rule
@@ -118,6 +124,43 @@ def test_a_state_has_its_edits_with_the_program_it_was_opened_with(tmp_path) -> 
         assert db.rows("path") == [("a", "b"), ("b", "a"), ("b", "c"), ("c", "b")]
     with deltafix.connect(GRAPH, tmp_path / "state") as db:
         assert db.rows("path") == [("a", "b"), ("b", "c")]
+
+
+def test_only_strata_with_other_rules_are_planned_again(monkeypatch) -> None:
+    planned: list[str] = []
+
+    def counted(layer: Layer, clause: Clause, *rest: Any) -> Variant:
+        planned.append(clause.head)
+        return variant(layer, clause, *rest)
+
+    views = [
+        f".decl v{n}(x: symbol)\n.rule r{n}\nv{n}(x) :- path(x, _), !path(x, x).\n"
+        f".decl w{n}(x: symbol)\nw{n}(x) :- v{n}(x), n = count : edge(x, _), n > {n}."
+        for n in range(20)
+    ]
+    with deltafix.connect(GRAPH + STEP + "\n".join(views)) as db:
+        with db.transaction() as tx:
+            tx.insert("edge", [("a", "b"), ("b", "c"), ("c", "c")])
+        monkeypatch.setattr(build, "variant", counted)
+        for edit, heads in (
+            (lambda tx: tx.add_rule("v3(x) :- edge(_, x)."), {"v3"}),
+            (lambda tx: tx.remove_rule("r0"), set()),  # later rules have other numbers now
+            (lambda tx: tx.remove_rule("v3(x) :- edge(_, x)."), {"v3"}),
+            (lambda tx: tx.add_rule(".rule last path(y, x) :- edge(x, y)."), {"path"}),
+            (lambda tx: tx.replace_rule("r1", ".rule r1 v1(y) :- path(y, _), y = y."), {"v1"}),
+        ):
+            planned.clear()
+            with db.transaction() as tx:
+                edit(tx)
+            assert {head for head in planned if not head.startswith("~")} == heads
+            given = {"edge": set(db.rows("edge"))}
+            wanted = evaluate(db.program, given)
+            assert {name: set(db.rows(name)) for name in wanted} == wanted
+            db.check_invariants()
+            with db.transaction() as tx:
+                tx.insert("edge", [("c", f"z{len(given['edge'])}")])
+            wanted = evaluate(db.program, {"edge": set(db.rows("edge"))})
+            assert {name: set(db.rows(name)) for name in wanted} == wanted
 
 
 def test_a_rule_is_taken_out_and_replaced_by_its_name(tmp_path) -> None:
