@@ -163,9 +163,8 @@ class Questions:
     def derivation_count(self, relation: str, row: Row) -> int:
         """In how many ways the rules derive a row: their instances, those that use the row too.
 
-        0 for a row that is given and not derived. O(instances) through the plan's indexes in a
-        recursive relation; elsewhere the plan may have none from a rule's head, and rows are
-        looked through, once a question.
+        0 for a row that is given and not derived. O(1) without recursion, where maintenance counts
+        them; in a recursive relation O(instances) through the plan's indexes.
 
         Raises NoSuchFactError for a row that does not hold, UnknownRelationError, FactError.
         """

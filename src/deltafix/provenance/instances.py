@@ -19,6 +19,7 @@ from deltafix.facts.values import sorted_rows
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Words as Codes
 from deltafix.plan.clause import Absent, Clause, Match
+from deltafix.provenance.nodes import Fact
 from deltafix.provenance.rows import LiveRows, unify, values_of
 from deltafix.provenance.state import State, committed
 from deltafix.provenance.words import Words
@@ -147,18 +148,30 @@ def derivation_count(db: Database, relation: str, row: Row) -> int:
     """See `Database.derivation_count`."""
     (checked,) = db._schema(relation).check_rows([row])
     with committed(db) as state:
-        _require(state, relation, checked)
+        fact = _require(state, relation, checked)
         held = IndexedRows(state, Words.of(db))
+        clauses = held.words.rules_for(relation)
+        if clauses and _counts_all(db, held.words, relation):
+            return state.searcher.support(fact)
         return sum(
             1
-            for clause in held.words.rules_for(relation)
+            for clause in clauses
             if (env := unify(clause.args, checked, {})) is not None
             for _ in held.solutions(clause.body, env)
         )
 
 
-def _require(state: State, relation: str, row: Row) -> None:
-    if state.fact(relation, row) is None:
-        raise NoSuchFactError(
-            f"{show_row(relation, row)} does not hold; `why_not` says what is missing"
-        )
+def _counts_all(db: Database, words: Words, relation: str) -> bool:
+    """Whether a row's support is of all its derivations, not only of those of lower rank."""
+    stage = next(stage for stage in db.plan.stages if relation in stage.relations)
+    elsewhere = words.copies.keys() | words.entries.keys() | words.merges.keys()
+    return not stage.recursive and stage.outside is None and relation not in elsewhere
+
+
+def _require(state: State, relation: str, row: Row) -> Fact:
+    """The fact of a row that holds."""
+    fact = state.fact(relation, row)
+    if fact is None:
+        shown = show_row(relation, row)
+        raise NoSuchFactError(f"{shown} does not hold; `why_not` says what is missing")
+    return fact

@@ -131,18 +131,24 @@ class Searcher:
 
     def codes(self, fact: Fact) -> Words:
         """The column codes of a fact (arity,)."""
-        relation, row = fact >> 32, fact & 0xFFFFFFFF
-        start = relation_cell(self.arena, relation, at.R_ROWS)
-        start += row * relation_cell(self.arena, relation, at.R_STRIDE) + at.COLS
-        return self.arena.words[start : start + relation_cell(self.arena, relation, at.R_ARITY)]
+        start = self._start(fact) + at.COLS
+        arity = relation_cell(self.arena, fact >> 32, at.R_ARITY)
+        return self.arena.words[start : start + arity]
+
+    def support(self, fact: Fact) -> int:
+        """The derivations that hold a fact up: in a recursive stratum those of lower rank. O(1)."""
+        return int(self.arena.words[self._start(fact) + at.SUPPORT])
 
     # --- the arrays ---------------------------------------------------------------------------
 
     def _word(self, fact: Fact) -> int:
+        return int(self.arena.cells[self._start(fact) // 2])
+
+    def _start(self, fact: Fact) -> int:
+        """The word where a fact's record begins."""
         relation, row = fact >> 32, fact & 0xFFFFFFFF
-        start = relation_cell(self.arena, relation, at.R_ROWS)
         stride = relation_cell(self.arena, relation, at.R_STRIDE)
-        return int(self.arena.cells[(start + row * stride) // 2])
+        return relation_cell(self.arena, relation, at.R_ROWS) + row * stride
 
     def _grow(self, nodes: int) -> None:
         self._nodes: Cells = np.zeros(nodes * shape.NODE, np.int64)

@@ -19,7 +19,6 @@ from deltafix.rules.dsl import (
     unsigned,
     variables,
 )
-from deltafix.rules.operators import const, filter_, join, lfp, project, union
 from deltafix.rules.show import show_rule
 
 x, y, z, _ = variables("x y z _")
@@ -166,52 +165,3 @@ def test_a_complete_program_takes_no_more_rules() -> None:
 def test_column_types_are_checked_where_they_are_written() -> None:
     with pytest.raises(TypeError, match="valid: int, float, str"), Program() as p:
         p.relation("e", a=bytes)  # type: ignore[arg-type]
-
-
-def test_set_operators_lower_to_plain_rules() -> None:
-    with Program() as p:
-        roots, edges = p.relation("root", n=int), p.relation("edge", source=int, target=int)
-        lfp(
-            lambda s: union(
-                roots, const([7]), join(edges, s, on=[(0, 0)], project=lambda u, v, _: v)
-            ),
-            name="live",
-        )
-        lfp(lambda s: union(edges, join(s, s, on=[(1, 0)], project=lambda a, b, c, d: (a, d))))
-        lfp(
-            lambda s: filter_(lambda a, b: a < b, project(edges, lambda a, b: (b, a + 1))),
-            name="up",
-        )
-    assert (
-        p.show()
-        == """\
-.decl root(n: number)
-.decl edge(source: number, target: number)
-.decl live(c0: number)
-.decl lfp_1(c0: number, c1: number)
-.decl up(c0: number, c1: number)
-live(n) :- root(n).
-live(7).
-live(target) :- edge(source, target), live(source).
-lfp_1(source, target) :- edge(source, target).
-lfp_1(c0, c1) :- lfp_1(c0, c12), lfp_1(c12, c1).
-up(target, source + 1) :- edge(source, target), target < source + 1.
-"""
-    )
-
-
-def test_set_operators_refuse_what_does_not_fit() -> None:
-    with Program() as p:
-        one, two = p.relation("one", a=int), p.relation("two", a=int, b=str)
-        with pytest.raises(TypeError, match="different columns"):
-            union(one, two)
-        with pytest.raises(ValueError, match="positions go to 0 and 1"):
-            join(one, two, on=[(0, 2)])
-        with pytest.raises(ValueError, match="at least one row"):
-            const([])
-        with pytest.raises(TypeError, match="differ"):
-            const([1, "a"])
-        with pytest.raises(ProgramError, match="does not use its argument"):
-            lfp(lambda s: s)
-    with pytest.raises(ProgramError, match="no program is open"):
-        lfp(lambda s: const([1]))
