@@ -32,7 +32,7 @@ OPTIONS = {
 }
 """Settings of a session on it."""
 
-PATIENCE = 240.0
+PATIENCE = 400.0
 """Seconds that anything may take, on a loaded machine."""
 
 

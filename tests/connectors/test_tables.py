@@ -19,6 +19,7 @@ from random import Random
 from typing import Any
 from uuid import uuid4
 
+import pyarrow.parquet as pq
 import pytest
 from tests.connectors.jars import SETS, VERSION, jars
 from tests.targets.job import apply_at_once, job_at, replayed
@@ -94,6 +95,16 @@ def epochs(rng: Random, view: dict[tuple[Any, ...], Row]) -> Any:
         yield EpochRows(SCHEMA, 3 * number, *sides)
 
 
+def logged(rows: EpochRows, folder: Path) -> EpochRows:
+    """The same rows as files of a log that executors see."""
+    files = []
+    for start in (0, 7):
+        path = folder / f"{rows.epoch}-{start}.parquet"
+        pq.write_table(rows.signed.slice(start, 7 if not start else None), path)
+        files.append(path.as_uri())
+    return EpochRows.logged(SCHEMA, rows.epoch, lambda: rows.signed, files)
+
+
 def check(spark: Any, place: str, mode: str, view: dict[tuple[Any, ...], Row]) -> None:
     if "delta.`" not in place:  # Spark 4.0 cannot refresh a path
         spark.catalog.refreshTable(place)  # the session may have it in a cache
@@ -114,8 +125,10 @@ def test_agree_with_the_view_wherever_an_epoch_stops(
     one = output(place, mode, tmp_path)
     view: dict[tuple[Any, ...], Row] = {}
     held, stops, moves = None, 0, 0
-    for rows in epochs(rng, view):
+    for made in epochs(rng, view):
         target: Target = on_spark(one, state)
+        in_files = rng.random() < 0.5
+        rows = logged(made, tmp_path) if in_files else made
         step, late = rng.choice(STEPS), rng.random() < 0.7
         real = getattr(target, step)
 
@@ -136,6 +149,7 @@ def test_agree_with_the_view_wherever_an_epoch_stops(
             found = registry.make_target(other, SCHEMA, state)
             assert found is not None
             target = found
+            in_files = False
             moves += 1
         else:
             target = on_spark(one, state)
@@ -145,6 +159,7 @@ def test_agree_with_the_view_wherever_an_epoch_stops(
         held = target.epoch()
         assert held == rows.epoch
         target.close()
+        assert not in_files or "signed" not in vars(rows), "executors read them, not the driver"
         check(spark, on_spark(one, state)._place, mode, view)
     assert stops
     assert moves or place not in BY_TURNS

@@ -46,7 +46,7 @@ class Killer:
     `die`: before it. `tear`: in the middle of a write. `late`: behind it.
     """
 
-    STEPS = ("pwrite", "fsync", "replace", "ftruncate")
+    STEPS = ("pwrite", "fsync", "link", "replace", "ftruncate")
 
     def __init__(self, at: int, mode: str) -> None:
         self.at = at

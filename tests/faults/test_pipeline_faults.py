@@ -27,6 +27,7 @@ from tests.pipelines import TEXT, Job, rows_of
 import deltafix
 from deltafix.errors import DeltafixError, SinkError, StateError
 from deltafix.kernel.jit import JIT_DISABLED
+from deltafix.pipeline import sink
 from deltafix.pipeline.batches import Batches, Rows
 from deltafix.pipeline.config import OutputConfig
 from deltafix.pipeline.epoch import Epoch
@@ -75,6 +76,7 @@ def keeper(request, monkeypatch) -> str:
     """Who keeps the rows of the job; in a process that is to be killed too."""
     monkeypatch.setattr(pipelines, "KEEPER", request.param)
     monkeypatch.setattr(keeping, "room_for_state", lambda: ROOM)
+    monkeypatch.setattr(sink, "LINK", 1)  # what shards wrote becomes files of logs
     return request.param
 
 
@@ -92,6 +94,7 @@ def run(folder: Path) -> None:
     """Everything there is to do, with a compaction on the way."""
     pipelines.KEEPER = (folder / "keeper").read_text()
     keeping.room_for_state = lambda: ROOM
+    sink.LINK = 1
     go(Job(folder, pipeline=PIPELINE))
 
 

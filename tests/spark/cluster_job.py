@@ -15,12 +15,14 @@ from tests.cluster import OPTIONS
 from tests.pipelines import Job
 
 from deltafix.errors import DeltafixError
+from deltafix.pipeline import sink
 from deltafix.spark.session import spark_session
 
 
 def main(master: str, folder: Path) -> None:
     """Follow the lines."""
     pipelines.RUNNER, pipelines.KEEPER, pipelines.SHARDS = "spark", "shards", 2
+    sink.LINK = 1  # what shards wrote becomes files of logs
     job = Job(folder, rewrite=False)
     with spark_session(master=master, options=OPTIONS), job.open() as pipeline:
         for _ in sys.stdin:

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from tests import pipelines
 from tests.targets.job import finish, go, job_at, replayed
 
 from deltafix.errors import SinkError
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 FAILED: list[int] = []
+READ: list[bool] = []
+"""Whether the rows of an epoch came to the driver."""
 
 
 def write(rows: EpochRows) -> None:
@@ -22,15 +25,19 @@ def write(rows: EpochRows) -> None:
     from pyspark.sql import SparkSession
 
     place = f"{os.environ['DELTAFIX_TOLD']}/epoch={rows.epoch}"
-    SparkSession.active().createDataFrame(rows.signed).write.mode("overwrite").parquet(place)
+    rows.frame(SparkSession.active()).write.mode("overwrite").parquet(place)
+    READ.append("signed" in vars(rows))
     if not FAILED:
         FAILED.append(rows.epoch)
         raise RuntimeError("it was written, but nobody was told")
 
 
-def test_epochs_written_by_spark_lead_to_the_view(spark, tmp_path, monkeypatch) -> None:
+@pytest.mark.parametrize("keeper", ["driver", "shards"])
+def test_epochs_written_by_spark_lead_to_the_view(keeper, spark, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("DELTAFIX_TOLD", str(tmp_path / "told"))
+    monkeypatch.setattr(pipelines, "KEEPER", keeper)
     FAILED.clear()
+    READ.clear()
     job = job_at(
         tmp_path / "job",
         'sink = "foreach_epoch"\nfunction = "tests.spark.test_foreach_epoch:write"',
@@ -42,3 +49,4 @@ def test_epochs_written_by_spark_lead_to_the_view(spark, tmp_path, monkeypatch) 
     rows = [(sign, (who, doc), epoch) for sign, who, doc, epoch in map(tuple, frame.collect())]
     assert replayed(rows) == view
     assert len({epoch for *_, epoch in rows}) > 1
+    assert all(READ) == (keeper == "driver")  # the view is empty at first

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests import pipelines
@@ -12,8 +14,9 @@ from tests.jobs import Jobs, counting_jobs
 from tests.pipelines import Job, signed
 
 from deltafix.errors import ConfigError, StateError
+from deltafix.pipeline import sink
 from deltafix.pipeline.config import read_config
-from deltafix.pipeline.manifest import read_deltas
+from deltafix.pipeline.manifest import read_deltas, read_manifest
 from deltafix.pipeline.replay import replay
 from deltafix.pipeline.runner import Pipeline
 from deltafix.pipeline.status import status
@@ -158,6 +161,43 @@ def test_changes_of_outputs_pass_the_driver_in_pieces(tmp_path, monkeypatch) -> 
     ]
     assert sum(group.num_rows for group in groups) == 10
     assert max(group.num_rows for group in groups) <= 3
+
+
+def test_many_changes_of_outputs_do_not_pass_the_driver(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(pipelines, "KEEPER", "shards")
+    monkeypatch.setattr(sink, "LINK", 9)
+    read: list[int] = []
+    real = frames.FileSide.tables
+
+    def tables(side: frames.FileSide) -> Iterator[pa.Table]:
+        for table in real(side):
+            read.append(table.num_rows)
+            yield table
+
+    monkeypatch.setattr(frames.FileSide, "tables", tables)
+    job = Job(tmp_path)
+    job.say("member", *(("+", ("ada", f"t{n}")) for n in range(20)))
+    job.say("grant", *(("+", (f"t{n}", n)) for n in range(20)))
+    job.run()
+    job.say("member", *(("-", ("ada", f"t{n}")) for n in range(10)))
+    job.say("member", *(("+", ("bo", f"t{n}")) for n in range(10)))
+    job.run()
+    manifest = read_manifest(tmp_path / "out" / "can")
+    assert manifest is not None
+    parts = [(one.file, one.rows) for one in manifest.deltas if one.last == 3]
+    assert [name for name, _ in parts][:2] == [
+        "delta-000000000003.parquet", "delta-000000000003.1.parquet"
+    ]  # fmt: skip
+    assert sum(rows for _, rows in parts) == 20
+    there = {path.stat().st_ino for path in tmp_path.glob("state/shards/epoch-*/changes/can/*")}
+    assert {(tmp_path / "out" / "can" / name).stat().st_ino for name, _ in parts} <= there
+    assert read == []
+    job.say("member", *(("-", ("bo", f"t{n}")) for n in range(5)))
+    job.run()
+    assert sum(read) == 10
+    with job.open() as pipeline:
+        pipeline.compact()
+        job.check(pipeline)
 
 
 @pytest.mark.parametrize("options", ["", 'duplicates = "count"', 'key = ["who"]'])

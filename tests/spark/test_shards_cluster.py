@@ -48,6 +48,7 @@ ALL = [
 ]  # fmt: skip
 COUNT = int(os.environ.get("DELTAFIX_CLUSTER", len(FIRST)))
 LINEAR = "stands(x, z) :- stands(x, y), member(y, z)."
+NAMES = "abcdefghijkl"
 CROSSING = "stands(x, z) :- stands(x, y), stands(y, z)."
 """The same relation, derived in supersteps: no column of it is kept."""
 
@@ -135,13 +136,16 @@ def job_at(folder: Path, store: Server) -> Job:
 
 
 def say(job: Job, rng: Random) -> None:
-    """Some changes of each relation."""
-    for name, row in (
-        ("member", lambda: (rng.choice("abcdefgh"), rng.choice("abcdefgh"))),
-        ("grant", lambda: (rng.choice("abcdefgh"), rng.randrange(9))),
-    ):
-        rows = {row() for _ in range(rng.randrange(1, 4))}
-        job.say(name, *(("-" if one in job.rows[name] else "+", one) for one in sorted(rows)))
+    """Some changes of each relation; both outputs change."""
+    held = job.rows["member"]
+    pairs = {(rng.choice(NAMES), rng.choice(NAMES)) for _ in range(rng.randrange(1, 4))}
+    gone = rng.sample(sorted(held), len(held) // 8) + sorted(pairs & held)
+    come = [("+", pair) for pair in sorted(pairs - held)]
+    new = (f"new {job.files}", rng.choice(NAMES))
+    job.say("member", ("+", new), *come, *(("-", one) for one in sorted({*gone})))
+    teams = sorted({team for _, team in held})
+    old = [("-", one) for one in sorted(job.rows["grant"])[:2] if len(job.rows["grant"]) > 9]
+    job.say("grant", ("+", (rng.choice(teams), job.files)), *old)
 
 
 def head(folder: Path) -> int:

@@ -209,8 +209,7 @@ def test_a_log_holds_such_values_too(tmp_path) -> None:
         added = {key: row for key, row in come.items() if key not in view and key not in gone}
         view |= added
         sides = [table_from_rows(SCHEMA, side) for side in ([*added.values()], removed)]
-        log.prepare(epoch, *([side] for side in sides))
-        log.publish(epoch, sum(side.num_rows for side in sides), 0)
+        log.publish(epoch, log.prepare(epoch, *([side] for side in sides)), 0)
         if epoch % 7 == 0:
             whole = table_from_rows(SCHEMA, list(view.values()))
             log.fold(partial(pa.concat_tables, [whole]), force=True)

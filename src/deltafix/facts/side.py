@@ -7,13 +7,15 @@ or removed, of which epoch) is not known here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from deltafix.facts.schema import Row, Schema
 from deltafix.facts.values import sorted_rows
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pyarrow as pa
 
 __all__ = ["Rows", "Side"]
@@ -75,6 +77,14 @@ class Side:
 
             self._table = table_from_rows(self._schema, self.rows)
         return self._table
+
+    @property
+    def files(self) -> Sequence[tuple[Path, int]]:
+        """Files of a delta log that hold this side and the other of its relation, with their rows.
+
+        Empty where there are none.
+        """
+        return ()
 
     def tables(self) -> Iterator[pa.Table]:
         """The rows as tables; a side that reads files has one of them in memory at a time."""

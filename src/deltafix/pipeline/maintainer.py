@@ -34,7 +34,16 @@ from deltafix.pipeline.change import (
 from deltafix.pipeline.config import OutputConfig, schemas_of
 from deltafix.pipeline.epoch import Epoch
 from deltafix.pipeline.journal import LINE, Journal
-from deltafix.pipeline.keeper import EXECUTOR, Driver, Keep, Open, Relations, Said, peek
+from deltafix.pipeline.keeper import (
+    EXECUTOR,
+    Driver,
+    Keep,
+    Open,
+    Relations,
+    Said,
+    peek,
+    shards_head,
+)  # fmt: skip
 from deltafix.pipeline.outputs import PREPARED, Outputs, Sides
 from deltafix.pipeline.policy import RecheckError, high_mark, late_rows, lowest
 from deltafix.pipeline.portion import Portion
@@ -109,7 +118,10 @@ class Maintainer:
         try:
             self.journal = Journal(folder)
             self.journal.mend(db.epoch, self._journaled())
-            self.outputs = Outputs(db, schemas_of(whole), outputs, make_target)
+            self.outputs = Outputs(
+                db, schemas_of(whole), outputs, make_target,
+                is_common=lambda: shards_head(folder) is not None,
+            )  # fmt: skip
             try:
                 self.opening = self._mend(noted, lag, whole if way == "maintain" else None)
             except BaseException:
@@ -281,11 +293,11 @@ class Maintainer:
         """Write outputs and quarantine; the epoch with what they hold, as it is marked."""
         self.quarantine.write(epoch.epoch, bad)
         out = self.outputs.prepare(delta, behind or {})
-        rows = {name: new + old for name, (new, old) in out.items()}
+        parts = {name: one.parts for name, one in out.items()}
         if behind is not None:
-            out = {name: sides for name, sides in out.items() if name in behind or any(sides)}
-        epoch = replace(epoch, out=out)
-        tx.mark(PREPARED, {"epoch": epoch.epoch, "writer": self.db.generation, "outputs": rows})
+            out = {name: one for name, one in out.items() if name in behind or any(one.counts)}
+        epoch = replace(epoch, out={name: one.counts for name, one in out.items()})
+        tx.mark(PREPARED, {"epoch": epoch.epoch, "writer": self.db.generation, "outputs": parts})
         tx.mark(LINE, asdict(epoch))
         if self.db.marks.get(EXECUTOR) != self.keeper.why:
             tx.mark(EXECUTOR, self.keeper.why)

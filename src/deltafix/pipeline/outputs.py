@@ -9,10 +9,10 @@ difference (`lagging`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,7 +33,15 @@ from deltafix.pipeline.targets.registry import MakeTarget, make_target
 __all__ = ["PREPARED", "Outputs"]
 
 PREPARED = "pipeline/prepared"
-"""The mark that says which outputs an epoch was prepared for, and of how many rows."""
+"""The mark that says which outputs an epoch was prepared for, and the rows of their files."""
+
+
+class Prepared(NamedTuple):
+    """What of an epoch was prepared for an output: rows added and removed, rows of each file."""
+
+    counts: tuple[int, int]
+    parts: list[int]
+
 
 Sides = tuple[pa.Table, pa.Table]
 
@@ -41,6 +49,7 @@ Sides = tuple[pa.Table, pa.Table]
 class Outputs:
     """The sinks of a pipeline; `schemas` are those of the program that it is to have.
 
+    `is_common` tells whether executors of Spark see the state's folder, where targets have logs.
     Raises SinkError for a folder that cannot be used.
     """
 
@@ -50,6 +59,8 @@ class Outputs:
         schemas: Mapping[str, Schema],
         configs: Sequence[OutputConfig],
         make_target: MakeTarget = make_target,
+        *,
+        is_common: Callable[[], bool] = lambda: False,
     ) -> None:
         self._db = db
         self.sinks = {
@@ -66,7 +77,7 @@ class Outputs:
             one.relation: make_target(one, schemas[one.relation], db.name) for one in configs
         }
         self.deliveries = {
-            name: Delivery(self.sinks[name], target)
+            name: Delivery(self.sinks[name], target, is_common)
             for name, target in targets.items()
             if target is not None
         }
@@ -85,27 +96,30 @@ class Outputs:
 
     def prepare(
         self, delta: Delta, behind: Mapping[str, Sides] = MappingProxyType({})
-    ) -> dict[str, tuple[int, int]]:
+    ) -> dict[str, Prepared]:
         """Write every output's part of an epoch ahead of its commit.
 
         Outputs of `behind` take what they lack (`lagging`) and the epoch's part as one.
-        Returns how many rows were added and removed.
+        Returns how many rows were added and removed, and in how many rows a file.
         """
-        done: dict[str, tuple[int, int]] = {}
+        done: dict[str, Prepared] = {}
         for name, sink in self.sinks.items():
             epoch = cast("int", delta.epoch)
             sides = delta[name].sides
             if name in behind:
-                parts = [(behind[name][n], *side.tables()) for n, side in enumerate(sides)]
-                added, removed = _sides(sink.schema, _net(sink.schema, *parts))
-                sink.prepare(epoch, [added], [removed])
-                done[name] = (added.num_rows, removed.num_rows)
+                both = [(behind[name][n], *side.tables()) for n, side in enumerate(sides)]
+                new, old = _sides(sink.schema, _net(sink.schema, *both))
+                parts = sink.prepare(epoch, [new], [old])
+                done[name] = Prepared((new.num_rows, old.num_rows), parts)
                 continue
-            done[name] = (len(sides[0]), len(sides[1]))
-            if any(done[name]):
-                sink.prepare(epoch, *(side.tables() for side in sides))
+            counts = (len(sides[0]), len(sides[1]))
+            parts = []
+            if any(counts):
+                added, removed = (side.tables() for side in sides)
+                parts = sink.prepare(epoch, added, removed, sides[0].files)
             else:
                 sink.prepare(epoch, (), ())
+            done[name] = Prepared(counts, parts)
         return done
 
     def publish(self) -> None:
@@ -128,11 +142,11 @@ class Outputs:
     def _publish(self, prepared: dict[str, Any]) -> None:
         writer = prepared["writer"]
         for name, sink in self.sinks.items():
-            rows = prepared["outputs"].get(name)
+            parts = prepared["outputs"].get(name)
             behind = sink.manifest.epoch == self._db.epoch - 1
             # A machine without power may lose the name of a file that was synced.
-            if rows is not None and behind and sink.has(self._db.epoch, rows, writer):
-                sink.publish(self._db.epoch, rows, writer)
+            if parts is not None and behind and sink.has(self._db.epoch, parts, writer):
+                sink.publish(self._db.epoch, parts, writer)
 
     def tidy(self) -> None:
         """Remove what belongs to epochs that were not committed."""
@@ -155,8 +169,8 @@ class Outputs:
     def catch_up(self, names: Iterable[str]) -> None:
         """Publish an epoch that was prepared with what `lagging` gave."""
         for name in names:
-            rows = self._db.marks[PREPARED]["outputs"][name]
-            self.sinks[name].publish(self._db.epoch, rows, self._db.generation)
+            parts = self._db.marks[PREPARED]["outputs"][name]
+            self.sinks[name].publish(self._db.epoch, parts, self._db.generation)
             self.sinks[name].is_new = False
         self.publish()
 

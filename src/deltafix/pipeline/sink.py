@@ -1,6 +1,7 @@
 """A view's delta log in a folder of Parquet files, made visible by one manifest.
 
-    prepare(epoch)   delta-<epoch>.parquet is written and synced; nobody sees it
+    prepare(epoch)   delta-<epoch>.parquet is written and synced, or parts of it that are files of
+                     shards get names here; nobody sees it
     ...              the engine commits the epoch
     publish(epoch)   manifest.json names it, by one atomic rename
 
@@ -12,25 +13,33 @@ publishing once. The epoch of the engine decides; a sink that lags is brought up
 
 from __future__ import annotations
 
+import errno
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltafix.errors import SinkError
+from deltafix.facts.arrow import arrow_schema
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.manifest import MANIFEST, DeltaFile, Manifest, parse_manifest
-from deltafix.store.folder import Head, Where, folder_at
-from deltafix.store.tables import read_table, write_table, write_tables
+from deltafix.store.folder import Head, LocalFolder, Where, folder_at
+from deltafix.store.tables import read_table, schema_of, write_table, write_tables
 
 __all__ = ["MERGE", "ParquetSink", "delta_table"]
 
 MERGE = 50
 """So many files of single epochs are joined into one."""
+
+LINK = 100_000
+"""Rows of an epoch up to which one file is written of them, though other files have them."""
+
+_NO_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP}
 
 _LEAST = 10_000
 """Rows of deltas below which no new snapshot is written by itself."""
@@ -42,20 +51,25 @@ def delta_table(schema: Schema, added: pa.Table, removed: pa.Table, epoch: int) 
     A column of the relation with one of these names keeps it; ours then end in `_`.
     """
     rows = pa.concat_tables([removed, added])
-    signs = pa.concat_arrays(
-        [pa.repeat(pa.scalar(sign, pa.int8()), side.num_rows) for sign, side in
-         ((-1, removed), (1, added))]
-    )  # fmt: skip
-    sign, tag = beside(schema)
-    epochs = pa.repeat(pa.scalar(epoch, pa.int64()), rows.num_rows)
+    sign, tag = beside(schema.names)
+    signs, epochs = beside_columns(added.num_rows, removed.num_rows, epoch)
     return rows.append_column(sign, signs).append_column(tag, epochs)
 
 
-def beside(schema: Schema) -> tuple[str, str]:
-    """The names of the columns of signs and epochs."""
+def beside_columns(added: int, removed: int, epoch: int) -> tuple[pa.Array, pa.Array]:
+    """The columns of signs and epochs of so many rows."""
+    signs = [
+        pa.repeat(pa.scalar(-1, pa.int8()), removed),
+        pa.repeat(pa.scalar(1, pa.int8()), added),
+    ]
+    return pa.concat_arrays(signs), pa.repeat(pa.scalar(epoch, pa.int64()), added + removed)
+
+
+def beside(columns: Collection[str]) -> tuple[str, str]:
+    """The names of the columns of signs and epochs beside those of a relation."""
     names = []
     for name in ("sign", "epoch"):
-        while name in schema.names:
+        while name in columns:
             name += "_"  # noqa: PLW2901
         names.append(name)
     return names[0], names[1]
@@ -101,11 +115,22 @@ class ParquetSink:
 
     # --- one epoch -----------------------------------------------------------------------------
 
-    def prepare(self, epoch: int, added: Iterable[pa.Table], removed: Iterable[pa.Table]) -> int:
-        """Write what the epoch changes, ahead of its commit; returns the rows. Raises SinkError.
+    def prepare(
+        self,
+        epoch: int,
+        added: Iterable[pa.Table],
+        removed: Iterable[pa.Table],
+        files: Sequence[tuple[Path, int]] = (),
+    ) -> list[int]:
+        """Write what the epoch changes, ahead of its commit; returns the rows of each file.
 
-        Of the tables one is in memory at a time.
+        Of the tables one is in memory at a time. If there are more than `LINK` rows, and `files` of
+        a log hold them already, with so many rows each, those become files of this log, where
+        they are on its disk. Raises SinkError.
         """
+        if sum(rows for _, rows in files) > LINK and self._link(epoch, files):
+            self._prepared = (epoch, self._writer)
+            return [rows for _, rows in files]
         rows = 0
 
         def tables() -> Iterator[pa.Table]:
@@ -123,24 +148,44 @@ class ParquetSink:
             name = self._file("delta", epoch)
             self._try(lambda: write_tables(self.folder, name, chain([first], waiting)))
         self._prepared = (epoch, self._writer)
-        return rows
+        return [rows] if rows else []
 
-    def has(self, epoch: int, rows: int, writer: int) -> bool:
-        """Whether the epoch stands prepared with so many rows, by that writer."""
-        known = not rows or self._prepared == (epoch, writer)
-        return known or self.folder.exists(self._file("delta", epoch, writer=writer))
+    def _link(self, epoch: int, files: Sequence[tuple[Path, int]]) -> bool:
+        """Have files here too, as parts of the epoch; whether that could be done."""
+        if not isinstance(self.folder, LocalFolder):
+            return False
+        empty = arrow_schema(self.schema).empty_table()
+        wanted = delta_table(self.schema, empty, empty, epoch).schema
+        for part, (path, _) in enumerate(files):
+            try:
+                if schema_of(path) != wanted:
+                    return False
+                self.folder.link(self._file("delta", epoch, part=part), path)
+            except OSError as error:
+                if error.errno in _NO_LINK:
+                    return False
+                raise self._refused(f"{path}: {error.strerror or error}") from error
+        return True
 
-    def publish(self, epoch: int, rows: int, writer: int) -> None:
-        """Name an epoch that a writer prepared, of so many rows, in the manifest. Idempotent.
+    def has(self, epoch: int, parts: Sequence[int], writer: int) -> bool:
+        """Whether the epoch stands prepared by that writer, with files of so many rows each."""
+        return self._prepared == (epoch, writer) or all(
+            self.folder.exists(self._file("delta", epoch, writer=writer, part=part))
+            for part in range(len(parts))
+        )
 
-        Raises SinkError.
+    def publish(self, epoch: int, parts: Sequence[int], writer: int) -> None:
+        """Name an epoch that a writer prepared in the manifest, with the rows of each file.
+
+        Idempotent. Raises SinkError.
         """
         if epoch <= self.manifest.epoch:
             return
-        deltas = self.manifest.deltas
-        if rows:
-            name = self._file("delta", epoch, writer=writer)
-            deltas = (*deltas, DeltaFile(name, epoch, epoch, rows))
+        new = (
+            DeltaFile(self._file("delta", epoch, writer=writer, part=part), epoch, epoch, rows)
+            for part, rows in enumerate(parts)
+        )
+        deltas = (*self.manifest.deltas, *new)
         self._replace(self.manifest.with_(epoch=epoch, deltas=deltas))
 
     # --- upkeep --------------------------------------------------------------------------------
@@ -209,10 +254,10 @@ class ParquetSink:
 
     # --- files ---------------------------------------------------------------------------------
 
-    def _file(self, kind: str, *epochs: int, writer: int | None = None) -> str:
+    def _file(self, kind: str, *epochs: int, writer: int | None = None, part: int = 0) -> str:
         by = self._writer if writer is None else writer
         numbers = [f"{epoch:012d}" for epoch in epochs] + ([f"{by}"] if by else [])
-        return f"{'-'.join([kind, *numbers])}.parquet"
+        return f"{'-'.join([kind, *numbers])}{f'.{part}' if part else ''}.parquet"
 
     def _read(self, name: str) -> pa.Table:
         try:
@@ -238,7 +283,7 @@ class ParquetSink:
         return SinkError(message, relation=self.schema.relation, path=str(self.folder))
 
 
-_FILE = re.compile(r"(?:(?:delta|snapshot)-|deltas-\d{12}-)\d{12}(-\d+)?\.parquet")
+_FILE = re.compile(r"(?:(?:delta|snapshot)-|deltas-\d{12}-)\d{12}(-\d+)?(?:\.\d+)?\.parquet")
 
 
 def _writer_of(name: str) -> int:

@@ -21,8 +21,10 @@ from uuid import uuid4
 import pyarrow as pa
 
 from deltafix.errors import SinkError
+from deltafix.facts.arrow import arrow_schema
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.config import OutputConfig
+from deltafix.pipeline.sink import delta_table
 from deltafix.pipeline.targets import registry
 from deltafix.pipeline.targets.ancestry import EPOCH, OUTPUT, held, note
 from deltafix.pipeline.targets.registry import MakeTarget
@@ -106,14 +108,13 @@ class _Table:
         """As `Target.apply`."""
         with self._failing():
             spark = self._opened()
-            signed = decimals(rows.signed)
-            self._make(spark, decimals(rows.added).schema if self._merge else signed.schema)
+            self._make(spark, self._shape())
             held = self._held(spark)
             if held is not None and held >= rows.epoch:
                 return
             shared, view = self._session(), f"deltafix_{uuid4().hex}"
             # Of the pipeline's session: what makes a frame becomes the session of its thread.
-            shared.createDataFrame(signed).createGlobalTempView(view)
+            rows.frame(shared).createGlobalTempView(view)
             try:
                 self._commit(spark, rows, f"global_temp.{view}")
             finally:
@@ -157,7 +158,7 @@ class _Table:
     def _change(self, spark: SparkSession, rows: EpochRows, source: str) -> None:
         """Merge the epoch. Signed rows are matched by its number too: with none that is there."""
         columns = self._columns(rows)
-        sign, epoch = map(quoted, rows.signed.column_names[-2:])
+        sign, epoch = map(quoted, rows.columns[-2:])
         same = " AND ".join(f"t.{name} = s.{name}" for name in map(quoted, columns))
         gone, come = f"s.{sign} < 0", f"s.{sign} > 0"
         if not self._merge:
@@ -170,8 +171,20 @@ class _Table:
             f"WHEN NOT MATCHED AND {come} THEN INSERT ({names}) VALUES ({values})"
         )
 
+    def _removes(self, spark: SparkSession, rows: EpochRows, source: str) -> bool:
+        """Whether an epoch takes rows out; those that are not here are not fetched for it."""
+        if not rows.files:
+            return bool(rows.removed.num_rows)
+        gone = spark.read.table(source).where(f"{quoted(rows.columns[-2])} < 0")
+        return not gone.isEmpty()
+
     def _columns(self, rows: EpochRows) -> list[str]:
-        return list(self._schema.names if self._merge else rows.signed.column_names)
+        return list(self._schema.names) if self._merge else rows.columns
+
+    def _shape(self) -> pa.Schema:
+        """The columns of the table."""
+        empty = arrow_schema(self._schema).empty_table()
+        return decimals(empty if self._merge else delta_table(self._schema, empty, empty, 0)).schema
 
     # --- the session ---------------------------------------------------------------------------
 
@@ -227,7 +240,7 @@ class DeltaTable(_Table):
     def _commit(self, spark: SparkSession, rows: EpochRows, source: str) -> None:
         spark.conf.set("spark.databricks.delta.write.txnAppId", self._name)
         spark.conf.set("spark.databricks.delta.write.txnVersion", str(rows.epoch))
-        if self._merge and rows.removed.num_rows:
+        if self._merge and self._removes(spark, rows, source):
             self._change(spark, rows, source)
         else:
             self._insert(spark, rows, source)

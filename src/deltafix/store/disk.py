@@ -79,6 +79,17 @@ def create(path: Path, pieces: Iterable[Piece], *, durable: bool = True, mode: i
     return size
 
 
+def link(path: Path, name: Path) -> None:
+    """Give a file that somebody has written a second name, when it is on the disk."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        sync(fd)
+    finally:
+        os.close(fd)
+    remove(name)
+    os.link(path, name)
+
+
 def rename(path: Path, name: Path) -> None:
     """Give a written file its name, in one step, replacing what had it."""
     os.replace(path, name)

@@ -109,6 +109,14 @@ class LocalFolder:
         self._unsynced = True
         return size
 
+    def link(self, name: str, path: Path) -> None:
+        """Have a file of this disk here too, as `write` would. Raises OSError where none can be."""
+        disk.make_folder(self.path)
+        beside = self.path / f"{name}.new"
+        disk.link(path, beside)
+        disk.rename(beside, self.path / name)
+        self._unsynced = True
+
     def look(self, name: str) -> tuple[bytes, Version] | None:
         """As `Folder.look`."""
         try:

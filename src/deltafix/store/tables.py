@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -40,6 +41,11 @@ def write_tables(folder: Folder, name: str, tables: Iterable[pa.Table]) -> int:
         yield sink.getvalue()
 
     return folder.write(name, pieces())
+
+
+def schema_of(path: Path) -> pa.Schema:
+    """The schema of a table that is a file. Raises OSError, pyarrow.ArrowException."""
+    return pq.read_schema(path)
 
 
 def read_table(folder: Folder, name: str, columns: Sequence[str] | None = None) -> pa.Table:

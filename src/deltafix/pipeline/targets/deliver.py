@@ -6,16 +6,20 @@ a target that the log no longer reaches back to is refused, not patched.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import groupby
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltafix.errors import SinkError
 from deltafix.facts.arrow import arrow_schema
-from deltafix.pipeline.manifest import Manifest, read_deltas, read_view
+from deltafix.pipeline.manifest import DeltaFile, Manifest, read_deltas, read_view
 from deltafix.pipeline.sink import ParquetSink
 from deltafix.pipeline.targets.target import EpochRows, Target
+from deltafix.store.folder import LocalFolder
+from deltafix.store.tables import read_table
 
 __all__ = ["Delivery"]
 
@@ -26,11 +30,16 @@ class Delivery:
     Attributes:
         done: the epoch of the log up to which the target has everything.
         held: the epoch that the target itself says it holds: the last one that changed the view.
+
+    `is_common` tells whether executors of Spark see the log.
     """
 
-    def __init__(self, log: ParquetSink, target: Target) -> None:
+    def __init__(
+        self, log: ParquetSink, target: Target, is_common: Callable[[], bool] = lambda: False
+    ) -> None:
         self.log = log
         self.target = target
+        self._is_common = is_common
         self.done: int | None = None
         self.held: int | None = None
         self._asked = False
@@ -71,24 +80,42 @@ class Delivery:
             raise SinkError(message, relation=name, epoch=self.held)
 
     def _missing(self, manifest: Manifest) -> Iterator[EpochRows]:
-        schema = self.log.schema
-        empty = arrow_schema(schema).empty_table()
-        if self.held is None:
+        schema, held = self.log.schema, self.held
+        if held is None:
+            # The first epoch that changes a view is the view.
+            first = {(one.first, one.last) for one in manifest.deltas}
+            if manifest.snapshot is None and first == {(manifest.epoch, manifest.epoch)}:
+                yield self._epoch(manifest.epoch, manifest.deltas)
+                return
+            empty = arrow_schema(schema).empty_table()
             view = read_view(self.log.folder)[1]
             rows = empty if view is None else view.cast(arrow_schema(schema))
             yield EpochRows(schema, manifest.epoch, rows, empty)
             return
-        table = read_deltas(self.log.folder, self.held + 1)
-        if table is not None:
-            yield from _by_epoch(self.log, table)
+        later = (one for one in manifest.deltas if one.last > held)
+        for (start, last), files in groupby(later, lambda one: (one.first, one.last)):
+            if start == last:
+                yield self._epoch(last, [*files])
+                continue
+            table = read_deltas(self.log.folder, max(held + 1, start), last)
+            if table is not None:
+                yield from _by_epoch(self.log, table)
+
+    def _epoch(self, epoch: int, files: Sequence[DeltaFile]) -> EpochRows:
+        """An epoch that has files of its own; they are read when somebody asks."""
+        folder, names = self.log.folder, [one.file for one in files]
+        seen: list[str] = []
+        if isinstance(folder, LocalFolder) and self._is_common():
+            seen = [(folder.path.absolute() / name).as_uri() for name in names]
+
+        def read() -> pa.Table:
+            return pa.concat_tables([read_table(folder, name) for name in names])
+
+        return EpochRows.logged(self.log.schema, epoch, read, seen)
 
 
 def _by_epoch(log: ParquetSink, table: pa.Table) -> Iterator[EpochRows]:
-    sign, epoch = table.columns[-2:]
-    rows = table.select(table.column_names[:-2]).cast(arrow_schema(log.schema))
-    for number in sorted(pc.unique(epoch).to_pylist()):
-        here = pc.equal(epoch, number)
-        added, removed = (
-            rows.filter(pc.and_(here, test)) for test in (pc.greater(sign, 0), pc.less(sign, 0))
-        )
-        yield EpochRows(log.schema, number, added, removed)
+    epochs = table.columns[-1]
+    for number in sorted(pc.unique(epochs).to_pylist()):
+        here = pc.equal(epochs, number)
+        yield EpochRows.logged(log.schema, number, partial(table.filter, here))

@@ -59,7 +59,7 @@ class PostgresTarget:
         self._name = f"{name} {table}"
         self._merge = merge
         self._key = list(key)
-        self._names = [*schema.names, *(() if merge else beside(schema))]
+        self._names = [*schema.names, *(() if merge else beside(schema.names))]
         parts = table.split(".")
         self._table = sql.Identifier(*parts)
         self._marks = sql.Identifier(*parts[:-1], "deltafix_epochs")

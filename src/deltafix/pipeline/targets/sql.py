@@ -80,7 +80,7 @@ class SqlTarget:
             kinds = (sa.SmallInteger, sa.BigInteger)
             columns += [
                 sa.Column(name, kind, nullable=False)
-                for name, kind in zip(beside(schema), kinds, strict=True)
+                for name, kind in zip(beside(schema.names), kinds, strict=True)
             ]
         self._table = sa.Table(plain, data, *columns)
 

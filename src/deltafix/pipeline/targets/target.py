@@ -8,34 +8,80 @@ changes nothing, and after a crash the target, not we, says where to go on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deltafix.errors import SinkError
+from deltafix.facts.arrow import arrow_schema
 from deltafix.facts.schema import Schema
-from deltafix.pipeline.sink import delta_table
+from deltafix.pipeline.sink import beside, delta_table
 
 __all__ = ["EpochRows", "Target", "decimals", "failing", "name_of", "whole"]
 
 
-@dataclass(frozen=True)
 class EpochRows:
-    """What an epoch changed in a view: its number, the rows added, the rows removed."""
+    """What an epoch changed in a view: its number, the rows added, the rows removed.
 
-    schema: Schema
-    epoch: int
-    added: pa.Table
-    removed: pa.Table
+    Attributes:
+        schema: the view; `epoch`: the number.
+        files: URLs of parquet files that hold `signed`, if executors of Spark see them.
+    """
+
+    def __init__(self, schema: Schema, epoch: int, added: pa.Table, removed: pa.Table) -> None:
+        self.schema = schema
+        self.epoch = epoch
+        self.files: Sequence[str] = ()
+        self._read: Callable[[], pa.Table] = partial(delta_table, schema, added, removed, epoch)
+        vars(self).update(added=added, removed=removed)  # so they need not be told apart again
+
+    @classmethod
+    def logged(
+        cls, schema: Schema, epoch: int, read: Callable[[], pa.Table], files: Sequence[str] = ()
+    ) -> EpochRows:
+        """Rows as a delta log has them, read when they are asked for."""
+        made = cls.__new__(cls)
+        made.schema, made.epoch, made.files, made._read = schema, epoch, files, read
+        return made
 
     @cached_property
     def signed(self) -> pa.Table:
-        """The relation's columns, `sign` (removed rows first) and `epoch`."""
-        return delta_table(self.schema, self.added, self.removed, self.epoch)
+        """The relation's columns, `sign` (removed rows first, in each file) and `epoch`."""
+        return self._read()
+
+    @cached_property
+    def added(self) -> pa.Table:
+        """The rows added."""
+        return self._side(pc.greater)
+
+    @cached_property
+    def removed(self) -> pa.Table:
+        """The rows removed."""
+        return self._side(pc.less)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of `signed`."""
+        return [*self.schema.names, *beside(self.schema.names)]
+
+    def frame(self, session: Any) -> Any:
+        """`signed` as a DataFrame of a Spark session, read by executors where they see the log.
+
+        Numbers without a sign are `decimal(20, 0)` there, and `sign` is an `int`.
+        """
+        if not self.files:
+            return session.createDataFrame(decimals(self.signed))
+        frame = session.read.parquet(*self.files)
+        sign = self.columns[-2]
+        return frame.withColumn(sign, frame[sign].cast("int"))
+
+    def _side(self, test: Callable[[Any, int], Any]) -> pa.Table:
+        rows = self.signed.filter(test(self.signed.column(self.columns[-2]), 0))
+        return rows.select(list(self.schema.names)).cast(arrow_schema(self.schema))
 
 
 class Target(Protocol):

@@ -40,6 +40,7 @@ from deltafix.facts.values import sorted_rows
 from deltafix.paths import local_path
 from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.signed import Signed
+from deltafix.pipeline.sink import beside
 from deltafix.rules.ast import Program
 from deltafix.rules.schemas import row_schemas
 from deltafix.spark.errors import spark_errors
@@ -260,7 +261,9 @@ class ShardedDatabase:
                 first = first.unionAll(messages_frame(self._spec, self.schemas[name], frame))
             found = self._run(first, None, None)
         return {
-            name: self._spark.read.parquet(*(str(self._folder / one.path) for one in pieces))
+            name: self._spark.read.parquet(*(str(self._folder / one.path) for one in pieces)).drop(
+                beside(self.schemas[name].names)[1]
+            )
             for name, pieces in found.items()
         }
 

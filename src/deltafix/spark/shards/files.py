@@ -34,7 +34,10 @@ from deltafix.store.disk import Piece
 from deltafix.store.folder import LocalFolder
 from deltafix.store.frame import DamagedError, check_preamble, pack, preamble, read
 
-__all__ = ["Manifest", "digest_of", "new_manifest", "read_journal", "require_same", "write_journal"]
+__all__ = [
+    "Manifest", "digest_of", "epoch_of", "new_manifest", "read_journal", "require_same",
+    "write_journal",
+]  # fmt: skip
 
 FORMAT = 2
 _KIND = "shard"
@@ -147,6 +150,11 @@ class Manifest:
             if attempt.name not in named:
                 with suppress(OSError):
                     shutil.rmtree(attempt)
+
+
+def epoch_of(name: str) -> int:
+    """The epoch of an attempt, by the name of its folder or of a file in it."""
+    return int(name.split("-")[1])
 
 
 def digest_of(layout: Layout) -> str:

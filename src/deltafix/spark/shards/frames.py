@@ -26,6 +26,7 @@ from deltafix.facts.side import Side
 from deltafix.pipeline.condense import PLACE
 from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.signed import SIGN, plain
+from deltafix.pipeline.sink import beside
 from deltafix.spark.filed import NetFile, read_net
 from deltafix.spark.shards.onspark import MESSAGES, from_messages
 from deltafix.spark.shards.resident import Changed, Message, Spec
@@ -57,10 +58,7 @@ PIECE = 100_000
 
 def sign_column(schema: Schema) -> str:
     """The name of the sign column beside a relation's columns."""
-    name = "sign"
-    while name in schema.names:
-        name += "_"
-    return name
+    return beside(schema.names)[0]
 
 
 def local_table(schema: Schema, table: pa.Table) -> pa.Table:
@@ -199,15 +197,22 @@ class FileSide(Side):
 
     __slots__ = ("_files", "_sign")
 
-    def __init__(self, schema: Schema, files: Sequence[Path], sign: int, count: int) -> None:
+    def __init__(
+        self, schema: Schema, files: Sequence[tuple[Path, int]], sign: int, count: int
+    ) -> None:
         super().__init__(schema, self._whole, count)
         self._files = files
         self._sign = sign
 
+    @property
+    def files(self) -> Sequence[tuple[Path, int]]:
+        """As `Side.files`."""
+        return [file for file in self._files if file[1]]
+
     def tables(self) -> Iterator[pa.Table]:
         """As `Side.tables`."""
         column, names = sign_column(self._schema), list(self._schema.names)
-        for path in self._files:
+        for path, _ in self._files:
             with parquet.ParquetFile(path) as file:
                 for batch in file.iter_batches(batch_size=PIECE):
                     mine = batch.filter(pc.equal(batch.column(column), self._sign))
@@ -223,7 +228,7 @@ class FileSide(Side):
 
 def read_delta(schema: Schema, folder: Path, pieces: Sequence[Changed]) -> RelationDelta:
     """The changes of a relation that shards wrote to these files."""
-    files = [folder / piece.path for piece in pieces]
+    files = [(folder / piece.path, piece.added + piece.removed) for piece in pieces]
     counts = sum(piece.added for piece in pieces), sum(piece.removed for piece in pieces)
     added, removed = (
         FileSide(schema, files, sign, count) for sign, count in zip((1, -1), counts, strict=True)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.replay import Around
 from deltafix.spark.shards.carry import spec_of
-from deltafix.spark.shards.files import Manifest, read_journal
+from deltafix.spark.shards.files import Manifest, epoch_of, read_journal
 from deltafix.spark.shards.resident import Spec, forget, given_rows
 
 __all__ = ["around"]
@@ -42,11 +42,7 @@ def around(folder: Path, epoch: int, schemas: Mapping[str, Schema]) -> Around | 
 
 
 def _until(names: list[str], epoch: int) -> list[str]:
-    return [name for name in names if _epoch_of(name) <= epoch]
-
-
-def _epoch_of(name: str) -> int:
-    return int(name.split("-")[1])
+    return [name for name in names if epoch_of(name) <= epoch]
 
 
 def _given(

@@ -18,16 +18,16 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import parquet
 
 from deltafix.engine.outside import Users
-from deltafix.spark.shards.files import read_journal, write_journal
+from deltafix.pipeline.sink import beside, beside_columns
+from deltafix.spark.shards.files import epoch_of, read_journal, write_journal
 from deltafix.spark.shards.layout import Layout
 from deltafix.spark.shards.schedule import Report
 from deltafix.spark.shards.shard import Shard
 from deltafix.spark.shards.step import Command, Entry, Journal, Judging
-from deltafix.spark.shards.wire import pack, unpack
+from deltafix.spark.shards.wire import pack, split, unpack
 
 __all__ = [
     "CONTROL", "Changed", "Message", "Spec", "Task", "forget", "given_before", "given_rows",
@@ -219,19 +219,20 @@ class Changed(NamedTuple):
 
 
 def write_changes(spec: Spec, path: str, relation: str, table: pa.Table) -> Changed:
-    """Write the net changes of a relation as parquet, columns named as the program does."""
+    """Write the net changes of a relation as a file of a delta log has them."""
     names = spec.columns[relation]
-    shown = table if names else table.select(["sign"])
-    sign = "sign"
-    while sign in names:
-        sign += "_"
-    shown = shown.rename_columns([*names, sign])
+    removed, added = split(table)
+    rows = pa.concat_tables([removed, added]).select(range(len(names)))
+    numbers = beside_columns(added.num_rows, removed.num_rows, epoch_of(path))
+    fields = [field.with_name(name) for field, name in zip(rows.schema, names, strict=True)]
+    for name, column in zip(beside(names), numbers, strict=True):
+        fields.append(pa.field(name, column.type))
+    shown = pa.Table.from_arrays([*rows.columns, *numbers], schema=pa.schema(fields))
     target = Path(spec.folder) / path
     target.parent.mkdir(parents=True, exist_ok=True)
-    beside = target.with_suffix(f".{id(table):x}.new")
+    new = target.with_suffix(f".{id(table):x}.new")
     # Numbers of changes seldom repeat: dictionaries of them took half of the time.
     texts = [field.name for field in shown.schema if pa.types.is_string(field.type)]
-    parquet.write_table(shown, beside, use_dictionary=texts)
-    beside.rename(target)
-    added = int(pc.sum(pc.equal(table.column("sign"), 1)).as_py() or 0)
-    return Changed(path, added, table.num_rows - added)
+    parquet.write_table(shown, new, use_dictionary=texts)
+    new.rename(target)
+    return Changed(path, added.num_rows, removed.num_rows)
