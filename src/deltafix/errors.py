@@ -271,7 +271,7 @@ class JavaNotFoundError(DeltafixError, RuntimeError):
 class SparkJobError(DeltafixError, RuntimeError):
     """Spark gave up a job of shards; the message has what its last task raised, or what it says."""
 
-    code = "DF652"
+    code = "DF654"
 
 
 class PipelineError(DeltafixError, RuntimeError):
