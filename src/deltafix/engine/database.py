@@ -42,7 +42,7 @@ from deltafix.kernel.entries import commit, rollback
 from deltafix.plan.build import lower, plan_core
 from deltafix.plan.normalize import Core
 from deltafix.rules.ast import Program
-from deltafix.rules.check import typed
+from deltafix.rules.check import CheckedProgram, typed
 from deltafix.rules.schemas import row_schemas
 
 if TYPE_CHECKING:
@@ -87,7 +87,10 @@ class Database(Reading):
             message = f"unknown strategy {strategy!r}; one of {known}"
             raise ValueError(message + (f" (did you mean {hint!r}?)" if hint else ""))
         self.strategy = strategy
-        core = lower(typed(program)) if core is None else core
+        self._checked: CheckedProgram | None = None
+        if core is None:
+            self._checked = typed(program)
+            core = lower(self._checked)
         found = plan_core(core)
         self._arena = Arena()
         self._codes = Codes(self._arena, ordered=is_ordered(found))

@@ -232,7 +232,8 @@ class RuleEpoch:
         self._db = db
         self.edits = edits
         self.program = program = changed_program(db.program, edits)
-        self._core = renamed(lower(typed(program)), db._core)
+        self._checked = typed(program, db._checked)
+        self._core = renamed(lower(self._checked), db._core)
         functions = dict(db._users.functors)
         for name, function in (pair for edit in edits for pair in edit.functors.items()):
             if functions.setdefault(name, function) is not function:
@@ -327,7 +328,7 @@ class RuleEpoch:
         """The epoch is committed."""
         db, linked, timed = self._db, self.linked, self._db._run.strata
         db._rules = None
-        db._users = self._known_users
+        db._users, db._checked = self._known_users, self._checked
         db._take_up(self.program, self._core, linked)
         db._run_with(self.program, linked, db._strata.taken_over(linked), self._users)
         db._run.strata = timed

@@ -15,8 +15,9 @@ other.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from deltafix.diagnostics import Diagnostic, render_all, suggest
 from deltafix.errors import ProgramError
@@ -74,9 +75,17 @@ def check(program: Program) -> tuple[Diagnostic, ...]:
     return _run(program)[0]
 
 
-def typed(program: Program) -> CheckedProgram:
-    """The program with its types and strata. Raises ProgramError with every error found."""
-    diagnostics, rules, orders, strata_found = _run(program)
+def typed(program: Program, before: CheckedProgram | None = None) -> CheckedProgram:
+    """The program with its types and strata. Raises ProgramError with every error found.
+
+    Rules that are those of a program checked `before`, the very objects, are not looked at again
+    where both declare the same.
+    """
+    known: dict[int, Typed] = {}
+    if before is not None and _declared(program) == _declared(before.program):
+        pairs = zip(before.program.rules, before.rules, strict=True)
+        known = {id(rule): found for rule, found in pairs}
+    diagnostics, rules, orders, strata_found = _run(program, known)
     errors = [found for found in diagnostics if found.severity == "error"]
     if errors:
         sources = {} if program.source is None else {program.path: program.source}
@@ -84,8 +93,15 @@ def typed(program: Program) -> CheckedProgram:
     return CheckedProgram(program, rules, strata_found, orders)
 
 
+def _declared(program: Program) -> tuple[object, ...]:
+    """All that a rule's types and names may depend on."""
+    return (
+        program.relations, program.types, program.functors, program.lattices, program.pragmas
+    )  # fmt: skip
+
+
 def _run(
-    program: Program,
+    program: Program, known: Mapping[int, Typed] = MappingProxyType({})
 ) -> tuple[tuple[Diagnostic, ...], tuple[Typed, ...], tuple[Typed, ...], tuple[Stratum, ...]]:
     found = [*check_declarations(program), *_directives(program), *check_hints(program)]
     inlines = bool(inline_names(program))
@@ -103,6 +119,9 @@ def _run(
         *((rule, types) for rule in program.rules),
         *((order.rule, orders) for order in program.orders),
     ):
+        if id(rule) in known:
+            typed_rules.append(known[id(rule)])
+            continue
         wrong = [*_names(rule, arity), *_sizes(rule)]
         found.extend(wrong)
         if wrong:

@@ -25,7 +25,9 @@ from deltafix.plan.depend import Layer
 from deltafix.plan.ir import Variant
 from deltafix.plan.order import variant
 from deltafix.plan.recognise import same_rule
+from deltafix.rules import check
 from deltafix.rules.ast import Program
+from deltafix.rules.infer import infer
 from deltafix.rules.show import show_rule
 
 GRAPH = """
@@ -128,6 +130,7 @@ def test_a_state_has_its_edits_with_the_program_it_was_opened_with(tmp_path) -> 
 
 def test_only_strata_with_other_rules_are_planned_again(monkeypatch) -> None:
     planned: list[str] = []
+    inferred: list[int] = []
 
     def counted(layer: Layer, clause: Clause, *rest: Any) -> Variant:
         planned.append(clause.head)
@@ -142,6 +145,7 @@ def test_only_strata_with_other_rules_are_planned_again(monkeypatch) -> None:
         with db.transaction() as tx:
             tx.insert("edge", [("a", "b"), ("b", "c"), ("c", "c")])
         monkeypatch.setattr(build, "variant", counted)
+        monkeypatch.setattr(check, "infer", lambda *of: inferred.append(1) or infer(*of))
         for edit, heads in (
             (lambda tx: tx.add_rule("v3(x) :- edge(_, x)."), {"v3"}),
             (lambda tx: tx.remove_rule("r0"), set()),  # later rules have other numbers now
@@ -150,9 +154,11 @@ def test_only_strata_with_other_rules_are_planned_again(monkeypatch) -> None:
             (lambda tx: tx.replace_rule("r1", ".rule r1 v1(y) :- path(y, _), y = y."), {"v1"}),
         ):
             planned.clear()
+            inferred.clear()
             with db.transaction() as tx:
                 edit(tx)
             assert {head for head in planned if not head.startswith("~")} == heads
+            assert len(inferred) <= 2  # the rule as it is read, and in its program
             given = {"edge": set(db.rows("edge"))}
             wanted = evaluate(db.program, given)
             assert {name: set(db.rows(name)) for name in wanted} == wanted
