@@ -32,6 +32,10 @@ build/pyspark-%: | $(READY)
 connectors: $(READY) $(if $(SPARK),build/pyspark-$(SPARK))  ## Kafka, Delta and Iceberg through Spark, for real; SPARK=4.2.0 for another one
 	PYTHONPATH=$(if $(SPARK),build/pyspark-$(SPARK)) $(PYTEST) tests/connectors
 
+.PHONY: versions
+versions: $(READY) $(if $(SPARK),build/pyspark-$(SPARK))  ## what works on a Spark, for docs/reference/spark.md; SPARK=4.2.0 for another one
+	PYTHONPATH=$(if $(SPARK),build/pyspark-$(SPARK)) $(PYTEST) -p tests.versions -m shows tests/connectors tests/spark
+
 .PHONY: cluster
 cluster: $(READY)  ## a standalone cluster whose workers have no deltafix, a pipeline on it, in shards
 	@$(BIN)/python examples/cluster/run.py

@@ -6,8 +6,10 @@ classes); an unknown name, or a section that is gone, is an error of the build.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from plot import plot
@@ -15,6 +17,8 @@ from plot import plot
 from results import RESULTS, amount, section, tables
 
 __all__ = ["PARTS"]
+
+_VERSIONS = Path(__file__).parents[2] / "tests" / "connectors" / "versions.json"
 
 _GROWTH = {"growth-10k": 1e4, "growth-100k": 1e5, "growth-1m": 1e6, "growth-10m": 1e7}
 _LEVEL_1 = "Level 1: one edit of a reachable set"
@@ -112,6 +116,27 @@ def _cell(text: str) -> str:
     return re.sub(r"\s+", " ", plain).replace("|", "\\|").strip()
 
 
+def spark_versions() -> str:
+    """What works on which Spark, as `make versions` saw it."""
+    table = json.loads(_VERSIONS.read_text(encoding="utf-8"))
+    words = {"passed": "works", "skipped": "–", "failed": "**fails**"}
+    what = sorted({one for found in table.values() for one in found["shown"]})
+    lines = [
+        ["", *table],
+        ["---"] * (len(table) + 1),
+        ["run on", *(one["date"] for one in table.values())],
+    ]
+    lines += [
+        [one, *(words.get(found["shown"].get(one), "not run") for found in table.values())]
+        for one in what
+    ]
+    lines += [
+        [f"jar of {one}", *(f"`{found['jars'].get(one, '-')}`" for found in table.values())]
+        for one in ("delta", "iceberg", "kafka")
+    ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "cost-by-graph-size": cost_by_graph_size,
     "cost-by-size-level-1": cost_by_size_level_1,
@@ -119,5 +144,6 @@ PARTS: dict[str, Callable[[], str]] = {
     "benchmark-tables": benchmark_tables,
     "commands": commands,
     "error-codes": error_codes,
+    "spark-versions": spark_versions,
 }
 """Name of the mark -> what replaces it."""

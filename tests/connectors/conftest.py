@@ -31,12 +31,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     }
     if "changelog" in SETS:
         options["spark.sql.catalog.lake"] = CHANGELOG
-    if "delta" in SETS:
-        warehouse = tmp_path_factory.mktemp("warehouse")
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    options["spark.sql.warehouse.dir"] = str(warehouse)
+    extensions = []
+    if "iceberg" in SETS:
+        extensions.append("org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions")
         options |= {
-            "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
-            "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
             "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
             "spark.sql.catalog.ice.type": "hadoop",
             "spark.sql.catalog.ice.warehouse": str(warehouse / "ice"),
@@ -44,9 +44,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.sql.catalog.both.type": "jdbc",
             "spark.sql.catalog.both.uri": f"jdbc:sqlite:{warehouse}/both.db?busy_timeout=60000",
             "spark.sql.catalog.both.warehouse": f"file://{warehouse}/both",
-            "spark.databricks.delta.snapshotPartitions": "2",
-            "spark.sql.warehouse.dir": str(warehouse),
         }
+    if "delta" in SETS:
+        extensions.append("io.delta.sql.DeltaSparkSessionExtension")
+        options |= {
+            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+            "spark.databricks.delta.snapshotPartitions": "2",
+        }
+    options["spark.sql.extensions"] = ",".join(extensions)
     with spark_session(master="local[2]", options=options) as session:
         yield session
     # The JVM keeps its jars; the next session is to start one of its own.

@@ -61,13 +61,13 @@ SETS: dict[str, list[tuple[str, ...]]] = {
     ],
 }
 
-if VERSION in ("4.0", "4.1"):  # on newer ones Delta cannot read its tables, or not by their names
-    SETS["delta"] = {
-        "4.0": [("io.delta", "delta-spark_2.13", "4.0.0"), ("io.delta", "delta-storage", "4.0.0")],
-        "4.1": [
-            ("io.delta", "delta-spark_4.1_2.13", "4.1.0"), ("io.delta", "delta-storage", "4.1.0")
-        ],
-    }[VERSION]  # fmt: skip
+_DELTA = {"4.0": ("_2.13", "4.0.0"), "4.1": ("_4.1_2.13", "4.1.0"), "4.2": ("_4.2_2.13", "4.4.0")}
+if VERSION in _DELTA:
+    _SUFFIX, _NUMBER = _DELTA[VERSION]
+    SETS["delta"] = [
+        ("io.delta", f"delta-spark{_SUFFIX}", _NUMBER), ("io.delta", "delta-storage", _NUMBER)
+    ]  # fmt: skip
+if VERSION in ("4.0", "4.1"):
     # A catalog that Spark and pyiceberg share.
     SETS["sqlite"] = [("org.xerial", "sqlite-jdbc", "3.50.3.0")]
     SETS["iceberg"] = {
@@ -76,6 +76,12 @@ if VERSION in ("4.0", "4.1"):  # on newer ones Delta cannot read its tables, or 
     }[VERSION]
 else:  # the catalog with a changelog that Spark tests its own change feed with
     SETS["changelog"] = [("org.apache.spark", "spark-catalyst_2.13", "4.2.0", "tests")]
+
+
+def needs(name: str) -> pytest.MarkDecorator:
+    """Skips a test where nothing of that name is built for the Spark that runs."""
+    return pytest.mark.skipif(name not in SETS, reason=f"{name} has no jars for Spark {VERSION}")
+
 
 _HEAD = (
     '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.connectors.jars import SETS
+from tests.connectors.jars import SETS, needs
 
 from deltafix.errors import PipelineError
 from deltafix.pipeline.config import read_config
@@ -126,6 +126,7 @@ def test_oracle_versions_of_a_changelog(spark, tmp_path) -> None:
                 assert taken(pipeline) == (0, table.rows)
 
 
+@pytest.mark.shows("Change feeds of other catalogs (`spark.read.changes`), in")
 @changelog
 def test_a_chain_of_updates_in_one_version(spark, tmp_path) -> None:
     table = Changelog(spark, "chain")
@@ -174,12 +175,7 @@ def test_a_table_that_is_not_there(spark, tmp_path) -> None:
         assert pipeline.maintainer.epoch == before
 
 
-delta = pytest.mark.skipif(
-    "delta" not in SETS, reason="Delta and Iceberg have no jars that fit this Spark"
-)
-
-
-@delta
+@needs("delta")
 @pytest.mark.parametrize("mode", ["changes", "snapshot"])
 @pytest.mark.parametrize("how", ["by name", "by quoted path", "by format"])
 def test_oracle_a_delta_table_by_spark(spark, tmp_path, mode, how) -> None:
@@ -212,7 +208,7 @@ def test_oracle_a_delta_table_by_spark(spark, tmp_path, mode, how) -> None:
         assert pipeline.maintainer.db.marks[f"{mark}/edge"] in (4, [4, None])
 
 
-@delta
+@needs("delta")
 def test_a_delta_table_without_a_feed(spark, tmp_path) -> None:
     path = tmp_path / "lake"
     table = f"delta.`{path}`"
@@ -227,7 +223,7 @@ def test_a_delta_table_without_a_feed(spark, tmp_path) -> None:
         assert pipeline.maintainer.db.count("edge") == 1
 
 
-@delta
+@needs("delta")
 def test_a_delta_table_as_a_stream_of_changes_by_key(spark, tmp_path) -> None:
     path = tmp_path / "lake"
     columns = "op string, at bigint, x string, n bigint"
@@ -247,7 +243,7 @@ def test_a_delta_table_as_a_stream_of_changes_by_key(spark, tmp_path) -> None:
         assert taken(pipeline)[1] == {("b", 1), ("c", 3)}
 
 
-@delta
+@needs("iceberg")
 def test_oracle_an_iceberg_table_by_snapshots(spark, tmp_path) -> None:
     table = "ice.db.edges"
     spark.sql(f"CREATE TABLE {table} (x string, n bigint) USING iceberg")

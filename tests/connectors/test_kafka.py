@@ -182,6 +182,7 @@ def test_oracle_late_records_of_partitions_that_are_apart(spark, client, broker,
     assert 0 < len(wanted.rows) < len(messages)
 
 
+@pytest.mark.shows("Kafka, in")
 def test_what_a_transaction_took_back_is_not_read(spark, client, broker, tmp_path) -> None:
     job = Topics(tmp_path, client, broker, "transactions")
     row = {"team": "a", "doc": 1, "sign": 1}

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.connectors.jars import SETS
+from tests.connectors.jars import needs
 
 from deltafix.errors import PipelineError
 from deltafix.pipeline.config import read_config
@@ -21,10 +21,7 @@ from deltafix.pipeline.epoch import Epoch
 from deltafix.pipeline.runner import Pipeline
 from deltafix.spark.runner import spark_runner
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.skipif("delta" not in SETS, reason="Delta and Iceberg have no jars for this Spark"),
-]
+pytestmark = [pytest.mark.spark, needs("delta")]
 
 SHAPE = "x string, n bigint"
 TURNS = 40 if "DELTAFIX_EXAMPLES" in os.environ else 8
@@ -87,10 +84,15 @@ def change(spark: Any, rng: Random, table: str, form: str) -> None:
         spark.sql(kind)
 
 
-@pytest.mark.parametrize("form", ["delta", "iceberg"])
-def test_oracle_two_readers_of_one_table_by_turns(spark, both, tmp_path, form) -> None:
+@pytest.mark.parametrize(
+    "form",
+    [
+        pytest.param("delta", marks=pytest.mark.shows("Delta tables by path, in: change feed")),
+        pytest.param("iceberg", marks=needs("iceberg")),
+    ],
+)
+def test_oracle_two_readers_of_one_table_by_turns(spark, request, tmp_path, form) -> None:
     rng = Random(f"{form} by turns")
-    options = ", ".join(f'{name} = "{value}"' for name, value in both.items())
     if form == "delta":
         table = f"delta.`{tmp_path}/lake`"
         more = " TBLPROPERTIES (delta.enableChangeDataFeed = true)"
@@ -99,6 +101,8 @@ def test_oracle_two_readers_of_one_table_by_turns(spark, both, tmp_path, form) -
     else:
         table, more = "both.db.turns", ""
         spark.sql("CREATE NAMESPACE IF NOT EXISTS both.db")
+        both = request.getfixturevalue("both")
+        options = ", ".join(f'{name} = "{value}"' for name, value in both.items())
         readers = {
             "spark": Reader(tmp_path, at("turns")),  # its catalog is the session's
             "local": Reader(tmp_path, f"{at('turns')}\noptions = {{ {options} }}"),
@@ -120,6 +124,8 @@ def test_oracle_two_readers_of_one_table_by_turns(spark, both, tmp_path, form) -
     assert taken_in_part > 1
 
 
+@needs("iceberg")
+@pytest.mark.shows("Iceberg tables, in: appends, and diffs of snapshots")
 def test_what_was_appended_to_an_iceberg_table_is_all_that_is_read(spark, tmp_path) -> None:
     table = "both.db.appends"
     spark.sql("CREATE NAMESPACE IF NOT EXISTS both.db")
@@ -164,6 +170,7 @@ def test_a_table_that_was_made_anew_is_refused_by_both(spark, tmp_path) -> None:
             reader.take(runner)
 
 
+@needs("iceberg")
 def test_tables_that_are_not_there(spark, tmp_path) -> None:
     for section, said in (
         (f'source = "delta"\npath = "{tmp_path}/none"', "input edge: .*none: .*DELTA"),

@@ -12,7 +12,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 from examples.cluster.standalone import cluster
-from tests.connectors.jars import SETS, jars
+from tests.connectors.jars import jars, needs
 from tests.postgres import Postgres
 from tests.test_docs import ROOT, Block, blocks
 
@@ -95,7 +95,7 @@ def test_the_page_in_postgres(where, spark, tmp_path, postgres_server: Postgres)
             assert follow(BLOCKS[:LAKE], ask, run) == 2
 
 
-@pytest.mark.skipif("delta" not in SETS, reason="Delta has no jars for this Spark")
+@needs("delta")
 def test_the_page_with_delta_tables(spark, tmp_path) -> None:
     name = f"access_{uuid4().hex[:8]}"
     write(

@@ -21,7 +21,7 @@ from uuid import uuid4
 
 import pyarrow.parquet as pq
 import pytest
-from tests.connectors.jars import SETS, VERSION, jars
+from tests.connectors.jars import VERSION, jars, needs
 from tests.targets.job import apply_at_once, job_at, replayed
 
 from deltafix.errors import ConfigError, SinkError
@@ -33,10 +33,7 @@ from deltafix.pipeline.targets.target import EpochRows, Target
 from deltafix.spark import tables
 from deltafix.spark.sources.live import LiveSpark
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.skipif("delta" not in SETS, reason="Delta and Iceberg have no jars for this Spark"),
-]
+pytestmark = [pytest.mark.spark, needs("delta")]
 
 SCHEMA = Schema.of("view", ["order", "Big", "x", "text"], ["number", "unsigned", "float", "symbol"])
 VALUES = (
@@ -49,6 +46,12 @@ PLACES = ["delta by path", "delta by name", "iceberg"]
 CASES = [(place, mode) for mode in ("merge", "append") for place in PLACES]
 if "DELTAFIX_EXAMPLES" not in os.environ:  # a commit of Spark's costs a second
     CASES = [CASES[at] for at in (0, 2, 4, 5)]
+SHOWN = {
+    "delta by path": "Delta tables by path, out: `MERGE`",
+    "delta by name": "Delta tables by name, out",
+    "iceberg": "Iceberg tables, out: `MERGE`, rollback noticed",
+    "iceberg by both": "Iceberg tables, out: by Spark and pyiceberg by turns",
+}
 BY_TURNS = ("delta by path", "iceberg by both")
 WHEREVER = [*CASES, ("iceberg by both", "merge"), ("iceberg by both", "append")]
 
@@ -117,9 +120,15 @@ def check(spark: Any, place: str, mode: str, view: dict[tuple[Any, ...], Row]) -
     assert {row for row, sign in sums.items() if sign} == set(view)
 
 
-@pytest.mark.parametrize(("place", "mode"), WHEREVER)
+@pytest.mark.parametrize(
+    ("place", "mode"),
+    [
+        pytest.param(place, mode, marks=[needs(place.split()[0]), pytest.mark.shows(SHOWN[place])])
+        for place, mode in WHEREVER
+    ],
+)
 def test_agree_with_the_view_wherever_an_epoch_stops(
-    spark, both, place, mode, tmp_path, *, monkeypatch
+    spark, request, place, mode, tmp_path, *, monkeypatch
 ) -> None:
     rng, state = Random(f"{place} {mode}"), uuid4().hex
     one = output(place, mode, tmp_path)
@@ -144,7 +153,7 @@ def test_agree_with_the_view_wherever_an_epoch_stops(
             except Stopped:
                 stops += 1
         if rng.random() < 0.5 and place in BY_TURNS:  # the package, in the same table
-            options = both if one.sink == "iceberg" else {}
+            options = request.getfixturevalue("both") if one.sink == "iceberg" else {}
             other = replace(one, values={**one.values, "options": options})
             found = registry.make_target(other, SCHEMA, state)
             assert found is not None
@@ -165,7 +174,9 @@ def test_agree_with_the_view_wherever_an_epoch_stops(
     assert moves or place not in BY_TURNS
 
 
-@pytest.mark.parametrize(("place", "mode"), CASES[1:])
+@pytest.mark.parametrize(
+    ("place", "mode"), [pytest.param(*one, marks=needs(one[0].split()[0])) for one in CASES[1:]]
+)
 def test_of_two_writers_that_meet_in_one_epoch_one_applies_it(
     spark, place, mode, tmp_path, *, monkeypatch
 ) -> None:
@@ -201,6 +212,8 @@ def test_of_two_writers_that_meet_in_one_epoch_one_applies_it(
     assert spark.read.table(writers[0]._place).count() == wanted
 
 
+@needs("iceberg")
+@pytest.mark.shows("Iceberg tables, out: `MERGE`, rollback noticed")
 def test_an_iceberg_table_that_went_back_or_lost_its_snapshots(spark, tmp_path) -> None:
     state, one = uuid4().hex, output("iceberg", "merge", tmp_path)
     target, view = on_spark(one, state), {}
@@ -230,6 +243,7 @@ def test_an_iceberg_table_that_went_back_or_lost_its_snapshots(spark, tmp_path) 
     assert on_spark(one, state).epoch() == told[-1].epoch
 
 
+@needs("iceberg")
 def test_tables_that_are_not_the_outputs(spark, tmp_path) -> None:
     for place in PLACES[1:]:
         one = output(place, "merge", tmp_path)
@@ -268,6 +282,7 @@ with Pipeline(config, **spark_runner(config)._asdict()) as pipeline:
 """
 
 
+@needs("iceberg")
 def test_a_driver_that_is_killed_behind_a_tables_commit(spark, tmp_path) -> None:
     lake = tmp_path / "lake"
     sections = {

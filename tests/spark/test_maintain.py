@@ -40,6 +40,7 @@ def signed(frame) -> list:
     return sorted((row.sign, row.who, row.doc) for row in frame.collect())
 
 
+@pytest.mark.shows("`maintain`, batches")
 def test_batches_each_once_and_their_deltas_again(spark, tmp_path) -> None:
     state = tmp_path / "s"
     first = {
@@ -205,6 +206,7 @@ def put(folder: Path, number: int, rows: list[dict]) -> None:
     (folder / f"{number}.json").write_text("\n".join(map(json.dumps, rows)))
 
 
+@pytest.mark.shows("`maintain`, streams; `readStream.format('deltafix')`")
 def test_streams_are_one_query_whose_views_are_streams(spark, tmp_path) -> None:
     rng = Random("stream")
     held: dict[str, set] = {"member": set(), "grant": set()}

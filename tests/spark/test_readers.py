@@ -47,6 +47,7 @@ def take(folder: Path, section: str) -> tuple[list[int], set]:
         return read(pipeline), set(pipeline.maintainer.db.rows("edge"))
 
 
+@pytest.mark.shows("Files with partition columns, in")
 @pytest.mark.parametrize(
     ("form", "write"),
     [
@@ -68,6 +69,7 @@ def test_files_with_partition_columns_are_diffed_at_each_look(spark, tmp_path, f
     assert take(tmp_path, section + schema)[0] == []
 
 
+@pytest.mark.shows("Tables behind JDBC and queries, in")
 def test_a_table_behind_jdbc_and_a_query(spark, tmp_path) -> None:
     url = f"jdbc:derby:{tmp_path}/derby"
     # Else Derby writes its log into the folder that the tests run in.

@@ -40,6 +40,7 @@ path(x, z) :- path(x, y), edge(y, z).
 """
 
 
+@pytest.mark.shows("Rows in shards on the executors")
 def test_spark_supersteps_equal_one_engine(spark: SparkSession, tmp_path: Path) -> None:
     one = deltafix.connect(REACH)
     changes = [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from deltafix.pipeline.portion import Portion, State
 from deltafix.pipeline.signed import Signed, signed_table
 from deltafix.pipeline.sources.single import FEED, Single
 from deltafix.pipeline.times import COUNTS
+from deltafix.spark.formats import quoted
 from deltafix.spark.net import Decode, Net, Piece, by_batch, by_item
 from deltafix.spark.sources.live import LiveSpark
 
@@ -64,7 +66,11 @@ def fitted(
     names = choose(schema, found, columns, beside, origin, merges=merges)
     fit = Fit(schema, tuple(names), origin, sign, keying)
     slim = list(dict.fromkeys([*names, *beside]))
-    fit(to_arrow_schema(frame.schema).empty_table().select(slim), 0)
+    # PySpark 4.2 wants to be told the zone of times, which earlier ones take to be UTC.
+    has_zone = "timezone" in signature(to_arrow_schema).parameters
+    zone: dict[str, Any] = {"timezone": "UTC"} if has_zone else {}
+    shape = to_arrow_schema(frame.select(*map(quoted, slim)).schema, **zone)
+    fit(shape.empty_table(), 0)
     return slim, fit
 
 
@@ -73,7 +79,7 @@ def decoded(
 ) -> tuple[DataFrame, Decode]:
     """As `fitted`: a frame of these columns, and what executors make of it."""
     slim, fit = fitted(schema, frame, *given, **named)
-    return frame.select(*(f"`{name}`" for name in slim)), by_batch(fit)
+    return frame.select(*map(quoted, slim)), by_batch(fit)
 
 
 @dataclass(frozen=True, slots=True)
