@@ -9,7 +9,7 @@ applies what each batch hands out and must then have the view.
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -115,7 +115,9 @@ class Consumer:
 
     def batches(self, query: str) -> Batches:
         policy = Policy("apply", self.options.duplicates, self.options.missing, 0, quarantine=True)
-        return Batches(self.maintainer, query, policy=policy, limit=self._limit)
+        return Batches(
+            self.maintainer, query, policies=defaultdict(lambda: policy), limit=self._limit
+        )
 
     def rows(self, said: Said) -> dict[str, Rows]:
         """What a batch says, net, as it comes from executors."""
@@ -239,7 +241,7 @@ def test_batches_that_cannot_be_are_refused(tmp_path) -> None:
 def test_a_batch_with_other_rows_than_those_taken_in_part_is_refused(tmp_path, monkeypatch) -> None:
     consumer = Consumer(tmp_path, Options(), Random(0))
     policy = Policy()
-    batches = Batches(consumer.maintainer, "q", policy=policy, limit=1)
+    batches = Batches(consumer.maintainer, "q", policies=defaultdict(lambda: policy), limit=1)
     rows = consumer.rows({name: (False, [(1, row) for row in some]) for name, some in ROWS.items()})
     real = consumer.maintainer.commit
 

@@ -12,6 +12,7 @@ import resource
 import shutil
 import signal
 import subprocess
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -265,7 +266,7 @@ def test_batches_of_no_rows_and_of_many_each_once(tmp_path) -> None:
     def apply(batch: int, rows: pa.Table) -> list[Epoch]:
         maintainer = Maintainer(program, tmp_path / "state", output)
         try:
-            batches = Batches(maintainer, "q", policy=Policy(), limit=count // 3)
+            batches = Batches(maintainer, "q", policies=defaultdict(Policy), limit=count // 3)
             schema = maintainer.db.schemas["edge"]
             said = signed_table(schema, rows.select(["x", "y"]), rows.column("sign"))
             return batches.apply(batch, {"edge": Rows(Signed(schema, said))})

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 from random import Random
 
 import pytest
 from pyspark.errors import StreamingQueryException
 from tests.oracle import evaluate
+from tests.oracle_keyed import Change, Keys, judge
 from tests.pipelines import TEXT
 
 import deltafix
 from deltafix.errors import (
     BadRowError,
+    ConfigError,
     DriftError,
     PipelineError,
     ProgramChangedError,
@@ -65,6 +68,89 @@ def test_batches_each_once_and_their_deltas_again(spark, tmp_path) -> None:
     other = {"grant": grants(spark, ("all", 9, 1))}
     with maintain(PROGRAM, other, state=state, views=["can"], query="other") as kept:
         assert signed(kept["can"]) == [(1, "ada", 9), (1, "core", 9)]
+
+
+TEAMS = ("core", "all")
+WORDS = "who string, team string, sign int, at long"
+
+
+@pytest.mark.parametrize("executor", ["driver", "shards"])
+def test_oracle_rows_replace_those_of_their_key(spark, tmp_path, executor) -> None:
+    rng = Random(f"keys {executor}")
+    given = {
+        "state": tmp_path / "s", "views": ["can"], "key": {"member": "who"},
+        "sequence_by": {"member": ["at"]}, "rows_per_epoch": 3, "executor": executor, "shards": 2,
+    }  # fmt: skip
+    teams = {"grant": grants(spark, ("core", 7, 1), ("all", 8, 1))}
+    with maintain(PROGRAM, teams, **given) as kept:
+        assert signed(kept["can"]) == []
+    said: list[Change] = []
+    view: Counter[tuple[str, int]] = Counter()
+    for number in range(1, 4):
+        batch = [
+            (
+                rng.choice("abcd"),
+                rng.choice(["core", "all"]),
+                rng.choice([1, 1, -1]),
+                rng.randrange(9),
+            )
+            for _ in range(7)
+        ]
+        said += [Change(((sign, (who, team)),), (at,)) for who, team, sign, at in batch]
+        again = batch[::-1] + batch[::2]
+        frame = spark.createDataFrame(again, WORDS)
+        with maintain(PROGRAM, {"member": frame}, **given) as kept:
+            assert kept.maintainer.db.marks["query/default"]["batch"] == number
+            rows = set(kept.maintainer.db.rows("member"))
+            assert rows == judge(said, Keys((0,), 1)).rows
+            for sign, who, doc in signed(kept["can"]):
+                view[who, doc] += sign
+            assert {row for row, sign in view.items() if sign} == set(
+                kept.maintainer.db.rows("can")
+            )
+            assert set(view.values()) <= {0, 1}
+            assert [one.replayed for one in kept.apply({"member": frame}, number)][:1] == [True]
+    assert set(view.values()) == {0, 1}
+
+
+def test_a_stream_of_rows_by_key(spark, tmp_path) -> None:
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    given = {"state": tmp_path / "s", "views": ["stands"], "trigger": {"availableNow": True},
+             "key": {"member": ["who"]}, "sequence_by": {"member": "at"}}  # fmt: skip
+    held = [("a", "core"), ("b", "all")]
+    for number, rows in enumerate((
+        [("a", "all", 1, 1), ("a", "core", 1, 3), ("b", "core", 1, 1), ("c", "all", 1, 5)],
+        [("a", "all", 1, 2), ("b", "all", 1, 2), ("c", None, -1, 6), ("c", "core", 1, 4)],
+    )):  # fmt: skip
+        names = ("who", "team", "sign", "at")
+        lines = [json.dumps(dict(zip(names, row, strict=True))) for row in rows]
+        (landing / f"{number}.json").write_text("\n".join(lines))
+        stream = spark.readStream.schema(WORDS).json(str(landing))
+        with maintain(PROGRAM, {"member": stream}, **given) as kept:
+            assert kept.query is not None
+            kept.query.awaitTermination()
+            found = sorted(kept.maintainer.db.rows("member"))
+    assert found == held
+
+
+def test_keys_that_cannot_be_are_refused_before_anything_is_opened(spark, tmp_path) -> None:
+    frames = {"member": members(spark, ("a", "b", 1))}
+    for more, said in (
+        ({"key": {"member": "who"}}, "key needs sequence_by: rows of a batch come in no order"),
+        ({"sequence_by": {"member": "at"}}, "sequence_by needs key"),
+        (
+            {"key": {"member": "nobody"}, "sequence_by": {"member": "at"}},
+            "'nobody' is no column of",
+        ),
+        (
+            {"key": {"member": "who"}, "sequence_by": {"member": "at"}, "whole": ["member"]},
+            "member: key says nothing of whole tables",
+        ),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            maintain(PROGRAM, frames, state=tmp_path / "s", views=["can"], **more)
+    assert not (tmp_path / "s").exists()
 
 
 def test_a_large_batch_is_several_epochs_and_goes_on_where_it_stopped(

@@ -57,13 +57,20 @@ class Name(NamedTuple):
 
 
 class Batches:
-    """The batches of one query. `limit` bounds the rows of an epoch."""
+    """The batches of one query: policies by relation, `limit` bounds the rows of an epoch."""
 
-    def __init__(self, maintainer: Maintainer, query: str, *, policy: Policy, limit: int) -> None:
+    def __init__(
+        self,
+        maintainer: Maintainer,
+        query: str,
+        *,
+        policies: Mapping[str, Policy],
+        limit: int,
+    ) -> None:
         self._maintainer = maintainer
         self._query = query
         self._mark = f"query/{query}"
-        self._policy = policy
+        self._policies = policies
         self._limit = limit
 
     @property
@@ -202,7 +209,7 @@ class Batches:
             taken = signed.table.slice(0, left)
             left -= taken.num_rows
             part = Signed(signed.schema, taken, signed.bad)
-            portions.append(Portion(name, [part], policy=self._policy))
+            portions.append(Portion(name, [part], policy=self._policies[name]))
             done[name] = done.get(name, 0) + taken.num_rows
             if taken.num_rows < signed.table.num_rows:
                 rest.append(Signed(signed.schema, signed.table.slice(taken.num_rows), []))
@@ -214,7 +221,8 @@ class Batches:
         """The net changes in an order that depends on nothing but them."""
         table = rows.signed.table
         if not rows.whole:
-            table = _sorted(rows.signed.schema, table, self._policy.duplicates)
+            schema = rows.signed.schema
+            table = _sorted(schema, table, self._policies[schema.relation])
         return Signed(rows.signed.schema, table, list(rows.signed.bad))
 
 
@@ -231,12 +239,12 @@ def _digest(parts: Sequence[Signed]) -> str:
     return state.hexdigest()
 
 
-def _sorted(schema: Schema, table: pa.Table, duplicates: str) -> pa.Table:
+def _sorted(schema: Schema, table: pa.Table, policy: Policy) -> pa.Table:
     """Net changes in an order that depends on nothing but them, rows to take out first."""
     changes = plain(schema, table)
-    order = [(SIGN, "ascending"), *((name, "ascending") for name in schema.names)]
+    order = [(name, "ascending") for name in (SIGN, *schema.names, *policy.keying.versions)]
     changes = changes.sort_by(order)
-    if duplicates == "ignore":
+    if policy.duplicates == "ignore":
         signs = pc.sign(changes.column(SIGN)).cast(pa.int8())
         place = changes.column_names.index(SIGN)
         changes = changes.set_column(place, SIGN, signs)

@@ -10,6 +10,7 @@ id), and what it changed can be read again from the delta logs in `<state>/views
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -21,14 +22,17 @@ import pyarrow.compute as pc
 
 from deltafix.datalog.program import Program as Text
 from deltafix.diagnostics import suggest
-from deltafix.errors import PipelineError, UnknownRelationError
+from deltafix.errors import ConfigError, PipelineError, UnknownRelationError
+from deltafix.facts.schema import Schema
 from deltafix.pipeline.augment import Additions
 from deltafix.pipeline.batches import Batches, Name, Rows
 from deltafix.pipeline.change import Way
 from deltafix.pipeline.config import OutputConfig, schemas_of
 from deltafix.pipeline.epoch import Epoch
+from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.maintainer import Maintainer
 from deltafix.pipeline.policy import Policy
+from deltafix.pipeline.sections import require_key
 from deltafix.pipeline.sources.single import CHANGE
 from deltafix.rules.ast import Program
 from deltafix.spark.checkpoint import Checkpoint
@@ -57,6 +61,8 @@ def maintain(
     query: str = "default",
     batch: int | None = None,
     whole: Sequence[str] = (),
+    key: Mapping[str, str | Sequence[str]] | None = None,
+    sequence_by: Mapping[str, str | Sequence[str]] | None = None,
     sign: str = "sign",
     missing: Literal["bad", "ignore"] = "bad",
     duplicates: Literal["ignore", "bad", "count"] = "ignore",
@@ -82,6 +88,10 @@ def maintain(
             streams are Spark's, with the id of its checkpoint and the offsets of the sources.
         sign: the column of signs.
         whole: relations whose DataFrame is all of their rows (diffed with what is there).
+        key: per relation, the column or columns by which rows replace each other; a delete takes
+            away whatever row the key has. Say it whenever the state is opened.
+        sequence_by: per relation with a key, the columns of its DataFrame that tell newer from
+            older. Each needs one, as the rows of a batch come in no order.
         missing: what a delete of a row that is not there is.
         duplicates: what an insert of a row that is there is.
         bad_rows: whether bad rows fail the batch or are set aside, in `<state>/quarantine/`.
@@ -96,12 +106,13 @@ def maintain(
 
     Raises:
         UnknownRelationError: an input or view the program does not declare.
+        ConfigError: a key, or a sequence, that cannot be one.
         PipelineError: streams and batches together, columns that are not the relation's, or a
             batch, checkpoint or state that do not go together.
     """
     rules = Text.parse(program) if isinstance(program, str) else program
     declared = schemas_of(rules)
-    for name in [*inputs, *views, *whole]:
+    for name in [*inputs, *views, *whole, *(key or ()), *(sequence_by or ())]:
         if name not in declared:
             close = suggest(name, list(declared))
             hint = f"did you mean {close!r}?" if close else f"it declares {', '.join(declared)}"
@@ -110,24 +121,37 @@ def maintain(
     if len(set(streams.values())) > 1 or (any(streams.values()) and whole):
         message = f"inputs are all streams of changes or all batches, not {streams}"
         raise PipelineError(message, inputs=streams)
+    keyed = {
+        name: _keying(declared[name], (key or {}).get(name), (sequence_by or {}).get(name))
+        for name in {**(key or {}), **(sequence_by or {})}
+    }
+    if both := sorted({*whole} & {*keyed}):
+        message = f"{both[0]}: key says nothing of whole tables, which are diffed; leave one out"
+        raise ConfigError(message, key="key", value=both[0])
+    counted = tuple(name for name in inputs if name not in keyed) if duplicates == "count" else ()
     folder = folder_at(state)
     session = next(iter(inputs.values())).sparkSession
     maintainer = Maintainer(
         rules,
         folder,
         [OutputConfig(name, folder / "views" / name, "delta+snapshot") for name in views],
-        additions=Additions(counted=tuple(inputs) if duplicates == "count" else ()),
+        additions=Additions(counted=counted, keyed=keyed),
         keep=keeping(lambda: session, executor, shards),
         on_change=lambda change: on_change,
     )
-    policy = Policy("apply", duplicates, missing, 0, bad_rows == "quarantine")
-    batches = Batches(maintainer, query, policy=policy, limit=rows_per_epoch)
+    aside = bad_rows == "quarantine"
+    plain = Policy("apply", duplicates, missing, 0, aside)
+    policies = defaultdict(
+        lambda: plain,
+        {name: Policy(quarantine=aside, keying=one) for name, one in keyed.items()},
+    )
+    batches = Batches(maintainer, query, policies=policies, limit=rows_per_epoch)
     kept = Maintained(
         session,
         maintainer,
         batches,
         folder,
-        policy=policy,
+        policies=policies,
         whole=tuple(whole),
         sign=sign,
         on_epoch=on_epoch,
@@ -158,7 +182,7 @@ class Maintained(Mapping[str, "DataFrame"]):
         batches: Batches,
         folder: Folder,
         *,
-        policy: Policy,
+        policies: Mapping[str, Policy],
         whole: tuple[str, ...],
         sign: str,
         on_epoch: Callable[[Epoch], None] | None,
@@ -170,7 +194,7 @@ class Maintained(Mapping[str, "DataFrame"]):
         self._session = session
         self._batches = batches
         self._folder = folder
-        self._policy = policy
+        self._policies = policies
         self._whole = whole
         self._sign = sign
         self._hearers = [] if on_epoch is None else [on_epoch]
@@ -190,11 +214,12 @@ class Maintained(Mapping[str, "DataFrame"]):
         for name, frame in inputs.items():
             schema = db.schemas[name]
             sign = 1 if name in self._whole else self._sign_of(frame)
-            frames.append(decoded(schema, frame, _origin(name), sign=sign))
-            looks.append(Look(schema, "sum", self._policy))
+            policy = self._policies[name]
+            frames.append(decoded(schema, frame, _origin(name), sign=sign, keying=policy.keying))
+            looks.append(Look(schema, "sum", policy))
             if name in self._whole:
-                looks[-1] = Look(schema, diffed(self._policy), self._policy)
-                frames += held_frame(self._session, schema, db, self._policy)
+                looks[-1] = Look(schema, diffed(policy), policy)
+                frames += held_frame(self._session, schema, db, policy)
         return self._take(number, self._rows(net_frames(frames, looks)))
 
     def stream(
@@ -206,8 +231,11 @@ class Maintained(Mapping[str, "DataFrame"]):
         schemas = self.maintainer.db.schemas
         fits = {}
         for name, frame in inputs.items():
-            _, fits[name] = fitted(schemas[name], frame, _origin(name), sign=self._sign_of(frame))
-        looks = [Look(schemas[name], "sum", self._policy) for name in inputs]
+            schema, policy = schemas[name], self._policies[name]
+            _, fits[name] = fitted(
+                schema, frame, _origin(name), sign=self._sign_of(frame), keying=policy.keying
+            )
+        looks = [Look(schemas[name], "sum", self._policies[name]) for name in inputs]
         tagged = [
             frame.select(f.lit(name).alias(_RELATION), f.struct(*frame.columns).alias(name))
             for name, frame in inputs.items()
@@ -288,6 +316,22 @@ class Maintained(Mapping[str, "DataFrame"]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _keying(
+    schema: Schema, key: str | Sequence[str] | None, sequence: str | Sequence[str] | None
+) -> Keying:
+    """The key of a relation, checked as that of a pipeline file. Raises ConfigError."""
+    values = {
+        name: [said] if isinstance(said, str) else list(said or ())
+        for name, said in (("key", key), ("sequence_by", sequence))
+    }
+    where = f"input {schema.relation}:"
+    require_key(where, {}, values, schema)
+    if not values["sequence_by"]:
+        message = f"{where} key needs sequence_by: rows of a batch come in no order"
+        raise ConfigError(message, key="key", value=key)
+    return Keying.of(values)
 
 
 def _origin(name: str) -> str:
