@@ -93,7 +93,10 @@ class _HeadWriter(Writer):
             layer = Layer(stage.relations, clauses, stage.recursive)
             for clause in clauses:
                 by_head[clause.head].append(self.clause(stage, variant(layer, clause, -1, indexes)))
-        lists = [self.put([len(found), *found]) for found in by_head.values()]
+        # By the numbers of relations: their places in the plan are others once rules were edited.
+        lists = [self.put([0])] * len(self.tables.numbers)
+        for name, found in by_head.items():
+            lists[self.tables.numbers[name]] = self.put([len(found), *found])
         self.out[0] = self.put(lists)
         return HeadProgram(
             np.array(self.out, dtype=np.int32),

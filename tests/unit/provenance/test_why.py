@@ -415,3 +415,18 @@ def test_a_relation_under_its_own_even_negation_is_explained_by_what_is_absent()
         tx.insert("child", [(1, 2)])
     assert db.why("ok(1)").goal.absent == ("nothing fits child(1, y), ok(y) is absent",)
     assert db.why_not("ok(9)").suggestions == (((1, "node", (9,)),),)
+
+
+def test_a_rule_that_came_later_is_cited_where_the_plan_has_other_relations_since() -> None:
+    """The relations of a plan are in another order than their numbers once rules were edited."""
+    text = ".decl m(x: number)\n.input m\n.decl f(x: number, y: number)\n.input f\n"
+    with deltafix.connect(text + ".decl d(x: number, v: number <min>)\n") as db:
+        with db.transaction() as tx:
+            tx.insert("m", [(0,), (1,)])
+            tx.insert("f", [(0, 3)])
+        for rule in ("d(x, 0) :- m(x).", "d(x, y) :- f(x, y)."):
+            with db.transaction() as tx:
+                tx.add_rule(rule)
+            assert [db.why("d", row).steps[0].text for row in db.rows("d")] == [
+                "d(x, 0) :- m(x)."
+            ] * 2
