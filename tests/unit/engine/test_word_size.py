@@ -121,3 +121,8 @@ def test_the_users_word_size_goes_before_the_program_s(tmp_path: Path) -> None:
         assert db.rows("n") == [(3000000000,)]
     with pytest.raises(ValueError, match="one of 32, 64"):
         deltafix.Program.from_file(file, word_size=16)
+
+
+def test_a_word_size_that_there_is_not_is_refused() -> None:
+    with pytest.raises(ProgramError, match=r'DF114.*asks for "33" bits\n.*32 or 64'):
+        deltafix.connect('.pragma "word-size" "33"\n.decl n(x: number)\nn(1).\n')

@@ -33,9 +33,11 @@ def magic_names(program: Program) -> frozenset[str]:
 
 
 def check_hints(program: Program) -> Iterator[Diagnostic]:
-    """Report names in pragmas that no relation has (DF114)."""
+    """Report what pragmas name that is not there: relations, and word sizes (DF114)."""
     known = [relation.name for relation in program.relations]
     for key, value in program.pragmas:
+        if key == "word-size" and value not in ("32", "64"):
+            yield Diagnostic("DF114", f'.pragma "{key}" asks for "{value}" bits', None, "32 or 64")
         for name in _names(value) if key in _PRAGMAS else ():
             if name != "*" and name not in known:
                 close = suggest(name, known)
