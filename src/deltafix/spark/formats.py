@@ -97,7 +97,18 @@ def catalog_settings(
 def iceberg_table(spark: SparkSession, place: str) -> Any:
     """The table of Iceberg's own library as it is now, whatever a catalog has in its cache."""
     util = spark._jvm.org.apache.iceberg.spark.Spark3Util
-    table = util.loadIcebergTable(spark._jsparkSession, place)
+    # Iceberg looks for the catalog in the settings of the thread's active session. A thread that
+    # has made no session has none: that of a streaming query, or of a second writer.
+    sessions = spark._jvm.org.apache.spark.sql.classic.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
+    try:
+        table = util.loadIcebergTable(spark._jsparkSession, place)
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
     table.refresh()
     return table
 
