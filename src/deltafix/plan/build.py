@@ -130,7 +130,8 @@ def _refuse_falling_recursion(core: Core, layer: Layer) -> None:
             grows = next(n for n in layer.relations if n not in layer.falling)
             shown = f"`{literal.relation}` shrinks while `{grows}` grows"
             message = f"{shown}, and this rule of the same recursion reads it"
-            hint = f"read `{literal.relation}` under `!` only, or in rules above the recursion"
+            alone = f"as `!{literal.relation}(..)`, by itself and in no group"
+            hint = f"read `{literal.relation}` {alone}, or in rules above the recursion"
             program = core.program
             place = None if program is None else program.rules[clause.rule].span
             raise core.refusal(Diagnostic("DF172", message, place, hint))

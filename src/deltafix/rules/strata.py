@@ -221,11 +221,12 @@ def _arrow(edge: Edge) -> str:
 
 
 def _tell(edge: Edge) -> str:
-    verb = {"": "uses", "!": "negates", "<=": "orders its rows by"}.get(edge.through)
-    if verb is None:
-        verb = f"takes {edge.through} over" if edge.closed else f"{edge.through}-negates"
+    verb = {"": "uses", "<=": "orders its rows by"}.get(edge.through, "negates")
+    if edge.closed and edge.through != "<=":
+        verb = f"takes {edge.through} over"
+    times = f", {len(edge.through)} times" if edge.through.startswith("!!") else ""
     where = f" on line {edge.atom.span.line}" if edge.atom.span else ""
-    return f"`{edge.head}` {verb} `{edge.body}`{where}"
+    return f"`{edge.head}` {verb} `{edge.body}`{where}{times}"
 
 
 def _path(edges: list[Edge], start: Edge, even: bool | None) -> list[Edge]:
