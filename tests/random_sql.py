@@ -14,7 +14,10 @@ from random import Random
 __all__ = ["Case", "case_of"]
 
 INT, DOUBLE, TEXT, BOOL = "INTEGER", "DOUBLE", "TEXT", "BOOLEAN"
-TYPES = (INT, INT, INT, TEXT, TEXT, DOUBLE, BOOL)
+DATE, TIMESTAMP, DECIMAL = "DATE", "TIMESTAMP", "DECIMAL(6, 2)"
+PORTABLE = (INT, INT, INT, TEXT, TEXT, DOUBLE, BOOL)
+NEW = (DATE, TIMESTAMP, DECIMAL)
+TYPES = (*PORTABLE, *NEW)
 Columns = tuple[tuple[str, str], ...]
 
 
@@ -74,6 +77,7 @@ class _Maker:
         self.names = 0
         # without what SQLite has not, in most cases: views that read others would be lost with them
         self.portable = random.random() < 0.6
+        self.types = PORTABLE if self.portable else TYPES
 
     def name(self, word: str) -> str:
         self.names += 1
@@ -99,7 +103,7 @@ class _Maker:
 
     def table(self, name: str) -> str:
         width = self.random.randint(2, 4)
-        columns = tuple((f"{'abcd'[n]}", self.random.choice(TYPES)) for n in range(width))
+        columns = tuple((f"{'abcd'[n]}", self.random.choice(self.types)) for n in range(width))
         if self.maybe(0.7):
             columns = (("a", INT), *columns[1:])
         if self.maybe(0.5):
@@ -123,6 +127,9 @@ class _Maker:
             DOUBLE: ("0.0", "0.5", "1.0", "2.5", "-1.5"),
             TEXT: ("'a'", "'b'", "'ab'", "''", "'B'"),
             BOOL: ("TRUE", "FALSE"),
+            DATE: ("'2024-02-29'", "'2026-01-31'", "'2026-02-01'", "'1969-12-31'"),
+            TIMESTAMP: ("'2026-01-31 00:00:00'", "'2026-01-31 10:20:30.5'", "'1969-12-31 23:59'"),
+            DECIMAL: ("0", "1.50", "-2.25", "0.01", "2"),
         }
         return self.random.choice(choices[kind])
 
@@ -173,7 +180,9 @@ class _Maker:
     def expression(self, scope: Columns, kind: str, depth: int, inner: bool = True) -> str:
         column = self.of(scope, kind)
         if depth <= 0 or (column and self.maybe(0.5)):
-            return column if column and self.maybe(0.85) else self.value(kind)
+            if column and self.maybe(0.85):
+                return column
+            return f"CAST({self.value(kind)} AS {kind})" if kind in NEW else self.value(kind)
         if kind == BOOL:
             return f"({self.condition(scope, depth - 1, inner)})"
 
@@ -202,6 +211,11 @@ class _Maker:
                 lambda: f"CAST(LENGTH({typed.format(again(TEXT)).replace(INT, TEXT)}) AS INTEGER)",
                 lambda: f"(- {typed.format(again())})",
             ]
+            if not self.portable:
+                forms += [
+                    lambda: f"CAST(EXTRACT(MONTH FROM {again(DATE)}) AS INTEGER)",
+                    lambda: f"CAST({again(DATE)} - {again(DATE)} AS INTEGER)",
+                ]
             if inner:
                 forms += [lambda: self.scalar_query(scope)] * 3
         elif kind == DOUBLE:
@@ -209,6 +223,26 @@ class _Maker:
                 lambda: f"({typed.format(again())} {self.random.choice('+-')} {again()})",
                 lambda: f"CAST({again(INT)} AS DOUBLE)",
                 lambda: f"(CAST({again(INT)} AS DOUBLE) * 0.5)",
+            ]
+        elif kind == DECIMAL:
+            forms += [
+                lambda: f"({typed.format(again())} {self.random.choice('+-')} {again()})",
+                lambda: f"CAST({again(INT)} AS {DECIMAL})",
+                lambda: typed.format(f"{again()} * {self.random.choice(('0.5', '1.25', '2'))}"),
+                lambda: f"ROUND({typed.format(again())}, 1)",
+                lambda: typed.format(f"{again()} + {again(INT)}"),
+            ]
+        elif kind == DATE:
+            forms += [
+                lambda: f"({typed.format(again())} + {self.value(INT)})",
+                lambda: typed.format(again(TIMESTAMP)),
+                lambda: typed.format(f"{again()} - INTERVAL '1' MONTH"),
+            ]
+        elif kind == TIMESTAMP:
+            forms += [
+                lambda: typed.format(again(DATE)),
+                lambda: f"({typed.format(again())} + INTERVAL '{self.random.randint(1, 30)}' HOUR)",
+                lambda: f"DATE_TRUNC('month', {typed.format(again())})",
             ]
         else:
             forms += [
@@ -370,7 +404,7 @@ class _Maker:
     def select(self, depth: int, kinds: tuple[str, ...] | None = None) -> tuple[str, Columns]:
         text, scope = self.joined(depth)
         if kinds is None:
-            kinds = tuple(self.random.choice(TYPES) for _ in range(self.random.randint(1, 3)))
+            kinds = tuple(self.random.choice(self.types) for _ in range(self.random.randint(1, 3)))
         shown = []
         for n, kind in enumerate(kinds):
             shown.append(f"CAST({self.expression(scope, kind, 2)} AS {kind}) AS c{n}")
@@ -392,7 +426,7 @@ class _Maker:
         text, scope = self.joined(depth)
         keys = []
         for _ in range(self.random.choice((0, 1, 1, 1, 2))):
-            kind = self.random.choice(TYPES)
+            kind = self.random.choice(self.types)
             key = self.of(scope, kind)
             if self.maybe(0.3):
                 key = f"CAST({self.expression(scope, kind, 1, inner=False)} AS {kind})"
@@ -419,7 +453,7 @@ class _Maker:
             column = f"CAST({self.expression(scope, kind, 1, inner=self.maybe(0.3))} AS {kind})"
         distinct = self.random.choice(("", "", "", "DISTINCT "))
         forms = [("COUNT(*)", INT), (f"COUNT({distinct}{column})", INT)]
-        if kind in (INT, DOUBLE):
+        if kind in (INT, DOUBLE, DECIMAL):
             forms += [
                 (f"SUM({distinct}{column})", kind),
                 (f"SUM({column})", kind),
@@ -434,14 +468,14 @@ class _Maker:
         text, result = self.random.choice(forms)
         if self.maybe(0.2):
             text += f" FILTER (WHERE {self.condition(scope, 1, inner=self.maybe(0.2))})"
-        if result in (INT, DOUBLE) and self.maybe(0.9):
+        if result in (INT, DOUBLE, DECIMAL) and self.maybe(0.9):
             text = f"CAST({text} AS {result})"
         else:
-            result = "OTHER" if result in (INT, DOUBLE) else result
+            result = "OTHER" if result in (INT, DOUBLE, DECIMAL) else result
         return text, result if result != "OTHER" else INT
 
     def set_operation(self, depth: int) -> tuple[str, Columns]:
-        kinds = tuple(self.random.choice(TYPES) for _ in range(self.random.randint(1, 2)))
+        kinds = tuple(self.random.choice(self.types) for _ in range(self.random.randint(1, 2)))
         one, columns = self.select(depth - 1, kinds)
         plain = ("UNION", "UNION ALL", "UNION ALL", "EXCEPT", "INTERSECT")
         op = self.random.choice(plain if self.portable else (*plain, "EXCEPT ALL", "INTERSECT ALL"))

@@ -8,6 +8,7 @@ Where SQLite alone differs, the view is disputed: SQLite 3.40 loses rows of chai
 from __future__ import annotations
 
 import math
+import re
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable
@@ -21,6 +22,9 @@ import deltafix.sql
 from random_sql import Case
 
 __all__ = ["DifferenceError", "Judged", "play"]
+
+_NEW = re.compile(r"DATE|TIMESTAMP|DECIMAL")
+"""Types that SQLite has not: it takes the tables and the edits, and says nothing of the views."""
 
 Bag = Counter[tuple[Any, ...]]
 
@@ -78,7 +82,7 @@ def _play(
     lite.execute("PRAGMA case_sensitive_like = ON")
     for table in case.tables:
         db.execute(table)
-        duck.execute(table.split(", PRIMARY KEY")[0].removesuffix(")") + ")")
+        duck.execute(re.sub(r", PRIMARY KEY \([^)]*\)", "", table))
         lite.execute(table)
     kept: dict[str, list[str]] = {}
     for name, query in case.views:
@@ -93,7 +97,7 @@ def _play(
             duck.execute(f"DROP VIEW {name}")
             continue
         kept[name] = ["duckdb"]
-        if _made(lite, name, query):
+        if not _NEW.search(" ".join((*case.tables, query))) and _made(lite, name, query):
             kept[name].append("sqlite")
     engines = {"duckdb": duck, "sqlite": lite}
     before = {name: _bag(duck, name) for name in kept}

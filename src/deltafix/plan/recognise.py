@@ -52,7 +52,15 @@ def edits(
 ) -> tuple[tuple[Clause, ...], tuple[Clause, ...]]:
     """The clauses that are gone, and those that came. Near linear where little changed."""
     gone, came = _difference(list(before), list(after), _spelled)
-    gone, came = _difference(gone, came, _form)
+    # a form is costly, SQL makes clauses of hundreds of variables, and of those that come or go
+    # most have nothing like them on the other side
+    shared = {*map(_outline, gone)} & {*map(_outline, came)}
+
+    def form(clause: Clause) -> object:
+        outline = _outline(clause)
+        return outline, outline in shared and _form(clause)
+
+    gone, came = _difference(gone, came, form)
     return tuple(gone), tuple(came)
 
 
@@ -177,6 +185,11 @@ def _numbered(parts: Iterable[Part]) -> tuple[object, ...]:
 
 def _spelled(clause: Clause) -> object:
     return _numbered(_parts(clause))
+
+
+def _outline(clause: Clause) -> object:
+    """What clauses of one form have in common, told quickly: their literals without arguments."""
+    return clause.head, tuple(sorted(repr(what) for what, _ in _parts(clause)))
 
 
 def _form(clause: Clause) -> object:

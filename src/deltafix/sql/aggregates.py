@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final
 
 from deltafix.rules.ast import (
     And,
@@ -24,8 +25,9 @@ from deltafix.rules.ast import (
 )
 from deltafix.rules.terms import Aggregate, Const, Term
 from deltafix.sql.builder import NIL, Operand, Relation, absent, equal, some
+from deltafix.sql.scalar import Scalar
 from deltafix.sql.text import exp
-from deltafix.sql.types import BIGINT, BOOLEAN, DOUBLE, SqlType
+from deltafix.sql.types import BIGINT, BOOLEAN, DOUBLE, MOST_DIGITS, SqlType, decimal_type
 
 if TYPE_CHECKING:
     from deltafix.sql.formulas import Formulas
@@ -43,10 +45,13 @@ __all__ = [
 ]
 
 
+@dataclass(frozen=True, slots=True)
 class _Sum:
-    """SUM of whole numbers: exact, and an error where it is no BIGINT."""
+    """SUM of whole numbers: exact, and an error where it is no value of its type."""
 
-    initial = 0
+    kind: str
+    most: int
+    initial: int = 0
 
     def add(self, acc: int, value: int, /) -> int:
         return acc + value
@@ -55,13 +60,18 @@ class _Sum:
         return acc - value
 
     def finish(self, acc: int, /) -> int:
-        if not -(1 << 63) <= acc < 1 << 63:
-            raise OverflowError(f"SUM is {acc}, which is no BIGINT")
+        if not -self.most <= acc < self.most:
+            raise OverflowError(f"SUM is {acc}, which is no {self.kind}")
         return acc
 
 
-REDUCERS: Final = {"sum": _Sum()}
-REDUCER_DECLARATIONS: Final = (FunctorDecl("sum", (Attribute("value", "number"),), "number"),)
+REDUCERS: Final = {
+    "sum": _Sum("BIGINT", 1 << 63),
+    "decimal_sum": _Sum(f"decimal of {MOST_DIGITS} digits, the point left out", 10**MOST_DIGITS),
+}
+REDUCER_DECLARATIONS: Final = tuple(
+    FunctorDecl(name, (Attribute("value", "number"),), "number") for name in REDUCERS
+)
 """What every program of SQL declares and binds."""
 
 _OPS: Final[dict[type, str]] = {
@@ -161,6 +171,8 @@ def _typed(formulas: Formulas, asked: Wanted, kind: SqlType) -> tuple[str, SqlTy
         way_out = "it takes BOOLEAN" if logical else "it takes numbers: CAST(... AS DOUBLE)"
         raise formulas.scope.statement.wrong(message, asked.node, way_out)
     if asked.op == "sum":
+        if kind.is_decimal:
+            return "@@decimal_sum", decimal_type(MOST_DIGITS, kind.scale)
         return ("@@sum", BIGINT) if kind.is_integer else ("sum", DOUBLE)
     return asked.op, DOUBLE if asked.op == "mean" else kind
 
@@ -209,6 +221,32 @@ def _value(
     return found
 
 
+def _folded(
+    formulas: Formulas,
+    asked: Wanted,
+    kind: SqlType,
+    rows: Rows,
+    *,
+    opens: SqlType | None,
+    may_be_empty: bool,
+) -> Operand:
+    """An aggregate over `rows`, whose argument is of a type."""
+    op, result = _typed(formulas, asked, kind)
+    if op != "mean" or not kind.is_decimal:
+        return _value(formulas, op, result, rows, opens=opens, may_be_empty=may_be_empty)
+    parts = [
+        _value(formulas, one, of, rows, opens=opens, may_be_empty=may_be_empty)
+        for one, of in (("@@decimal_sum", decimal_type(MOST_DIGITS, kind.scale)), ("count", BIGINT))
+    ]
+
+    def mean(row: Any) -> float | None:
+        total, count = row
+        return None if total is None else float(Fraction(total) / count)
+
+    scalar = Scalar(mean, DOUBLE, parts[0].nullable)
+    return formulas.builder.apply(scalar, parts, formulas.body)
+
+
 def fold(
     formulas: Formulas, source: Relation, group: Sequence[Operand], place: int | None, asked: Wanted
 ) -> Operand:
@@ -234,10 +272,9 @@ def fold(
         return Atom(atom.relation, tuple(args))
 
     kind = BIGINT if place is None else columns[place].type
-    op, result = _typed(formulas, asked, kind)
     opens = kind if place is not None and columns[place].nullable else None
     may_be_empty = opens is not None or not group
-    return _value(formulas, op, result, rows, opens=opens, may_be_empty=may_be_empty)
+    return _folded(formulas, asked, kind, rows, opens=opens, may_be_empty=may_be_empty)
 
 
 def fold_over(formulas: Formulas, scope: Scope, body: Sequence[Formula], node: exp.Expr) -> Operand:
@@ -251,7 +288,6 @@ def fold_over(formulas: Formulas, scope: Scope, body: Sequence[Formula], node: e
         raise formulas.builder.refused("DISTINCT in a correlated aggregate", node, way_out)
     argument = None if asked.argument is None else inner.operand(asked.argument)
     kind = BIGINT if argument is None else argument.type
-    op, result = _typed(inner, asked, kind)
 
     def rows(term: Term | None) -> Formula:
         parts = list(inner.body)
@@ -260,4 +296,4 @@ def fold_over(formulas: Formulas, scope: Scope, body: Sequence[Formula], node: e
         return conjunction(parts)
 
     opens = kind if argument is not None and argument.nullable else None
-    return _value(formulas, op, result, rows, opens=opens, may_be_empty=True)
+    return _folded(formulas, asked, kind, rows, opens=opens, may_be_empty=True)

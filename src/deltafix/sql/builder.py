@@ -30,7 +30,7 @@ from deltafix.rules.terms import Call, Const, Term, Var
 from deltafix.sql.casts import cast
 from deltafix.sql.scalar import Scalar
 from deltafix.sql.text import Statement, exp
-from deltafix.sql.types import DOUBLE, NULL, Column, SqlType, SqlValue, decode
+from deltafix.sql.types import NULL, Column, SqlType, SqlValue, decode, encode
 
 __all__ = ["FALSE", "NIL", "TRUE", "Builder", "Operand", "Relation", "absent", "equal", "some"]
 
@@ -190,27 +190,29 @@ class Builder:
         """An operand as a column's type has it; what computes it goes to `body`."""
         if operand.type == NULL:
             return NIL
-        if operand.type.base != column.type.base:  # a whole number to a float
-            if isinstance(operand.term, Const) and isinstance(operand.term.value, int):
-                bare: Term = Const(float(operand.term.value), "float")
-                return some(bare, DOUBLE) if column.nullable else bare
-            scalar = self.converted(operand)
-            operand = self.apply(scalar, [operand], body)
+        if operand.type.code != column.type.code:
+            operand = self.converted(operand, column.type, body)
         if column.nullable and not operand.nullable:
             return some(operand.term, operand.type)
         return operand.term
 
-    def converted(self, operand: Operand) -> Scalar:
-        """The first of an environment as a DOUBLE."""
-        convert = cast(operand.type, DOUBLE)
+    def converted(self, operand: Operand, kind: SqlType, body: list[Formula]) -> Operand:
+        """An operand as one of a type to which its own converts."""
+        convert = cast(operand.type, kind)
         assert convert is not None  # noqa: S101  types were found to have a common one
+        if operand.term == NIL:
+            return Operand(NIL, kind, nullable=True)
+        if isinstance(operand.term, Const):
+            value = convert(decode(operand.term.value, Column("", operand.type, nullable=False)))
+            bare = encode(value, kind, nullable=False)
+            return Operand(Const(bare, kind.base), kind, nullable=False)
         first = itemgetter(0)
 
         def compute(row: Any) -> Any:
             value = first(row)
             return None if value is None else convert(value)
 
-        return Scalar(compute, DOUBLE, operand.nullable)
+        return self.apply(Scalar(compute, kind, operand.nullable), [operand], body)
 
     # --- functions -------------------------------------------------------------------------------
 

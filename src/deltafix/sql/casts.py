@@ -1,17 +1,32 @@
 """Casts: which types convert to which, and how.
 
-Invariant: a cast that cannot be made raises ValueError; NULL never comes here.
+Invariant: a cast that cannot be made raises ValueError or ArithmeticError; NULL never comes here.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
-from typing import Any
+from datetime import UTC, date, datetime, time
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
 
-from deltafix.sql.types import BOOLEAN, DOUBLE, NULL, TEXT, SqlType
+from deltafix.sql.types import (
+    BOOLEAN,
+    DATE,
+    DECIMALS,
+    DOUBLE,
+    NULL,
+    TEXT,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    SqlType,
+    SqlValue,
+    fits,
+)
 
-__all__ = ["cast"]
+__all__ = ["assigned", "cast"]
 
 _TRUTH = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 
@@ -23,29 +38,67 @@ def cast(given: SqlType, wanted: SqlType) -> Callable[[Any], Any] | None:
     """
     if given in (wanted, NULL):
         return _same
-    if wanted == TEXT:
+    if wanted is TEXT:
         return _to_text(given)
-    if wanted == BOOLEAN:
-        return _text_to_truth if given == TEXT else bool if given.is_numeric else None
-    if wanted == DOUBLE:
-        return _text_to_float if given == TEXT else float
-    if given == TEXT:
+    if wanted.is_time:
+        return _MOMENTS.get((given, wanted))
+    if given.is_time:
+        return None
+    if wanted is BOOLEAN:
+        return _text_to_truth if given is TEXT else bool if given.is_numeric else None
+    if wanted is DOUBLE:
+        return _text_to_float if given is TEXT else float
+    if wanted.is_decimal:
+        return _to_decimal(given, wanted)
+    if given is TEXT:
         return _text_to_whole
-    return _round if given == DOUBLE else int
+    if given.is_decimal:
+        return lambda value: int(DECIMALS.to_integral_value(value))  # half away from zero
+    return _round if given is DOUBLE else int
+
+
+def assigned(value: SqlValue, kind: SqlType) -> SqlValue:
+    """A value that is none of a column's type as the column takes it, if it does.
+
+    Decimals are rounded to their column and become floats; a day is its midnight.
+    """
+    if isinstance(value, Decimal | int) and not isinstance(value, bool) and kind.is_decimal:
+        return _to_decimal(DOUBLE, kind)(value)
+    if isinstance(value, Decimal) and kind is DOUBLE:
+        return float(value)
+    if isinstance(value, date) and not isinstance(value, datetime) and kind.is_time:
+        return _MOMENTS.get((DATE, kind), _same)(value)  # type: ignore[no-any-return]
+    return value
 
 
 def _same(value: Any) -> Any:
     return value
 
 
+# --- to text -------------------------------------------------------------------------------------
+
+
 def _to_text(given: SqlType) -> Callable[[Any], str]:
-    if given == BOOLEAN:
+    if given is BOOLEAN:
         return lambda value: "true" if value else "false"
-    return _float_to_text if given == DOUBLE else str
+    if given is DOUBLE:
+        return lambda value: repr(value + 0.0)  # no negative zero
+    if given.is_decimal:
+        return lambda value: f"{value:f}"
+    if given in (TIMESTAMP, TIMESTAMPTZ):
+        return _moment_to_text
+    return str
 
 
-def _float_to_text(value: float) -> str:
-    return repr(value + 0.0)  # no negative zero
+def _moment_to_text(value: datetime) -> str:
+    """As DuckDB: no trailing zeros behind the seconds, the zone in hours."""
+    text = value.strftime("%H:%M:%S")
+    if value.microsecond:
+        text += f".{value.microsecond:06}".rstrip("0")
+    return f"{value.date()} {text}{'' if value.tzinfo is None else '+00'}"
+
+
+# --- to numbers ----------------------------------------------------------------------------------
 
 
 def _round(value: float) -> int:
@@ -68,6 +121,22 @@ def _text_to_float(text: str) -> float:
         raise ValueError(f"{text!r} is no number") from None
 
 
+def _to_decimal(given: SqlType, wanted: SqlType) -> Callable[[Any], Decimal]:
+    unit = Decimal(1).scaleb(-wanted.scale)
+
+    def convert(value: Any) -> Decimal:
+        try:
+            exact = _plain(value) if given is TEXT else value
+            found = DECIMALS.quantize(Decimal(exact), unit)
+        except (ValueError, InvalidOperation):
+            raise ValueError(f"{value!r} is no {wanted.name}") from None
+        if not fits(found, wanted):
+            raise OverflowError(f"{value} is no {wanted.name}")
+        return found
+
+    return convert
+
+
 def _plain(text: str) -> str:
     if "_" in text or not text.isascii():
         raise ValueError(text)
@@ -79,3 +148,61 @@ def _text_to_truth(text: str) -> bool:
     if found is None:
         raise ValueError(f"{text!r} is no BOOLEAN")
     return found
+
+
+# --- to days and moments -------------------------------------------------------------------------
+
+_WRITTEN: Final = re.compile(
+    r"\s*(\d{4}-\d\d-\d\d)"
+    r"(?:[ T](\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)\s*(Z|[+-]\d\d(?::?\d\d)?)?)?\s*"
+)
+
+
+def _read(text: str, kind: SqlType) -> datetime:
+    """A text as a moment: without a zone, or with one."""
+    found = _WRITTEN.fullmatch(text)
+    try:
+        if found is None:
+            raise ValueError(text)
+        day, clock, zone = found.groups(default="")
+        zone = f"{zone}:00" if len(zone) == 3 else zone
+        return datetime.fromisoformat(f"{day}T{clock or '00:00'}{zone}")
+    except ValueError:
+        way_out = "write 2026-01-31" if kind is DATE else "write 2026-01-31 23:59:59"
+        raise ValueError(f"{text!r} is no {kind.name}; {way_out}") from None
+
+
+def _text_to_date(text: str) -> date:
+    found = _read(text, DATE)
+    if found.time() != time() or found.tzinfo is not None:
+        raise ValueError(f"{text!r} is no DATE; cast it to TIMESTAMP first")
+    return found.date()
+
+
+def _text_to_moment(text: str) -> datetime:
+    found = _read(text, TIMESTAMP)
+    if found.tzinfo is not None:
+        raise ValueError(f"{text!r} has a zone, and TIMESTAMP has none; cast it to TIMESTAMPTZ")
+    return found
+
+
+def _in_utc(value: datetime) -> datetime:
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+def _midnight(value: date) -> datetime:
+    return datetime.combine(value, time())
+
+
+_MOMENTS: Final[dict[tuple[SqlType, SqlType], Callable[[Any], Any]]] = {
+    (TEXT, DATE): _text_to_date,
+    (TEXT, TIMESTAMP): _text_to_moment,
+    (TEXT, TIMESTAMPTZ): lambda text: _in_utc(_read(text, TIMESTAMPTZ)),
+    (DATE, TIMESTAMP): _midnight,
+    (DATE, TIMESTAMPTZ): lambda value: _in_utc(_midnight(value)),
+    (TIMESTAMP, TIMESTAMPTZ): _in_utc,
+    (TIMESTAMP, DATE): datetime.date,
+    (TIMESTAMPTZ, DATE): lambda value: _in_utc(value).date(),
+    (TIMESTAMPTZ, TIMESTAMP): lambda value: _in_utc(value).replace(tzinfo=None),
+}
+"""A timestamp without a zone is taken for one of UTC."""

@@ -19,7 +19,7 @@ from deltafix.sql.builder import Builder, Relation
 from deltafix.sql.query import check_clauses, relation
 from deltafix.sql.scope import Scope
 from deltafix.sql.text import Statement, exp
-from deltafix.sql.types import BIGINT, NULLABLE_TYPES, Column, type_of
+from deltafix.sql.types import BIGINT, NULLABLE_TYPES, Column, written_type
 
 __all__ = ["Catalog", "Key", "Table", "View", "program", "table_of", "view_of"]
 
@@ -184,13 +184,7 @@ def _column(
 ) -> Column:
     check_clauses(builder, node, ("this", "kind", "constraints"))
     written = node.args.get("kind")
-    name = written.this.name if isinstance(written, exp.DataType) else ""
-    kind = type_of(name)
-    sized = isinstance(written, exp.DataType) and bool(written.expressions)
-    if kind is None or sized:
-        shown = "none" if written is None else written.sql()
-        way_out = "types are SMALLINT, INTEGER, BIGINT, DOUBLE, TEXT, VARCHAR, BOOLEAN"
-        raise builder.refused(f"column {node.name!r} of type {shown}", node, way_out)
+    kind = written_type(builder.statement, written, node)
     nullable = True
     for constraint in node.args.get("constraints") or ():
         rule = constraint.args["kind"]

@@ -9,24 +9,34 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from deltafix.errors import SqlOperationalError
-from deltafix.sql.types import Column, SqlValue
+from deltafix.sql.types import Column, SqlType, SqlValue
 
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
     from deltafix.sql.parameters import Parameters
 
-__all__ = ["ARROW_TYPES", "Cursor"]
+__all__ = ["Cursor", "arrow_type"]
 
-ARROW_TYPES = {
-    "SMALLINT": "int16",
-    "INTEGER": "int32",
-    "BIGINT": "int64",
-    "DOUBLE": "float64",
-    "BOOLEAN": "bool_",
-    "TEXT": "string",
-    "NULL": "null",
-}
-"""For each type of SQL the function of pyarrow that makes Arrow's."""
+
+def arrow_type(kind: SqlType) -> Any:
+    """Arrow's type for the values of a type of SQL."""
+    import pyarrow as pa  # noqa: PLC0415  only when a table is asked for
+
+    if kind.is_decimal:
+        return pa.decimal128(kind.digits, kind.scale)
+    types = {
+        "SMALLINT": pa.int16(),
+        "INTEGER": pa.int32(),
+        "BIGINT": pa.int64(),
+        "DOUBLE": pa.float64(),
+        "BOOLEAN": pa.bool_(),
+        "TEXT": pa.string(),
+        "DATE": pa.date32(),
+        "TIMESTAMP": pa.timestamp("us"),
+        "TIMESTAMPTZ": pa.timestamp("us", "UTC"),
+        "NULL": pa.null(),
+    }
+    return types[kind.name]
 
 
 class Cursor:
@@ -89,7 +99,7 @@ class Cursor:
 
         rows = self._known()
         arrays = [
-            pa.array([row[n] for row in rows], getattr(pa, ARROW_TYPES[column.type.name])())
+            pa.array([row[n] for row in rows], arrow_type(column.type))
             for n, column in enumerate(self._columns)
         ]
         return pa.Table.from_arrays(arrays, names=[column.name for column in self._columns])

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from deltafix.facts.schema import Row
 from deltafix.sql import reading
 from deltafix.sql.builder import Builder
+from deltafix.sql.casts import assigned
 from deltafix.sql.catalog import Table
 from deltafix.sql.query import check_clauses
-from deltafix.sql.scalar import Scalars, constant
+from deltafix.sql.scalar import Scalars, typed
 from deltafix.sql.text import Statement, exp
-from deltafix.sql.types import Column, SqlValue
+from deltafix.sql.types import NULL, Column, SqlType, SqlValue, fits
 
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
@@ -42,8 +43,10 @@ def _table(connection: Connection, statement: Statement, node: exp.Expr) -> Tabl
 def encoded(statement: Statement, column: Column, value: SqlValue) -> Any:
     """A value as the engine has it. Raises SqlIntegrityError, SqlDataError."""
     try:
+        if not fits(value, column.type):
+            value = assigned(value, column.type)
         return column.encode(value)
-    except ValueError as error:
+    except (ValueError, ArithmeticError) as error:
         message = f"column {column.name!r}: {error}"
         if value is None:
             raise statement.integrity(message, "give it a value") from None
@@ -69,7 +72,8 @@ def insert(connection: Connection, statement: Statement, node: exp.Insert) -> Ed
             raise statement.wrong(f"column {name!r} is given twice", one, "give it once")
     query = node.args.get("expression")
     if isinstance(query, exp.Values):
-        rows: Sequence[Sequence[SqlValue]] = _cells(statement, query)
+        kinds = [columns[names.index(name)].type for name in wanted]
+        rows: Sequence[Sequence[SqlValue]] = _cells(statement, query, kinds)
     elif query is None:
         raise builder.refused("INSERT of nothing", node, "write VALUES (...) or a SELECT")
     else:
@@ -99,19 +103,22 @@ def inserted(
     return table, [], added
 
 
-def _cells(statement: Statement, values: exp.Values) -> list[list[SqlValue]]:
-    """The values of VALUES."""
+def _cells(
+    statement: Statement, values: exp.Values, kinds: Sequence[SqlType]
+) -> list[list[SqlValue]]:
+    """The values of VALUES, for columns of these types."""
     found = []
     scalars = Scalars(statement, lambda _: None)
     for row in values.expressions:
         cells = row.expressions if isinstance(row, exp.Tuple) else [row]
         shown: list[SqlValue] = []
-        for cell in cells:
+        for place, cell in enumerate(cells):
             if isinstance(cell, exp.Column):
                 message = f"{cell.sql()} is a name, not a value"
                 way_out = "write text in single quotes: 'text'"
                 raise statement.wrong(message, cell, way_out)
-            scalar = constant(cell) or scalars.compile(cell)
+            kind = kinds[place] if place < len(kinds) else NULL
+            scalar = scalars.compile(typed(cell, kind))
             try:
                 shown.append(scalar.compute(()))
             except (ValueError, ArithmeticError) as error:
@@ -137,7 +144,8 @@ def update(connection: Connection, statement: Statement, node: exp.Update) -> Ed
     columns = table.relation.columns
     names = [column.name for column in columns]
     places = list(_places(statement, node, names))
-    computed = [one.expression for one in node.expressions]
+    kinds = [columns[place].type for place in places]
+    computed = [typed(one.expression, k) for one, k in zip(node.expressions, kinds, strict=True)]
     removed, added = [], []
     for row, values in reading.matching(connection, statement, node.this, _where(node), computed):
         changed = list(row)

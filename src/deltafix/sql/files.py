@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 from deltafix.errors import SinkError, SourceError
-from deltafix.sql.cursor import ARROW_TYPES
+from deltafix.sql.cursor import arrow_type
 from deltafix.sql.types import Column, SqlValue
 
 __all__ = ["read_table", "write_view"]
@@ -22,7 +22,7 @@ __all__ = ["read_table", "write_view"]
 
 def read_table(path: Path, columns: Sequence[Column]) -> list[tuple[SqlValue, ...]]:
     """The rows of a file, its columns by name. Raises SourceError."""
-    types = {column.name: getattr(pa, ARROW_TYPES[column.type.name])() for column in columns}
+    types = {column.name: arrow_type(column.type) for column in columns}
     wanted = pa.schema(list(types.items()))
     try:
         if path.suffix == ".parquet":

@@ -15,10 +15,10 @@ from operator import itemgetter
 from deltafix.rules.ast import And, Comparison, Formula, Or, conjunction, disjunction
 from deltafix.rules.terms import Const, Term
 from deltafix.sql.builder import FALSE, NIL, TRUE, Builder, Operand, equal, some
-from deltafix.sql.scalar import COMPARISONS, Scalar, Scalars, constant
+from deltafix.sql.scalar import COMPARISONS, Scalar, Scalars, constant, typed
 from deltafix.sql.scope import Scope
 from deltafix.sql.text import exp
-from deltafix.sql.types import BIGINT, BOOLEAN, DOUBLE, NULL, Column, common_type
+from deltafix.sql.types import BIGINT, BOOLEAN, NULL, Column, common_type, decode, encode
 
 __all__ = ["Formulas"]
 
@@ -73,8 +73,8 @@ class Formulas:
         if value is None:
             return Operand(NIL, NULL if scalar.type == NULL else scalar.type, nullable=True)
         kind = scalar.type
-        value = float(value) if kind == DOUBLE else int(value) if kind == BOOLEAN else value
-        return Operand(Const(value, kind.base), kind, nullable=False)
+        bare = encode(value, kind, nullable=False)
+        return Operand(Const(bare, kind.base), kind, nullable=False)
 
     def scalar(self, node: exp.Expr) -> tuple[Scalar, list[Operand]]:
         """An expression as a function, and the operands it is a function of."""
@@ -96,8 +96,9 @@ class Formulas:
             if operand is None:
                 return None
             if isinstance(operand.term, Const):
-                value = operand.term.value
-                shown = bool(value) if operand.type == BOOLEAN and value is not None else value
+                known = operand.term.value
+                bare = Column("", operand.type, nullable=False)
+                shown = None if known is None else decode(known, bare)
                 return Scalar(lambda _: shown, operand.type, operand.nullable)
             if operand not in args:
                 args.append(operand)
@@ -169,23 +170,28 @@ class Formulas:
             return self.computed(node, truth)
         left = sides[0] or here.operand(node.this)
         right = sides[1] or here.operand(node.expression)
+        if left.type.is_time or right.type.is_time:
+            left, right = (
+                here.operand(other) if other is not one else side
+                for one, other, side in (
+                    (node.this, typed(node.this, right.type), left),
+                    (node.expression, typed(node.expression, left.type), right),
+                )
+            )
         kind = common_type(left.type, right.type)
         if kind is None:
             Scalars(self.scope.statement, lambda _: None)
             return self.computed(node, truth)  # which says what is wrong
         if NULL in (left.type, right.type) or NIL in (left.term, right.term):
             return TRUE if truth is None else FALSE
-        if left.type.base != right.type.base:
-            if not joins:
+        if left.type.code != right.type.code:
+            bare = any(isinstance(side.term, Const) for side in (left, right))
+            if not joins and not bare:
                 return self.computed(node, truth)
-            wanted = [Column("", kind, side.nullable) for side in (left, right)]
-            terms = [
-                here.builder.fitted(side, column, here.body)
-                for side, column in zip((left, right), wanted, strict=True)
-            ]
+            convert, body = self.builder.converted, here.body
             left, right = (
-                Operand(term, kind, side.nullable)
-                for term, side in zip(terms, (left, right), strict=True)
+                side if side.type.code == kind.code else convert(side, kind, body)
+                for side in (left, right)
             )
         if truth is None:
             nulls = [equal(side.term, NIL) for side in (left, right) if side.nullable]

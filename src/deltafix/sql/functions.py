@@ -12,15 +12,26 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from deltafix.sql.text import exp
-from deltafix.sql.types import BIGINT, BOOLEAN, INTEGER, NULL, TEXT, SqlType, common_type
+from deltafix.sql.types import (
+    BIGINT,
+    BOOLEAN,
+    DECIMALS,
+    INTEGER,
+    NULL,
+    TEXT,
+    SqlType,
+    common_type,
+)
 
 __all__ = [
     "ARITHMETIC",
     "COMPARE",
+    "DECIMAL_ARITHMETIC",
     "DIVISION",
     "FUNCTIONS",
     "NAMES",
@@ -45,6 +56,7 @@ class Function:
         nullable: for what is not strict: whether it can be NULL.
         flags: arguments of the node that change nothing here.
         least: the least number of arguments.
+        unites: whether the arguments are converted to the type of the value first.
     """
 
     usage: str
@@ -55,6 +67,7 @@ class Function:
     nullable: Callable[[Sequence[bool]], bool] = any
     flags: tuple[str, ...] = ()
     least: int = 1
+    unites: bool = False
 
 
 def ordered(value: float) -> tuple[bool, float]:
@@ -116,6 +129,12 @@ def _remainder(a: Any, b: Any) -> Any:
     return a - b * _quotient(a, b)
 
 
+def _decimal_remainder(a: Decimal, b: Decimal) -> Decimal:
+    if b == 0:
+        raise ZeroDivisionError(f"division by zero: {a} % 0")
+    return DECIMALS.remainder(a, b)
+
+
 def _float_division(a: float, b: float) -> float:
     if b != 0:
         return a / b
@@ -143,6 +162,14 @@ ARITHMETIC: Final[dict[type, Callable[[Any, Any], Any]]] = {
     exp.IntDiv: _quotient,
     exp.Mod: _remainder,
 }
+
+DECIMAL_ARITHMETIC: Final[dict[type, Callable[[Any, Any], Any]]] = {
+    exp.Add: DECIMALS.add,
+    exp.Sub: DECIMALS.subtract,
+    exp.Mul: DECIMALS.multiply,
+    exp.Mod: _decimal_remainder,
+}
+"""Of decimals and whole numbers. Python's own operators would round to 28 digits."""
 
 COMPARE: Final[dict[type, Callable[[Any, Any], bool]]] = {
     exp.EQ: operator.eq,
@@ -225,6 +252,8 @@ def _sign(value: float) -> int:
 def _round(value: Any, digits: int = 0) -> Any:
     if isinstance(value, int):
         return value if digits >= 0 else round(value, digits)
+    if isinstance(value, Decimal):
+        return value.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP, DECIMALS)
     if not math.isfinite(value):
         return value
     scale = 10.0**digits
@@ -233,11 +262,11 @@ def _round(value: Any, digits: int = 0) -> Any:
     return math.copysign(whole, scaled) / scale + 0.0
 
 
-def _whole(step: Callable[[float], int]) -> Callable[[Any], Any]:
+def _whole(step: Callable[[Any], int]) -> Callable[[Any], Any]:
     def found(value: Any) -> Any:
         if isinstance(value, int) or not math.isfinite(value):
             return value
-        return float(step(value)) + 0.0
+        return step(value) if isinstance(value, Decimal) else float(step(value)) + 0.0
 
     return found
 
@@ -249,6 +278,7 @@ FUNCTIONS: Final[dict[type, Function]] = {
         _common,
         _coalesce,
         strict=False,
+        unites=True,
         nullable=all,
     ),
     exp.Nullif: Function(
@@ -269,6 +299,7 @@ FUNCTIONS: Final[dict[type, Function]] = {
         _common,
         _extreme(max),
         strict=False,
+        unites=True,
         nullable=all,
         flags=("ignore_nulls",),
     ),
@@ -278,6 +309,7 @@ FUNCTIONS: Final[dict[type, Function]] = {
         _common,
         _extreme(min),
         strict=False,
+        unites=True,
         nullable=all,
         flags=("ignore_nulls",),
     ),

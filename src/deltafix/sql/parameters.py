@@ -5,14 +5,16 @@ Invariant: a value becomes a literal of the tree, never text of the statement.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import date, datetime
+from decimal import Decimal
 from typing import TypeAlias
 
 from deltafix.errors import SqlError
+from deltafix.sql.scalar import literal
 from deltafix.sql.text import Statement, exp
-from deltafix.sql.types import SqlValue
+from deltafix.sql.types import SqlValue, fits
 
 __all__ = ["Parameters", "bind"]
 
@@ -77,12 +79,21 @@ def _literal(statement: Statement, value: SqlValue) -> exp.Expr:
         one = exp.Literal.number(abs(value))
         return exp.Neg(this=one) if value < 0 else one
     if isinstance(value, float):
-        if not math.isfinite(value):
-            text = exp.Literal.string(repr(value))
-            return exp.Cast(this=text, to=exp.DataType.build("double"))
-        one = exp.Literal(this=repr(abs(value)), is_string=False)
-        return exp.Neg(this=one) if math.copysign(1, value) < 0 else one
+        return _written(repr(value), "DOUBLE")
     if isinstance(value, str):
         return exp.Literal.string(value)
+    if isinstance(value, datetime):
+        return _written(value.isoformat(), "TIMESTAMPTZ" if value.tzinfo else "TIMESTAMP")
+    if isinstance(value, date):
+        return _written(value.isoformat(), "DATE")
+    if isinstance(value, Decimal):
+        kind = literal(value).type if value.is_finite() else None
+        if kind is not None and fits(value, kind):
+            return _written(f"{value:f}", kind.name)
     message = f"a parameter of type {type(value).__name__}"
-    raise statement.wrong(message, None, "give None, bool, int, float or str")
+    way_out = "give None, bool, int, float, str, date, datetime or a Decimal of 18 digits"
+    raise statement.wrong(message, None, way_out)
+
+
+def _written(text: str, kind: str) -> exp.Expr:
+    return exp.Cast(this=exp.Literal.string(text), to=exp.DataType.build(kind))

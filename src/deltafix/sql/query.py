@@ -337,7 +337,7 @@ def _converted(
     """A side with the columns that both have; how often each row occurs behind, if `counted`."""
     hidden = side.hidden if counted else ()
     same = all(
-        (a.type.base, a.nullable) == (b.type.base, b.nullable)
+        (a.type.code, a.nullable) == (b.type.code, b.nullable)
         for a, b in zip(side.columns, columns, strict=True)
     )
     made = side

@@ -11,27 +11,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 from deltafix.errors import SqlError
-from deltafix.sql import functions
+from deltafix.sql import functions, times
 from deltafix.sql.casts import cast
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import (
     BIGINT,
     BOOLEAN,
+    DATE,
     DOUBLE,
     INTEGER,
+    MOST_DIGITS,
     NULL,
     TEXT,
+    TIMESTAMP,
+    TIMESTAMPTZ,
     SqlType,
     SqlValue,
     common_type,
+    decimal_type,
     fits,
-    type_of,
+    written_type,
 )
 
-__all__ = ["COMPARISONS", "Scalar", "Scalars", "constant", "literal"]
+__all__ = ["COMPARISONS", "Scalar", "Scalars", "constant", "literal", "typed"]
 
 Compute: TypeAlias = Callable[[Any], Any]
 
@@ -63,6 +70,14 @@ def literal(value: SqlValue) -> Scalar:
         kind = BOOLEAN
     elif isinstance(value, int):
         kind = INTEGER if fits(value, INTEGER) else BIGINT
+    elif isinstance(value, Decimal):
+        _, digits, exponent = value.as_tuple()
+        assert isinstance(exponent, int)  # noqa: S101  a literal is finite
+        kind = decimal_type(max(len(digits), -exponent), -exponent)
+    elif isinstance(value, datetime):
+        kind = TIMESTAMP if value.tzinfo is None else TIMESTAMPTZ
+    elif isinstance(value, date):
+        kind = DATE
     else:
         kind = DOUBLE if isinstance(value, float) else TEXT
     return Scalar(lambda _: value, kind, value is None)
@@ -78,15 +93,23 @@ def constant(node: exp.Expr) -> Scalar | None:
         text = str(node.this)
         if node.is_string:
             return literal(text)
-        whole = text.isdigit()
-        if whole and int(text) >= 1 << 63:
-            return literal(float(text))
-        return literal(int(text) if whole else float(text))
+        if text.isdigit():
+            return literal(int(text) if int(text) < 1 << 63 else float(text))
+        exact = len(text) <= MOST_DIGITS and text.replace(".", "", 1).isdigit()
+        return literal(Decimal(text) if exact else float(text))
     if isinstance(node, exp.Neg):
         inner = constant(node.this)
         if inner is not None and inner.type.is_numeric:
             return literal(-inner.compute(None))
     return constant(node.this) if isinstance(node, exp.Paren) else None
+
+
+def typed(node: exp.Expr, kind: SqlType) -> exp.Expr:
+    """A node beside one of a type: a text that is written there is a date where dates are."""
+    inner = node.unnest()
+    if kind.is_time and isinstance(inner, exp.Literal) and inner.is_string:
+        return exp.Cast(this=inner.copy(), to=exp.DataType.build(kind.name))
+    return node
 
 
 def _strict(compute: Callable[..., Any], *args: Compute) -> Compute:
@@ -147,6 +170,8 @@ class Scalars:
             args.extend(value if isinstance(value, list) else [value] if value != () else [])
         values = [self.compile(arg) for arg in args]
         kind = function.result([value.type for value in values])
+        if function.unites and kind is not None:
+            values = [self.converted(value, kind) for value in values]
         if kind is None or len(values) < function.least:
             types = ", ".join(value.type.name for value in values)
             message = f"{node.key.upper()}({types}) has no meaning"
@@ -161,13 +186,15 @@ class Scalars:
             def compute(row: Any) -> Any:
                 return body(*(part(row) for part in parts))
 
-            if kind == DOUBLE:  # of whole numbers and floats
-                compute = _strict(float, compute)
             nullable = function.nullable([value.nullable for value in values])
         return self.checked(compute, kind, nullable)
 
     def checked(self, compute: Compute, kind: SqlType, nullable: bool) -> Scalar:
-        """A Scalar whose whole numbers are those of its type, or an error."""
+        """A Scalar whose whole numbers and decimals are those of its type, or an error."""
+        if kind.is_decimal:
+            fitted = cast(DOUBLE, kind)
+            assert fitted is not None  # noqa: S101  all numbers convert
+            return Scalar(_strict(fitted, compute), kind, nullable)
         if not kind.is_integer:
             return Scalar(compute, kind, nullable)
         least, most = -(1 << kind.bits - 1), (1 << kind.bits - 1) - 1
@@ -180,11 +207,23 @@ class Scalars:
 
         return Scalar(within, kind, nullable)
 
+    def converted(self, scalar: Scalar, kind: SqlType) -> Scalar:
+        """A Scalar as one of another type, to which its own converts."""
+        if scalar.type.code == kind.code or NULL in (scalar.type, kind):
+            return Scalar(scalar.compute, kind, scalar.nullable)
+        convert = cast(scalar.type, kind)
+        assert convert is not None  # noqa: S101  types were found to have a common one
+        return Scalar(_strict(convert, scalar.compute), kind, scalar.nullable)
+
     # --- operators -----------------------------------------------------------------------------
 
     def arithmetic(self, node: exp.Expr) -> Scalar:
-        """`+ - * / // %`."""
+        """`+ - * / // %`, of days and moments too."""
+        if isinstance(node.expression.unnest(), exp.Interval):
+            return self.moved(node)
         left, right = self.compile(node.this), self.compile(node.expression)
+        if left.type.is_time or right.type.is_time:
+            return self.days(node, left, right)
         kind = common_type(left.type, right.type)
         if kind is None or not (kind.is_numeric or kind == NULL):
             raise self.mismatch(node, left, right, "numbers")
@@ -192,6 +231,10 @@ class Scalars:
         name = type(node)
         if name is exp.Div and not (node.args.get("typed") and kind.is_integer):
             kind = DOUBLE
+        if kind.is_decimal:
+            return self.exact(node, left, right, kind)
+        if left.type.is_decimal or right.type.is_decimal:
+            left, right = self.converted(left, kind), self.converted(right, kind)
         operate = functions.ARITHMETIC[exp.IntDiv if name is exp.Div and kind != DOUBLE else name]
         if kind == DOUBLE and name is exp.IntDiv:
             raise self.mismatch(node, left, right, "whole numbers")
@@ -200,6 +243,85 @@ class Scalars:
             operate = functions.DIVISION["null" if safe else self.by_zero(node)]
         compute = _strict(operate, left.compute, right.compute)
         return self.checked(compute, kind, left.nullable or right.nullable or safe)
+
+    def exact(self, node: exp.Expr, left: Scalar, right: Scalar, kind: SqlType) -> Scalar:
+        """`+ - * %` of decimals: exact, or an error beyond 18 digits."""
+        operate = functions.DECIMAL_ARITHMETIC.get(type(node))
+        if operate is None:
+            raise self.mismatch(node, left, right, "whole numbers")
+        if isinstance(node, exp.Mul):
+            scale = left.type.scale + right.type.scale
+            if scale > MOST_DIGITS:
+                message = f"a product of {scale} digits behind the point"
+                raise self.statement.wrong(message, node, "CAST(... AS DOUBLE) one side")
+            kind = decimal_type(MOST_DIGITS, scale)
+        elif not isinstance(node, exp.Mod):
+            kind = decimal_type(kind.digits + 1, kind.scale)
+        compute = _strict(operate, left.compute, right.compute)
+        return self.checked(compute, kind, left.nullable or right.nullable)
+
+    def moved(self, node: exp.Expr) -> Scalar:
+        """A day or a moment plus or minus INTERVAL."""
+        left = self.compile(node.this)
+        step = times.interval(self.statement, node.expression.unnest())
+        if not left.type.is_time or not isinstance(node, exp.Add | exp.Sub):
+            message = f"{node.key.upper()} of {left.type.name} and INTERVAL"
+            way_out = "an interval is added to a DATE or TIMESTAMP, or taken from it"
+            raise self.statement.wrong(message, node, way_out)
+        kind = TIMESTAMP if left.type is DATE else left.type
+        start = self.converted(left, kind)
+        sign = 1 if isinstance(node, exp.Add) else -1
+        compute = _strict(lambda moment: times.moved(moment, step, sign), start.compute)
+        return Scalar(compute, kind, left.nullable)
+
+    def days(self, node: exp.Expr, left: Scalar, right: Scalar) -> Scalar:
+        """DATE + 3, 3 + DATE, DATE - 3, DATE - DATE."""
+        nullable = left.nullable or right.nullable
+        if isinstance(node, exp.Add) and right.type is DATE:
+            left, right = right, left
+        if left.type is right.type is DATE and isinstance(node, exp.Sub):
+            compute = _strict(times.days_between, right.compute, left.compute)
+            return Scalar(compute, BIGINT, nullable)
+        if left.type is not DATE or not (right.type.is_integer or right.type is NULL):
+            raise self.mismatch(node, left, right, "a DATE and whole days, or an INTERVAL")
+        if not isinstance(node, exp.Add | exp.Sub):
+            raise self.mismatch(node, left, right, "numbers")
+        sign = 1 if isinstance(node, exp.Add) else -1
+        compute = _strict(lambda day, n: times.later(day, sign * n), left.compute, right.compute)
+        return Scalar(compute, DATE, nullable)
+
+    def part(self, node: exp.Expr) -> Scalar:
+        """EXTRACT(YEAR FROM x), YEAR(x)."""
+        asked = node.expression if isinstance(node, exp.Extract) else node.this
+        name = node.this.name if isinstance(node, exp.Extract) else node.key
+        inner = self.compile(self.moment(asked))
+        read = times.PARTS.get(name.upper())
+        if read is None:
+            way_out = f"parts are {', '.join(times.PARTS)}"
+            raise self.statement.refused(f"EXTRACT of {name}", node, way_out)
+        if not inner.type.is_time and inner.type is not NULL:
+            message = f"{name.upper()} of {inner.type.name}"
+            raise self.statement.wrong(message, node, "CAST(... AS DATE) it")
+        return Scalar(_strict(read, inner.compute), BIGINT, inner.nullable)
+
+    def truncated(self, node: exp.Expr) -> Scalar:
+        """DATE_TRUNC('month', x)."""
+        inner = self.compile(self.moment(node.this))
+        unit = node.args["unit"].name.upper()
+        cut = times.TRUNCATED.get(unit)
+        if cut is None:
+            way_out = f"units are {', '.join(times.TRUNCATED)}"
+            raise self.statement.refused(f"DATE_TRUNC of {unit}", node, way_out)
+        if not inner.type.is_time:
+            message = f"DATE_TRUNC of {inner.type.name}"
+            raise self.statement.wrong(message, node, "CAST(... AS DATE) it")
+        kind = TIMESTAMP if inner.type is DATE else inner.type
+        start = self.converted(inner, kind)
+        return Scalar(_strict(cut, start.compute), kind, inner.nullable)
+
+    def moment(self, node: exp.Expr) -> exp.Expr:
+        """What Spark's functions of days are asked about: sqlglot notes that it is cast to one."""
+        return node.this if isinstance(node, exp.TsOrDsToDate) else node
 
     def by_zero(self, node: exp.Expr) -> str:
         """What division by zero gives: DuckDB's `/` infinity, PostgreSQL's an error."""
@@ -233,9 +355,12 @@ class Scalars:
     ) -> tuple[Scalar, Scalar, Callable[[Any], Any]]:
         """Two sides that are compared, and what makes their values comparable."""
         left, right = self.compile(one), self.compile(two)
+        if left.type.is_time or right.type.is_time:
+            left, right = self.compile(typed(one, right.type)), self.compile(typed(two, left.type))
         kind = common_type(left.type, right.type)
         if kind is None:
             raise self.mismatch(node, left, right, "two sides of one type")
+        left, right = self.converted(left, kind), self.converted(right, kind)
         return left, right, functions.ordered if kind == DOUBLE else functions.itself
 
     def mismatch(self, node: exp.Expr, left: Scalar, right: Scalar, wanted: str) -> SqlError:
@@ -311,11 +436,9 @@ class Scalars:
     def cast(self, node: exp.Expr) -> Scalar:
         """CAST, TRY_CAST."""
         inner = self.compile(node.this)
-        name = node.args["to"].this.name if isinstance(node.args["to"], exp.DataType) else ""
-        kind = type_of(name)
-        if kind is None or node.args["to"].expressions or node.args.get("format"):
-            way_out = "types are SMALLINT, INTEGER, BIGINT, DOUBLE, TEXT, VARCHAR, BOOLEAN"
-            raise self.statement.refused(f"CAST to {node.args['to'].sql()}", node, way_out)
+        kind = written_type(self.statement, node.args["to"], node)
+        if node.args.get("format"):
+            raise self.statement.refused("CAST with FORMAT", node, "dates are written 2026-01-31")
         convert = cast(inner.type, kind)
         if convert is None:
             message = f"no cast from {inner.type.name} to {kind.name}"
@@ -356,18 +479,15 @@ class Scalars:
         values = [self.compile(one.args["true"]) for one in ifs]
         values.append(literal(None) if default is None else self.compile(default))
         kind = self.one_type(node, values)
+        values = [self.converted(value, kind) for value in values]
         branches = list(zip([t.compute for t in tests], values, strict=False))
         last = values[-1]
-        as_float = kind == DOUBLE
 
         def compute(row: Any) -> Any:
             for test, value in branches:
                 if test(row) is True:
-                    found = value.compute(row)
-                    break
-            else:
-                found = last.compute(row)
-            return float(found) if as_float and found is not None else found
+                    return value.compute(row)
+            return last.compute(row)
 
         return Scalar(compute, kind, any(value.nullable for value in values))
 
@@ -395,4 +515,6 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
     exp.In: Scalars.member,
     exp.Cast: Scalars.cast,
     (exp.Case, exp.If): Scalars.choice,
+    (exp.Extract, exp.Year, exp.Quarter, exp.Month, exp.Day): Scalars.part,
+    (exp.TimestampTrunc, exp.DateTrunc): Scalars.truncated,
 }

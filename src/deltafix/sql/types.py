@@ -1,55 +1,83 @@
 """The types of SQL: what a column holds, and what the engine holds for it.
 
 A value of a nullable column is a record of one field, and NULL is `nil`; a column that cannot be
-NULL holds the bare value, so it pays nothing for NULLs elsewhere. Booleans are the numbers 0 and 1.
-Invariant: `encode` and `decode` are inverse on the values that a type has; `encode` is the one
-door, and refuses all others. Casts between types are `sql.scalar`'s.
+NULL holds the bare value, so it pays nothing for NULLs elsewhere. The engine has one number of 64
+bits for what SQL tells apart: booleans are 0 and 1, dates days and timestamps microseconds since
+1970, a DECIMAL(p, s) its value times 10^s. Invariant: `encode` and `decode` are inverse on the
+values that a type has, and keep their order; `encode` is the one door, and refuses all others.
+Casts between types are `sql.casts`'.
 """
 
 from __future__ import annotations
 
+import decimal
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from functools import cache, partial
 from typing import Any, Final, TypeAlias
 
 from deltafix.facts.schema import BaseType, Row
 from deltafix.rules.ast import Attribute, Constructor, TypeDecl
+from deltafix.sql.text import Statement, exp
 
 __all__ = [
     "BIGINT",
     "BOOLEAN",
+    "DATE",
+    "DECIMALS",
     "DOUBLE",
     "INTEGER",
+    "MOST_DIGITS",
     "NULL",
     "NULLABLE_TYPES",
     "SMALLINT",
     "TEXT",
+    "TIMESTAMP",
+    "TIMESTAMPTZ",
     "Column",
     "SqlType",
     "SqlValue",
     "common_type",
+    "decimal_type",
     "decode",
     "decode_rows",
     "encode",
     "fits",
     "type_of",
+    "written_type",
 ]
 
-SqlValue: TypeAlias = "int | float | str | bool | None"
+SqlValue: TypeAlias = "int | float | str | bool | Decimal | date | datetime | None"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SqlType:
-    """One type of SQL: its name, the engine's base type, and the bits of an integer.
+    """One type of SQL.
 
     There is one object for each type, so types are compared by identity: values are checked by type
     one by one, and comparing fields was a seventh of the time of an insert (cProfile).
+
+    Attributes:
+        base: the engine's type.
+        code: how the engine holds a value; types of one code need no conversion.
+        holds: whether a value that is not NULL is one of the type's.
+        write, read: the engine's value for one of SQL, and back; None where they are the same.
+        bits: of a whole number; 0 for others.
+        digits, scale: of a DECIMAL, in all and behind the point; 0 for others.
     """
 
     name: str
     base: BaseType
+    code: str
+    holds: Callable[[Any], bool]
+    write: Callable[[Any], Any] | None = None
+    read: Callable[[Any], Any] | None = None
     bits: int = 0
+    digits: int = 0
+    scale: int = 0
 
     @property
     def is_integer(self) -> bool:
@@ -57,9 +85,19 @@ class SqlType:
         return self.bits > 0
 
     @property
+    def is_decimal(self) -> bool:
+        """Whether it is a DECIMAL."""
+        return self.digits > 0
+
+    @property
     def is_numeric(self) -> bool:
         """Whether arithmetic takes its values."""
-        return self.bits > 0 or self.base == "float"
+        return self.bits > 0 or self.digits > 0 or self.base == "float"
+
+    @property
+    def is_time(self) -> bool:
+        """Whether its values are days or moments."""
+        return self in _TIMES
 
     @property
     def zero(self) -> int | float | str:
@@ -68,14 +106,95 @@ class SqlType:
         return zeros.get(self.base, 0)
 
 
-SMALLINT: Final = SqlType("SMALLINT", "number", 16)
-INTEGER: Final = SqlType("INTEGER", "number", 32)
-BIGINT: Final = SqlType("BIGINT", "number", 64)
-DOUBLE: Final = SqlType("DOUBLE", "float")
-TEXT: Final = SqlType("TEXT", "symbol")
-BOOLEAN: Final = SqlType("BOOLEAN", "number")
-NULL: Final = SqlType("NULL", "number")
+def _whole(bits: int) -> Callable[[Any], bool]:
+    least, most = -(1 << bits - 1), (1 << bits - 1) - 1
+    return lambda v: isinstance(v, int) and not isinstance(v, bool) and least <= v <= most
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_moment(value: Any, *, zone: bool) -> bool:
+    return isinstance(value, datetime) and (value.utcoffset() is not None) is zone
+
+
+def _one_nan(value: float) -> float:
+    """The value as a float; NaN as one object, equal to itself as a key and in a row."""
+    return float(value) if value == value else math.nan  # noqa: PLR0124  NaN
+
+
+_EPOCH: Final = datetime(1970, 1, 1)
+_EPOCH_UTC: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_DAY: Final = date(1970, 1, 1).toordinal()
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+SMALLINT: Final = SqlType("SMALLINT", "number", "whole", _whole(16), bits=16)
+INTEGER: Final = SqlType("INTEGER", "number", "whole", _whole(32), bits=32)
+BIGINT: Final = SqlType("BIGINT", "number", "whole", _whole(64), bits=64)
+DOUBLE: Final = SqlType("DOUBLE", "float", "float", _is_real, _one_nan, _one_nan)
+TEXT: Final = SqlType("TEXT", "symbol", "text", lambda v: isinstance(v, str))
+BOOLEAN: Final = SqlType("BOOLEAN", "number", "truth", lambda v: isinstance(v, bool), int, bool)
+DATE: Final = SqlType(
+    "DATE",
+    "number",
+    "days",
+    lambda v: isinstance(v, date) and not isinstance(v, datetime),
+    lambda v: v.toordinal() - _FIRST_DAY,
+    lambda v: date.fromordinal(v + _FIRST_DAY),
+)
+TIMESTAMP: Final = SqlType(
+    "TIMESTAMP",
+    "number",
+    "microseconds",
+    partial(_is_moment, zone=False),
+    lambda v: (v - _EPOCH) // _MICROSECOND,
+    lambda v: _EPOCH + timedelta(microseconds=v),
+)
+TIMESTAMPTZ: Final = SqlType(
+    "TIMESTAMPTZ",
+    "number",
+    "microseconds of UTC",
+    partial(_is_moment, zone=True),
+    lambda v: (v - _EPOCH_UTC) // _MICROSECOND,
+    lambda v: _EPOCH_UTC + timedelta(microseconds=v),
+)
+NULL: Final = SqlType("NULL", "number", "nothing", lambda _: False)
 """The type of NULL where nothing else says one; it fits every type."""
+
+MOST_DIGITS: Final = 18
+"""The digits of a DECIMAL: what a number of 64 bits holds of any sign."""
+
+DECIMALS: Final = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)
+"""Exact for sums and products of decimals, and rounding as SQL does where digits are cut."""
+
+
+@cache
+def decimal_type(digits: int, scale: int) -> SqlType:
+    """DECIMAL(digits, scale): one object for each, of at most 18 digits."""
+    digits = min(max(digits, scale, 1), MOST_DIGITS)
+    most = 10**digits
+
+    def unscaled(value: Any) -> Decimal:
+        return DECIMALS.scaleb(Decimal(value), scale)
+
+    def holds(value: Any) -> bool:
+        if not isinstance(value, int | Decimal) or isinstance(value, bool):
+            return False
+        found = unscaled(value)
+        return found.is_finite() and abs(found) < most and found == found.to_integral_value()
+
+    return SqlType(
+        f"DECIMAL({digits}, {scale})",
+        "number",
+        f"decimal {scale}",
+        holds,
+        lambda value: int(unscaled(value)),
+        lambda value: DECIMALS.scaleb(Decimal(value), -scale),
+        digits=digits,
+        scale=scale,
+    )
+
 
 _NULLABLE: Final[dict[str, str]] = {
     base: f"nullable_{base}" for base in ("number", "float", "symbol")
@@ -87,8 +206,8 @@ NULLABLE_TYPES: Final = tuple(
 )
 """The engine's types of nullable columns: every program has them."""
 
-_RANK: Final = (NULL, SMALLINT, INTEGER, BIGINT, DOUBLE)
-"""Each converts to those after it."""
+_TIMES: Final = (DATE, TIMESTAMP, TIMESTAMPTZ)
+"""Each converts to those after it; a timestamp without a zone is one of UTC."""
 
 _NAMES: Final = {
     "SMALLINT": SMALLINT,
@@ -98,7 +217,15 @@ _NAMES: Final = {
     "TEXT": TEXT,
     "VARCHAR": TEXT,
     "BOOLEAN": BOOLEAN,
+    "DATE": DATE,
+    "TIMESTAMP": TIMESTAMP,
+    "TIMESTAMPNTZ": TIMESTAMP,
+    "TIMESTAMPTZ": TIMESTAMPTZ,
 }
+_WAY_OUT = (
+    "types are SMALLINT, INTEGER, BIGINT, DOUBLE, DECIMAL(18, 4), TEXT, VARCHAR, BOOLEAN, DATE, "
+    "TIMESTAMP, TIMESTAMPTZ"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,27 +255,49 @@ def type_of(name: str) -> SqlType | None:
     return _NAMES.get(name)
 
 
+def written_type(statement: Statement, written: exp.Expr | None, node: exp.Expr) -> SqlType:
+    """The type that a column or a cast names. Raises SqlRefusedError."""
+    shown = "none" if written is None else written.sql()
+    if isinstance(written, exp.DataType):
+        sizes = [str(size.name) for size in written.expressions]
+        kind = type_of(written.this.name)
+        if written.this.name == "DECIMAL" and sizes and all(map(str.isdigit, sizes)):
+            digits, scale = int(sizes[0]), int(sizes[1]) if len(sizes) > 1 else 0
+            if 0 < digits <= MOST_DIGITS and scale <= digits:
+                return decimal_type(digits, scale)
+            way_out = f"a DECIMAL has 1 to {MOST_DIGITS} digits, and no more behind the point"
+            raise statement.refused(f"type {shown}", node, way_out)
+        if kind is not None and not sizes:
+            return kind
+    raise statement.refused(f"type {shown}", node, _WAY_OUT)
+
+
 def common_type(left: SqlType, right: SqlType) -> SqlType | None:
     """The type to which both convert without loss of meaning, or None."""
     if right in (left, NULL):
         return left
-    if left == NULL:
+    if left is NULL:
         return right
-    if left in _RANK and right in _RANK:
-        return max(left, right, key=_RANK.index)
+    if left.is_numeric and right.is_numeric:
+        if DOUBLE in (left, right):
+            return DOUBLE
+        if left.is_decimal or right.is_decimal:
+            scale = max(left.scale, right.scale)
+            return decimal_type(scale + max(_whole_digits(left), _whole_digits(right)), scale)
+        return left if left.bits > right.bits else right
+    if left.is_time and right.is_time:
+        return max(left, right, key=_TIMES.index)
     return None
+
+
+def _whole_digits(kind: SqlType) -> int:
+    """The digits before the point."""
+    return {16: 5, 32: 10, 64: 19}.get(kind.bits, kind.digits - kind.scale)
 
 
 def fits(value: SqlValue, kind: SqlType) -> bool:
     """Whether a value that is not NULL is one of the type's."""
-    if kind == BOOLEAN:
-        return isinstance(value, bool)
-    if kind.is_integer:
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        return whole and -(1 << kind.bits - 1) <= value < 1 << kind.bits - 1  # type: ignore[operator]
-    if kind == DOUBLE:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    return isinstance(value, str)
+    return kind.holds(value)
 
 
 def encode(value: SqlValue, kind: SqlType, *, nullable: bool) -> Any:
@@ -157,14 +306,20 @@ def encode(value: SqlValue, kind: SqlType, *, nullable: bool) -> Any:
         if nullable:
             return None
         raise ValueError("NULL in a column that is NOT NULL")
-    if not fits(value, kind):
+    if not kind.holds(value):
         valid = f"whole numbers of {kind.bits} bits" if kind.is_integer else kind.name
-        raise ValueError(f"{value!r} is no {kind.name}; the column takes {valid}")
-    if kind.base == "float":
-        found: Any = _one_nan(float(value))
-    else:
-        found = int(value) if kind == BOOLEAN else value
+        valid = f"datetime.{_PYTHON[kind]}" if kind.is_time else valid
+        shown = str(value) if isinstance(value, Decimal) else repr(value)
+        raise ValueError(f"{shown} is no {kind.name}; the column takes {valid}")
+    found = value if kind.write is None else kind.write(value)
     return (found,) if nullable else found
+
+
+_PYTHON: Final = {
+    DATE: "date",
+    TIMESTAMP: "datetime without a zone",
+    TIMESTAMPTZ: "datetime with a zone",
+}
 
 
 def decode(value: Any, column: Column) -> SqlValue:
@@ -173,14 +328,8 @@ def decode(value: Any, column: Column) -> SqlValue:
         if value is None:
             return None
         (value,) = value
-    if column.type is DOUBLE:
-        return _one_nan(value)
-    return bool(value) if column.type is BOOLEAN else value
-
-
-def _one_nan(value: float) -> float:
-    """The value; NaN as one object, which is equal to itself as a key and in a row."""
-    return value if value == value else math.nan  # noqa: PLR0124  NaN
+    read = column.type.read
+    return value if read is None else read(value)  # type: ignore[no-any-return]
 
 
 def decode_rows(rows: Iterable[Row], columns: Iterable[Column]) -> list[tuple[SqlValue, ...]]:

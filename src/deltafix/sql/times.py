@@ -1,0 +1,99 @@
+"""Days and moments: intervals, parts, truncation.
+
+Python's `date` and `datetime` are the values. Invariant: months are those of the calendar, and a
+day that a month has not is its last one, as in DuckDB and PostgreSQL; a result before year 1 or
+after 9999 raises OverflowError.
+"""
+
+from __future__ import annotations
+
+import calendar
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+from deltafix.sql.text import Statement, exp
+
+__all__ = ["PARTS", "TRUNCATED", "Interval", "days_between", "interval", "later", "moved"]
+
+
+class Interval(NamedTuple):
+    """A length of time: months of the calendar, and what has one length."""
+
+    months: int
+    rest: timedelta
+
+
+_UNITS: Final = {
+    "YEAR": Interval(12, timedelta()),
+    "QUARTER": Interval(3, timedelta()),
+    "MONTH": Interval(1, timedelta()),
+    "WEEK": Interval(0, timedelta(weeks=1)),
+    "DAY": Interval(0, timedelta(days=1)),
+    "HOUR": Interval(0, timedelta(hours=1)),
+    "MINUTE": Interval(0, timedelta(minutes=1)),
+    "SECOND": Interval(0, timedelta(seconds=1)),
+}
+
+
+def interval(statement: Statement, node: exp.Expr) -> Interval:
+    """INTERVAL '3' MONTH, INTERVAL '3 months'. Raises SqlRefusedError."""
+    unit = node.args.get("unit")
+    name = "" if unit is None else unit.name.upper()
+    one = _UNITS.get(name) or _UNITS.get(name.removesuffix("S"))
+    written = node.this
+    sign = -1 if isinstance(written, exp.Neg) else 1
+    text = "" if written is None else (written.this if sign < 0 else written).name.strip()
+    if one is None or not text.removeprefix("-").isdigit():
+        way_out = f"write INTERVAL '3' DAY: a whole number of {', '.join(_UNITS)}"
+        raise statement.refused("this INTERVAL", node, way_out)
+    count = sign * int(text)
+    return Interval(count * one.months, count * one.rest)
+
+
+def moved(moment: datetime, step: Interval, sign: int) -> datetime:
+    """A moment plus (1) or minus (-1) an interval."""
+    months = moment.year * 12 + moment.month - 1 + sign * step.months
+    year, month = months // 12, months % 12 + 1
+    if not 1 <= year <= 9999:
+        raise OverflowError(f"year {year} is not between 1 and 9999")
+    day = min(moment.day, calendar.monthrange(year, month)[1])
+    return moment.replace(year=year, month=month, day=day) + sign * step.rest
+
+
+def later(day: date, count: int) -> date:
+    """A day so many days later."""
+    return day + timedelta(days=count)
+
+
+def days_between(first: date, last: date) -> int:
+    """Days from the first to the last."""
+    return (last - first).days
+
+
+PARTS: Final[dict[str, Callable[[Any], int]]] = {
+    "YEAR": lambda day: day.year,
+    "QUARTER": lambda day: (day.month + 2) // 3,
+    "MONTH": lambda day: day.month,
+    "DAY": lambda day: day.day,
+    "HOUR": lambda moment: moment.hour if isinstance(moment, datetime) else 0,
+    "MINUTE": lambda moment: moment.minute if isinstance(moment, datetime) else 0,
+}
+"""What EXTRACT gives, by the name of the part. No seconds: some dialects give fractions of them."""
+
+
+def _midnight(moment: datetime) -> datetime:
+    return moment.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+TRUNCATED: Final[dict[str, Callable[[datetime], datetime]]] = {
+    "YEAR": lambda moment: _midnight(moment).replace(month=1, day=1),
+    "QUARTER": lambda m: _midnight(m).replace(month=(m.month - 1) // 3 * 3 + 1, day=1),
+    "MONTH": lambda moment: _midnight(moment).replace(day=1),
+    "WEEK": lambda moment: _midnight(moment) - timedelta(days=moment.weekday()),
+    "DAY": _midnight,
+    "HOUR": lambda moment: moment.replace(minute=0, second=0, microsecond=0),
+    "MINUTE": lambda moment: moment.replace(second=0, microsecond=0),
+    "SECOND": lambda moment: moment.replace(microsecond=0),
+}
+"""DATE_TRUNC, by its unit."""

@@ -1,0 +1,106 @@
+"""Dates, moments and decimals through every door: parameters, files, Arrow, subscriptions."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import csv, parquet
+
+import deltafix.sql
+from deltafix.sql.files import read_table
+from deltafix.sql.types import DATE, TIMESTAMP, TIMESTAMPTZ, Column, decimal_type, decode, encode
+
+TABLE = "CREATE TABLE t (d DATE, m TIMESTAMP, z TIMESTAMPTZ, p DECIMAL(8, 2))"
+ROWS: list[tuple[Any, ...]] = [
+    (
+        date(2026, 1, 31),
+        datetime(2026, 1, 31, 10, 20, 30, 500000),
+        datetime(2026, 1, 31, 12, tzinfo=timezone(timedelta(hours=2))),
+        Decimal("1.50"),
+    ),
+    (date(1, 1, 1), datetime.max, datetime.min.replace(tzinfo=UTC), Decimal("-999999.99")),
+    (None, None, None, None),
+]
+MOMENTS = {
+    DATE: st.dates(),
+    TIMESTAMP: st.datetimes(),
+    TIMESTAMPTZ: st.datetimes(timezones=st.just(UTC)),
+    decimal_type(8, 2): st.decimals("-999999.99", "999999.99", places=2),
+    decimal_type(18, 18): st.decimals(-1, 1, places=18).filter(lambda value: abs(value) < 1),
+}
+
+
+@pytest.mark.parametrize("kind", MOMENTS, ids=lambda kind: kind.name)
+def test_law_values_come_back_and_keep_their_order(kind: Any) -> None:
+    column = Column("x", kind, nullable=False)
+
+    @given(MOMENTS[kind], MOMENTS[kind])
+    def holds(one: Any, other: Any) -> None:
+        codes = [encode(value, kind, nullable=False) for value in (one, other)]
+        assert [decode(code, column) for code in codes] == [one, other]
+        assert (codes[0] < codes[1]) == (one < other)
+
+    holds()
+
+
+def test_rows_of_every_type_go_in_by_parameters_and_come_out_as_deltas() -> None:
+    with deltafix.sql.connect() as db:
+        db.execute(TABLE)
+        db.execute("CREATE VIEW v AS SELECT * FROM t")
+        changes = db.subscribe("v")
+        db.cursor().executemany("INSERT INTO t VALUES (?, ?, ?, ?)", ROWS)
+        (change,) = changes
+        assert sorted(change.added, key=str) == sorted(ROWS, key=str)
+        for name, place in zip("dmzp", range(4), strict=True):
+            value = ROWS[0][place]
+            (found,) = db.execute(f"SELECT * FROM t WHERE {name} = ?", [value]).fetchall()
+            assert found == ROWS[0]
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_files_and_arrow_keep_them(suffix: str, tmp_path: Path) -> None:
+    with deltafix.sql.connect() as db:
+        db.execute(TABLE)
+        db.insert("t", ROWS[:1] + ROWS[2:])
+        table = db.execute("SELECT * FROM t").to_arrow()
+        types = [pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.decimal128(8, 2)]
+        assert table.schema.types == types
+        path = tmp_path / f"t.{suffix}"
+        (parquet.write_table if suffix == "parquet" else csv.write_csv)(table, path)
+        columns = db.catalog.tables["t"].relation.columns
+        rows = read_table(path, columns)
+        assert sorted(rows, key=str) == sorted(ROWS[:1] + ROWS[2:], key=str)
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("INSERT INTO t VALUES ('2026-02-30', NULL, NULL, 1)", "is no DATE; write 2026-01-31"),
+        ("INSERT INTO t VALUES (NULL, NULL, NULL, 1234567)", r"1234567 is no DECIMAL\(8, 2\)"),
+        ("UPDATE t SET m = '2026-01-01 00:00:00+02'", "has a zone, and TIMESTAMP has none"),
+        ("INSERT INTO t (d) VALUES (DATE '9999-12-31' + 1)", "date value out of range"),
+        ("SELECT p * 99999999999999.99 FROM t", r"is no DECIMAL\(18, 4\)"),
+        ("SELECT d + INTERVAL '9999' YEAR FROM t", "is not between 1 and 9999"),
+        ("SELECT p % 0.00 FROM t", "division by zero"),
+        ("SELECT d + d FROM t", "a DATE and whole days, or an INTERVAL"),
+        ("SELECT d + INTERVAL 'x' DAY FROM t", "a whole number of YEAR"),
+        ("CREATE TABLE x (a DECIMAL(30, 2))", "a DECIMAL has 1 to 18 digits"),
+        ("SELECT EXTRACT(SECOND FROM m) FROM t", "parts are YEAR"),
+        ("SELECT SUM(d) FROM t", "SUM of DATE"),
+    ],
+)
+def test_what_has_no_value_is_an_error_and_changes_nothing(statement: str, said: str) -> None:
+    with deltafix.sql.connect() as db:
+        db.execute(TABLE)
+        db.insert("t", ROWS[:1])
+        with pytest.raises(deltafix.sql.Error, match=said):
+            db.execute(statement)
+        assert db.execute("SELECT * FROM t").fetchall() == ROWS[:1]
+        assert "x" not in db.catalog.tables
