@@ -8,7 +8,7 @@ it, so the program is their rules side by side.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,10 +16,21 @@ from deltafix.facts.schema import Row
 from deltafix.rules.ast import Program
 from deltafix.sql.aggregates import REDUCER_DECLARATIONS
 from deltafix.sql.builder import Builder, Relation
+from deltafix.sql.casts import assigned
 from deltafix.sql.query import check_clauses, relation
+from deltafix.sql.scalar import Scalars, over, typed
 from deltafix.sql.scope import Scope
 from deltafix.sql.text import Statement, exp
-from deltafix.sql.types import BIGINT, NULLABLE_TYPES, Column, written_type
+from deltafix.sql.types import (
+    BIGINT,
+    NULLABLE_TYPES,
+    Column,
+    SqlType,
+    SqlValue,
+    encode,
+    fits,
+    written_type,
+)
 
 __all__ = ["Catalog", "Key", "Table", "View", "program", "table_of", "view_of"]
 
@@ -36,12 +47,26 @@ class Key:
         return tuple(row[place] for place in self.places)
 
 
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A CHECK: as it was written, and a function of a row's values that is not to be False."""
+
+    text: str
+    compute: Callable[[Any], Any]
+
+
 @dataclass
 class Table:
-    """A table: its relation, its keys, and for each key the row that has it."""
+    """A table: its relation, its keys, and for each key the row that has it.
+
+    Attributes:
+        defaults: values of columns that an INSERT does not name, by position.
+    """
 
     relation: Relation
     keys: tuple[Key, ...]
+    checks: tuple[Check, ...] = ()
+    defaults: Mapping[int, SqlValue] = field(default_factory=dict)
     rows: dict[Key, dict[tuple[Any, ...], Row]] = field(default_factory=dict)
     next_number: int = 1
 
@@ -147,11 +172,18 @@ def table_of(statement: Statement, create: exp.Create) -> Table:
     check_clauses(builder, create, ("this", "kind", "exists"))
     columns: list[Column] = []
     found: list[tuple[str, list[str], exp.Expr]] = []
+    conditions: list[exp.Expr] = []
+    defaults: dict[int, SqlValue] = {}
     for part in schema.expressions:
+        inner = part.expressions[0] if isinstance(part, exp.Constraint) else part
         if isinstance(part, exp.ColumnDef):
-            columns.append(_column(builder, part, found))
+            kept, default = _column(builder, part, found, conditions)
+            defaults |= {} if default is None else {len(columns): default}
+            columns.append(kept)
+        elif isinstance(inner, exp.CheckColumnConstraint):
+            conditions.append(inner.this)
         else:
-            found.append(_key(builder, part))
+            found.append(_key(builder, inner))
     names = [column.name for column in columns]
     for place, name in enumerate(names):
         if name in names[:place]:
@@ -176,16 +208,23 @@ def table_of(statement: Statement, create: exp.Create) -> Table:
     identity = sorted(set(sure[0].places)) if sure else [len(columns)]
     hidden = () if sure else (Column("number", BIGINT, nullable=False),)
     made = Relation(schema.this.name, tuple(columns), hidden, tuple(identity))
-    return Table(made, tuple(keys), {key: {} for key in keys})
+    scalars = over(statement, columns, made.name)
+    checks = [Check(one.sql(), scalars.truth(one, one).compute) for one in conditions]
+    return Table(made, tuple(keys), tuple(checks), defaults, {key: {} for key in keys})
 
 
 def _column(
-    builder: Builder, node: exp.ColumnDef, keys: list[tuple[str, list[str], exp.Expr]]
-) -> Column:
+    builder: Builder,
+    node: exp.ColumnDef,
+    keys: list[tuple[str, list[str], exp.Expr]],
+    conditions: list[exp.Expr],
+) -> tuple[Column, SqlValue]:
+    """A column and its default; its keys and CHECKs go to the lists."""
     check_clauses(builder, node, ("this", "kind", "constraints"))
     written = node.args.get("kind")
     kind = written_type(builder.statement, written, node)
     nullable = True
+    default = None
     for constraint in node.args.get("constraints") or ():
         rule = constraint.args["kind"]
         if isinstance(rule, exp.NotNullColumnConstraint):
@@ -194,22 +233,39 @@ def _column(
             keys.append(("PRIMARY KEY", [node.name], node))
         elif isinstance(rule, exp.UniqueColumnConstraint):
             keys.append(("UNIQUE", [node.name], node))
+        elif isinstance(rule, exp.CheckColumnConstraint):
+            conditions.append(rule.this)
+        elif isinstance(rule, exp.DefaultColumnConstraint):
+            default = rule.this
         else:
-            raise builder.refused(
-                rule.key.upper(), node, "constraints are NOT NULL, PRIMARY KEY, UNIQUE"
-            )
-    return Column(node.name, kind, nullable)
+            raise builder.refused(rule.key.upper(), node, _CONSTRAINTS)
+    return Column(node.name, kind, nullable), _default(builder.statement, default, kind)
+
+
+_CONSTRAINTS = "constraints are NOT NULL, DEFAULT, PRIMARY KEY, UNIQUE, CHECK"
+
+
+def _default(statement: Statement, node: exp.Expr | None, kind: SqlType) -> SqlValue:
+    """The value of DEFAULT, as a column of a type has it."""
+    if node is None:
+        return None
+    scalar = Scalars(statement, lambda _: None).compile(typed(node, kind))
+    try:
+        value: SqlValue = scalar.compute(())
+        if value is not None and not fits(value, kind):
+            value = assigned(value, kind)
+        encode(value, kind, nullable=True)
+    except (ValueError, ArithmeticError) as error:
+        raise statement.data(f"DEFAULT: {error}", node) from None
+    return value
 
 
 def _key(builder: Builder, node: exp.Expr) -> tuple[str, list[str], exp.Expr]:
-    if isinstance(node, exp.Constraint):
-        return _key(builder, node.expressions[0])
     if isinstance(node, exp.PrimaryKey):
         return "PRIMARY KEY", [one.name for one in node.expressions], node
     if isinstance(node, exp.UniqueColumnConstraint) and isinstance(node.this, exp.Schema):
         return "UNIQUE", [one.name for one in node.this.expressions], node
-    name = node.key.upper()
-    raise builder.refused(name, node, "constraints are NOT NULL, PRIMARY KEY, UNIQUE")
+    raise builder.refused(node.key.upper(), node, _CONSTRAINTS)
 
 
 def used_by(catalog: Catalog, builder: Builder) -> Mapping[str, Relation]:

@@ -93,8 +93,8 @@ class Connection:
         Args:
             table: a table's name.
             rows: a value for each of `columns`.
-            columns: the columns given, all of them in their order if none is named; others are
-                NULL.
+            columns: the columns given, all of them in their order if none is named; others have
+                their default, or are NULL.
 
         Raises:
             SqlProgrammingError: an unknown table or column.
@@ -148,7 +148,9 @@ class Connection:
                 return method(self, statement, node)
         for kind, compute in _EDITS.items():
             if isinstance(node, kind):
-                return self._edit(statement, compute(self, statement, node))
+                edit = compute(self, statement, node)
+                count, shown = self._edit(statement, edit), node.args.get("returning")
+                return count if shown is None else edits.returned(statement, edit, shown)
         if isinstance(node, exp.Query | exp.Values):
             return reading.select(self, statement, node)
         name = node.this if isinstance(node, exp.Command) else node.key.upper()

@@ -14,16 +14,16 @@ from deltafix.facts.schema import Row
 from deltafix.sql import reading
 from deltafix.sql.builder import Builder
 from deltafix.sql.casts import assigned
-from deltafix.sql.catalog import Table
+from deltafix.sql.catalog import Key, Table
 from deltafix.sql.query import check_clauses
-from deltafix.sql.scalar import Scalars, typed
+from deltafix.sql.scalar import Scalar, Scalars, over, typed
 from deltafix.sql.text import Statement, exp
-from deltafix.sql.types import NULL, Column, SqlType, SqlValue, fits
+from deltafix.sql.types import NULL, Column, SqlType, SqlValue, decode_rows, fits
 
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
 
-__all__ = ["Edit", "delete", "insert", "inserted", "update"]
+__all__ = ["Edit", "delete", "insert", "inserted", "returned", "update"]
 
 Edit: TypeAlias = "tuple[Table, list[Row], list[Row]]"
 """A table, the rows removed, and the rows added."""
@@ -54,9 +54,9 @@ def encoded(statement: Statement, column: Column, value: SqlValue) -> Any:
 
 
 def insert(connection: Connection, statement: Statement, node: exp.Insert) -> Edit:
-    """INSERT ... VALUES, INSERT ... SELECT."""
+    """INSERT ... VALUES, INSERT ... SELECT, with ON CONFLICT."""
     builder = Builder(statement, "", {})
-    check_clauses(builder, node, ("this", "expression"))
+    check_clauses(builder, node, ("this", "expression", "conflict", "returning"))
     target = node.this
     named = isinstance(target, exp.Schema)
     table = _table(connection, statement, target.this if named else target)
@@ -78,13 +78,108 @@ def insert(connection: Connection, statement: Statement, node: exp.Insert) -> Ed
         raise builder.refused("INSERT of nothing", node, "write VALUES (...) or a SELECT")
     else:
         rows = reading.select(connection, statement, query).rows
-    return inserted(statement, table, wanted, rows)
+    edit = inserted(statement, table, wanted, rows)
+    conflict = node.args.get("conflict")
+    return edit if conflict is None else _upserted(statement, edit, conflict)
+
+
+def _upserted(statement: Statement, edit: Edit, conflict: exp.OnConflict) -> Edit:
+    """Rows to insert where those whose key is there are left out, or change the row that has it."""
+    table, removed, rows = edit[0], list[Row](), edit[2]
+    check_clauses(
+        Builder(statement, "", {}), conflict, ("action", "conflict_keys", "expressions", "where")
+    )
+    columns = table.relation.columns
+    keys = _conflicting(statement, table, conflict)
+    changes = bool(conflict.expressions)
+    scalars = over(statement, columns, table.relation.name, excluded=True)
+    places = list(_places(statement, conflict, [column.name for column in columns]))
+    nodes = [
+        typed(one.expression, columns[place].type)
+        for one, place in zip(conflict.expressions, places, strict=True)
+    ]
+    values = [scalars.compile(one).compute for one in nodes]
+    where = _where(conflict)
+    test = None if where is None else scalars.truth(where, where).compute
+    added: list[Row] = []
+    seen: set[tuple[Key, tuple[Any, ...]]] = set()
+    for row in rows:
+        mine = [(key, key.of(row)) for key in keys if None not in key.of(row)]
+        there = next((table.rows[k][v] for k, v in mine if v in table.rows[k]), None)
+        if not seen.isdisjoint(mine):
+            if changes:
+                shown = decode_rows([row], columns)[0]
+                message = f"two rows of the statement have one key; the second is {shown}"
+                raise statement.integrity(message, "insert each key once")
+            continue
+        seen.update(mine)
+        if there is None:
+            added.append(row)
+        elif changes:
+            both = [*decode_rows([there], columns)[0], *decode_rows([row], columns)[0]]
+            if test is None or test(both) is True:
+                changed = list(there)
+                for place, compute in zip(places, values, strict=True):
+                    changed[place] = encoded(statement, columns[place], compute(both))
+                removed.append(there)
+                added.append(tuple(changed))
+    return _checked(statement, (table, removed, added))
+
+
+def _checked(statement: Statement, edit: Edit) -> Edit:
+    """The edit, if no row that it adds breaks a CHECK."""
+    table, _, added = edit
+    for check in table.checks:
+        for shown in decode_rows(added, table.relation.columns):
+            try:
+                holds = check.compute(shown) is not False
+            except (ValueError, ArithmeticError) as error:
+                raise statement.data(f"CHECK ({check.text}): {error}") from None
+            if not holds:
+                message = f"{table.relation.name}: {shown} breaks CHECK ({check.text})"
+                raise statement.integrity(message)
+    return edit
+
+
+def _conflicting(statement: Statement, table: Table, conflict: exp.OnConflict) -> Sequence[Key]:
+    """The keys that ON CONFLICT is about."""
+    columns = table.relation.columns
+    named = [
+        one.this.name if isinstance(one, exp.Ordered) else one.name
+        for one in conflict.args.get("conflict_keys") or ()
+    ]
+    fitting = [k for k in table.keys if sorted(columns[p].name for p in k.places) == sorted(named)]
+    if not named and (len(table.keys) == 1 or not conflict.expressions):
+        fitting = list(table.keys)
+    if not fitting:
+        keys = "; ".join(", ".join(columns[p].name for p in key.places) for key in table.keys)
+        message = f"ON CONFLICT ({', '.join(named)}) names no key of {table.relation.name}"
+        raise statement.wrong(message, conflict, f"its keys are: {keys or 'none'}")
+    return fitting
+
+
+def returned(statement: Statement, edit: Edit, node: exp.Expr) -> reading.Result:
+    """RETURNING: what it shows of the rows added, or of those removed where none are."""
+    table, removed, added = edit
+    relation = table.relation
+    scalars = over(statement, relation.columns, relation.name)
+    shown: list[tuple[str, Scalar]] = []
+    for place, one in enumerate(node.expressions):
+        if isinstance(one, exp.Star):
+            names = [column.name for column in relation.columns]
+            shown += [(name, scalars.compile(exp.column(name))) for name in names]
+        else:
+            name = one.alias_or_name or f"column_{place + 1}"
+            shown.append((name, scalars.compile(one.unalias())))
+    rows = decode_rows(removed if isinstance(node.parent, exp.Delete) else added, relation.columns)
+    columns = tuple(Column(name, one.type, one.nullable) for name, one in shown)
+    return reading.Result(columns, [tuple(one.compute(row) for _, one in shown) for row in rows])
 
 
 def inserted(
     statement: Statement, table: Table, names: Sequence[str], rows: Sequence[Sequence[SqlValue]]
 ) -> Edit:
-    """Rows to insert, of the columns named; the others are NULL."""
+    """Rows to insert, of the columns named; the others have their default, or are NULL."""
     columns = table.relation.columns
     places = [names.index(c.name) if c.name in names else None for c in columns]
     added = []
@@ -93,14 +188,14 @@ def inserted(
             message = f"{len(row)} values for {len(names)} columns ({', '.join(names)})"
             raise statement.wrong(message, None, "give each column one value")
         values = [
-            encoded(statement, column, None if place is None else row[place])
-            for column, place in zip(columns, places, strict=True)
+            encoded(statement, column, table.defaults.get(at) if place is None else row[place])
+            for at, (column, place) in enumerate(zip(columns, places, strict=True))
         ]
         if table.numbered:
             values.append(table.next_number)
             table.next_number += 1
         added.append(tuple(values))
-    return table, [], added
+    return _checked(statement, (table, [], added))
 
 
 def _cells(
@@ -129,7 +224,7 @@ def _cells(
 
 def delete(connection: Connection, statement: Statement, node: exp.Delete) -> Edit:
     """DELETE FROM ... WHERE."""
-    check_clauses(Builder(statement, "", {}), node, ("this", "where"))
+    check_clauses(Builder(statement, "", {}), node, ("this", "where", "returning"))
     _check_table(statement, node.this)
     table = _table(connection, statement, node.this)
     found = reading.matching(connection, statement, node.this, _where(node))
@@ -138,7 +233,7 @@ def delete(connection: Connection, statement: Statement, node: exp.Delete) -> Ed
 
 def update(connection: Connection, statement: Statement, node: exp.Update) -> Edit:
     """UPDATE ... SET ... WHERE."""
-    check_clauses(Builder(statement, "", {}), node, ("this", "expressions", "where"))
+    check_clauses(Builder(statement, "", {}), node, ("this", "expressions", "where", "returning"))
     _check_table(statement, node.this)
     table = _table(connection, statement, node.this)
     columns = table.relation.columns
@@ -153,14 +248,14 @@ def update(connection: Connection, statement: Statement, node: exp.Update) -> Ed
             changed[place] = encoded(statement, columns[place], value)
         removed.append(row)
         added.append(tuple(changed))
-    return table, removed, added
+    return _checked(statement, (table, removed, added))
 
 
 def _check_table(statement: Statement, node: exp.Expr) -> None:
     check_clauses(Builder(statement, "", {}), node, ("this", "alias"))
 
 
-def _places(statement: Statement, node: exp.Update, names: list[str]) -> Iterator[int]:
+def _places(statement: Statement, node: exp.Expr, names: list[str]) -> Iterator[int]:
     """The columns that SET names."""
     seen = set()
     for one in node.expressions:

@@ -9,10 +9,11 @@ the type said. What is not in the tables here is refused, with its place.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
 from deltafix.errors import SqlError
@@ -30,6 +31,7 @@ from deltafix.sql.types import (
     TEXT,
     TIMESTAMP,
     TIMESTAMPTZ,
+    Column,
     SqlType,
     SqlValue,
     common_type,
@@ -38,7 +40,7 @@ from deltafix.sql.types import (
     written_type,
 )
 
-__all__ = ["COMPARISONS", "Scalar", "Scalars", "constant", "literal", "typed"]
+__all__ = ["COMPARISONS", "Scalar", "Scalars", "constant", "literal", "over", "typed"]
 
 Compute: TypeAlias = Callable[[Any], Any]
 
@@ -128,6 +130,30 @@ def _strict(compute: Callable[..., Any], *args: Compute) -> Compute:
         return None if None in values else compute(*values)
 
     return found
+
+
+def over(
+    statement: Statement, columns: Sequence[Column], alias: str, *, excluded: bool = False
+) -> Scalars:
+    """Expressions over single rows of a table, as lists of values.
+
+    With `excluded` a row that was to be inserted stands behind the one that is there.
+    """
+    names = [column.name for column in columns]
+
+    def leaf(node: exp.Expr) -> Scalar | None:
+        if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+            return None
+        behind = excluded and node.table == "excluded"
+        if not behind and node.table not in ("", alias):
+            raise statement.unknown("table", node.table, [alias], node)
+        if node.name not in names:
+            raise statement.unknown("column", node.name, names, node)
+        place = names.index(node.name)
+        column = columns[place]
+        return Scalar(itemgetter(place + behind * len(names)), column.type, column.nullable)
+
+    return Scalars(statement, leaf)
 
 
 @dataclass(frozen=True, slots=True)

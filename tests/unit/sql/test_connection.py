@@ -280,7 +280,7 @@ WRONG = {
     "INSERT INTO emp VALUES (1, NULL)": ("DF723", 1, "give it a value"),
     "INSERT INTO emp VALUES (2147483648, 'x')": ("DF724", 1, "whole numbers of 32 bits"),
     "SELECT id FROM emp ORDER BY id; SELEC 1": ("DF721", 39, ""),
-    "SELECT DATE '2026-01-01'": ("DF722", 13, "types are SMALLINT"),
+    "SELECT CAST('x' AS BLOB)": ("DF722", 13, "types are SMALLINT"),
     "SELECT id FROM emp TABLESAMPLE (5 ROWS)": ("DF722", 33, "leave it out"),
     "MERGE INTO emp USING emp AS f ON TRUE WHEN MATCHED THEN DELETE": ("DF722", 12, "INSERT"),
     "CREATE VIEW v AS SELECT id FROM emp LIMIT 1": ("DF722", 43, "belongs to the SELECT"),
