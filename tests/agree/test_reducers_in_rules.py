@@ -14,10 +14,12 @@ import deltafix
 from deltafix.errors import FunctorError
 from deltafix.reactive import (
     ApproxDistinct,
+    ApproxQuantile,
     Collection,
     Count,
     Distinct,
     First,
+    HeavyHitters,
     Last,
     Max,
     Mean,
@@ -49,6 +51,8 @@ NUMBERS = {
     "ninth": (Quantile(0.9), "float"),
     "distinct": (Distinct(), "number"),
     "about": (ApproxDistinct(), "number"),
+    "near": (ApproxQuantile(0.5), "float"),
+    "commonest": (enriched(HeavyHitters(0.1), lambda hits: hits[0][0]), "number"),
     "first": (First(), "number"),
     "last": (Last(), "number"),
     "second": (enriched(TopK(2), lambda top: top[-1]), "number"),
@@ -147,6 +151,7 @@ def test_oracle_reducers_of_symbols_in_rules():
         "last": (Last(), "symbol"),
         "longest": (Max(len), "number"),
         "distinct": (Distinct(), "number"),
+        "commonest": (enriched(HeavyHitters(0.1), lambda hits: hits[0][0]), "symbol"),
         "joined": (enriched(Union(), lambda bag: "+".join(sorted(bag))), "symbol"),
     }
     for db, held in _edited(made, "symbol", ["a", "bb", "ba", "", "ccc"], 5):

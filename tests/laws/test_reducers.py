@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
+from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
@@ -12,15 +13,19 @@ from hypothesis import strategies as st
 from deltafix.errors import ReducerError
 from deltafix.reactive import (
     ApproxDistinct,
+    ApproxQuantile,
+    Bag,
     Collection,
     Count,
     Distinct,
     First,
+    HeavyHitters,
     Histogram,
     Last,
     Max,
     Mean,
     Median,
+    Mergeable,
     Min,
     Partial,
     Quantile,
@@ -56,6 +61,9 @@ BUILT_IN = (
     TopK(2, by=lambda value: -value, largest=False),
     Distinct(),
     ApproxDistinct(precision=4),
+    ApproxQuantile(0.5),
+    ApproxQuantile(1, error=0.25),
+    HeavyHitters(0.3, depth=2),
     Median(),
     Quantile(0.9, interpolate=False),
     Histogram([-1, 0.5, 3]),
@@ -101,6 +109,36 @@ def test_law_sums_of_nan_and_infinities_and_decimals():
 @given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=5))
 def test_law_sum_is_well_formed_on_any_floats(values):
     assert check_reducer(Sum(), values, cases=10).require()
+
+
+EQUAL = (1, 1.0, True, 0.5, Decimal("0.5"), Fraction(1, 2), (1, 2.0), (1.0, 2), 0, -0.0, 1e300)
+
+
+def test_law_sketches_put_equal_values_into_one_place():
+    for made in (ApproxDistinct(precision=4), HeavyHitters(0.3, depth=2)):
+        assert check_reducer(made, EQUAL, cases=60).require()
+        for one in EQUAL:
+            for other in EQUAL:
+                if one == other:
+                    assert made.same(made.add(made.initial, one), made.add(made.initial, other))
+
+
+def test_a_merge_that_loses_something_is_found_with_the_smallest_example():
+    class Forgetful(Mergeable):
+        initial = 0
+
+        def add(self, acc, value):
+            return acc + value
+
+        def remove(self, acc, value):
+            return acc - value
+
+        def merge(self, left, right):
+            return left
+
+    example = _only(check_reducer(Forgetful(), [3, 5]), "merging adds up")
+    assert example.added == (3,)
+    assert "merging what nothing gives with what 3 gives is 0" in example.sentence
 
 
 def test_the_kind_follows_from_the_parts():
@@ -250,6 +288,11 @@ def test_bad_calls_are_named():
         lambda: Histogram([]),
         lambda: Histogram([2, 1]),
         lambda: ApproxDistinct(precision=3),
+        lambda: ApproxQuantile(1.5),
+        lambda: ApproxQuantile(0.5, error=0.3),
+        lambda: HeavyHitters(0),
+        lambda: HeavyHitters(depth=17),
+        lambda: HeavyHitters().add(Bag(), {1}),
         lambda: Variance(ddof=-1),
         product,
         lambda: product(Sum(), sum),

@@ -20,12 +20,14 @@ from deltafix.reactive.inputs import InputCollection
 from deltafix.reactive.lazy import KeyWatch, LazyCollection
 from deltafix.reactive.numeric import Count, Histogram, Mean, Sum, Variance
 from deltafix.reactive.reduce import Drift, ReducerDriftWarning
-from deltafix.reactive.reducer import Partial, Reducer, WellFormed, reducer
-from deltafix.reactive.sets import ApproxDistinct, Distinct, Union
+from deltafix.reactive.reducer import Mergeable, Partial, Reducer, WellFormed, reducer
+from deltafix.reactive.sets import Distinct, Union
+from deltafix.reactive.sketches import ApproxDistinct, ApproxQuantile, HeavyHitters
 from deltafix.reactive.transaction import CollectionTransaction
 
 __all__ = [
     "ApproxDistinct",
+    "ApproxQuantile",
     "Bag",
     "Collection",
     "CollectionDelta",
@@ -37,6 +39,7 @@ __all__ = [
     "EpochPass",
     "First",
     "FixpointViews",
+    "HeavyHitters",
     "Histogram",
     "InputCollection",
     "KeyWatch",
@@ -46,6 +49,7 @@ __all__ = [
     "Max",
     "Mean",
     "Median",
+    "Mergeable",
     "Min",
     "Partial",
     "Quantile",

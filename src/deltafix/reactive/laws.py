@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from deltafix.reactive.changes import Counts
-from deltafix.reactive.reducer import Partial, Reducer
+from deltafix.reactive.reducer import Mergeable, Partial, Reducer
 
 __all__ = ["LAWS", "LawError", "Trial", "Values", "updates_equal_recomputation"]
 
@@ -206,6 +206,23 @@ def splitting_changes_nothing(trial: Trial, values: Values) -> None:
     )
 
 
+def merging_adds_up(trial: Trial, values: Values) -> None:
+    """fold(xs) merged with fold(ys) is fold(xs + ys), for every place to cut (`Mergeable` only)."""
+    if not isinstance(trial.reducer, Mergeable):
+        return
+    wanted = trial.fold(values)
+    for place in range(len(values) + 1):
+        left, right = values[:place], values[place:]
+        trial.expect(
+            trial.reducer.merge(trial.fold(left), trial.fold(right)),
+            wanted,
+            lambda got, right_one, left=left, right=right: (  # type: ignore[misc]  # bound per turn
+                f"merging what {_and(left)} gives with what {_and(right)} gives is {got}; "
+                f"folding all of them gives {right_one}"
+            ),
+        )
+
+
 LAWS: tuple[tuple[str, int, Callable[[Trial, Values], None]], ...] = (
     ("accumulators are values", 1, keeps_accumulators),
     ("add commutes", 2, add_commutes),
@@ -213,6 +230,7 @@ LAWS: tuple[tuple[str, int, Callable[[Trial, Values], None]], ...] = (
     ("remove commutes", 2, remove_commutes),
     ("remove and add commute", 2, remove_commutes_with_add),
     ("splitting changes nothing", 1, splitting_changes_nothing),
+    ("merging adds up", 1, merging_adds_up),
 )
 """Name, least number of values, check. `updates_equal_recomputation` is tried on scripts."""
 

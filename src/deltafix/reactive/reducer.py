@@ -27,7 +27,7 @@ from deltafix.facts.values import settled
 if TYPE_CHECKING:
     from deltafix.reactive.columns import Segment
 
-__all__ = ["Field", "Partial", "Reducer", "WellFormed", "getter", "reducer"]
+__all__ = ["Field", "Mergeable", "Partial", "Reducer", "WellFormed", "getter", "reducer"]
 
 V = TypeVar("V")
 A = TypeVar("A")
@@ -139,6 +139,18 @@ class WellFormed(Reducer[V, A, R]):
     @abstractmethod
     def remove(self, acc: A, value: V) -> A:
         """The accumulator with one `value` fewer; never None."""
+
+
+class Mergeable(WellFormed[V, A, R]):
+    """A well-formed reducer whose accumulators of two multisets give that of their sum.
+
+    `merge(fold(xs), fold(ys)) == fold(xs + ys)`, so merging commutes, is associative, and leaves
+    what is merged with `initial`: parts may be folded apart, in any order, and put together.
+    """
+
+    @abstractmethod
+    def merge(self, left: A, right: A) -> A:
+        """The accumulator of both multisets together; neither is changed."""
 
 
 class Partial(Reducer[V, A, R]):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import random
 import statistics
-from collections import namedtuple
+from collections import Counter, namedtuple
+from fractions import Fraction
 
 import pyarrow as pa
 import pytest
@@ -14,10 +16,12 @@ from hypothesis import strategies as st
 from deltafix.errors import FactError, OperatorError, TypeMismatchError
 from deltafix.reactive import (
     ApproxDistinct,
+    ApproxQuantile,
     Collection,
     Count,
     Distinct,
     First,
+    HeavyHitters,
     Histogram,
     Last,
     Max,
@@ -127,6 +131,68 @@ def test_approximate_distinct_counts_are_near_and_forget_exactly():
     half = made.apply(acc, dict.fromkeys(range(10_000), -1))
     assert made.same(half, made.fold(dict.fromkeys(range(10_000, 20_000), 1)))
     assert made.finish(made.fold({"a": 3, "b": 1})) == 2
+
+
+@pytest.mark.parametrize("error", [0.25, 0.01, 1e-6])
+def test_oracle_approximate_quantiles_lie_within_their_error_and_forget_exactly(error):
+    chance = random.Random(7)
+    held = [chance.choice([-1, 1]) * 10 ** chance.uniform(-12, 12) for _ in range(400)]
+    held += [0.0, 3, Fraction(1, 3), 10**400, -(10**400), math.inf, 2**70, 5e-324]
+    for q in (0, 0.01, 0.3, 0.5, 0.77, 0.99, 1):
+        made, exact = ApproxQuantile(q, error=error), Quantile(q, interpolate=False)
+        acc = made.initial
+        for value in held:
+            acc = made.add(acc, value)
+        left = held[:]
+        while left:
+            wanted = exact.finish(exact.fold(Counter(left)))
+            got = made.finish(acc)
+            if abs(wanted) >= 10**400:
+                assert got == (math.inf if wanted > 0 else -math.inf)
+            else:
+                assert abs(got - wanted) <= error * abs(wanted) + 2.3e-308
+            for _ in range(min(37, len(left))):
+                acc = made.remove(acc, left.pop(chance.randrange(len(left))))
+        assert acc == made.initial
+    assert math.isnan(made.finish(made.add(made.initial, math.nan)))
+
+
+def test_oracle_heavy_hitters_are_found_with_counts_that_are_never_low():
+    chance = random.Random(3)
+    made = HeavyHitters(0.02)
+    common = ["a", 7, 0.1, None, ("t", 1), "né", Fraction(1, 3), -5]
+    held = [one for place, one in enumerate(common) for _ in range(400 + 100 * place)]
+    held += [chance.randrange(10**6) for _ in range(4_000)]
+    chance.shuffle(held)
+    half = len(held) // 2
+    parts = [made.fold(Counter(part)) for part in (held[:half], held[half:])]
+    whole = made.merge(*parts)
+    assert made.same(whole, made.merge(*reversed(parts)))
+    less = made.apply(whole, {one: -count for one, count in Counter(held[half:]).items()})
+    assert made.same(less, parts[0])
+    for acc, kept in ((whole, held), (less, held[:half])):
+        true = Counter(kept)
+        hits = dict(made.finish(acc))
+        assert {one for one, count in true.items() if count >= 0.02 * len(kept)} <= hits.keys()
+        assert all(0 <= often - true[one] < 0.02 * len(kept) for one, often in hits.items())
+        assert len(acc) <= 5 * 200
+        assert list(hits.values()) == sorted(hits.values(), reverse=True)
+    assert made.finish(made.initial) == ()
+
+
+def test_a_sketch_of_parts_is_that_of_the_whole_and_a_row_goes_by_an_equal_one():
+    source = Collection.input()
+    views = [source.reduce(made) for made in (ApproxDistinct(), HeavyHitters(0.5))]
+    source.insert("k", 1)
+    source.insert("k", (2, 0.5))
+    source.delete("k", 1.0)
+    source.delete("k", (2.0, Fraction(1, 2)))
+    assert [view.to_dict() for view in views] == [{}, {}]
+    made = ApproxDistinct()
+    parts = [made.fold(dict.fromkeys(range(n, n + 3_000), 1)) for n in (0, 2_000, 4_000)]
+    whole = made.merge(made.merge(parts[0], parts[1]), parts[2])
+    assert abs(made.finish(whole) - 7_000) < 7_000 * 0.05
+    assert made.same(whole, made.merge(parts[0], made.merge(parts[2], parts[1])))
 
 
 def test_money_that_comes_and_goes_leaves_nothing():
