@@ -28,6 +28,7 @@ __all__ = [
     "InternalError",
     "JavaNotFoundError",
     "LawError",
+    "LazyCycleError",
     "LimitError",
     "MissingDependencyError",
     "MissingRowError",
@@ -207,6 +208,19 @@ class SubscriberError(ReactiveError):
     """A subscriber raised after its epoch was committed; the epoch stands, others were told."""
 
     code = "DF603"
+
+
+class LazyCycleError(OperatorError):
+    """A lazy function asks, by way of other keys, for the result it is computing.
+
+    `cycle` is the keys in the order of asking, the first again at the end.
+    """
+
+    code = "DF604"
+
+    def __init__(self, message: str, operator: str, cycle: tuple[object, ...]) -> None:
+        super().__init__(message, operator, cycle[0])
+        self.cycle = cycle
 
 
 class ChangeError(DeltafixError, ValueError):

@@ -17,7 +17,7 @@ from deltafix.reactive.extremes import First, Last, Max, Median, Min, Quantile, 
 from deltafix.reactive.fixpoint import FixpointViews, fixpoint
 from deltafix.reactive.graph import EpochPass
 from deltafix.reactive.inputs import InputCollection
-from deltafix.reactive.lazy import KeyWatch, LazyCollection
+from deltafix.reactive.lazy import KeyWatch, LazyCall, LazyCollection
 from deltafix.reactive.numeric import Count, Histogram, Mean, Sum, Variance
 from deltafix.reactive.reduce import Drift, ReducerDriftWarning
 from deltafix.reactive.reducer import Mergeable, Partial, Reducer, WellFormed, reducer
@@ -45,6 +45,7 @@ __all__ = [
     "KeyWatch",
     "Last",
     "LawReport",
+    "LazyCall",
     "LazyCollection",
     "Max",
     "Mean",

@@ -29,7 +29,7 @@ from deltafix.reactive.reducer import Field, Reducer
 
 if TYPE_CHECKING:
     from deltafix.reactive.inputs import InputCollection
-    from deltafix.reactive.lazy import LazyCollection
+    from deltafix.reactive.lazy import LazyCall, LazyCollection
 
 __all__ = ["Collection"]
 
@@ -237,11 +237,15 @@ class Collection(Readable):
         return self.difference(other)
 
     def lazy(
-        self, fn: Callable[[Any, list[Any]], Iterable[Any]], *, name: str | None = None
+        self, fn: Callable[[LazyCall], Iterable[Any]], *, name: str | None = None
     ) -> LazyCollection:
-        """`fn(key, values)` for the keys somebody reads, kept up to date while they are read.
+        """`fn(call)` for the keys somebody reads, kept up to date while they are read.
 
-        See `LazyCollection`. Nothing is computed before a key is read or watched.
+        `fn` gives the values at `call.key`, from `call.values` and from its own results at other
+        keys, `call.ask(key)`; keys that wait for each other raise LazyCycleError with the cycle.
+        To follow changes in their own size it has `call.changes`, `call.changes_of(key)` and what
+        it left itself in `call.kept`. See `LazyCall`. Nothing is computed before a key is read or
+        watched. An epoch costs the keys that asked, however indirectly, for what changed.
         """
         from deltafix.reactive.lazy import Lazy, LazyCollection  # noqa: PLC0415  it subclasses us
 

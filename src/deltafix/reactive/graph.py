@@ -68,6 +68,11 @@ class Graph:
             sum(node.drifted for node in nodes),
         )
 
+    @property
+    def running(self) -> bool:
+        """Whether an epoch is passing through the graph now."""
+        return self._running
+
     def absorb(self, other: Graph) -> None:
         """Make one graph of two. Neither may be within a transaction."""
         if other is self:

@@ -170,7 +170,7 @@ def test_top_k_sends_only_what_enters_and_leaves_the_top():
 
 def test_lazy_computes_for_readers_only_and_keeps_watched_keys_up_to_date():
     source = _filled([("a", 1), ("b", 2), ("c", 3)])
-    lazy = source.lazy(lambda key, values: [sum(values)], name="lazy sum")
+    lazy = source.lazy(lambda call: [sum(call.values)], name="lazy sum")
     after = lazy.map_values(lambda value: value * 10)
     told = []
     after.subscribe(lambda delta: told.append(list(delta)))
@@ -193,14 +193,14 @@ def test_lazy_computes_for_readers_only_and_keeps_watched_keys_up_to_date():
 
 def test_lazy_rolls_back_with_its_epoch_and_names_the_key():
     source = _filled([("a", 1)])
-    lazy = source.lazy(lambda key, values: [10 // sum(values)])
+    lazy = source.lazy(lambda call: [10 // sum(call.values)])
     with lazy.watch("a"):
         with pytest.raises(OperatorError, match="key 'a'"):
             source.update("a", 1, 0)
         assert (lazy.get("a"), source.to_dict()) == (10, {"a": [1]})
         source.check_invariants()
     with pytest.raises(ReactiveError):
-        source.lazy(lambda key, values: [1, 2]).get("a")
+        source.lazy(lambda call: [1, 2]).get("a")
 
 
 def test_operators_take_collections_only():
