@@ -136,6 +136,9 @@ def test_a_merge_that_loses_something_is_found_with_the_smallest_example():
         def merge(self, left, right):
             return left
 
+    assert str(check_reducer(HeavyHitters(), [1])).startswith(
+        "HeavyHitters 0.01 (): mergeable, 7 laws"
+    )
     example = _only(check_reducer(Forgetful(), [3, 5]), "merging adds up")
     assert example.added == (3,)
     assert "merging what nothing gives with what 3 gives is 0" in example.sentence

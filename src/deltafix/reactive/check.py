@@ -16,8 +16,8 @@ from itertools import combinations_with_replacement
 from typing import Any
 
 from deltafix.errors import ReducerError
-from deltafix.reactive.laws import LAWS, LawError, Trial, Values, updates_equal_recomputation
-from deltafix.reactive.reducer import Partial, Reducer
+from deltafix.reactive.laws import LawError, Trial, Values, laws_of, updates_equal_recomputation
+from deltafix.reactive.reducer import Mergeable, Partial, Reducer
 
 __all__ = ["CounterExample", "LawReport", "check_reducer"]
 
@@ -44,6 +44,7 @@ class LawReport:
 
     reducer: str
     kind: str
+    laws: int
     cases: int
     recomputations: int
     broken: tuple[CounterExample, ...] = field(default=())
@@ -53,7 +54,7 @@ class LawReport:
 
     def __str__(self) -> str:
         if not self.broken:
-            held = f"{self.reducer}: {self.kind}, {len(LAWS)} laws hold on {self.cases} cases"
+            held = f"{self.reducer}: {self.kind}, {self.laws} laws hold on {self.cases} cases"
             asked = f", {self.recomputations} recomputations asked for"
             return held + asked * bool(self.recomputations)
         lines = [f"{self.reducer}: declared {self.kind}, but"]
@@ -93,9 +94,10 @@ def check_reducer(
     if not pool:
         raise ReducerError("check_reducer needs at least one value to build multisets from")
     trial = Trial(reducer)
+    laws = laws_of(reducer)
     broken: list[CounterExample] = []
     tried = 0
-    for law, least, check in LAWS:
+    for law, least, check in laws:
         for multiset in _multisets(pool, least, cases, seed):
             tried += 1
             sentence = _try(lambda check=check, multiset=multiset: check(trial, multiset))  # type: ignore[misc]
@@ -109,7 +111,9 @@ def check_reducer(
     if script is not None and not broken:
         broken.append(script)
     kind = "partial" if isinstance(reducer, Partial) else "well-formed"
-    return LawReport(reducer.name, kind, tried, trial.recomputations, tuple(broken))
+    if isinstance(reducer, Mergeable):
+        kind = "mergeable"
+    return LawReport(reducer.name, kind, len(laws), tried, trial.recomputations, tuple(broken))
 
 
 def _try(check: Callable[[], None]) -> str | None:

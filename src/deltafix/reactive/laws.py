@@ -14,14 +14,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from deltafix.reactive.changes import Counts
 from deltafix.reactive.reducer import Mergeable, Partial, Reducer
 
-__all__ = ["LAWS", "LawError", "Trial", "Values", "updates_equal_recomputation"]
+__all__ = ["LawError", "Trial", "Values", "laws_of", "updates_equal_recomputation"]
 
 Values: TypeAlias = tuple[Any, ...]
+Law: TypeAlias = "tuple[str, int, Callable[[Trial, Values], None]]"
+"""Name, least number of values, check."""
 
 
 class LawError(Exception):
@@ -207,14 +209,13 @@ def splitting_changes_nothing(trial: Trial, values: Values) -> None:
 
 
 def merging_adds_up(trial: Trial, values: Values) -> None:
-    """fold(xs) merged with fold(ys) is fold(xs + ys), for every place to cut (`Mergeable` only)."""
-    if not isinstance(trial.reducer, Mergeable):
-        return
+    """fold(xs) merged with fold(ys) is fold(xs + ys), for every place to cut."""
+    merge = cast("Mergeable[Any, Any, Any]", trial.reducer).merge
     wanted = trial.fold(values)
     for place in range(len(values) + 1):
         left, right = values[:place], values[place:]
         trial.expect(
-            trial.reducer.merge(trial.fold(left), trial.fold(right)),
+            merge(trial.fold(left), trial.fold(right)),
             wanted,
             lambda got, right_one, left=left, right=right: (  # type: ignore[misc]  # bound per turn
                 f"merging what {_and(left)} gives with what {_and(right)} gives is {got}; "
@@ -223,16 +224,21 @@ def merging_adds_up(trial: Trial, values: Values) -> None:
         )
 
 
-LAWS: tuple[tuple[str, int, Callable[[Trial, Values], None]], ...] = (
+_LAWS: tuple[Law, ...] = (
     ("accumulators are values", 1, keeps_accumulators),
     ("add commutes", 2, add_commutes),
     ("remove undoes add", 1, remove_undoes_add),
     ("remove commutes", 2, remove_commutes),
     ("remove and add commute", 2, remove_commutes_with_add),
     ("splitting changes nothing", 1, splitting_changes_nothing),
-    ("merging adds up", 1, merging_adds_up),
 )
-"""Name, least number of values, check. `updates_equal_recomputation` is tried on scripts."""
+
+
+def laws_of(reducer: Reducer[Any, Any, Any]) -> tuple[Law, ...]:
+    """The laws that a reducer claims. `updates_equal_recomputation` is tried on scripts."""
+    if isinstance(reducer, Mergeable):
+        return (*_LAWS, ("merging adds up", 1, merging_adds_up))
+    return _LAWS
 
 
 def updates_equal_recomputation(
