@@ -102,8 +102,8 @@ KINDS_ABSENT = [
 def loaded(rng: Random, features: frozenset[str]) -> tuple[deltafix.Database, dict]:
     """A database over a random program, after a random script, and its input facts."""
     while True:
-        program = random_program(rng, rng.choice([2, 3, 4]), features)
         try:
+            program = random_program(rng, rng.choice([2, 3, 4]), features)
             db = connect(dressed(rng, program, features))
         except ProgramError:
             continue

@@ -266,3 +266,36 @@ def test_oracle_a_cause_alone_has_the_effect(judged):
 
 def changes(before: set, after: set) -> list[tuple[int, tuple]]:
     return [*((1, row) for row in after - before), *((-1, row) for row in before - after)]
+
+
+DOMAINS = ("x", "x, y", "y, y", "x, y, z", "(x, y), z", "z, (x, z), y")
+
+
+def test_oracle_a_row_that_a_choice_drops_has_rivals_and_repairs_that_work(judged):
+    rng = Random("several domains")
+    asked = mended = 0
+    for number in range(2 * PROGRAMS):
+        domains = DOMAINS[number % len(DOMAINS)]
+        db = deltafix.connect(f"""
+            .decl i(x: number, y: number, z: number)
+            .input i
+            .decl g(x: number, y: number, z: number) choice-domain {domains}
+            g(x, y, z) :- i(x, y, z).
+        """)
+        rows = {tuple(rng.randrange(3) for _ in "xyz") for _ in range(rng.randint(3, 9))}
+        with db:
+            with db.transaction() as tx:
+                tx.insert("i", rows)
+            kept = db.rows("g")
+            for row in sample(rng, sorted(rows - set(kept)), 4):
+                found = db.why_not("g", row)
+                told_of = f"{domains}: {row} of {rows}, kept {kept}\n{found.show()}"
+                assert found.rivals, told_of
+                assert set(found.rivals) <= {show_row("g", one) for one in kept}, told_of
+                for edits in found.suggestions:
+                    assert holds_after(db, {"i": rows}, edits, "g", row), told_of
+                    judged["repairs applied"] += 1
+                asked += 1
+                mended += bool(found.suggestions)  # it may take more edits than are tried
+    assert asked > 2 * PROGRAMS
+    assert mended > PROGRAMS

@@ -25,25 +25,32 @@ def rivals(ways: Ways, relation: str, row: Row) -> Iterator[Node]:
 
 
 def _in_clauses(ways: Ways, relation: str, row: Row) -> Iterator[Node]:
-    """`r(x) :- raw(x), !beaten(x).` and `beaten(x) :- raw(x), raw(y), ….`: the rows `y`."""
-    clauses = ways.words.clauses
-    for clause in clauses[relation]:
-        env = unify(clause.args, row, {}) or {}
-        for literal in clause.body:
-            if not isinstance(literal, Absent):
-                continue
-            for beaten in clauses[literal.relation]:
-                found = unify(beaten.args, values_of(literal.args, env), {})
-                if found is None:
+    """`r(x) :- raw(x), !beaten(x).` and `beaten(x) :- raw(x), raw(y), ….`: the rows `y`.
+
+    A choice of several domains is a chain of these: what one leaves is what the next looks at.
+    """
+    clauses, entry = ways.words.clauses, ways.words.entries[relation]
+    stage = relation
+    while stage != entry:
+        before = entry
+        for clause in clauses[stage]:
+            env = unify(clause.args, row, {}) or {}
+            for literal in clause.body:
+                if isinstance(literal, Match):
+                    before = literal.relation
+                if not isinstance(literal, Absent):
                     continue
-                rest = beaten.body[1:]
-                (place, other), *_ = (
-                    (place, part) for place, part in enumerate(rest) if isinstance(part, Match)
-                )
-                for _, matched in ways.rows.solutions(rest, found):
-                    node = ways.node(other.relation, matched[place])
-                    if node is not None:
-                        yield node
+                for beaten in clauses[literal.relation]:
+                    found = unify(beaten.args, values_of(literal.args, env), {})
+                    if found is None:
+                        continue
+                    rest = beaten.body[1:]
+                    place = next(n for n, part in enumerate(rest) if isinstance(part, Match))
+                    for _, matched in ways.rows.solutions(rest, found):
+                        node = ways.node(entry, matched[place])
+                        if node is not None:
+                            yield node
+        stage = before
 
 
 def _in_merge(ways: Ways, relation: str, row: Row) -> Iterator[Node]:

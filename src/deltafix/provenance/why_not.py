@@ -180,10 +180,17 @@ class _Search:
             key = [place for place in range(len(row)) if place not in joined]
             yield from self.rows.fitting(relation, same_key(row, key))
             return
-        for node in rivals(self.ways, relation, row):
-            fact = self.ways.shown(node)
-            if fact is not None and self.rows.holds(*fact):
-                yield fact[1]
+        seen, waiting = {row}, [row]
+        while waiting:  # the rival in one domain of a choice may have one itself in the next
+            for node in rivals(self.ways, relation, waiting.pop()):
+                fact = self.ways.shown(node)
+                if fact is None or fact[1] in seen:
+                    continue
+                seen.add(fact[1])
+                if self.rows.holds(*fact):
+                    yield fact[1]
+                else:
+                    waiting.append(fact[1])
 
     def _is_given(self, relation: str, row: Row) -> bool:
         """Whether a row is given to a relation that may not keep it."""
