@@ -2,13 +2,15 @@
 
 `DELTA` and `ICEBERG` say which class a session must know; `require` refuses one that does not. Of
 an Iceberg table `ancestry` gives the snapshots that led to its rows, which Spark's SQL does not
-tell in order. Invariant: nothing is read or written here but the metadata of tables.
+tell in order, and `marking` has a statement leave marks in the snapshot that it makes. Invariant:
+nothing is read or written here but the metadata of tables.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +27,7 @@ __all__ = [
     "ancestry",
     "catalog_settings",
     "iceberg_table",
+    "marking",
     "named",
     "quoted",
     "require",
@@ -126,6 +129,26 @@ def ancestry(table: Any) -> Iterator[Ancestor]:
             snapshot.operation() or "", dict(snapshot.summary()),
         )  # fmt: skip
         snapshot = None if parent is None else table.snapshot(parent)
+
+
+@contextmanager
+def marking(spark: SparkSession, marks: Mapping[str, str]) -> Iterator[None]:
+    """Have what this thread commits to Iceberg tables say `marks` in the summary of its snapshot.
+
+    Iceberg offers this around a call in Java (`CommitMetadata.withCommitProperties`), which no
+    statement from Python is; so the marks are put where that call puts them. The setting
+    `snapshot-property` says the same, but Iceberg reads it from 1.11 on only.
+    """
+    loader = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    place = loader.loadClass("org.apache.iceberg.spark.CommitMetadata")
+    field = place.getDeclaredField("COMMIT_PROPERTIES")
+    field.setAccessible(True)
+    of_thread = field.get(None)
+    of_thread.set(dict(marks))
+    try:
+        yield
+    finally:
+        of_thread.remove()
 
 
 _NAME: Final = re.compile(r"`(?:[^`]|``)+`|[^`.\s]+")

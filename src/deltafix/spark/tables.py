@@ -9,7 +9,7 @@ the snapshot; a property repeats it when the epoch is in, for when that snapshot
 
 Invariant: rows and mark are there together or not at all, and of two writers of one epoch one is
 refused: by Delta for the mark, by Iceberg because MERGE allows no rows it has not seen. The session
-is our own, since Spark says marks by settings, which would mark the commits of others.
+is our own, since Delta takes marks from settings, which would mark the commits of others.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from deltafix.spark.formats import (
     ancestry,
     catalog_settings,
     iceberg_table,
+    marking,
     named,
     quoted,
     require,
@@ -262,9 +263,8 @@ class IcebergTable(_Table):
         return held(self._called, self._name, ancestry(table), table.properties())
 
     def _commit(self, spark: SparkSession, rows: EpochRows, source: str) -> None:
-        for key, value in ((OUTPUT, self._name), (EPOCH, str(rows.epoch))):
-            spark.conf.set(f"spark.sql.iceberg.snapshot-property.{key}", value)
-        self._change(spark, rows, source)
+        with marking(spark, {OUTPUT: self._name, EPOCH: str(rows.epoch)}):
+            self._change(spark, rows, source)
         table = iceberg_table(spark, self._place)
         told = note(rows.epoch, next(ancestry(table), None))
         table.updateProperties().set(self._name, told).commit()

@@ -1,10 +1,9 @@
 """Which epoch an Iceberg table holds, told from its snapshots: one rule for both of its writers.
 
-A writer leaves the epoch in the summary of its snapshot, and, for when that has expired or the
-writer cannot (Spark's, before Iceberg 1.11), in a property of the table, with the snapshot that the
-epoch made. Invariant: a table that was rolled back is never taken to hold what it lost: what counts
-are the ancestors of the current snapshot, and a property only where its snapshot is one of them, or
-would be one of those that have expired.
+A writer leaves the epoch in the summary of its snapshot, and, for when that has expired, in a
+property of the table, with the snapshot that the epoch made. Invariant: a table that was rolled
+back is never taken to hold what it lost: what counts are the ancestors of the current snapshot, and
+a property only where its snapshot is one of them, or would be one of those that have expired.
 """
 
 from __future__ import annotations
