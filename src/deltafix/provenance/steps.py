@@ -89,7 +89,7 @@ class _Builder:
 
     def _cost(self, node: Node) -> int:
         clause = self.parts[node].clause
-        return int(clause is not None and bool(clause.body))
+        return int(clause is not None and self.words.says_more(clause))
 
     def _step(self, node: Node, places: Mapping[_Shown, int]) -> Step:
         relation, row = self.shown[node]

@@ -167,7 +167,7 @@ class Ways:
     def _cost(self, clause: Clause) -> int:
         """1 for a rule with a body; 0 for a fact of the text and for a part of a rule."""
         hidden = clause.head in self.words.hidden and clause.head not in self.words.given
-        return int(bool(clause.body) and not hidden)
+        return int(self.words.says_more(clause) and not hidden)
 
     def _folded(self, row: Row, fold: Fold) -> Iterator[Way]:
         """The rows that went into an aggregate; for min and max one that attains the value."""

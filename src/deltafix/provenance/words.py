@@ -157,6 +157,10 @@ class Words:
         """Whether a literal only says that the rule's rows are asked for."""
         return isinstance(literal, Match) and literal.relation in self.demands | self.domains
 
+    def says_more(self, clause: Clause) -> bool:
+        """Whether a clause has a body, of more than guards: a fact of the text may have these."""
+        return any(not self.is_guard(part) for part in clause.body)
+
     def row(self, relation: str, codes: npt.NDArray[np.int32]) -> Row:
         """A row's values from its codes."""
         return tuple(

@@ -286,6 +286,13 @@ def test_demand_and_inlining_leave_no_trace():
     assert not INTERNAL.search(f"{proof}{found}")
 
 
+def test_a_fact_of_the_text_is_no_rule_where_it_is_asked_for():
+    text = DEMAND.replace("path(x, y) :- edge(x, y).", "path(3, 4).")
+    proof = ask(text, {"edge": [(1, 3), (3, 4)]}).why("out(4)")
+    assert "path(3, 4)  [stated in the program]" in str(proof)
+    assert proof.height == 2  # with demand put in, the fact is a clause that has a body
+
+
 def test_what_is_on_demand_is_looked_at_once_it_is_asked_for():
     db = ask(
         """
