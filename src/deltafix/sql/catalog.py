@@ -28,7 +28,6 @@ from deltafix.sql.types import (
     SqlType,
     SqlValue,
     encode,
-    fits,
     written_type,
 )
 
@@ -251,9 +250,7 @@ def _default(statement: Statement, node: exp.Expr | None, kind: SqlType) -> SqlV
         return None
     scalar = Scalars(statement, lambda _: None).compile(typed(node, kind))
     try:
-        value: SqlValue = scalar.compute(())
-        if value is not None and not fits(value, kind):
-            value = assigned(value, kind)
+        value = assigned(scalar.compute(()), kind)
         encode(value, kind, nullable=True)
     except (ValueError, ArithmeticError) as error:
         raise statement.data(f"DEFAULT: {error}", node) from None

@@ -18,7 +18,7 @@ from deltafix.sql.catalog import Key, Table
 from deltafix.sql.query import check_clauses
 from deltafix.sql.scalar import Scalar, Scalars, over, typed
 from deltafix.sql.text import Statement, exp
-from deltafix.sql.types import NULL, Column, SqlType, SqlValue, decode_rows, fits
+from deltafix.sql.types import NULL, Column, SqlType, SqlValue, decode_rows
 
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
@@ -43,9 +43,10 @@ def _table(connection: Connection, statement: Statement, node: exp.Expr) -> Tabl
 def encoded(statement: Statement, column: Column, value: SqlValue) -> Any:
     """A value as the engine has it. Raises SqlIntegrityError, SqlDataError."""
     try:
-        if not fits(value, column.type):
-            value = assigned(value, column.type)
-        return column.encode(value)
+        try:
+            return column.encode(value)
+        except ValueError:  # few values are: each is looked at once
+            return column.encode(assigned(value, column.type))
     except (ValueError, ArithmeticError) as error:
         message = f"column {column.name!r}: {error}"
         if value is None:
@@ -129,8 +130,8 @@ def _upserted(statement: Statement, edit: Edit, conflict: exp.OnConflict) -> Edi
 def _checked(statement: Statement, edit: Edit) -> Edit:
     """The edit, if no row that it adds breaks a CHECK."""
     table, _, added = edit
-    for check in table.checks:
-        for shown in decode_rows(added, table.relation.columns):
+    for shown in decode_rows(added if table.checks else (), table.relation.columns):
+        for check in table.checks:
             try:
                 holds = check.compute(shown) is not False
             except (ValueError, ArithmeticError) as error:

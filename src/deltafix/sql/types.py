@@ -46,7 +46,6 @@ __all__ = [
     "decode_rows",
     "encode",
     "fits",
-    "type_of",
     "written_type",
 ]
 
@@ -250,17 +249,12 @@ class Column:
         return encode(value, self.type, nullable=self.nullable)
 
 
-def type_of(name: str) -> SqlType | None:
-    """The type that sqlglot calls `name`, or None if tables cannot have it."""
-    return _NAMES.get(name)
-
-
 def written_type(statement: Statement, written: exp.Expr | None, node: exp.Expr) -> SqlType:
     """The type that a column or a cast names. Raises SqlRefusedError."""
     shown = "none" if written is None else written.sql()
     if isinstance(written, exp.DataType):
         sizes = [str(size.name) for size in written.expressions]
-        kind = type_of(written.this.name)
+        kind = _NAMES.get(written.this.name)
         if written.this.name == "DECIMAL" and sizes and all(map(str.isdigit, sizes)):
             digits, scale = int(sizes[0]), int(sizes[1]) if len(sizes) > 1 else 0
             if 0 < digits <= MOST_DIGITS and scale <= digits:
