@@ -22,6 +22,7 @@ from deltafix.diagnostics import suggest
 from deltafix.errors import FunctorError, ReducerError, SourceError
 
 if TYPE_CHECKING:
+    from deltafix.datalog.preprocess import Given
     from deltafix.reactive.reducer import Reducer
     from deltafix.rules.ast import FunctorDecl, Program
 
@@ -32,6 +33,7 @@ __all__ = [
     "Macros",
     "Reading",
     "WordSize",
+    "as_given",
     "as_reducer",
     "brought",
     "reading",
@@ -85,6 +87,13 @@ def reading(word_size: str | None, include: list[Path] | None, macros: list[str]
         macros={name: text if equals else "1" for name, equals, text in pairs},
         word_size=None if word_size is None else int(word_size),
     )
+
+
+def as_given(asked: Reading) -> Given:
+    """The same for the text door."""
+    from deltafix.datalog.preprocess import Given  # noqa: PLC0415  quick --help
+
+    return Given(asked["include"], asked["macros"], asked["word_size"])
 
 
 def brought(program: Program, file: Path | None) -> Brought:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, brought, reading
+from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, as_given, brought, reading
 from deltafix.errors import ProgramError
 
 if TYPE_CHECKING:
@@ -36,10 +36,7 @@ def check(
 
     Exit code 0 if there is no error, 2 otherwise.
     """
-    from deltafix.datalog.preprocess import Given  # noqa: PLC0415  quick --help
-
-    asked = reading(word_size, include, macros)
-    given = Given(asked["include"], asked["macros"], asked["word_size"])
+    given = as_given(reading(word_size, include, macros))
     found = {path: _analyse(path, functors, given) for path in programs}
     if form == "json":
         report = [item for path, one in found.items() for item in _as_data(path, one)]

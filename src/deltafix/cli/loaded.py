@@ -10,16 +10,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deltafix.cli.brought import Reading, brought
+from deltafix.cli.brought import Reading, as_given, brought
 from deltafix.cli.console import note, prepare_kernel, progress
 from deltafix.cli.inputs import read_inputs, warner
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
+    from deltafix.engine.follow import ProgramFile
     from deltafix.engine.transaction import Transaction
     from deltafix.rules.ast import Program
 
-__all__ = ["load_inputs", "loaded", "read_again"]
+__all__ = ["followed", "load_inputs", "loaded"]
 
 
 @contextmanager
@@ -59,18 +60,14 @@ def loaded(
         yield db
 
 
-def read_again(
-    program_file: Path, functors: Path | None, reading: Reading
-) -> Callable[[], tuple[Program, Mapping[str, Callable[..., Any]]]]:
-    """What reads the program file of `loaded`, when it has changed, and its functors."""
+def followed(program_file: Path, functors: Path | None, reading: Reading) -> ProgramFile:
+    """The program file of `loaded`, to be read again when it has changed, with its functors."""
+    from deltafix.engine.follow import ProgramFile  # noqa: PLC0415  quick --help
 
-    def read() -> tuple[Program, Mapping[str, Callable[..., Any]]]:
-        from deltafix.datalog.program import Program as Text  # noqa: PLC0415  quick --help
+    def called(program: Program) -> Mapping[str, Callable[..., Any]]:
+        return brought(program, functors)["functors"]
 
-        program = Text.from_file(program_file, **reading)
-        return program, brought(program, functors)["functors"]
-
-    return read
+    return ProgramFile(program_file, as_given(reading), called)
 
 
 def load_inputs(

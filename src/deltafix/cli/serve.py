@@ -12,7 +12,7 @@ import typer
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
 from deltafix.cli.console import note
 from deltafix.cli.inputs import Strict, warner
-from deltafix.cli.loaded import loaded, read_again
+from deltafix.cli.loaded import followed, loaded
 from deltafix.errors import MissingDependencyError
 
 __all__ = ["serve"]
@@ -48,11 +48,11 @@ def serve(
         if find_spec(package) is None:
             message = f"serve needs {package}: pip install 'deltafix[web]'"
             raise MissingDependencyError(message, extra="web")
-    from deltafix.engine.follow import FactFolder, ProgramFile  # noqa: PLC0415  quick --help
+    from deltafix.engine.follow import FactFolder  # noqa: PLC0415  quick --help
     from deltafix.web.server import Server  # noqa: PLC0415  an extra
 
     options = reading(word_size, include, macros)
-    program = ProgramFile(program_file, read_again(program_file, functors, options))
+    program = followed(program_file, functors, options)
     opened = loaded(
         program_file,
         None,

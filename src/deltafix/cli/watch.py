@@ -12,7 +12,7 @@ import typer
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
 from deltafix.cli.console import note
 from deltafix.cli.inputs import Strict, warner
-from deltafix.cli.loaded import loaded, read_again
+from deltafix.cli.loaded import followed, loaded
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
@@ -53,11 +53,11 @@ def watch(
     A file that cannot be read is told of on standard error; its old rows or rules stay until it can
     be.
     """
-    from deltafix.engine.follow import FactFolder, ProgramFile  # noqa: PLC0415  quick --help
+    from deltafix.engine.follow import FactFolder  # noqa: PLC0415  quick --help
     from deltafix.engine.literals import schema_named  # noqa: PLC0415
 
     options = reading(word_size, include, macros)
-    program = ProgramFile(program_file, read_again(program_file, functors, options))
+    program = followed(program_file, functors, options)
     opened = loaded(
         program_file,
         None,

@@ -33,12 +33,19 @@ class Analysis:
     """What one text turned out to be.
 
     `program` is what could be read, also when there are errors. `diagnostics` are errors and
-    warnings in text order; `sources` holds every text read, by path, for carets.
+    warnings in text order; `sources` holds every text read, by path, for carets; `missing` are
+    the files that it includes and that could not be read.
     """
 
     program: Program
     diagnostics: tuple[Diagnostic, ...]
     sources: Mapping[str | None, str]
+    missing: tuple[Path, ...] = ()
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that decide what the program says: those read, and those that are missing."""
+        return (*(Path(path) for path in self.sources if path is not None), *self.missing)
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
@@ -107,7 +114,7 @@ def analyse(text: str | bytes, path: str | None = None, given: Given = NOTHING_G
             {(item.code, item.span): item for item in reversed(diagnostics)}.values()
         )
         diagnostics.reverse()
-    return Analysis(program, tuple(diagnostics), tokens.sources)
+    return Analysis(program, tuple(diagnostics), tokens.sources, tuple(tokens.missing))
 
 
 def _parsed(source: Source, path: str | None, given: Given) -> tuple[Preprocessed, Parser, Syntax]:

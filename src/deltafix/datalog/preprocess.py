@@ -80,13 +80,15 @@ class _Condition:
 class Preprocessed:
     """Tokens to parse, what went wrong, every text read (by path), and tokens left out.
 
-    `skipped` are the tokens that a false `#ifdef` or `#ifndef` hides.
+    `skipped` are the tokens that a false `#ifdef` or `#ifndef` hides, `missing` the files that
+    were to be included and could not be read.
     """
 
     tokens: list[Token] = field(default_factory=list)
     found: list[Diagnostic] = field(default_factory=list)
     sources: dict[str | None, str] = field(default_factory=dict)
     skipped: list[Token] = field(default_factory=list)
+    missing: list[Path] = field(default_factory=list)
 
 
 class _Preprocessor:
@@ -276,6 +278,7 @@ class _Preprocessor:
             siblings = sorted({p.name for tried in tries for p in tried.parent.glob("*.dl")})
             close = suggest(name, siblings)
             reason = error.strerror or str(error)
+            self.out.missing.append(path)
             self.report(
                 place,
                 f"cannot include {name!r}: {reason}",

@@ -1,18 +1,21 @@
-"""Fact files kept as given rows, and a program file as rules: what changes in them is an epoch.
+"""Fact files kept as given rows, and program files as rules: what changes in them is an epoch.
 
 Files are looked at by `stat`; one that has changed is read once it stays as it is for a look, so
 that a file is not read while it is being written. Invariant: a file that cannot be read changes
 nothing: its old rows (or rules) stay, the message is told once, and the next version is tried
-again. Files that a program includes are not looked at.
+again.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from deltafix.datalog.load import Analysis, analyse, read_bytes
+from deltafix.datalog.preprocess import NOTHING_GIVEN, Given
 from deltafix.errors import DeltafixError, SourceError
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Row
@@ -28,11 +31,23 @@ _Mark = tuple[int, int, int] | None
 """What tells versions of a file apart: inode, size, time of change; None: there is no file."""
 
 
-class ProgramFile(NamedTuple):
-    """The file of a program, and how it is read: as the program and the functions it calls."""
+@dataclass(frozen=True, slots=True)
+class ProgramFile:
+    """The file of a program, and how it is read.
+
+    Args:
+        path: the file; what it includes is looked at, too.
+        given: what it is read with.
+        functors: the functions that a program calls; without it, none.
+    """
 
     path: Path
-    read: Callable[[], tuple[Program, Mapping[str, Callable[..., Any]]]]
+    given: Given = NOTHING_GIVEN
+    functors: Callable[[Program], Mapping[str, Callable[..., Any]]] = lambda _: {}
+
+    def read(self) -> Analysis:
+        """What the file says now. Raises SourceError if it cannot be read."""
+        return analyse(read_bytes(self.path), str(self.path), self.given)
 
 
 class FactFolder:
@@ -60,7 +75,11 @@ class FactFolder:
         self._tell = tell
         self._warn = warn
         self._program = program
-        self._ruled = self._ruled_seen = None if program is None else _mark(program.path)
+        self._ruled: dict[Path, _Mark] = {}
+        if program is not None:
+            self._ruled[program.path] = _mark(program.path)
+            self._read_rules(program)
+        self._ruled_seen = self._ruled
         self._inputs = _inputs(db.program)
         self._rows: dict[int, set[Row]] = {}
         self._read: dict[int, _Mark] = {}
@@ -70,7 +89,7 @@ class FactFolder:
     def paths(self) -> tuple[Path, ...]:
         """The files looked at."""
         files = tuple(self._path(one) for one in self._inputs)
-        return files if self._program is None else (self._program.path, *files)
+        return (*self._ruled, *files)
 
     def load(self) -> Delta:
         """Read every file and give its rows, in one epoch. Raises SourceError, FactError."""
@@ -89,16 +108,31 @@ class FactFolder:
     def _poll_rules(self) -> Delta | None:
         if self._program is None:
             return None
-        mark = _mark(self._program.path)
-        at_rest, self._ruled_seen = self._ruled_seen == mark, mark
-        if not at_rest or mark == self._ruled:
+        marks = {path: _mark(path) for path in self._ruled}
+        at_rest, self._ruled_seen = self._ruled_seen == marks, marks
+        if not at_rest or marks == self._ruled:
             return None
-        self._ruled = mark
+        self._ruled = marks
         try:
-            return self._change(*self._program.read())
+            found = self._read_rules(self._program)
+            self._ruled_seen = self._ruled
+            found.raise_for_errors()
+            return self._change(found.program, self._program.functors(found.program))
         except DeltafixError as error:
             self._tell(f"{error}; the rules stay as they were")
             return None
+
+    def _read_rules(self, program: ProgramFile) -> Analysis:
+        """Read the program, and look at the files that it says from then on.
+
+        A file is marked before it is read, so what it says anew is read again.
+        """
+        while True:
+            found, known = program.read(), self._ruled
+            files = (program.path, *found.files)
+            self._ruled = {path: known[path] if path in known else _mark(path) for path in files}
+            if self._ruled.keys() <= known.keys():
+                return found
 
     def _change(self, program: Program, functors: Mapping[str, Callable[..., Any]]) -> Delta:
         """Have another program, without the rows of inputs that it does not have.

@@ -69,7 +69,7 @@ def test_a_saved_program_is_an_epoch_that_says_what_its_views_gained_and_lost(fo
     messages: list[str] = []
     path = folder / "program.dl"
     with library.connect(PROGRAM) as db:
-        program = ProgramFile(path, lambda: (library.Program.from_file(path), {}))
+        program = ProgramFile(path)
         files = FactFolder(db, folder, messages.append, program=program)
         assert files.paths == (path, folder / "edge.facts")
         files.load()
@@ -101,6 +101,42 @@ def test_a_saved_program_is_an_epoch_that_says_what_its_views_gained_and_lost(fo
         write(folder / "edge.facts", "x\ty\n")
         files.poll()
         assert files.poll()["path"].added == [("x", "y")]
+        db.check_invariants()
+
+
+def test_files_that_a_program_includes_are_followed_too(folder):
+    messages: list[str] = []
+    path, rules, more = folder / "program.dl", folder / "rules.dl", folder / "more.dl"
+    declared, ruled = PROGRAM.split("path(x, y)", 1)
+    path.write_text(f'{declared}#include "rules.dl"\n')
+    rules.write_text(f"path(x, y){ruled}")
+    with library.connect(library.Program.from_file(path)) as db:
+        files = FactFolder(db, folder, messages.append, program=ProgramFile(path))
+        assert files.paths == (path, rules, folder / "edge.facts")
+        files.load()
+        assert files.poll() is None
+        write(rules, f"path(x, y){ruled}path(y, x) :- edge(x, y).\n")
+        assert files.poll() is None  # it may still be written to
+        assert files.poll()["path"].added == [("b", "a"), ("b", "b")]
+        # A file that is not there yet is looked for; one that it includes is followed from then on.
+        write(rules, f'path(x, y){ruled}#include "more.dl"\n')
+        assert [files.poll() for _ in range(3)] == [None] * 3
+        assert len(messages) == 1
+        assert "cannot include 'more.dl'" in messages[0]
+        write(more, "path(x, y) :- edge(x y).\n")
+        assert [files.poll() for _ in range(3)] == [None] * 3
+        assert "more.dl:1:" in messages[1]
+        write(more, "path(x, x) :- edge(x, _).\n")
+        assert files.poll() is None
+        assert files.poll()["path"].removed == [("b", "a"), ("b", "b")]
+        assert files.paths[:3] == (path, rules, more)
+        # One that is not included any more is not.
+        write(rules, f"path(x, y){ruled}")
+        files.poll()
+        assert files.poll()["path"].removed == [("a", "a")]
+        write(more, "")
+        assert [files.poll() for _ in range(3)] == [None] * 3
+        assert len(messages) == 2
         db.check_invariants()
 
 

@@ -45,7 +45,7 @@ def served(tmp_path, warm_kernel):
         db.why_not('edge("", "")')  # the search is compiled before anyone waits for it
         path = tmp_path / "routes.dl"
         path.write_text(PROGRAM)
-        program = ProgramFile(path, lambda: (deltafix.Program.from_file(path), {}))
+        program = ProgramFile(path)
         folder = FactFolder(db, tmp_path, print, program=program)
         folder.load()
         server = Server(db, port=0, writable=True, title="routes.dl")
