@@ -54,6 +54,7 @@ __all__ = [
     "SqlRefusedError",
     "StateError",
     "StateInUseError",
+    "StateVersionError",
     "StepContractError",
     "SubscriberError",
     "TransactionError",
@@ -168,6 +169,12 @@ class StateInUseError(StateError):
     """Another process holds the state; the message names it."""
 
     code = "DF501"
+
+
+class StateVersionError(StateError):
+    """A state that another version of deltafix wrote, in a format that this one does not read."""
+
+    code = "DF502"
 
 
 class MissingDependencyError(DeltafixError, ImportError):

@@ -26,7 +26,7 @@ from tests.oracle import evaluate
 import deltafix
 from deltafix.engine.state.log import read_log
 from deltafix.engine.state.trust import SEAL_SIZE, VARIABLE
-from deltafix.errors import StateError, StateInUseError
+from deltafix.errors import StateError, StateInUseError, StateVersionError
 from deltafix.kernel.arena import Arena
 from deltafix.kernel.image import PAGE
 from deltafix.kernel.jit import JIT_DISABLED
@@ -523,7 +523,7 @@ def test_a_log_cut_anywhere_opens_at_its_last_whole_record(state) -> None:
     data = (state / "log").read_bytes()
     records = read_log(state / "log")
     ends = [frame.end for frame in records.frames]
-    header = read(data, check_preamble(data, "log")).end
+    header = read(data, check_preamble(data, "log", "log")).end
     borders = [header, *ends]
     near = {border + step for border in borders for step in (-1, 0, 1, 30)}
     for place in sorted(place for place in near if header <= place <= len(data)):
@@ -595,7 +595,8 @@ def test_a_damaged_snapshot_is_refused_wherever_the_damage_is(state) -> None:
         flipped = bytearray(data)
         flipped[place] ^= 1 << rng.randrange(8)
         (state / "snapshot").write_bytes(flipped)
-        with pytest.raises(StateError, match=r"last good epoch is (1|unknown)"):
+        says = "of format" if place in range(12, 16) else r"last good epoch is (1|unknown)"
+        with pytest.raises(StateError, match=says):
             connect(state)
     for place in rng.sample(range(len(data)), 10):
         (state / "snapshot").write_bytes(data[:place])
@@ -603,6 +604,28 @@ def test_a_damaged_snapshot_is_refused_wherever_the_damage_is(state) -> None:
             connect(state)
     (state / "snapshot").write_bytes(data)
     with connect(state) as db:
+        check(db)
+
+
+@pytest.mark.parametrize("name", ["snapshot", "log"])
+def test_a_state_of_another_format_is_refused_as_such_and_left_alone(name, state) -> None:
+    earlier = bytearray((state / name).read_bytes())
+    earlier[12:16] = (1).to_bytes(4, "little")
+    (state / name).write_bytes(earlier)
+    with pytest.raises(StateVersionError, match=f"{name}: a {name} of format 1, and") as refused:
+        connect(state)
+    assert refused.value.code == "DF502"
+    assert refused.value.values == {"path": str(state / name), "format": 1}
+    assert "damaged" not in str(refused.value)
+    assert (state / name).read_bytes() == earlier
+
+
+def test_an_image_of_another_format_is_told_of_and_not_used(state) -> None:
+    earlier = bytearray((state / "image").read_bytes())
+    earlier[12] ^= 3
+    (state / "image").write_bytes(earlier)
+    with connect(state) as db:
+        assert db.recovered == ("derived without an image: it is of format 1",)
         check(db)
 
 
@@ -696,7 +719,7 @@ def opens_derived(state: Path, words: str = "") -> None:
 def borders_of(image: Path) -> list[int]:
     """Where the parts of an image begin, and where the last one ends."""
     data = image.read_bytes()
-    start = check_preamble(data, "image")
+    start = check_preamble(data, "image", "image")
     frame = read(data, start + SEAL_SIZE)
     place = -(-frame.end // PAGE) * PAGE
     found = [0, start, start + SEAL_SIZE, frame.end - len(frame.body), frame.end, place]

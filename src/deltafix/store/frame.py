@@ -20,9 +20,10 @@ from collections.abc import Sequence
 from mmap import mmap
 from typing import Any, NamedTuple
 
+from deltafix.errors import StateVersionError
 from deltafix.store.disk import Piece
 
-VERSION = 1
+VERSION = 2
 """The version of the format that is written, and the only one that is read."""
 
 _MAGIC = b"dfx\x1a"
@@ -50,10 +51,10 @@ def preamble(kind: str) -> bytes:
     return _PREAMBLE.pack(f"dfx-{kind}".encode(), VERSION)
 
 
-def check_preamble(data: bytes | mmap, kind: str) -> int:
+def check_preamble(data: bytes | mmap, kind: str, path: str) -> int:
     """Where the frames of a file begin.
 
-    Raises DamagedError for a file of another kind or version.
+    Raises DamagedError for a file of another kind, StateVersionError for one of another version.
     """
     if len(data) < _PREAMBLE.size:
         raise DamagedError(f"it has {len(data)} bytes, too few for a {kind}")
@@ -61,7 +62,9 @@ def check_preamble(data: bytes | mmap, kind: str) -> int:
     if name.rstrip(b"\0") != f"dfx-{kind}".encode():
         raise DamagedError(f"it is not a {kind}: it begins with {name!r}")
     if version != VERSION:
-        raise DamagedError(f"it has format {version}, and this deltafix reads format {VERSION}")
+        message = f"a {kind} of format {version}, and this deltafix reads format {VERSION}"
+        hint = "read its rows with the version that wrote it, and begin a new state with them"
+        raise StateVersionError(f"{path}: {message}; {hint}", path=path, format=version)
     return _PREAMBLE.size
 
 

@@ -29,6 +29,7 @@ from typing import Any
 from deltafix.engine.codes import Codes
 from deltafix.engine.link import Linked
 from deltafix.engine.state.trust import SEAL_SIZE, VARIABLE, seal
+from deltafix.errors import StateVersionError
 from deltafix.kernel.arena import Arena
 from deltafix.kernel.image import PAGE, Extent, extents, lay, linked_bytes
 from deltafix.kernel.jit import sources_digest
@@ -114,7 +115,7 @@ def open_image(path: Path, wanted: Moment, least: int, arena: Arena, codes: Code
     try:
         if not os.fstat(fd).st_size:
             raise RefusedError("it is empty")
-        found = _Content(mmap.mmap(fd, 0, access=mmap.ACCESS_READ))
+        found = _Content(mmap.mmap(fd, 0, access=mmap.ACCESS_READ), path)
         found.check(wanted, least, arena)
         tables = found.tables()
         lay(arena, fd, found.extents, found.first_page)
@@ -129,9 +130,9 @@ def open_image(path: Path, wanted: Moment, least: int, arena: Arena, codes: Code
 class _Content:
     """A mapped image whose head was found right."""
 
-    def __init__(self, data: mmap.mmap) -> None:
+    def __init__(self, data: mmap.mmap, path: Path) -> None:
         try:
-            start = check_preamble(data, "image")
+            start = check_preamble(data, "image", str(path))
             frame = read(data, start + SEAL_SIZE)
             self.start = -(-frame.end // PAGE) * PAGE
             try:
@@ -141,6 +142,8 @@ class _Content:
             if not hmac.compare_digest(own, data[start:_START]):
                 message = f"its seal does not fit: damage, or another user's key (see {VARIABLE})"
                 raise RefusedError(message)
+        except StateVersionError as other:
+            raise RefusedError(f"it is of format {other.values['format']}") from None
         except DamagedError as damage:
             raise RefusedError(f"it is damaged: {damage}") from None
         meta: dict[str, Any] = frame.meta

@@ -101,7 +101,7 @@ def read_log(path: Path) -> Records:
 def log_header(data: bytes, path: str) -> Frame:
     """The first frame of a log: its epoch is the base, its meta data names the state."""
     try:
-        head = read(data, check_preamble(data, "log"))
+        head = read(data, check_preamble(data, "log", path))
         str(head.meta["state"])
     except (DamagedError, LookupError) as damage:
         message = (

@@ -77,7 +77,7 @@ def parse_snapshot(data: bytes, path: str) -> Snapshot:
     epoch: int | None = None
     place = 0
     try:
-        place = check_preamble(data, "snapshot")
+        place = check_preamble(data, "snapshot", path)
         head = read(data, place)
         epoch, place = head.epoch, head.end
         frames = []

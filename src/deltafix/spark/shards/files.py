@@ -23,7 +23,7 @@ from typing import Any
 from uuid import uuid4
 
 from deltafix.engine.state.marks import Marks
-from deltafix.errors import StateError
+from deltafix.errors import StateError, StateVersionError
 from deltafix.rules.ast import Program
 from deltafix.rules.show import show
 from deltafix.spark.shards import wire
@@ -67,7 +67,7 @@ def read_journal(path: Path) -> Journal:
     place = 0
     try:
         data = path.read_bytes()
-        place = check_preamble(data, _KIND)
+        place = check_preamble(data, _KIND, str(path))
         head = read(data, place)
         place = head.end
         entries = []
@@ -77,6 +77,8 @@ def read_journal(path: Path) -> Journal:
             place = frame.end
         meta = head.meta
         return Journal(int(meta["clock"]), path.parent.name, entries, bool(meta["fresh"]))
+    except StateVersionError:
+        raise
     except (OSError, DamagedError, LookupError, TypeError, ValueError) as damage:
         message = (
             f"{path}: the shard's file is damaged or gone, at byte {place}: {damage}. "

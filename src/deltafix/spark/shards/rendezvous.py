@@ -85,7 +85,7 @@ class Rendezvous:
         # Mapped: of a file that has a section for every task only one's own is read.
         with path.open("rb") as stream:
             data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-        frame = read(data, check_preamble(data, _KIND))
+        frame = read(data, check_preamble(data, _KIND, str(path)))
         saved = frame.meta["report"]
         saved["pending"] = {int(stratum): n for stratum, n in saved["pending"].items()}
         place, end = frame.meta["places"].get(str(self._me), (0, 0))
