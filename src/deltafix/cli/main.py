@@ -49,6 +49,7 @@ COMMANDS: Final = (
     Command("watch", "deltafix.cli.watch", "watch"),
     Command("why", "deltafix.cli.why", "why"),
     Command("why-not", "deltafix.cli.why", "why_not"),
+    Command("step", "deltafix.cli.why", "step"),
     Command("check-reducer", "deltafix.cli.check_reducer", "check_reducer"),
     Command("dead-code", "deltafix.cli.dead_code", "dead_code"),
     Command("analyse", "deltafix.cli.analyse", "analyse"),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from deltafix.diagnostics import suggest
-from deltafix.engine.literals import read_facts, read_query, schema_named
+from deltafix.engine.literals import followed, read_facts, read_ground, read_query, schema_named
 from deltafix.errors import FactError
 from deltafix.facts.schema import Row, Schema, show_row
 from deltafix.paths import local_path
@@ -34,6 +34,8 @@ rollback               drop the transaction
 ? path("a", X)         rows that match; _ matches anything, equal variables equal values
 why path("a", "c")     a smallest proof of a row
 why-not path("a", "c") why a row is absent, and what would make it hold
+count path("a", "c")   in how many ways the rules derive a row
+step path("a", "b")    the rows that the relation's rules derive at once from rows of it
 .load edge FILE        insert the rows of a tab-separated fact file
 .rows path             every row of a relation
 .relations             the relations, with their sizes
@@ -56,6 +58,8 @@ class Session:
             "rule": self._rule,
             "why": lambda text: str(self.db.why(text)),
             "why-not": lambda text: str(self.db.why_not(text)),
+            "count": lambda text: str(self.db.derivation_count(*read_ground(text, self.schemas))),
+            "step": self._step,
             ".load": self._load,
             ".rows": self._rows,
             ".relations": lambda _: self._relations(),
@@ -136,6 +140,10 @@ class Session:
         query = read_query(text, self.schemas)
         found = self.db.select(query.relation, query.pattern)
         return _listed(query.relation, query.keep_equal(found))
+
+    def _step(self, text: str) -> str:
+        found = followed(self.db, text)
+        return "\n".join([*(show_row(name, row) for name, row in found), _count(len(found))])
 
     def _rows(self, name: str) -> str:
         schema_named(name, self.schemas)

@@ -1,4 +1,4 @@
-"""`deltafix why` and `deltafix why-not`: a program's rows explained, present and absent ones.
+"""`deltafix why`, `why-not` and `step`: a program's rows explained, present and absent ones.
 
 Invariant: the explanation alone goes to standard output; a fact that does not fit the question is
 an error with exit code 2.
@@ -17,7 +17,7 @@ from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, readin
 from deltafix.cli.inputs import Strict
 from deltafix.cli.loaded import loaded
 
-__all__ = ["why", "why_not"]
+__all__ = ["step", "why", "why_not"]
 
 _Program: TypeAlias = Annotated[Path, typer.Argument(help="The program (.dl).", metavar="PROGRAM")]
 _Fact: TypeAlias = Annotated[
@@ -38,6 +38,9 @@ def why(
         bool, typer.Option("--all", help="List different proofs, by height.")
     ] = False,
     limit: Annotated[int, typer.Option(min=1, help="With --all: at most so many.")] = 10,
+    count: Annotated[
+        bool, typer.Option("--count", help="Print in how many ways the rules derive the row.")
+    ] = False,
     form: Annotated[
         Literal["text", "json", "dot", "svg"],
         typer.Option("--format", help="A tree, JSON, Graphviz DOT, or a drawing."),
@@ -60,6 +63,11 @@ def why(
         quiet=quiet,
     )
     with opened as db:
+        if count:
+            from deltafix.engine.literals import read_ground  # noqa: PLC0415  quick --help
+
+            sys.stdout.write(f"{db.derivation_count(*read_ground(fact, db.schemas))}\n")
+            return
         if several:
             proofs = db.why(fact, all=True, limit=limit, max_steps=max_steps)
         else:
@@ -101,3 +109,35 @@ def why_not(
     with opened as db:
         found = db.why_not(fact, limit=limit, max_depth=max_depth, max_edits=max_edits)
     sys.stdout.write(f"{found.show(form)}\n")
+
+
+def step(
+    program_file: _Program,
+    fact: Annotated[
+        str, typer.Argument(help="Rows that hold, with commas between them.", metavar="FACTS")
+    ],
+    *,
+    facts: _Facts = None,
+    functors: FunctorsFile = None,
+    word_size: WordSize = None,
+    include: Include = None,
+    macros: Macros = None,
+    strict: Strict = False,
+    quiet: _Quiet = False,
+) -> None:
+    """Print what the rules of a recursive relation derive at once from rows of it."""
+    from deltafix.engine.literals import followed  # noqa: PLC0415  quick --help
+    from deltafix.facts.schema import show_row  # noqa: PLC0415  likewise
+
+    opened = loaded(
+        program_file,
+        facts,
+        functors=functors,
+        reading=reading(word_size, include, macros),
+        strict=strict,
+        quiet=quiet,
+    )
+    with opened as db:
+        found = followed(db, fact)
+    for name, row in found:
+        sys.stdout.write(f"{show_row(name, row)}\n")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import EllipsisType
+from typing import TYPE_CHECKING
 
 from deltafix.datalog.clauses import ClauseParser
 from deltafix.datalog.cursor import SyntaxFault
@@ -20,7 +21,10 @@ from deltafix.facts.schema import Pattern, Row, Schema, Value
 from deltafix.rules.ast import Atom, Dominates, Rule
 from deltafix.rules.terms import Term, Var, Wildcard, constant
 
-__all__ = ["Query", "read_facts", "read_ground", "read_query", "schema_named"]
+if TYPE_CHECKING:
+    from deltafix.engine.database import Database
+
+__all__ = ["Query", "followed", "read_facts", "read_ground", "read_query", "schema_named"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,14 @@ def read_facts(text: str, schemas: Mapping[str, Schema]) -> list[tuple[str, Row]
         row = tuple(_constant(term, text) for term in atom.args)
         facts.extend((atom.relation, checked) for checked in schema.check_rows([row]))
     return facts
+
+
+def followed(db: Database, text: str) -> list[tuple[str, Row]]:
+    """What follows at once from facts, as text: see `Database.step_from_delta`. Raises as both."""
+    given: dict[str, list[Row]] = {}
+    for relation, row in read_facts(text, db.schemas):
+        given.setdefault(relation, []).append(row)
+    return [(name, row) for name, rows in given.items() for row in db.step_from_delta(name, rows)]
 
 
 def read_query(text: str, schemas: Mapping[str, Schema]) -> Query:

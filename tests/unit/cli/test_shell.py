@@ -69,6 +69,25 @@ def test_a_story_of_edits_commits_and_questions(shell):
     ]
 
 
+def test_derivations_are_counted_and_followed(shell):
+    told = shell(
+        '+edge("a", "b"), edge("b", "c"), edge("a", "c"), edge("c", "d")\n'
+        "commit\n"
+        'count path("a", "c")\n'
+        'count edge("a", "c")\n'
+        'step path("a", "b"), path("b", "c")\n'
+        'step path("a", "d")\n'
+        'count path("d", "a")\n'
+        'count path("a", X)\n'
+        'step path("d", "a")\n'
+    )
+    assert told.out.splitlines()[-7:] == [
+        "11 rows changed", "2", "0", 'path("a", "c")', 'path("b", "d")', "2 rows", "0 rows"
+    ]  # fmt: skip
+    assert told.err.count('path("d", "a") does not hold') == 2
+    assert "one row is asked about, not several" in told.err
+
+
 def test_rollback_drops_the_transaction(shell):
     told = shell('+edge("a", "b")\nrollback\ncommit\nrollback\n.rows path\n')
     assert told.out.splitlines() == [

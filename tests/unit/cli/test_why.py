@@ -34,6 +34,15 @@ def test_why_prints_a_tree(deltafix, folder):
     assert (done.code, done.err) == (0, "")
 
 
+def test_derivations_are_counted_and_followed(deltafix, folder):
+    asked = (folder / "program.dl", "-F", folder)
+    assert deltafix("why", *asked, 'path("a", "c")', "--count").out == "2\n"
+    assert deltafix("step", *asked, 'path("a", "b"), path("a", "d")').out == 'path("a", "c")\n'
+    absent = deltafix("step", *asked, 'path("c", "a")')
+    assert (absent.code, absent.out) == (2, "")
+    assert 'path("c", "a") does not hold' in absent.err
+
+
 @pytest.mark.parametrize("form", ["dot", "svg"])
 def test_why_draws(deltafix, folder, form):
     question = ("why", folder / "program.dl", "-F", folder, 'path("a", "b")', "--format", form)
