@@ -240,7 +240,9 @@ def test_a_stop_at_any_step_leaves_the_last_epoch_or_the_one_at_work(
 
 @pytest.mark.parametrize("mode", ["tear", "late", "fail"])
 def test_edited_rules_are_there_with_their_epoch_or_not_at_all(mode, tmp_path, monkeypatch) -> None:
-    steps = steps_of_the_script(tmp_path / "count", monkeypatch, rules=True).seen
+    script = steps_of_the_script(tmp_path / "count", monkeypatch, rules=True)
+    steps, imaged = script.seen, 0
+    assert {steps[number] for number in script.images} == {"pwrite", "replace"}
     for at in range(0, len(steps), 7 if JIT_DISABLED else 1):
         path = tmp_path / f"{at}"
         acknowledged: list[int] = [-1]
@@ -249,12 +251,16 @@ def test_edited_rules_are_there_with_their_epoch_or_not_at_all(mode, tmp_path, m
             with suppress(Dead, StateError):
                 run_script(path, acknowledged, rules=True)
         last = acknowledged[-1]
-        assert at < 2 or last < EPOCHS or mode == "fail", steps[at]
+        assert at < 2 or last < EPOCHS or mode == "fail" or at in script.images, steps[at]
+        whole = last == EPOCHS and (path / "image").exists()
         with connect(path) as db:
+            assert not whole or (db.recovered, db.last_epoch.derivations) == ((), 0)
+            imaged += whole
             assert db.epoch in (max(last, 0), last + 1), (at, steps[at])
             check(db, rules=True)
             commit(db, rules=True)
             check(db, rules=True)
+    assert imaged or mode == "tear"  # torn before it is named, an image is none
 
 
 @pytest.mark.parametrize("mode", ["fail", "full"])

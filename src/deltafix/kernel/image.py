@@ -70,6 +70,7 @@ def lay(arena: Arena, fd: int, found: Sequence[Extent], start: int) -> None:
     """
     own = arena.cells[list(_OWN)]
     before = arena.words[: int(arena.cells[at.BUMP])].copy()
+    arena.clear(0, -(-len(before) * 4 // PAGE) * PAGE)  # what is linked may lie elsewhere there
     try:
         for first, size in found:
             arena.map_file(fd, start, first, size)

@@ -35,7 +35,7 @@ from deltafix.rules.ast import And, Atom, Dominates, Formula, Rule, conjunction
 from deltafix.rules.terms import Term, Var
 from deltafix.rules.walk import Leaf, map_formula
 
-__all__ = ["edits", "renamed", "same_layer", "same_rule"]
+__all__ = ["edits", "named_alike", "renamed", "same_layer", "same_rule", "with_names"]
 
 _NUMBERED = re.compile(r"~\d")
 """Hidden relations that are named by their place in the program."""
@@ -75,7 +75,12 @@ def same_layer(one: Layer, other: Layer) -> bool:
 
 
 def renamed(core: Core, before: Core) -> Core:
-    """The core with hidden relations named as in an earlier one, where they say the same.
+    """The core with hidden relations named as in an earlier one, where they say the same."""
+    return with_names(core, named_alike(core, before).__getitem__)
+
+
+def named_alike(core: Core, before: Core) -> dict[str, str]:
+    """What each relation is called, by its name: as in an earlier core, where it says the same.
 
     Those that are new are named by what they say, so that they have this name whenever they come
     back. Linear in the clauses of hidden relations.
@@ -98,9 +103,7 @@ def renamed(core: Core, before: Core) -> Core:
             found += "'"
         names[name] = found
         taken.add(found)
-    if all(name == found for name, found in names.items()):
-        return core
-    return _with_names(core, names.__getitem__)
+    return names
 
 
 def same_rule(one: Rule | Dominates, other: Rule | Dominates) -> bool:
@@ -286,8 +289,10 @@ def _digest(said: object) -> str:
     return blake2b(repr(said).encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
 
 
-def _with_names(core: Core, name_of: Callable[[str], str]) -> Core:
-    """The core under other names."""
+def with_names(core: Core, name_of: Callable[[str], str]) -> Core:
+    """The core with its relations under other names."""
+    if all(name_of(relation.name) == relation.name for relation in core.relations):
+        return core
 
     def body(literals: tuple[Literal, ...]) -> tuple[Literal, ...]:
         return tuple(

@@ -29,7 +29,7 @@ from deltafix.plan.ir import HEAD, Plan, Stage, Variant
 from deltafix.plan.order import Indexes, variant
 from deltafix.plan.recognise import edits, same_layer
 
-__all__ = ["COME", "GONE", "SIGNALS", "Transition", "transition"]
+__all__ = ["COME", "GONE", "SIGNALS", "Transition", "is_same", "transition"]
 
 GONE, COME = "~gone", "~come"
 SIGNALS = (GONE, COME)
@@ -96,6 +96,17 @@ def transition(old: Plan, new: Plan, moved: AbstractSet[str], *, first: bool) ->
         new.bounded,
     )
     return Transition(during, after, frozenset(fresh), kept)
+
+
+def is_same(old: Plan, new: Plan) -> bool:
+    """Whether what holds by one plan does by the other, support for support, where it lies."""
+    places = {frozenset(stage.relations): stage for stage in old.stages}
+    return (
+        {*old.relations} == {*new.relations}
+        and old.given == new.given
+        and places.keys() == {frozenset(stage.relations) for stage in new.stages}
+        and all(_goes_on(places[frozenset(stage.relations)], stage) for stage in new.stages)
+    )
 
 
 def _is_plain(stage: Stage) -> bool:

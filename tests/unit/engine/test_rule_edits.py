@@ -251,7 +251,7 @@ def test_opening_a_state_reads_its_log_once(tmp_path, monkeypatch) -> None:
     assert len(read) == 1
 
 
-def test_an_image_is_left_again_once_edited_rules_were_opened(tmp_path) -> None:
+def test_an_image_is_of_the_rules_as_they_were_edited(tmp_path) -> None:
     with deltafix.connect(GRAPH, tmp_path / "state") as db:
         with db.transaction() as tx:
             tx.insert("edge", [("a", "b"), ("b", "c")])
@@ -259,12 +259,18 @@ def test_an_image_is_left_again_once_edited_rules_were_opened(tmp_path) -> None:
         assert (tmp_path / "state" / "image").exists()
         with db.transaction() as tx:
             tx.add_rule(STEP)
-    assert not (tmp_path / "state" / "image").exists()
-    for derived in (3, 0):
+        assert not (tmp_path / "state" / "image").exists()
+    count = 3
+    for added in (("c", "d"), ("d", "e"), ("e", "f")):
         with deltafix.connect(GRAPH, tmp_path / "state") as db:
-            assert db.last_epoch.derivations == derived
-            assert db.count("path") == 3
+            assert db.recovered == ()
+            assert (db.last_epoch.derivations, db.last_epoch.probed) == (0, 0)
+            assert db.count("path") == count
             db.check_invariants()
+            with db.transaction() as tx:
+                tx.insert("edge", [added])
+            count += len(tx.delta["path"].added)
+    assert count == 15
 
 
 def test_a_state_hears_of_given_rows_that_an_edit_moves(tmp_path) -> None:

@@ -20,8 +20,10 @@ import numpy as np
 
 from deltafix.engine.bind import called, folded
 from deltafix.engine.database import Database, seen_schemas
-from deltafix.engine.outside import Users
+from deltafix.engine.link import link
+from deltafix.engine.outside import Users, outside_strata
 from deltafix.engine.run import Budget
+from deltafix.engine.state.catalog import Catalog
 from deltafix.engine.state.edits import given_changes, given_rows, truth_changes
 from deltafix.engine.state.folder import StateFolder
 from deltafix.engine.state.identity import Identity, digest_of
@@ -31,6 +33,7 @@ from deltafix.engine.state.marks import Marks, check_mark, set_marks
 from deltafix.engine.state.objects import StateObjects
 from deltafix.engine.state.rows import GivenRows
 from deltafix.engine.state.state import State
+from deltafix.engine.tables import Memo
 from deltafix.engine.transaction import Transaction
 from deltafix.errors import StateError, TransactionError
 from deltafix.facts.delta import Delta, RelationDelta
@@ -177,9 +180,12 @@ class DurableDatabase(Database):
             self._arena,
             self._codes,
             origin=origin(identity.digest, self._linked, self._arena, self._codes),
-            users=[f"@{name}" for name in (*called(self.program), *folded(self.program))],
+            users=self._asked,
+            catalog=lambda: Catalog.of(self.program, self._core, self._linked),
         )
-        imaged = self._images.open()
+        imaged = self._images.open(self._core)
+        if self._images.catalog is not None:
+            self._link_by(self._images.catalog)
         if imaged is not None:
             self._unrun = False
             self._strata.cool()
@@ -191,6 +197,20 @@ class DurableDatabase(Database):
             self._images.drop()
         self._ready = True
         self._before_commit = self._log_epoch
+
+    def _asked(self) -> list[str]:
+        """Functions of Python that the program calls, and those whose values are remembered."""
+        memos = [one.functor for one in self._linked.tables.numbers if isinstance(one, Memo)]
+        brought = {*called(self.program), *(n[1:] for n in memos if n.startswith("@"))}
+        return [f"@{name}" for name in (*sorted(brought), *folded(self.program))]
+
+    def _link_by(self, catalog: Catalog) -> None:
+        """Link the program to the arena that an image has laid, whose rules were edited."""
+        self._core, plan = catalog.planned(self._core)
+        linked = link(plan, catalog.laid_out(self._arena), self._codes)
+        self._take_up(self.program, self._core, linked)
+        users = Users()  # a program that calls functions has no image
+        self._run_with(self.program, linked, outside_strata(linked, self._codes, users), users)
 
     def _rebuild(self, state: State, imaged: int | None) -> None:
         """Take in what the files hold; `imaged` is the epoch up to which that has been done."""
@@ -298,7 +318,7 @@ class DurableDatabase(Database):
                 self._images.note()
                 if self._edited is not None:
                     self._state.edited(self._edited)
-                    self._images.cease()
+                    self._images.edited()
             if done and self._state.is_full:
                 self._compact_quietly()
         finally:

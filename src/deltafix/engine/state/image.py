@@ -2,8 +2,8 @@
 
     preamble    what the file is
     seal        of all that follows up to the first page (`trust`)
-    frame       JSON: of which state, epoch and program; sections and their lengths; then, as its
-                body, the SHA-256 of every block of every section
+    frame       JSON: of which state, epoch and program; sections and their lengths; after edits of
+                rules the `Catalog`; then, as its body, the SHA-256 of every block of every section
     sections    each begins on a page: `Codes.to_tables`, then the arena's extents
 
 Writing is not synced: an image that a power cut tore is found out, and costs what opening without
@@ -16,18 +16,20 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import mmap
 import os
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from deltafix.engine.codes import Codes
 from deltafix.engine.link import Linked
+from deltafix.engine.state.catalog import Catalog
 from deltafix.engine.state.trust import SEAL_SIZE, VARIABLE, seal
 from deltafix.errors import StateVersionError
 from deltafix.kernel.arena import Arena
@@ -37,7 +39,7 @@ from deltafix.store import disk
 from deltafix.store.disk import Piece
 from deltafix.store.frame import DamagedError, check_preamble, pack, preamble, read
 
-__all__ = ["Moment", "RefusedError", "open_image", "origin", "write_image"]
+__all__ = ["Moment", "RefusedError", "open_image", "origin", "origin_in_steps", "write_image"]
 
 _BLOCK = 4 << 20
 """Bytes under one digest; threads check blocks side by side."""
@@ -51,11 +53,15 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What an image is of: the state's name, an epoch, and `origin` of the program."""
+    """What an image is of: the state's name, an epoch, and `origin` of the program.
+
+    `catalog` is that of an arena whose rules were edited, and then part of the origin.
+    """
 
     state: str
     epoch: int
     origin: str
+    catalog: Catalog | None = None
 
 
 def origin(program: str, linked: Linked, arena: Arena, codes: Codes) -> str:
@@ -64,14 +70,22 @@ def origin(program: str, linked: Linked, arena: Arena, codes: Codes) -> str:
     That is the kernel, the machine, the program (as its digest) and what linking its plan made of
     an arena without rows, which `arena` is. O(program).
     """
+    tables = codes.to_tables().values()
+    return _digest_of(program, [linked.program.tobytes(), linked_bytes(arena), *tables])
+
+
+def origin_in_steps(program: str, catalog: Catalog) -> str:
+    """The same of an arena whose rules were edited; its catalog says what is to be linked."""
+    return _digest_of(program, [json.dumps(catalog.to_json(), sort_keys=True).encode()])
+
+
+def _digest_of(program: str, parts: Iterable[bytes]) -> str:
     found = hashlib.sha256()
     machine = f"{platform.machine()} {sys.byteorder} {PAGE}"
     for text in (sources_digest(), machine, program):
         found.update(f"{text}\n".encode())
-    found.update(linked.program.tobytes())
-    found.update(linked_bytes(arena))
-    for table in codes.to_tables().values():
-        found.update(table)
+    for part in parts:
+        found.update(part)
     return found.hexdigest()
 
 
@@ -91,6 +105,7 @@ def write_image(path: Path, moment: Moment, arena: Arena, codes: Codes) -> None:
         "origin": moment.origin,
         "tables": {name: len(table) for name, table in tables.items()},
         "extents": places,
+        "catalog": None if moment.catalog is None else moment.catalog.to_json(),
     }
     frame = b"".join(map(bytes, pack(moment.epoch, head, [_digests(blocks)])))
     frame += bytes(-(_START + len(frame)) % PAGE)
@@ -100,10 +115,19 @@ def write_image(path: Path, moment: Moment, arena: Arena, codes: Codes) -> None:
     disk.rename(beside, path)
 
 
-def open_image(path: Path, wanted: Moment, least: int, arena: Arena, codes: Codes) -> int:
-    """Make a linked arena without rows, and its codes, what an image says; returns its epoch.
+def open_image(
+    path: Path,
+    wanted: Moment,
+    least: int,
+    arena: Arena,
+    codes: Codes,
+    *,
+    in_steps: Callable[[Catalog], str],
+) -> Moment:
+    """Make a linked arena without rows, and its codes, what an image says; returns what it is of.
 
-    `wanted` has the last epoch of the state, `least` is the first that its log goes on from.
+    `wanted` has the last epoch of the state, `least` is the first that its log goes on from. An
+    image with a catalog is to have the origin `in_steps` of it; nothing is linked then.
 
     Raises RefusedError: a damaged image, or one of another state, epoch, program or machine, or of
     another user's; the arena is as before.
@@ -116,6 +140,8 @@ def open_image(path: Path, wanted: Moment, least: int, arena: Arena, codes: Code
         if not os.fstat(fd).st_size:
             raise RefusedError("it is empty")
         found = _Content(mmap.mmap(fd, 0, access=mmap.ACCESS_READ), path)
+        if found.catalog is not None:
+            wanted = replace(wanted, origin=in_steps(found.catalog))
         found.check(wanted, least, arena)
         tables = found.tables()
         lay(arena, fd, found.extents, found.first_page)
@@ -124,7 +150,7 @@ def open_image(path: Path, wanted: Moment, least: int, arena: Arena, codes: Code
     finally:
         os.close(fd)
     codes.restore(tables)
-    return found.epoch
+    return Moment(found.state, found.epoch, found.origin, found.catalog)
 
 
 class _Content:
@@ -150,6 +176,8 @@ class _Content:
         self.epoch = frame.epoch
         self.digests = bytes(frame.body)
         self.state, self.origin = str(meta["state"]), str(meta["origin"])
+        saved = meta["catalog"]
+        self.catalog = None if saved is None else Catalog.from_json(saved)
         self.sizes: dict[str, int] = meta["tables"]
         self.extents: list[Extent] = [(first, size) for first, size in meta["extents"]]
         sizes = [-(-size // PAGE) * PAGE for size in self.sizes.values()]

@@ -1,21 +1,30 @@
 """When a database is opened from an image of its state, and when one is left behind.
 
-One is left at the end of `compact` and of `close`, off the path of commits. Invariant: an image in
+One is left at the end of `compact` and of `close`, off the path of commits; after edits of rules
+it has a catalog, by which the program is linked to it. Invariant: an image in
 the folder is of an epoch that the state had; one that is not to be used is told of and removed,
 so that no later epoch of the same number is taken for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from deltafix.engine.codes import Codes
-from deltafix.engine.state.image import Moment, RefusedError, open_image, write_image
+from deltafix.engine.state.catalog import Catalog
+from deltafix.engine.state.image import (
+    Moment,
+    RefusedError,
+    open_image,
+    origin_in_steps,
+    write_image,
+)
 from deltafix.engine.state.state import State
 from deltafix.errors import StateError
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
+from deltafix.plan.normalize import Core
 from deltafix.store import disk
 
 __all__ = ["Images"]
@@ -31,13 +40,25 @@ class Images:
         state: the state; one without a place for an image never has one.
         arena: the database's, which has no rows yet.
         codes: the database's.
-        origin: what an image has to agree on (`image.origin`).
-        users: functions of Python that the program calls; with any, there is no image, since they
-            may be others when it is opened again.
+        origin: what an image has to agree on (`image.origin`), of the program as it was opened.
+        users: functions of Python that it calls, or has called; with any, there is no image, since
+            they may be others when it is opened again.
+        catalog: gives that of the arena, or None if the program alone would not be planned alike.
+
+    Attributes:
+        catalog: of the image that the database was opened from, if its rules were edited: the
+            program is then to be linked to the arena by it.
     """
 
     def __init__(
-        self, state: State, arena: Arena, codes: Codes, *, origin: str, users: Sequence[str]
+        self,
+        state: State,
+        arena: Arena,
+        codes: Codes,
+        *,
+        origin: str,
+        users: Callable[[], Sequence[str]],
+        catalog: Callable[[], Catalog | None],
     ) -> None:
         self._state = state
         self._arena = arena
@@ -45,11 +66,15 @@ class Images:
         self._origin = origin
         self._users = users
         self._behind = 0
-        self._ceased = False
         self._epoch: int | None = None
+        self.catalog: Catalog | None = None
+        self._catalog = catalog
+        self._in_steps = False
 
-    def open(self) -> int | None:
+    def open(self, alone: Core) -> int | None:
         """Become what the image says; the epoch that it is of, or None: derive everything.
+
+        `alone` is the program's own core.
 
         What speaks against an image is told in the state's `recovered`. Raises StateError if it
         cannot be removed.
@@ -58,12 +83,16 @@ class Images:
         if state.image is None:
             return None
         try:
-            if self._users and state.epoch:
-                raise RefusedError(_foreign(self._users))
+            if state.epoch and (users := self._users()):
+                raise RefusedError(_foreign(users))
             if state.same_program and state.image.exists():
-                self._epoch = open_image(
-                    state.image, self._moment(), state.base, self._arena, self._codes
-                )
+                wanted = Moment(state.name, state.epoch, self._origin)
+                found = open_image(
+                    state.image, wanted, state.base, self._arena, self._codes,
+                    in_steps=lambda one: self._origin_of(one) if one.fits(alone) else "",
+                )  # fmt: skip
+                self._epoch, self.catalog = found.epoch, found.catalog
+                self._in_steps = found.catalog is not None
         except RefusedError as refused:
             state.recovered.append(f"derived without an image: {refused}")
             try:
@@ -73,10 +102,10 @@ class Images:
                 raise StateError(message, path=str(state.image)) from error
         return self._epoch
 
-    def cease(self) -> None:
-        """From now on there is none: another plan was laid out in the arena."""
+    def edited(self) -> None:
+        """Another plan was laid out in the arena: from now on images have a catalog."""
         self.drop()
-        self._ceased = True
+        self._in_steps = True
 
     def note(self) -> None:
         """An epoch was committed."""
@@ -90,9 +119,7 @@ class Images:
     def write(self) -> None:
         """Write an image of this epoch. O(state). What prevents it is told in `recovered`."""
         path, epoch = self._state.image, self._state.epoch
-        if path is None or self._users or self._ceased:
-            return
-        if epoch == self._epoch or not self._state.is_ours:
+        if path is None or epoch == self._epoch or not self._state.is_ours or self._users():
             return
         cells = self._arena.cells
         if cells[at.J + 1] or cells[at.Q + 1]:
@@ -100,8 +127,13 @@ class Images:
                 f"no image after epoch {epoch}: an epoch was left half-way"
             )
             return
+        moment = self._moment()
+        if moment is None:
+            message = f"no image after epoch {epoch}: planned alone, the program has another plan"
+            self._state.recovered.append(message)
+            return
         try:
-            write_image(path, self._moment(), self._arena, self._codes)
+            write_image(path, moment, self._arena, self._codes)
         except OSError as error:
             self._state.recovered.append(f"no image after epoch {epoch}: {error}")
             return
@@ -114,8 +146,17 @@ class Images:
             with suppress(OSError):  # its epoch says that it is too old
                 disk.remove(self._state.image)
 
-    def _moment(self) -> Moment:
-        return Moment(self._state.name, self._state.epoch, self._origin)
+    def _moment(self) -> Moment | None:
+        state = self._state
+        if not self._in_steps:
+            return Moment(state.name, state.epoch, self._origin)
+        catalog = self._catalog()
+        if catalog is None:
+            return None
+        return Moment(state.name, state.epoch, self._origin_of(catalog), catalog)
+
+    def _origin_of(self, catalog: Catalog) -> str:
+        return origin_in_steps(self._state.program.digest, catalog)
 
     def _rows(self) -> int:
         cells = self._arena.cells
