@@ -459,6 +459,23 @@ class _Maker:
                 (f"SUM({column})", kind),
                 (f"AVG({distinct}{column})", DOUBLE),
             ]
+            if not self.portable:
+                one = f"CAST({column} AS DOUBLE)"  # DuckDB's median of a DECIMAL is a DECIMAL
+                share = self.random.choice(("0", "0.3", "0.5", "1"))
+                forms += [
+                    (f"STDDEV({distinct}{one})", DOUBLE),
+                    (f"VAR_POP({one})", DOUBLE),
+                    (f"MEDIAN({distinct}{one})", DOUBLE),
+                    (f"PERCENTILE_CONT({share}) WITHIN GROUP (ORDER BY {one} DESC)", DOUBLE),
+                    (f"QUANTILE_DISC({column}, {share})", kind),
+                ]
+        if kind == INT and not self.portable:
+            forms += [(f"BIT_{self.random.choice(('AND', 'OR', 'XOR'))}({column})", INT)]
+        if kind == TEXT and not self.portable:
+            by = [n for n, k in scope if k != BOOL]
+            keys = [f"{n} {self.random.choice(('DESC', 'ASC NULLS FIRST'))}" for n in by[-2:]]
+            keys = [column] if distinct else [*keys, column]
+            forms += [(f"STRING_AGG({distinct}{column}, '-' ORDER BY {', '.join(keys)})", TEXT)] * 3
         if kind != BOOL:
             forms += [(f"MIN({column})", kind), (f"MAX({column})", kind)]
         else:

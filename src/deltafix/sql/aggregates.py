@@ -1,41 +1,43 @@
-"""Aggregates: COUNT, SUM, AVG, MIN, MAX, BOOL_AND, BOOL_OR, with DISTINCT and FILTER.
+"""Aggregates, with DISTINCT and FILTER.
 
-An aggregate of SQL is one of the engine's, over rows told apart by their identity: what SQL counts
-twice is two rows. NULLs are rows that the aggregate's pattern does not match; a group where none
-matches is NULL, or 0 for COUNT. Invariant: SUM of whole numbers is exact or an error, SUM and AVG
-of floats are the exact value rounded once.
+An aggregate of SQL is one of the engine's, or a reducer of `sql.reducers`, over rows told apart by
+their identity: what SQL counts twice is two rows. NULLs are rows that the aggregate's pattern does
+not match; a group where none matches is NULL, or 0 for COUNT. Invariant: whole numbers are exact or
+an error, sums, means, variances and quantiles of floats the exact value rounded (with its root,
+twice).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
-from deltafix.rules.ast import (
-    And,
-    Atom,
-    Attribute,
-    Comparison,
-    Formula,
-    FunctorDecl,
-    Or,
-    conjunction,
-)
-from deltafix.rules.terms import Aggregate, Const, Term
+from deltafix.engine.folds.users import UserReducer
+from deltafix.rules.ast import And, Atom, Comparison, Formula, Or, conjunction
+from deltafix.rules.terms import Aggregate, Call, Const, Term
+from deltafix.sql import reducers
 from deltafix.sql.builder import NIL, Operand, Relation, absent, equal, some
 from deltafix.sql.scalar import Scalar
 from deltafix.sql.text import exp
-from deltafix.sql.types import BIGINT, BOOLEAN, DOUBLE, MOST_DIGITS, SqlType, decimal_type
+from deltafix.sql.types import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    MOST_DIGITS,
+    TEXT,
+    Column,
+    SqlType,
+    decimal_type,
+)
 
 if TYPE_CHECKING:
     from deltafix.sql.formulas import Formulas
     from deltafix.sql.scope import Scope
 
 __all__ = [
-    "REDUCERS",
-    "REDUCER_DECLARATIONS",
+    "AGGREGATE",
     "Wanted",
     "aggregates_in",
     "aggregates_of",
@@ -45,45 +47,41 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Sum:
-    """SUM of whole numbers: exact, and an error where it is no value of its type."""
-
-    kind: str
-    most: int
-    initial: int = 0
-
-    def add(self, acc: int, value: int, /) -> int:
-        return acc + value
-
-    def remove(self, acc: int, value: int, /) -> int:
-        return acc - value
-
-    def finish(self, acc: int, /) -> int:
-        if not -self.most <= acc < self.most:
-            raise OverflowError(f"SUM is {acc}, which is no {self.kind}")
-        return acc
-
-
-REDUCERS: Final = {
-    "sum": _Sum("BIGINT", 1 << 63),
-    "decimal_sum": _Sum(f"decimal of {MOST_DIGITS} digits, the point left out", 10**MOST_DIGITS),
-}
-REDUCER_DECLARATIONS: Final = tuple(
-    FunctorDecl(name, (Attribute("value", "number"),), "number") for name in REDUCERS
-)
-"""What every program of SQL declares and binds."""
-
 _OPS: Final[dict[type, str]] = {
     exp.Count: "count",
+    exp.CountIf: "count",
     exp.Sum: "sum",
     exp.Avg: "mean",
     exp.Min: "min",
     exp.Max: "max",
     exp.LogicalAnd: "min",
     exp.LogicalOr: "max",
+    exp.Variance: "variance",
+    exp.VariancePop: "variance_pop",
+    exp.Stddev: "deviation",
+    exp.StddevSamp: "deviation",
+    exp.StddevPop: "deviation_pop",
+    exp.Median: "quantile_cont",
+    exp.PercentileCont: "quantile_cont",
+    exp.PercentileDisc: "quantile_disc",
+    exp.Quantile: "quantile_disc",
+    exp.Mode: "mode",
+    exp.BitwiseAndAgg: "bit_and",
+    exp.BitwiseOrAgg: "bit_or",
+    exp.BitwiseXorAgg: "bit_xor",
+    exp.GroupConcat: "string_agg",
 }
-_USAGE = "aggregates are COUNT, SUM, AVG, MIN, MAX, BOOL_AND, BOOL_OR"
+_NUMERIC: Final = frozenset(
+    ("sum", "mean", "variance", "variance_pop", "deviation", "deviation_pop", "quantile_cont")
+)
+_SAMPLES: Final = frozenset(("variance", "deviation"))
+"""They are NULL for one value."""
+_USAGE = (
+    "aggregates are COUNT, COUNT_IF, SUM, AVG, MIN, MAX, BOOL_AND, BOOL_OR, BIT_AND, BIT_OR, "
+    "BIT_XOR, VARIANCE, STDDEV, MEDIAN, QUANTILE_CONT, QUANTILE_DISC, MODE, STRING_AGG"
+)
+AGGREGATE: Final = exp.Filter | exp.AggFunc | exp.WithinGroup
+"""The nodes that are aggregates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +92,22 @@ class Wanted:
         op: the engine's aggregate.
         argument: what it ranges over, NULL where FILTER is not true; None for COUNT(*).
         by_value: whether a value counts once however often it occurs.
+        order: what the values are sorted by, where that makes a difference.
+        setting: the separator of STRING_AGG, the share of a quantile.
     """
 
     op: str
     argument: exp.Expr | None
     by_value: bool
     node: exp.Expr
+    order: tuple[exp.Ordered, ...] = ()
+    setting: exp.Expr | None = None
+
+    @property
+    def operands(self) -> list[exp.Expr]:
+        """The argument, then what its values are sorted by."""
+        sorted_by = [one.this for one in self.order] if self.op == "string_agg" else []
+        return [] if self.argument is None else [self.argument, *sorted_by]
 
     @property
     def counts_rows(self) -> bool:
@@ -117,7 +125,7 @@ def aggregates_in(*nodes: exp.Expr) -> list[exp.Expr]:
     """The aggregates in expressions, outermost ones; not those of subqueries."""
     found: list[exp.Expr] = []
     for node in nodes:
-        if isinstance(node, exp.Filter | exp.AggFunc):
+        if isinstance(node, AGGREGATE):
             found.append(node)
         elif not isinstance(node, exp.Query | exp.Subquery | exp.Window):
             found += aggregates_in(*node.iter_expressions())
@@ -131,21 +139,36 @@ def wanted(formulas: Formulas, node: exp.Expr) -> Wanted:
     inner = node
     if isinstance(node, exp.Filter):
         condition, inner = node.expression.this, node.this
+    order: list[exp.Ordered] = []
+    if isinstance(inner, exp.WithinGroup):
+        order, inner = inner.expression.expressions, inner.this
     op = _OPS.get(type(inner))
     if op is None:
         name = inner.name if isinstance(inner, exp.Anonymous) else inner.key.upper()
         raise builder.refused(f"the aggregate {name}", node, _USAGE)
-    for key, value in inner.args.items():
-        if value and key not in ("this", "big_int") and not (key == "expressions" and value == []):
-            raise builder.refused(f"{inner.key.upper()} with {key}", node, _USAGE)
     argument = inner.this
+    setting = next((inner.args[key] for key in _SETTINGS if inner.args.get(key)), None)
+    for key, value in inner.args.items():
+        if value and key not in ("this", "big_int", *_SETTINGS) and value != []:
+            raise builder.refused(f"{inner.key.upper()} with {key}", node, _USAGE)
+    if order:
+        if len(order) != 1 or not op.startswith("quantile"):
+            raise builder.refused(f"WITHIN GROUP for {inner.key.upper()}", node, _USAGE)
+        argument, setting = order[0].this, argument
     by_value = op in ("min", "max")
+    if isinstance(argument, exp.Order):
+        if op != "string_agg":
+            raise builder.refused("ORDER BY in an aggregate", node, "it makes no difference here")
+        argument, order = argument.this, argument.expressions
     if isinstance(argument, exp.Distinct):
         if len(argument.expressions) != 1 or argument.args.get("on"):
             raise builder.refused("DISTINCT of several", node, "count a SELECT DISTINCT subquery")
         argument, by_value = argument.expressions[0], True
-    if isinstance(argument, exp.Order):
-        raise builder.refused("ORDER BY in an aggregate", node, _USAGE)
+        if any(one.this != argument for one in order):
+            way_out = "order by what is aggregated, or by nothing"
+            raise builder.refused("DISTINCT with another ORDER BY", node, way_out)
+    if isinstance(inner, exp.CountIf):
+        argument = exp.Case(ifs=[exp.If(this=argument, true=exp.Literal.number(1))])
     if isinstance(argument, exp.Star) or (op == "count" and argument is None):
         argument = None
     if isinstance(argument, exp.Column) and isinstance(argument.this, exp.Star):
@@ -157,28 +180,106 @@ def wanted(formulas: Formulas, node: exp.Expr) -> Wanted:
     if nested:
         message = f"an aggregate inside {inner.key.upper()}"
         raise builder.statement.wrong(message, nested[0], "aggregate a grouped subquery")
-    return Wanted(op, argument, by_value, node)
+    return Wanted(op, argument, by_value, node, tuple(order), setting)
 
 
-def _typed(formulas: Formulas, asked: Wanted, kind: SqlType) -> tuple[str, SqlType]:
-    """The engine's aggregate and the type of its value, for an argument of a type."""
-    inner = asked.node.this if isinstance(asked.node, exp.Filter) else asked.node
-    if asked.op == "count":
+_SETTINGS = ("separator", "expression", "quantile")
+
+
+def _typed(
+    formulas: Formulas, asked: Wanted, kind: SqlType, keys: Sequence[Column]
+) -> tuple[str, SqlType]:
+    """The engine's aggregate and the type of its value, for an argument and sort keys of types."""
+    node = asked.node.this if isinstance(asked.node, exp.Filter) else asked.node
+    inner = node.this if isinstance(node, exp.WithinGroup) else node
+    op = asked.op
+    if op == "count":
         return "count", BIGINT
-    logical = isinstance(inner, exp.LogicalAnd | exp.LogicalOr)
-    if (logical and kind != BOOLEAN) or (asked.op in ("sum", "mean") and not kind.is_numeric):
+    takes = {
+        isinstance(inner, exp.LogicalAnd | exp.LogicalOr): (kind == BOOLEAN, "BOOLEAN"),
+        op in _NUMERIC: (kind.is_numeric, "numbers: CAST(... AS DOUBLE)"),
+        op.startswith("bit_"): (kind.is_integer, "whole numbers"),
+        op == "string_agg": (kind == TEXT, "TEXT: CAST(... AS TEXT)"),
+    }.get(True)
+    if takes is not None and not takes[0]:
         message = f"{inner.key.upper()} of {kind.name}"
-        way_out = "it takes BOOLEAN" if logical else "it takes numbers: CAST(... AS DOUBLE)"
-        raise formulas.scope.statement.wrong(message, asked.node, way_out)
-    if asked.op == "sum":
+        raise formulas.scope.statement.wrong(message, asked.node, f"it takes {takes[1]}")
+    if op in ("min", "max"):
+        return op, kind
+    if op == "mean" or (op == "sum" and kind == DOUBLE):
+        return op, DOUBLE
+    return _reducer(formulas, asked, kind, keys)
+
+
+def _reducer(
+    formulas: Formulas, asked: Wanted, kind: SqlType, keys: Sequence[Column]
+) -> tuple[str, SqlType]:
+    """An aggregate that is a reducer, and the type of its value."""
+    op, make = asked.op, formulas.builder.reducer
+    found: UserReducer
+    if op == "sum":
         if kind.is_decimal:
-            return "@@decimal_sum", decimal_type(MOST_DIGITS, kind.scale)
-        return ("@@sum", BIGINT) if kind.is_integer else ("sum", DOUBLE)
-    return asked.op, DOUBLE if asked.op == "mean" else kind
+            found = reducers.Sum(
+                f"decimal of {MOST_DIGITS} digits, the point left out", 10**MOST_DIGITS
+            )
+            result = decimal_type(MOST_DIGITS, kind.scale)
+            return make("decimal_sum", found, "number", "number"), result
+        return make("sum", reducers.Sum("BIGINT", 1 << 63), "number", "number"), BIGINT
+    if op.startswith("bit_"):
+        found = reducers.Bits(op.removeprefix("bit_"))
+        return make(op, found, "number", "number"), BIGINT
+    if op == "mode":
+        return make(op, reducers.Mode(), kind.base, kind.base), kind
+    if op.startswith("quantile"):
+        share = _share(formulas, asked)
+        continuous = op == "quantile_cont"
+        descending = bool(asked.order and asked.order[0].args.get("desc"))
+        found = reducers.Quantile(share, kind.scale, continuous=continuous, descending=descending)
+        name = f"{op}_{share}_{kind.scale}{'_descending' * descending}"
+        result = DOUBLE if continuous else kind
+        return make(name, found, kind.base, result.base), result
+    if op == "string_agg":
+        ways = [
+            (key.nullable, bool(one.args.get("desc")), bool(one.args.get("nulls_first")))
+            for key, one in zip(keys, asked.order, strict=True)
+        ]
+        between = _separator(formulas, asked)
+        found = reducers.StringAgg(between, reducers.ranked(ways))
+        record = formulas.builder.record(_texts(keys))
+        name = "_".join((op, between, *(f"{'ad'[down]}{'lf'[first]}" for _, down, first in ways)))
+        return make(name, found, record, "symbol"), TEXT
+    ddof, root = int(op in _SAMPLES), op.startswith("deviation")
+    found = reducers.variance(ddof=ddof, root=root, scale=kind.scale)
+    return make(f"{op}_{kind.scale}", found, kind.base, "float"), DOUBLE
 
 
-Rows = Callable[[Term | None], Formula]
-"""The body of an aggregate: the rows whose argument is a term; None for any argument."""
+def _texts(keys: Sequence[Column]) -> list[Column]:
+    """The columns of what STRING_AGG takes: a text and what it is sorted by."""
+    return [Column("text", TEXT, nullable=False), *keys]
+
+
+def _share(formulas: Formulas, asked: Wanted) -> Fraction:
+    """The share of a quantile: a number from 0 to 1."""
+    node = asked.setting
+    if node is None and isinstance(asked.node.find(exp.Median), exp.Median):
+        return Fraction(1, 2)
+    if not isinstance(node, exp.Literal) or node.is_string or not 0 <= Fraction(node.this) <= 1:
+        message = "a quantile of no number from 0 to 1"
+        raise formulas.scope.statement.wrong(message, node or asked.node, "write 0.9 for 90 %")
+    return Fraction(node.this)
+
+
+def _separator(formulas: Formulas, asked: Wanted) -> str:
+    node = asked.setting
+    if node is None:
+        return ","
+    if not isinstance(node, exp.Literal) or not node.is_string:
+        raise formulas.builder.refused("a separator that is no text", node, "write ', '")
+    return str(node.this)
+
+
+Rows = Callable[[Sequence[Term]], Formula]
+"""The body of an aggregate: the rows whose argument and sort keys are terms; none for any."""
 
 
 def _value(
@@ -189,10 +290,14 @@ def _value(
     *,
     opens: SqlType | None,
     may_be_empty: bool,
+    least: int = 1,
+    record: str | None = None,
+    keys: Sequence[Column] = (),
 ) -> Operand:
     """An aggregate over `rows`; what it is equal to goes to the body.
 
-    `opens` is the type of an argument that can be NULL, whose NULLs do not count.
+    `opens` is the type of an argument that can be NULL, whose NULLs do not count; the value is
+    NULL for fewer than `least` others. With `record`, a type, values come with their sort keys.
     """
     builder = formulas.builder
 
@@ -200,7 +305,7 @@ def _value(
         return bare if opens is None else some(bare, opens)
 
     def counted() -> Formula:
-        argument = None if opens is None else pattern(builder.fresh("v"))
+        argument = [] if opens is None else [pattern(builder.fresh("v"))]
         return equal(number, Aggregate("count", None, rows(argument)))
 
     number = builder.fresh("n")
@@ -208,16 +313,20 @@ def _value(
         formulas.body.append(counted())
         return Operand(number, result, nullable=False)
     bare, term = builder.fresh("v"), builder.fresh("a")
-    total = equal(term, Aggregate(op, bare, rows(pattern(bare))))
-    if not may_be_empty:
+    beside = [one.term for one in builder.variables(keys)]
+    target = bare if record is None else Call(f"[{record}]", (bare, *beside))
+    total = equal(term, Aggregate(op, target, rows([pattern(bare), *beside])))
+    if not may_be_empty and least == 1:
         formulas.body.append(total)
         return Operand(term, result, nullable=False)
     found = Operand(builder.fresh("a"), result, nullable=True)
     there: list[Formula] = [total, equal(found.term, some(term, result))]
-    if op == "sum":  # the engine's sum of nothing is 0
-        there += [counted(), Comparison(">", number, Const(0, "number"))]
-    none = (absent(rows(pattern(builder.fresh("v")))), equal(found.term, NIL))
-    formulas.body.append(Or((And(tuple(there)), And(none))))
+    too_few: Formula = absent(rows([pattern(builder.fresh("v"))]))
+    if op == "sum" or least > 1:  # the engine's sum of nothing is 0
+        there += [counted(), Comparison(">=", number, Const(least, "number"))]
+    if least > 1:
+        too_few = And((counted(), Comparison("<", number, Const(least, "number"))))
+    formulas.body.append(Or((And(tuple(there)), And((too_few, equal(found.term, NIL))))))
     return found
 
 
@@ -229,14 +338,26 @@ def _folded(
     *,
     opens: SqlType | None,
     may_be_empty: bool,
+    keys: Sequence[Column] = (),
 ) -> Operand:
-    """An aggregate over `rows`, whose argument is of a type."""
-    op, result = _typed(formulas, asked, kind)
+    """An aggregate over `rows`, whose argument and sort keys are of these types."""
+    op, result = _typed(formulas, asked, kind, keys)
     if op != "mean" or not kind.is_decimal:
-        return _value(formulas, op, result, rows, opens=opens, may_be_empty=may_be_empty)
+        return _value(
+            formulas,
+            op,
+            result,
+            rows,
+            opens=opens,
+            may_be_empty=may_be_empty,
+            least=2 if asked.op in _SAMPLES else 1,
+            record=formulas.builder.record(_texts(keys)) if asked.op == "string_agg" else None,
+            keys=keys,
+        )
+    decimal_sum = _reducer(formulas, replace(asked, op="sum"), kind, ())
     parts = [
         _value(formulas, one, of, rows, opens=opens, may_be_empty=may_be_empty)
-        for one, of in (("@@decimal_sum", decimal_type(MOST_DIGITS, kind.scale)), ("count", BIGINT))
+        for one, of in (decimal_sum, ("count", BIGINT))
     ]
 
     def mean(row: Any) -> float | None:
@@ -248,33 +369,41 @@ def _folded(
 
 
 def fold(
-    formulas: Formulas, source: Relation, group: Sequence[Operand], place: int | None, asked: Wanted
+    formulas: Formulas,
+    source: Relation,
+    group: Sequence[Operand],
+    places: Sequence[int],
+    asked: Wanted,
 ) -> Operand:
-    """An aggregate over the rows of a relation whose first columns are the group."""
+    """An aggregate over the rows of a relation whose first columns are the group.
+
+    `places` are those of its argument and of its sort keys; none for COUNT(*).
+    """
     builder = formulas.builder
     columns = source.all_columns
-    if place is not None and asked.by_value and asked.op not in ("min", "max"):
-        kept = [*columns[: len(group)], columns[place]]
+    if places and asked.by_value and asked.op not in ("min", "max"):
+        kept = [*columns[: len(group)], *(columns[place] for place in places)]
         distinct = builder.relation(kept)
         atom, found = builder.bind(source)
-        picked = [*found[: len(group)], found[place]]
+        picked = [*found[: len(group)], *(found[place] for place in places)]
         builder.rule(distinct, [one.term for one in picked], [atom])
-        source, columns, place = distinct, tuple(kept), len(group)
-    relation, width, at = source, len(group), place
+        source, columns, places = distinct, tuple(kept), range(len(group), len(kept))
+    relation, width, at = source, len(group), places
     fixed = [one.term for one in group]
 
-    def rows(argument: Term | None) -> Formula:
+    def rows(terms: Sequence[Term]) -> Formula:
         atom, found = builder.bind(relation)
         args = [*fixed, *(one.term for one in found[width:])]
-        if at is not None and argument is not None:
-            args[at] = argument
-
+        for place, term in zip(at, terms, strict=False):
+            args[place] = term
         return Atom(atom.relation, tuple(args))
 
-    kind = BIGINT if place is None else columns[place].type
-    opens = kind if place is not None and columns[place].nullable else None
+    argument, *keys = [columns[place] for place in places] or [Column("", BIGINT, nullable=False)]
+    opens = argument.type if argument.nullable else None
     may_be_empty = opens is not None or not group
-    return _folded(formulas, asked, kind, rows, opens=opens, may_be_empty=may_be_empty)
+    return _folded(
+        formulas, asked, argument.type, rows, opens=opens, may_be_empty=may_be_empty, keys=keys
+    )
 
 
 def fold_over(formulas: Formulas, scope: Scope, body: Sequence[Formula], node: exp.Expr) -> Operand:
@@ -286,14 +415,12 @@ def fold_over(formulas: Formulas, scope: Scope, body: Sequence[Formula], node: e
     if asked.by_value and asked.op not in ("min", "max"):
         way_out = "join with a subquery that groups by the columns it is correlated by"
         raise formulas.builder.refused("DISTINCT in a correlated aggregate", node, way_out)
-    argument = None if asked.argument is None else inner.operand(asked.argument)
-    kind = BIGINT if argument is None else argument.type
+    operands = [inner.operand(one) for one in asked.operands]
 
-    def rows(term: Term | None) -> Formula:
-        parts = list(inner.body)
-        if argument is not None and term is not None:
-            parts.append(equal(argument.term, term))
-        return conjunction(parts)
+    def rows(terms: Sequence[Term]) -> Formula:
+        pairs = zip(operands, terms, strict=False)
+        return conjunction([*inner.body, *(equal(one.term, term) for one, term in pairs)])
 
-    opens = kind if argument is not None and argument.nullable else None
-    return _folded(formulas, asked, kind, rows, opens=opens, may_be_empty=True)
+    argument, *keys = [one.column("") for one in operands] or [Column("", BIGINT, nullable=False)]
+    opens = argument.type if argument.nullable else None
+    return _folded(formulas, asked, argument.type, rows, opens=opens, may_be_empty=True, keys=keys)

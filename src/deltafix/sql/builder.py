@@ -9,21 +9,26 @@ relation, so a duplicate in SQL is a row of its own, and a relation without hidd
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
+from deltafix.engine.folds.users import UserReducer
 from deltafix.rules.ast import (
     And,
     Atom,
+    Attribute,
     Comparison,
+    Constructor,
     Formula,
     FunctorDecl,
     Not,
     Or,
     RelationDecl,
     Rule,
+    TypeDecl,
     conjunction,
 )
 from deltafix.rules.terms import Call, Const, Term, Var
@@ -116,6 +121,9 @@ class Builder:
     rules: list[Rule] = field(default_factory=list)
     functors: list[FunctorDecl] = field(default_factory=list)
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    reducers: dict[str, tuple[FunctorDecl, UserReducer]] = field(default_factory=dict)
+    """By a name that says what they compute: equal names mean the same."""
+    types: dict[str, TypeDecl] = field(default_factory=dict)
     made: dict[int, Relation] = field(default_factory=dict)
     """Parts of the query that are relations already, by the identity of their node."""
     used: set[str] = field(default_factory=set)
@@ -230,6 +238,21 @@ class Builder:
         self.functors.append(FunctorDecl(name, attributes, result.engine_type))
         self.functions[name] = function(scalar, columns, result)
         return Call(f"@{name}", tuple(arg.term for arg in args))
+
+    def reducer(self, name: str, found: UserReducer, argument: str, result: str) -> str:
+        """A reducer from one of the engine's types to another, as an aggregate's name."""
+        name = re.sub(r"\W", lambda found: f"_{ord(found[0]):x}_", f"{name}_{argument}")
+        attributes = (Attribute("value", argument),)
+        self.reducers[name] = FunctorDecl(name, attributes, result), found
+        return f"@@{name}"
+
+    def record(self, columns: Sequence[Column]) -> str:
+        """The engine's type of records of these columns."""
+        kinds = [column.engine_type for column in columns]
+        name = f"row_{'_'.join(kinds)}"
+        fields = tuple(column.attribute(f"c{n}") for n, column in enumerate(columns))
+        self.types[name] = TypeDecl(name, "record", branches=(Constructor("", fields),))
+        return name
 
     # --- errors ----------------------------------------------------------------------------------
 

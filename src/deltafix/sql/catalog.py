@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from deltafix.engine.folds.users import UserReducer
 from deltafix.facts.schema import Row
 from deltafix.rules.ast import Program
-from deltafix.sql.aggregates import REDUCER_DECLARATIONS
 from deltafix.sql.builder import Builder, Relation
 from deltafix.sql.casts import assigned
 from deltafix.sql.query import check_clauses, relation
@@ -114,6 +114,9 @@ class Catalog:
     views: dict[str, View] = field(default_factory=dict)
     times: Counter[str] = field(default_factory=Counter)
     """How often views of a name were made: each has functions of its own, by names of their own."""
+    reducers: dict[str, UserReducer] = field(default_factory=dict)
+    """The reducers of all views that there were. The engine is given this very dictionary, and
+    looks in it for those of a view made later."""
 
     @property
     def relations(self) -> dict[str, Relation]:
@@ -143,11 +146,13 @@ def program(given: Iterable[Relation], builders: Iterable[Builder]) -> Program:
     """The program of what builders made, over given relations."""
     parts = list(builders)
     made = [one for part in parts for one in part.relations]
+    reducers = {name: one for part in parts for name, (one, _) in part.reducers.items()}
+    types = {name: one for part in parts for name, one in part.types.items()}
     return Program(
         relations=tuple(one.declaration for one in (*given, *made)),
         rules=tuple(rule for part in parts for rule in part.rules),
-        types=NULLABLE_TYPES,
-        functors=(*REDUCER_DECLARATIONS, *(f for part in parts for f in part.functors)),
+        types=(*NULLABLE_TYPES, *types.values()),
+        functors=(*reducers.values(), *(f for part in parts for f in part.functors)),
     )
 
 
@@ -159,6 +164,7 @@ def view_of(
     catalog.times[name] += 1
     builder = Builder(statement, f"{name}:{again}" if again else name, catalog.relations)
     found = relation(builder, query, Scope(statement), name, names)
+    catalog.reducers.update({one: reducer for one, (_, reducer) in builder.reducers.items()})
     return View(found, builder)
 
 

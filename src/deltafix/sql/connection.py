@@ -30,7 +30,6 @@ from deltafix.facts.schema import Row
 from deltafix.rules.check import typed
 from deltafix.rules.show import show_rule
 from deltafix.sql import edits, reading
-from deltafix.sql.aggregates import REDUCERS
 from deltafix.sql.builder import Builder, Relation
 from deltafix.sql.catalog import Catalog, Table, program, table_of, used_by, view_of
 from deltafix.sql.changes import Subscription, ViewDelta, view_delta
@@ -396,7 +395,7 @@ class Connection:
             self._db = connect_engine(
                 self.catalog.program(),
                 functors=self.catalog.functions(),
-                reducers=REDUCERS,
+                reducers=self.catalog.reducers,
                 **self._settings,
             )
             self._db.settle()  # what holds without rows is there before them, in no delta

@@ -78,7 +78,7 @@ class Formulas:
 
     def scalar(self, node: exp.Expr) -> tuple[Scalar, list[Operand]]:
         """An expression as a function, and the operands it is a function of."""
-        from deltafix.sql import subqueries  # noqa: PLC0415  the two need each other
+        from deltafix.sql import aggregates, subqueries  # noqa: PLC0415  they need this one
 
         args: list[Operand] = []
 
@@ -87,7 +87,7 @@ class Formulas:
             if subqueries.is_query(part):
                 operand = subqueries.operand(self, part)
             elif not isinstance(part, exp.Paren):
-                if isinstance(part, exp.AggFunc | exp.Filter):
+                if isinstance(part, aggregates.AGGREGATE):
                     operand = self.leaf(part)
                     if operand is None:
                         raise self.misplaced(part)

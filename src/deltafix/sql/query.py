@@ -177,7 +177,9 @@ def projection(formulas: Formulas, select: exp.Select) -> list[tuple[str, Operan
 
 
 def _name(node: exp.Expr, place: int) -> str:
-    inner = node.this if isinstance(node, exp.Filter) else node
+    inner = node
+    while isinstance(inner, exp.Filter | exp.WithinGroup):
+        inner = inner.this
     return inner.key if isinstance(inner, exp.AggFunc) else f"column_{place + 1}"
 
 
@@ -216,13 +218,13 @@ def grouped(builder: Builder, select: exp.Select, scope: Scope) -> Rows:
         asked.setdefault(scope.qualified(node), wanted(before, node))
     group = [before.operand(key) for key in keys]
     columns = [one.column(f"g{n}") for n, one in enumerate(group)]
-    args, places = list(group), {}
+    args = list(group)
+    places: dict[exp.Expr, range] = {}
     for spelled, one in asked.items():
-        if one.argument is not None:
-            operand = before.operand(one.argument)
-            places[spelled] = len(args)
-            args.append(operand)
-            columns.append(operand.column(f"a{len(columns)}"))
+        operands = [before.operand(part) for part in one.operands]
+        places[spelled] = range(len(args), len(args) + len(operands))
+        args += operands
+        columns += [operand.column(f"a{n}") for n, operand in enumerate(operands, len(columns))]
     counts = any(one.counts_rows for one in asked.values())
     hidden = [one for s in scope.sources for one in s.identity] if counts else []
     source = builder.relation(columns, [one.column("") for one in hidden])
@@ -234,7 +236,7 @@ def grouped(builder: Builder, select: exp.Select, scope: Scope) -> Rows:
     scope.known = {scope.qualified(key): operand for key, operand in zip(keys, found, strict=True)}
     known = dict(scope.known)
     for spelled, one in asked.items():
-        known[spelled] = fold(after, source, found, places.get(spelled), one)
+        known[spelled] = fold(after, source, found, places[spelled], one)
     scope.known = known
     having = select.args.get("having")
     if having is not None:

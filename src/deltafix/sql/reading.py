@@ -17,7 +17,7 @@ from deltafix.engine.connect import connect
 from deltafix.facts.schema import Row
 from deltafix.rules.terms import Var
 from deltafix.sql import joins
-from deltafix.sql.aggregates import REDUCERS, aggregates_of
+from deltafix.sql.aggregates import aggregates_of
 from deltafix.sql.builder import Builder, Operand, Relation
 from deltafix.sql.catalog import program, used_by
 from deltafix.sql.changes import sort_key
@@ -255,9 +255,10 @@ def _run(connection: Connection, builder: Builder, made: Relation) -> list[Row]:
     """The rows of a relation of a program that is evaluated once."""
     given = used_by(connection.catalog, builder)
     one = program(given.values(), [builder])
+    reducers = {name: reducer for name, (_, reducer) in builder.reducers.items()}
     with (
         connection.mapped(builder.statement),
-        connect(one, functors=builder.functions, reducers=REDUCERS) as db,
+        connect(one, functors=builder.functions, reducers=reducers) as db,
     ):
         with db.transaction() as tx:
             for name in given:

@@ -138,6 +138,8 @@ def test_an_edit_of_one_row_does_the_work_of_one_row(db):
         CREATE VIEW named AS SELECT emp.id, team.name FROM emp LEFT JOIN team ON emp.team = team.id;
         CREATE VIEW lone AS SELECT id FROM team WHERE NOT EXISTS (
             SELECT 1 FROM emp WHERE emp.team = team.id AND emp.pay > 5);
+        CREATE VIEW spread AS SELECT team, STDDEV(pay) AS d, MEDIAN(pay) AS m, BIT_XOR(pay) AS x,
+            STRING_AGG(CAST(id AS TEXT), ',' ORDER BY pay DESC) AS ids FROM emp GROUP BY team;
     """)
     db.insert("team", [(n, f"t{n}") for n in range(100)])
     db.insert("emp", [(n, n % 100, n % 10) for n in range(2000)])

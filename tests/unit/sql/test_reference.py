@@ -15,6 +15,8 @@ PAGE = Path(__file__).parents[3] / "docs" / "reference" / "sql.md"
 TEXT = PAGE.read_text()
 ROWS = re.findall(r"^\| (.+?) \| `(SELECT .+?|WITH .+?)` \| (\w+)", TEXT, re.MULTILINE)
 PREAMBLE = re.search(r"```sql title=\"preamble.sql\"\n(.*?)```", TEXT, re.DOTALL)
+OTHER_ROWS = ("several recursive references", "`DOUBLE` as text", "median of decimals", "`MODE`")
+"""Where DuckDB's answer is another one, as the row says."""
 EDITS = (
     "INSERT INTO t VALUES (1, 1, 2, 'a', 1.5, TRUE), (2, NULL, 1, 'ab', NULL, FALSE), "
     "(3, 1, 3, NULL, -2.5, NULL), (4, 3, 3, 'B', 0.5, TRUE)",
@@ -53,7 +55,7 @@ def test_a_construct_is_what_its_row_says(
             db.execute(edit)
             duck.execute(edit)
             found = bag(db.execute("SELECT * FROM v").fetchall())
-            if "several recursive" not in construct and "as text" not in construct:
+            if construct not in OTHER_ROWS:
                 assert found == bag(duck.execute(query).fetchall()), edit
             delta = db.delta("v")
             assert bag(delta.added) == found - before

@@ -1,0 +1,198 @@
+"""Reducers behind the aggregates of SQL that the engine has not: each undoes what it added.
+
+A reducer has a name by what it computes, so two views that ask for the same share one. Invariant:
+a result is a function of the multiset of values alone: where SQL leaves the order of equal keys
+open, the values themselves decide. Which aggregate of SQL is which reducer is `sql.aggregates`'.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final
+
+from deltafix.reactive.algebra import AnyReducer, contramap, enriched
+from deltafix.reactive.numeric import Variance
+from deltafix.reactive.ordered import Ordered, placed
+
+__all__ = ["Bits", "Mode", "Quantile", "StringAgg", "Sum", "ranked", "variance"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """SUM of whole numbers: exact, and an error where it is no value of its type."""
+
+    kind: str
+    most: int
+    initial: int = 0
+
+    def add(self, acc: int, value: int, /) -> int:
+        """With one more value."""
+        return acc + value
+
+    def remove(self, acc: int, value: int, /) -> int:
+        """With one value fewer."""
+        return acc - value
+
+    def finish(self, acc: int, /) -> int:
+        """The result."""
+        if not -self.most <= acc < self.most:
+            raise OverflowError(f"SUM is {acc}, which is no {self.kind}")
+        return acc
+
+
+def variance(*, ddof: int, root: bool, scale: int) -> AnyReducer:
+    """VARIANCE and STDDEV, of numbers or of those that a DECIMAL of a scale is nearest to.
+
+    The value means something where there are more than `ddof`.
+    """
+
+    def there(found: float | None) -> float:
+        return math.nan if found is None else found
+
+    found = enriched(Variance(ddof=ddof, root=root), there)
+    return contramap(found, lambda value: value / 10**scale) if scale else found
+
+
+_WORD: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Bits:
+    """BIT_AND, BIT_OR and BIT_XOR: how many values have each bit, behind the number of values."""
+
+    op: str
+    initial: tuple[int, ...] = (0,) * (_WORD + 1)
+
+    def add(self, acc: tuple[int, ...], value: int, /) -> tuple[int, ...]:
+        """With one more value."""
+        return self._counted(acc, value, 1)
+
+    def remove(self, acc: tuple[int, ...], value: int, /) -> tuple[int, ...]:
+        """With one value fewer."""
+        return self._counted(acc, value, -1)
+
+    def _counted(self, acc: tuple[int, ...], value: int, sign: int) -> tuple[int, ...]:
+        bits = (n + sign * (value >> place & 1) for place, n in enumerate(acc[1:]))
+        return (acc[0] + sign, *bits)
+
+    def finish(self, acc: tuple[int, ...], /) -> int:
+        """The result."""
+        size, *counts = acc
+        test = {"and": lambda n: n == size, "or": lambda n: n > 0, "xor": lambda n: n % 2 == 1}
+        found = sum(1 << place for place, n in enumerate(counts) if test[self.op](n))
+        return found - (1 << _WORD) if found >> _WORD - 1 else found
+
+
+class _Kept:
+    """State: the sorted multiset of the values; O(log n) a change."""
+
+    initial: Ordered[Any] = Ordered()
+
+    def key(self, value: Any) -> Any:
+        """What is kept of a value: it decides the order."""
+        return value
+
+    def add(self, acc: Ordered[Any], value: Any, /) -> Ordered[Any]:
+        """With one more value."""
+        return acc.add(self.key(value))
+
+    def remove(self, acc: Ordered[Any], value: Any, /) -> Ordered[Any]:
+        """With one value fewer."""
+        return acc.discard(self.key(value))
+
+
+class Quantile(_Kept):
+    """QUANTILE_CONT and QUANTILE_DISC: interpolated exactly and rounded once, or a value there is.
+
+    `share` is between 0 and 1, counted from the greatest value if `descending`; a number of
+    QUANTILE_CONT stands for itself times 10^-scale.
+    """
+
+    def __init__(self, share: Fraction, scale: int, *, continuous: bool, descending: bool) -> None:
+        self.share = share
+        self.unit = Fraction(1, 10**scale)
+        self.continuous = continuous
+        self.descending = descending
+
+    def finish(self, acc: Ordered[Any], /) -> Any:
+        """The result."""
+        size = len(acc)
+        if not self.continuous:
+            place = max(math.ceil(self.share * size) - 1, 0)
+            return acc[size - 1 - place if self.descending else place]
+        at = (1 - self.share if self.descending else self.share) * (size - 1)
+        place = math.floor(at)
+        low, high = acc[place], acc[min(place + 1, size - 1)]
+        if at == place or low == high:
+            return float(low * self.unit)
+        if not (math.isfinite(low) and math.isfinite(high)):
+            return low + (high - low) * float(at - place)
+        exact = Fraction(low) + (Fraction(high) - Fraction(low)) * (at - place)
+        return float(exact * self.unit)
+
+
+class Mode(_Kept):
+    """MODE: the most frequent value, the least of several. O(values of the group) a change."""
+
+    def finish(self, acc: Ordered[Any], /) -> Any:
+        """The result."""
+        sizes = ((sum(1 for _ in same), value) for value, same in groupby(acc))
+        return max(sizes, key=itemgetter(0))[1]
+
+
+class StringAgg(_Kept):
+    """STRING_AGG: the texts joined, in the order of `key` and then of the texts themselves."""
+
+    def __init__(self, separator: str, key: Callable[[Any], Any]) -> None:
+        self.separator = separator
+        self._key = key
+
+    def key(self, value: Any) -> Any:
+        """What is kept of a value: it decides the order."""
+        text, *keys = value
+        return (self._key(keys), text)
+
+    def finish(self, acc: Ordered[Any], /) -> str:
+        """The result."""
+        return self.separator.join(text for _, text in acc)
+
+
+class _Descending:
+    """A value that sorts the other way round."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __lt__(self, other: _Descending) -> bool:
+        return bool(other.value < self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Descending) and bool(self.value == other.value)
+
+    __hash__ = None  # type: ignore[assignment]  # a part of a sort key, never a value
+
+
+def ranked(ways: Sequence[tuple[bool, bool, bool]]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    """The sort key of rows of the engine's values.
+
+    For each column: whether it is nullable, descending, and whether its NULLs come first.
+    """
+
+    def key(row: Sequence[Any]) -> tuple[Any, ...]:
+        found: list[Any] = []
+        for value, (nullable, descending, nulls_first) in zip(row, ways, strict=True):
+            bare = value
+            if nullable:
+                found.append((value is None) is not nulls_first)
+                bare = 0 if value is None else value[0]
+            found.append(_Descending(placed(bare)) if descending else placed(bare))
+        return tuple(found)
+
+    return key
