@@ -8,6 +8,8 @@ recomputation in tests/agree.
 
 from __future__ import annotations
 
+import numpy as np
+
 from deltafix.engine.link import Linked
 from deltafix.engine.store import relation_cell
 from deltafix.errors import InternalError
@@ -63,6 +65,12 @@ def _check_keys(arena: Arena, name: str, number: int, alive: set[int]) -> None:
     slots = arena.cells[base : base + relation_cell(arena, number, at.R_PKCAP)]
     held = sorted((slots[slots != 0] & 0xFFFFFFFF) - 1)
     _require(held == sorted(alive), name, "the key table differs from the rows")
+    taken = np.flatnonzero(slots)
+    homes = ((slots[taken] >> 32) * len(slots)) >> at.HASH_BITS
+    # Free slots before each, twice around: a search from a row's home must not meet one.
+    free = np.concatenate(([0], np.cumsum(np.tile(slots == 0, 2))))
+    places = np.where(taken < homes, taken + len(slots), taken)
+    _require(bool((free[homes] == free[places]).all()), name, "a row's search ends before it")
 
 
 def _check_index(arena: Arena, name: str, number: int, index: int, alive: set[int]) -> None:

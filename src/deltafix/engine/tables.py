@@ -144,7 +144,7 @@ class Tables:
             rb = self.cell(number)
             stride, capacity = int(cells[rb + at.R_STRIDE]), int(cells[rb + at.R_CAP])
             discard(arena.cells, int(cells[rb + at.R_ROWS]), capacity * stride)
-            discard(arena.cells, int(cells[rb + at.R_PK]) * 2, int(cells[rb + at.R_PKCAP]) * 2)
+            discard(arena.cells, int(cells[rb + at.R_PK]) * 2, int(cells[rb + at.R_PKROOM]) * 2)
             self._drop_indexes(number, 0)
         for table in list(self.numbers)[known:]:
             del self.numbers[table]
@@ -183,6 +183,7 @@ class Tables:
         cells[rb + at.R_FREE] = -1
         cells[rb + at.R_PK] = arena.block(64) // 2
         cells[rb + at.R_PKCAP] = 32
+        cells[rb + at.R_PKROOM] = 32
 
     def _index(self, plan: Plan) -> None:
         """Give every relation of the plan its indexes, filled; others keep theirs."""
@@ -195,7 +196,7 @@ class Tables:
         total = sum(held) + sum(map(len, more.values()))
         start = arena.block(total * at.XSZ * 2 + 2) // 2
         old, new = int(cells[at.IDXS]), 0
-        made: list[tuple[int, int]] = []
+        made: list[int] = []
         places = []
         for number, count in enumerate(held):
             rb = self.cell(number)
@@ -208,7 +209,7 @@ class Tables:
             arity = int(cells[rb + at.R_ARITY])
             for place, key in enumerate(more.get(number, ()), count):
                 self._empty_index(start + new * at.XSZ, number, at.COLS + arity + place, key)
-                made.append((number, new))
+                made.append(new)
                 new += 1
         for number, keys in more.items():
             self._widen(number, held[number] + len(keys))
@@ -217,8 +218,8 @@ class Tables:
             cells[rb + at.R_IDX] = place
             cells[rb + at.R_NIDX] = held[number] + len(more.get(number, ()))
         cells[at.IDXS] = start
-        for number, index in made:
-            fill_index(arena.words, cells, number, index)
+        for index in made:
+            fill_index(arena.words, cells, index)
 
     def _empty_index(self, xb: int, number: int, position: int, key: Sequence[int]) -> None:
         arena, cells = self.arena, self.arena.cells

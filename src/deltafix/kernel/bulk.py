@@ -26,6 +26,7 @@ from deltafix.kernel.layout import (
     R_ARITY,
     R_CHANGED,
     R_IDX,
+    R_N,
     R_NIDX,
     R_NOW,
     R_PKUSED,
@@ -39,6 +40,7 @@ from deltafix.kernel.layout import (
     USED,
     X_CAP,
     X_COLS,
+    X_LATE,
     X_NKEY,
     X_POS,
     X_REL,
@@ -49,7 +51,7 @@ from deltafix.kernel.layout import (
 )
 from deltafix.kernel.memory import block, discard, new_row, push
 
-__all__ = ["bulk_rows"]
+__all__ = ["bulk_rows", "fill_index"]
 
 _MASK = 0xFFFFFFFF
 _AHEAD = 24
@@ -191,6 +193,31 @@ def _fill_index(A, L, x, n, fresh, cells, spare):
             base = L[xb + X_SLOTS]
             cap = L[xb + X_CAP]
             begin += 1
+
+
+@kernel("v:ALi")
+def fill_index(A, L, x):
+    """Enter the rows of its relation that are in the other indexes into index `x`, an empty one.
+
+    O(rows allocated). It is late no more; a MemoryError leaves it late, and a rollback empties it.
+    """
+    xb = L[IDXS] + x * XSZ
+    rb = L[RELS] + L[xb + X_REL] * RSZ
+    L[xb + X_LATE] = 1
+    n = np.int64(0)
+    for row in range(L[rb + R_N]):
+        n += (L[(L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1] & INDEXED) != 0
+    if n > 0:
+        cells = block(L, n * 4) // 2
+        fresh = cells + n  # is read before anything is sorted into its place
+        n = np.int64(0)
+        for row in range(L[rb + R_N]):
+            if L[(L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1] & INDEXED:
+                L[fresh + n] = row
+                n += 1
+        _fill_index(A, L, x, n, fresh, cells, fresh)
+        discard(L, cells * 2, n * 4)
+    L[xb + X_LATE] = 0
 
 
 @kernel("i:ALPiii")

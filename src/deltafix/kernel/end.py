@@ -7,8 +7,10 @@ epoch allocates, which is how a Delta reads them).
 
 from __future__ import annotations
 
+import numpy as np
+
 from deltafix.kernel.batch import end_batches
-from deltafix.kernel.index import unindex_row
+from deltafix.kernel.index import empty_index, unindex_row
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.keys import hash_words, key_remove
 from deltafix.kernel.layout import (
@@ -20,6 +22,7 @@ from deltafix.kernel.layout import (
     EPOCH_BASE,
     ERROR,
     HEAP,
+    IDXS,
     INDEXED,
     LIMBO,
     N_RELS,
@@ -31,6 +34,8 @@ from deltafix.kernel.layout import (
     R_ARITY,
     R_CHANGED,
     R_DERIVATIONS,
+    R_IDX,
+    R_NIDX,
     R_NOW,
     R_ROWS,
     R_SETTLED,
@@ -43,6 +48,8 @@ from deltafix.kernel.layout import (
     SUPPORT,
     TOUCHED,
     WAS,
+    X_LATE,
+    XSZ,
     J,
     Q,
 )
@@ -61,29 +68,32 @@ def _drop(A, L, r, row):
     free_row(A, L, r, row)
 
 
-@kernel("v:ALi")
+@kernel("i:ALi")
 def _commit_row(A, L, value):
-    """Settle one touched row: NOW becomes WAS, a row that holds no more is dropped."""
+    """Settle one touched row: NOW becomes WAS, a row that holds no more is dropped.
+
+    Returns the change as `DELTA` has it, or -1: none.
+    """
     r = value >> 32
     row = value & 0xFFFFFFFF
     rb = L[RELS] + r * RSZ
     cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
     word = L[cell]
     if not (word & TOUCHED):
-        return
+        return np.int64(-1)
     L[cell] = word & ~(TOUCHED | PENDING | LIMBO)
     now = (word & NOW) != 0
     was = (word & WAS) != 0
-    if now != was:
-        push(L, DELTA, (r << 33) | (row << 1) | (1 if now else 0))
+    change = np.int64((r << 33) | (row << 1) | (1 if now else 0)) if now != was else np.int64(-1)
     if now:
         if not was:
             L[cell] |= WAS
             L[rb + R_WAS] += 1
-        return
+        return change
     if was:
         L[rb + R_WAS] -= 1
     _drop(A, L, r, row)
+    return change
 
 
 @kernel("v:L")
@@ -106,11 +116,21 @@ def _clear(L):
 @kernel("v:AL")
 def commit(A, L):
     """Make the working state the committed one; DELTA lists the net changes. O(touched)."""
-    L[DELTA + 1] = 0
+    n = np.int64(0)
+    for e in range(L[Q + 1]):  # changes are written over the queue, which they never outrun
+        change = _commit_row(A, L, L[L[Q] + e])
+        if change >= 0:
+            L[L[Q] + n] = change
+            n += 1
+    L[Q + 1] = n
     for e in range(0, L[J + 1], 3):
-        _commit_row(A, L, L[L[J] + e])
-    for e in range(L[Q + 1]):
-        _commit_row(A, L, L[L[Q] + e])
+        change = _commit_row(A, L, L[L[J] + e])
+        if change >= 0:
+            push(L, Q, change)
+    for k in range(3):
+        old = L[DELTA + k]
+        L[DELTA + k] = L[Q + k]
+        L[Q + k] = old
     _clear(L)
 
 
@@ -141,7 +161,12 @@ def rollback(A, L):
             L[cell] = word & ~TOUCHED
             _drop(A, L, r, row)
     for r in range(L[N_RELS]):
-        L[L[RELS] + r * RSZ + R_DERIVATIONS] = L[L[RELS] + r * RSZ + R_SETTLED]
+        rb = L[RELS] + r * RSZ
+        L[rb + R_DERIVATIONS] = L[rb + R_SETTLED]
+        for x in range(L[rb + R_IDX], L[rb + R_IDX] + L[rb + R_NIDX]):
+            if L[L[IDXS] + x * XSZ + X_LATE]:  # memory may have ended while it was filled
+                empty_index(A, L, x)
+                L[L[IDXS] + x * XSZ + X_LATE] = 0
     L[CLOCK] = L[EPOCH_BASE]
     L[DELTA + 1] = 0
     L[ERROR] = 0

@@ -25,7 +25,6 @@ from deltafix.kernel.layout import (
     INDEXED,
     KEY2,
     R_IDX,
-    R_N,
     R_NIDX,
     R_ROWS,
     R_STRIDE,
@@ -33,6 +32,7 @@ from deltafix.kernel.layout import (
     RSZ,
     X_CAP,
     X_COLS,
+    X_LATE,
     X_NKEY,
     X_POS,
     X_REL,
@@ -47,7 +47,7 @@ __all__ = [
     "bucket_start",
     "bucket_take",
     "drop_index",
-    "fill_index",
+    "empty_index",
     "idx_add",
     "idx_find",
     "idx_key",
@@ -261,13 +261,14 @@ def idx_remove(A, L, x, row):
 
 @kernel("v:ALii")
 def index_row(A, L, r, row):
-    """Enter a row into every secondary index of its relation, once."""
+    """Enter a row into every secondary index of its relation, once; late ones take it later."""
     rb = L[RELS] + r * RSZ
     cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
     if L[cell] & INDEXED:
         return
     for x in range(L[rb + R_IDX], L[rb + R_IDX] + L[rb + R_NIDX]):
-        idx_add(A, L, x, row)
+        if not L[L[IDXS] + x * XSZ + X_LATE]:
+            idx_add(A, L, x, row)
     L[cell] |= INDEXED
 
 
@@ -279,26 +280,28 @@ def unindex_row(A, L, r, row):
     if not (L[cell] & INDEXED):
         return
     for x in range(L[rb + R_IDX], L[rb + R_IDX] + L[rb + R_NIDX]):
-        idx_remove(A, L, x, row)
+        if not L[L[IDXS] + x * XSZ + X_LATE]:
+            idx_remove(A, L, x, row)
     L[cell] &= ~INDEXED
 
 
-@kernel("v:ALii")
-def fill_index(A, L, r, x):
-    """Enter the rows of `r` that are in its indexes into index `x`, a new one. O(rows)."""
-    rb = L[RELS] + r * RSZ
-    for row in range(L[rb + R_N]):
-        if L[(L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1] & INDEXED:
-            idx_add(A, L, x, row)
-
-
 @kernel("v:ALi")
-def drop_index(A, L, x):
-    """Give back the buckets and slots of index `x`, which nobody asks any more. O(keys)."""
+def empty_index(A, L, x):
+    """Give back the buckets of index `x` and forget its keys. O(capacity)."""
     xb = L[IDXS] + x * XSZ
     base = L[xb + X_SLOTS]
     for s in range(L[xb + X_CAP]):
         c = L[base + 2 * s + 1] >> 32
         if c > 0:
             bucket_give(A, L, (L[base + 2 * s] & 0xFFFFFFFF) - 1, c)
-    discard(L, base * 2, L[xb + X_CAP] * 4)
+        L[base + 2 * s] = 0
+        L[base + 2 * s + 1] = 0
+    L[xb + X_USED] = 0
+
+
+@kernel("v:ALi")
+def drop_index(A, L, x):
+    """Give back the buckets and slots of index `x`, which nobody asks any more. O(capacity)."""
+    empty_index(A, L, x)
+    xb = L[IDXS] + x * XSZ
+    discard(L, L[xb + X_SLOTS] * 2, L[xb + X_CAP] * 4)

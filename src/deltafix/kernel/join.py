@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel.batch import wait
+from deltafix.kernel.bulk import fill_index
 from deltafix.kernel.checks import fits_row, gather, operand, run_check, state_holds
 from deltafix.kernel.emit import flush
 from deltafix.kernel.index import bucket_start, idx_find
@@ -38,6 +39,7 @@ from deltafix.kernel.layout import (
     ERR_CANCEL,
     ERROR,
     HASH_BITS,
+    IDXS,
     K_CHILD,
     K_CLASS,
     K_INDEX,
@@ -58,6 +60,7 @@ from deltafix.kernel.layout import (
     QUOTA,
     R_ARITY,
     R_N,
+    R_NOW,
     R_PK,
     R_PKCAP,
     R_ROWS,
@@ -79,6 +82,8 @@ from deltafix.kernel.layout import (
     V_RULE,
     V_SAME,
     V_TRIGGER,
+    X_LATE,
+    XSZ,
 )
 
 __all__ = ["run_variant"]
@@ -114,7 +119,12 @@ def _choose(A, L, P, node, level):
             return np.int64(1)
         if method == BY_INDEX:
             h = gather(A, L, P, P[c + K_KEYS], P[c + K_NKEYS])
-            slot = idx_find(A, L, np.int64(P[c + K_INDEX]), KEY, h)
+            x = np.int64(P[c + K_INDEX])
+            if L[L[IDXS] + x * XSZ + X_LATE]:
+                if L[rb + R_NOW] == 0:  # nothing has entered since it became late
+                    return np.int64(0)
+                fill_index(A, L, x)
+            slot = idx_find(A, L, x, KEY, h)
             if slot < 0:
                 return np.int64(0)
             count = L[slot + 1] & 0xFFFFFFFF

@@ -16,15 +16,19 @@ from deltafix.kernel.layout import (
     R_ARITY,
     R_PK,
     R_PKCAP,
+    R_PKROOM,
     R_PKUSED,
     R_ROWS,
     R_STRIDE,
     RELS,
     RSZ,
 )
-from deltafix.kernel.memory import block, discard
+from deltafix.kernel.memory import block, discard, generous
 
 __all__ = ["hash_words", "key_find", "key_insert", "key_remove", "key_reserve"]
+
+_LOW = 1 << 10
+_RUN = 1 << 9
 
 
 @kernel("i:Aii")
@@ -66,28 +70,100 @@ def key_find(A, L, K, r, o, h):
             s = 0
 
 
+@kernel("v:Liii")
+def _place(L, base, cap, v):
+    """Enter a slot's cell into the first free slot from its hash's place on."""
+    s = ((v >> 32) * cap) >> HASH_BITS
+    while L[base + s] != 0:
+        s += 1
+        if s == cap:
+            s = 0
+    L[base + s] = v
+
+
+@kernel("i:Li")
+def _first_gap(L, rb):
+    """A free slot, `_LOW` or later, above which a table can grow where it lies; -1: none.
+
+    It can where no run of taken slots is long.
+    """
+    base = L[rb + R_PK]
+    gap = np.int64(-1)
+    run = np.int64(0)
+    for k in range(L[rb + R_PKCAP]):
+        if L[base + k] == 0:
+            run = np.int64(0)
+            if gap < 0 and k >= _LOW:
+                gap = np.int64(k)
+        else:
+            run += 1
+            if run == _RUN:
+                return np.int64(-1)
+    return gap
+
+
+@kernel("v:Liii")
+def _spread(L, rb, gap, cap):
+    """Move the entries of a key table to their places among `cap` slots that begin where it does.
+
+    `cap` is at least 1.5 times as many as there are.
+    From the top down: a run of taken slots that begins at `a` has entries whose new places begin
+    at 1.5 * a, which is behind the run where it is shorter than a / 2; so nothing that waits is
+    met. What lies below `gap`, or would wrap around at the end, waits elsewhere: the latter are
+    no more than were so before, less than `_RUN`.
+    """
+    base = L[rb + R_PK]
+    held = block(L, (gap + 2 * _RUN) * 2) // 2
+    n = np.int64(0)
+    for k in range(gap):
+        if L[base + k] != 0:
+            L[held + n] = L[base + k]
+            L[base + k] = 0
+            n += 1
+    for k in range(L[rb + R_PKCAP] - 1, gap, -1):
+        v = L[base + k]
+        if v == 0:
+            continue
+        L[base + k] = 0
+        s = ((v >> 32) * cap) >> HASH_BITS
+        while s < cap and L[base + s] != 0:
+            s += 1
+        if s == cap:
+            L[held + n] = v
+            n += 1
+        else:
+            L[base + s] = v
+    for k in range(n):
+        _place(L, base, cap, L[held + k])
+    discard(L, held * 2, (gap + 2 * _RUN) * 2)
+
+
 @kernel("v:Lii")
 def key_reserve(L, r, n):
-    """Make the key table of `r` large enough for `n` more rows at a load of at most 0.8."""
+    """Make the key table of `r` large enough for `n` more rows at a load of at most 0.8.
+
+    A large one grows where it lies, so that no page is written twice: of a load of 20 M rows,
+    a third of the time went into new pages (docs/kernel.md, "Memory").
+    """
     rb = L[RELS] + r * RSZ
     cap = L[rb + R_PKCAP]
     if (L[rb + R_PKUSED] + n) * 5 <= cap * 4:
         return
-    base = L[rb + R_PK]
     new_cap = max(cap + cap // 2 + 16, (L[rb + R_PKUSED] + n) * 3 // 2)
-    new = block(L, new_cap * 2) // 2
-    # Slots lie in the order of their hashes (up to wrap-around), so both tables are walked once.
-    for k in range(cap):
-        v = L[base + k]
-        if v != 0:
-            s = ((v >> 32) * new_cap) >> HASH_BITS
-            while L[new + s] != 0:
-                s += 1
-                if s == new_cap:
-                    s = 0
-            L[new + s] = v
-    discard(L, base * 2, cap * 2)
-    L[rb + R_PK] = new
+    gap = _first_gap(L, rb) if new_cap <= L[rb + R_PKROOM] else np.int64(-1)
+    if gap >= 0:
+        _spread(L, rb, gap, new_cap)
+    else:
+        room = generous(new_cap, cap)
+        base = L[rb + R_PK]
+        new = block(L, room * 2) // 2
+        # Slots lie in the order of their hashes (up to wrap-around): both tables are walked once.
+        for k in range(cap):
+            if L[base + k] != 0:
+                _place(L, new, new_cap, L[base + k])
+        discard(L, base * 2, L[rb + R_PKROOM] * 2)
+        L[rb + R_PK] = new
+        L[rb + R_PKROOM] = room
     L[rb + R_PKCAP] = new_cap
 
 
@@ -95,14 +171,7 @@ def key_reserve(L, r, n):
 def key_insert(L, r, row, h):
     """Enter a row that is known to be absent; room was made by `key_reserve`."""
     rb = L[RELS] + r * RSZ
-    base = L[rb + R_PK]
-    cap = L[rb + R_PKCAP]
-    s = (h * cap) >> HASH_BITS
-    while L[base + s] != 0:
-        s += 1
-        if s == cap:
-            s = 0
-    L[base + s] = (h << 32) | (row + 1)
+    _place(L, L[rb + R_PK], L[rb + R_PKCAP], (h << 32) | (row + 1))
     L[rb + R_PKUSED] += 1
 
 

@@ -152,7 +152,8 @@ R_WORK = 25  # in the first relation of a stratum: `work_done` by its last evalu
 R_FOUND = 26  # and the derivations that one found
 R_BATCH = 27  # cell of the buffer of heads that wait, 0: none
 R_BATCH_ROOM = 28  # entries a partition
-RSZ = 29
+R_PKROOM = 29  # slots that the key table may have where it lies
+RSZ = 30
 
 # --- index descriptor -----------------------------------------------------------------------
 X_REL = 0
@@ -162,6 +163,7 @@ X_SLOTS = 3  # cell of slot 0; a slot is two cells: tag << 32 | ref + 1, class <
 X_CAP = 4
 X_USED = 5
 X_COLS = 6  # cell of the list of key columns
+X_LATE = 7  # 1: empty, though its relation has rows; filled when first asked, or in the end
 XSZ = 8
 
 # --- row ------------------------------------------------------------------------------------

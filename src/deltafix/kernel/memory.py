@@ -28,7 +28,7 @@ from deltafix.kernel.layout import (
     USED,
 )
 
-__all__ = ["block", "discard", "free_row", "new_row", "push", "room", "row_room"]
+__all__ = ["block", "discard", "free_row", "generous", "new_row", "push", "room", "row_room"]
 
 
 @kernel("i:Li")
@@ -57,7 +57,7 @@ def discard(L, start, words):
 
 
 @kernel("i:ii")
-def _generous(wanted, cap):
+def generous(wanted, cap):
     """A new capacity: twice as much, and past 64k entries eight times, since address space is free.
 
     What is moved then is an eighth of what follows; an edit right after a load moves nothing
@@ -73,7 +73,7 @@ def room(L, v, n):
     if length + n > L[v + 2]:
         old = L[v]
         cap = L[v + 2]
-        new_cap = _generous(length + n, cap)
+        new_cap = generous(length + n, cap)
         new = block(L, new_cap * 2) // 2
         for k in range(length):
             L[new + k] = L[old + k]
@@ -98,7 +98,7 @@ def row_room(A, L, r, n):
     if L[rb + R_N] + n > L[rb + R_CAP]:
         cap = L[rb + R_CAP]
         stride = L[rb + R_STRIDE]
-        new_cap = _generous(L[rb + R_N] + n, cap)
+        new_cap = generous(L[rb + R_N] + n, cap)
         new = block(L, new_cap * stride)
         old = L[rb + R_ROWS]
         for k in range(L[rb + R_N] * stride // 2):

@@ -36,7 +36,7 @@ __all__ = ["ENTRIES", "cache_folder", "cpu", "find", "is_ready", "keep", "load",
 ENTRIES = {
     "answer": "edit", "delete_rows": "edit", "find_slot": "edit", "insert_rows": "edit",
     "intern": "edit", "lookup": "edit", "settle_rows": "edit",
-    "drop_index": "index", "fill_index": "index",
+    "drop_index": "index", "fill_index": "bulk",
     "maintain": "maintain",
     "discard": "memory",
     "commit": "end", "copy_changes": "end", "rollback": "end",

@@ -22,6 +22,7 @@ from deltafix.kernel.layout import (
     GAP,
     GIVEN,
     HEAP,
+    IDXS,
     LIMBO,
     MAX_ROUNDS,
     MODE_CREATE,
@@ -33,7 +34,9 @@ from deltafix.kernel.layout import (
     R_BEST,
     R_CHANGED,
     R_DERIVATIONS,
+    R_IDX,
     R_N,
+    R_NIDX,
     R_NOW,
     R_ROWS,
     R_STRIDE,
@@ -69,6 +72,9 @@ from deltafix.kernel.layout import (
     V_NEGATED,
     V_TRIGGER,
     WAS,
+    X_LATE,
+    X_USED,
+    XSZ,
     Q,
 )
 from deltafix.kernel.memory import push
@@ -187,13 +193,20 @@ def next_created(A, L, P, t):
 
 @kernel("v:ALPi")
 def wipe(A, L, P, t):
-    """Forget every derived fact of the stratum; given ones are queued again."""
+    """Forget every derived fact of the stratum; given ones are queued again.
+
+    Its empty indexes are late from here on: most are read by later edits only, and are filled in
+    one go. (Where one row per key is kept, rows are also looked up outside joins.)
+    """
     L[HEAP + 1] = 0
     L[OPEN + 1] = 0
     for k in range(P[t + T_NRELS]):
         r = np.int64(P[P[t + T_RELS] + k])
         rb = L[RELS] + r * RSZ
         L[rb + R_DERIVATIONS] = 0
+        for x in range(L[rb + R_IDX], L[rb + R_IDX] + L[rb + R_NIDX]):
+            xb = L[IDXS] + x * XSZ
+            L[xb + X_LATE] = L[xb + X_USED] == 0 and not P[t + T_BEST]
         for row in range(L[rb + R_N]):
             at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
             word = L[at >> 1]

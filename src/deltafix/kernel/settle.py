@@ -10,16 +10,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from deltafix.kernel.bulk import fill_index
 from deltafix.kernel.index import index_row
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.layout import (
     GIVEN,
+    IDXS,
     LIMBO,
     MOVED,
     NOW,
     PENDING,
     R_CHANGED,
+    R_IDX,
     R_KEEP,
+    R_NIDX,
     R_NOW,
     R_ROWS,
     R_STRIDE,
@@ -32,6 +36,8 @@ from deltafix.kernel.layout import (
     T_NRELS,
     T_RELS,
     WAS,
+    X_LATE,
+    XSZ,
     J,
     Q,
 )
@@ -73,7 +79,7 @@ def _list_change(A, L, r, row, keep):
 
 @kernel("v:ALPi")
 def finish_stratum(A, L, P, t):
-    """Settle the stratum's rows and list the changed ones for later strata."""
+    """Settle the stratum's rows, fill late indexes, list the changed rows for later strata."""
     for k in range(P[t + T_NRELS]):
         r = np.int64(P[P[t + T_RELS] + k])
         rb = L[RELS] + r * RSZ
@@ -85,6 +91,11 @@ def finish_stratum(A, L, P, t):
     for e in range(L[S_Q0], L[Q + 1]):
         value = L[L[Q] + e]
         _settle(A, L, value >> 32, value & 0xFFFFFFFF)
+    for k in range(P[t + T_NRELS]):
+        rb = L[RELS] + P[P[t + T_RELS] + k] * RSZ
+        for x in range(L[rb + R_IDX], L[rb + R_IDX] + L[rb + R_NIDX]):
+            if L[L[IDXS] + x * XSZ + X_LATE]:
+                fill_index(A, L, x)
     # All settled (LIMBO clear): from here on the flag marks rows that are listed.
     for k in range(P[t + T_NRELS]):
         r = np.int64(P[P[t + T_RELS] + k])

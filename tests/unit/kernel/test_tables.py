@@ -19,6 +19,7 @@ from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
 from deltafix.kernel.entries import commit, delete_rows, insert_rows, lookup, rollback
 from deltafix.kernel.jit import JIT_DISABLED
+from deltafix.kernel.keys import hash_words
 
 SIZE = 400 if JIT_DISABLED else 6000
 # Indexes by each column and by pairs: every rule below asks for another one.
@@ -142,6 +143,44 @@ def test_oracle_any_sequence_of_edits(script) -> None:
         assert table.rows() == model
 
 
+def _above(share: float, count: int) -> list[tuple[int, ...]]:
+    """Rows whose hashes are in the upper part of all hashes."""
+    found: list[tuple[int, ...]] = []
+    rng = Random(count)
+    while len(found) < count:
+        row = tuple(rng.randrange(10**6) for _ in range(3))
+        if int(hash_words(np.array(row, dtype=np.int32), 0, 3)) >= (1 - share) * 2**at.HASH_BITS:
+            found.append(row)
+    return sorted(set(found))
+
+
+@pytest.mark.parametrize(
+    ("rows", "stays"),
+    [
+        pytest.param(_above(1, 4000), True, id="even"),
+        pytest.param(_above(1, 1600) + _above(1 / 16, 420), True, id="wraps"),
+        pytest.param(_above(1 / 16, 1800), False, id="run"),
+    ],
+)
+def test_a_key_table_grows_where_it_lies(rows: list[tuple[int, ...]], stays: bool) -> None:
+    """Unless rows of like hashes stand in one long run; either way every row is found."""
+    table = Table()
+    cells = table.arena.cells
+    relation = int(cells[at.RELS]) + table.number * at.RSZ
+    grown = []
+    for begin in range(0, len(rows), 50):
+        before = (int(cells[relation + at.R_PK]), int(cells[relation + at.R_PKCAP]))
+        table.edit(insert_rows, rows[begin : begin + 50])
+        after = (int(cells[relation + at.R_PK]), int(cells[relation + at.R_PKCAP]))
+        if after[1] != before[1] > 1100:
+            grown.append(after[0] == before[0])
+        table.commit()
+        assert table.rows() == set(rows[: begin + 50])
+    assert any(grown) == stays
+    assert grown
+    assert all(map(table.has, rows[::7]))
+
+
 def test_no_block_that_is_handed_back_reaches_into_another() -> None:
     """Pages of a block handed back are zeroed: a word too many would take rows or slots with it."""
     table = Table()
@@ -157,7 +196,7 @@ def test_no_block_that_is_handed_back_reaches_into_another() -> None:
             int(cells[relation + at.R_ROWS]),
             int(cells[relation + at.R_CAP] * cells[relation + at.R_STRIDE]),
         ),
-        (2 * int(cells[relation + at.R_PK]), 2 * int(cells[relation + at.R_PKCAP])),
+        (2 * int(cells[relation + at.R_PK]), 2 * int(cells[relation + at.R_PKROOM])),
     ]
     for number in range(first, first + int(cells[relation + at.R_NIDX])):
         index = int(cells[at.IDXS]) + number * at.XSZ
