@@ -8,6 +8,7 @@ all relations are held against the oracle's recomputation of the program as it t
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -91,6 +92,41 @@ def _taken_back(db, parts, held, rows) -> None:
     db.check_invariants()
 
 
+def _explained(rng: Random, delta, was: Program, now: Program, rows: dict) -> None:
+    """Ask why rows came and went: the rules and rows named alone do it, and the proof shows how.
+
+    `was` and `rows` are the program and the given rows before.
+    """
+    changed = [(name, sign, row) for name, part in delta.items() for sign, row in part.signed()]
+    for name, sign, row in rng.sample(changed, min(len(changed), 2)):
+        cause = delta.why(name, row)
+        assert (cause.sign, cause.fact) == (sign, f"{cause.proof.goal.fact}")
+        rules = list(was.rules)
+        orders = list(was.orders)
+        for one, text in cause.rules:
+            for said, shown, more in (
+                (rules, show_rule, now.rules),
+                (orders, show_order, now.orders),
+            ):
+                if one > 0:
+                    said += [part for part in more if shown(replace(part, name="")) == text]
+                else:
+                    said[:] = [part for part in said if shown(replace(part, name="")) != text]
+        program = replace(was, rules=tuple(rules), orders=tuple(orders))
+        after = {relation: set(found) for relation, found in rows.items()}
+        for one, relation, at in cause.changes:
+            there = after.setdefault(relation, set())
+            (there.add if one > 0 else there.discard)(at)
+        held = evaluate(program, after, functors=FUNCTORS, reducers=FOLDS)[name]
+        assert (row in held) == (sign > 0), cause
+        state = (program, after) if sign > 0 else (was, rows)
+        with deltafix.connect(state[0], functors=FUNCTORS, reducers=REDUCERS) as again:
+            with again.transaction() as tx:
+                for relation, found in state[1].items():
+                    tx.insert(relation, sorted(found))
+            Checker.of(again, state[1], FUNCTORS, FOLDS).check(cause.proof)
+
+
 @pytest.mark.parametrize("seed", range(PROGRAMS))
 def test_oracle_rules_edited_among_facts_equal_recomputation(seed: int) -> None:
     rng = Random(f"rules {seed}")
@@ -104,6 +140,7 @@ def test_oracle_rules_edited_among_facts_equal_recomputation(seed: int) -> None:
     parts = [*map(show_rule, kept), *map(show_order, program.orders)]
     held = set(parts)
     changed = 0
+    was, held_rows = db.program, dict[str, set[tuple]]()
     with db:
         for epoch, inputs in zip(script, replay(program, script), strict=True):
             before = {name: set(db.rows(name)) for name in db.schemas}
@@ -128,6 +165,10 @@ def test_oracle_rules_edited_among_facts_equal_recomputation(seed: int) -> None:
                 assert set(tx.delta[name].added) == expected[name] - before[name]
                 assert set(tx.delta[name].removed) == before[name] - expected[name]
             db.check_invariants()
+            if edits and rng.random() < 0.3:
+                _explained(rng, tx.delta, was, now, held_rows)
+                db.check_invariants()
+            was, held_rows = now, inputs
     assert changed
 
 
@@ -211,6 +252,9 @@ def test_agree_edited_and_built_again(seed: int) -> None:
             there = given.setdefault(name, set())
             (there.add if sign == "+" else there.discard)(row)
         edited.check_invariants()
+        moved = [(name, sign, row) for name, one in tx.delta.items() for sign, row in one.signed()]
+        for name, sign, row in rng.sample(moved, min(len(moved), rng.random() < 0.15)):
+            assert tx.delta.why(name, row).sign == sign
         with connect(show(edited.program)) as again:
             with again.transaction() as tx_again:
                 for name, found in given.items():

@@ -23,8 +23,9 @@ from deltafix.facts.side import Side
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.kernel.entries import copy_changes
+from deltafix.rules.ast import Program
 
-__all__ = ["ChangedRows", "Changes"]
+__all__ = ["ChangedRows", "Changes", "Edited"]
 
 _TABLE_ROWS = 2000
 """Sides of more rows are loaded as Arrow tables, smaller ones as tuples."""
@@ -128,20 +129,32 @@ class ChangedRows:
         return load
 
 
+class Edited(NamedTuple):
+    """What a transaction edited, where its Delta says too little.
+
+    Attributes:
+        given: changes of given rows, where it edited rules, or relations with rules.
+        before: the program before, where it edited rules.
+    """
+
+    given: list[Edit] | None = None
+    before: Program | None = None
+
+
 class Changes:
     """The net changes of one epoch. `freeze` copies them out of the arena.
 
     Attributes:
-        given: changes of given rows, where the transaction edited relations with rules.
+        edited: what the transaction edited.
     """
 
-    __slots__ = ("__weakref__", "_epoch", "_found", "_rows", "given")
+    __slots__ = ("__weakref__", "_epoch", "_found", "_rows", "edited")
 
-    def __init__(self, rows: ChangedRows, epoch: int, given: list[Edit] | None) -> None:
+    def __init__(self, rows: ChangedRows, epoch: int, edited: Edited) -> None:
         self._rows = rows
         self._epoch = epoch
         self._found: dict[int, tuple[Codings, Codings]] | None = None
-        self.given = given
+        self.edited = edited
 
     def freeze(self) -> None:
         """Copy the changed rows' codes out of the arena, once. O(changed)."""

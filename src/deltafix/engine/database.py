@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from deltafix.diagnostics import suggest
 from deltafix.engine.bind import bound
-from deltafix.engine.changes import ChangedRows, Changes
+from deltafix.engine.changes import ChangedRows, Changes, Edited
 from deltafix.engine.codes import Codes, is_ordered
 from deltafix.engine.functors import Functors
 from deltafix.engine.limits import Limits
@@ -273,9 +273,11 @@ class Database(Reading):
             rules.prepare()
         if self._before_commit is not None:
             self._before_commit()
-        given = None
-        if self._open is not None and self._open.edits_ruled and rules is None:
-            given = given_changes(arena, self._given)
+        edited = Edited()
+        if rules is not None:
+            edited = Edited(rules.given, self.program)
+        elif self._open is not None and self._open.edits_ruled:
+            edited = Edited(given_changes(arena, self._given))
         self._ran = int(self._run.program[0])
         self._recomputed = () if rules is None else rules.recomputed
         with self._gate:
@@ -287,7 +289,7 @@ class Database(Reading):
             self.epoch += 1
             if cells[at.DEAD + 1]:
                 arena.release()
-        changes = Changes(self._changed, self.epoch, given)
+        changes = Changes(self._changed, self.epoch, edited)
         self._last = weakref.ref(changes)
         self._seconds = time.perf_counter() - began
         return changes

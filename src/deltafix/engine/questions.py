@@ -32,13 +32,13 @@ def answer(question: str, *args: Any, **options: Any) -> Any:
 
 def cause_in(db: Questions, changes: Changes) -> Callable[..., Any]:
     """What answers `Delta.why` for a delta of a database, without keeping that alive."""
-    known, given = weakref.ref(db), changes.given
+    known, edited = weakref.ref(db), changes.edited
 
     def ask(*args: Any, **options: Any) -> Any:
         found = known()
         if found is None:
             raise ExplanationError("the database of this delta is gone")
-        return answer("cause", found, given, *args, **options)
+        return answer("cause", found, edited, *args, **options)
 
     return ask
 

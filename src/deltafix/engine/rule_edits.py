@@ -225,7 +225,7 @@ class RuleEpoch:
         edits: the edits of rules.
         program: the program from then on; once prepared, `linked` is its plan.
         recomputed: strata that are evaluated anew, by their relations.
-        given: the changes of given rows in the epoch, where something wants to know them.
+        given: the changes of given rows in the epoch.
     """
 
     def __init__(self, db: Database, edits: Sequence[RuleEdit]) -> None:
@@ -282,8 +282,7 @@ class RuleEpoch:
         """Lay out what is new, and let the next epoch run what leads from rules to rules."""
         db, step = self._db, self._step
         cells = db._arena.cells
-        if db._before_commit is not None:  # before any are moved
-            self.given = given_changes(db._arena, db._given)
+        self.given = given_changes(db._arena, db._given)  # before any are moved
         db._rules = self
         taken = {home: self._take(db._linked.given(name)) for name, home in self._moved.items()}
         with db._gate:  # rows may move to make room for an index

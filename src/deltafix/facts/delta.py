@@ -111,11 +111,12 @@ class Delta(Mapping[str, RelationDelta]):
         return Delta((part.inverse() for part in self.values()), self.schemas.values())
 
     def why(self, fact: str, row: Row | None = None, *, max_trials: int = 200) -> Cause:
-        """Which input changes made a row appear or vanish, and by which proof.
+        """Which changes of input or of rules made a row appear or vanish, and by which proof.
 
         `delta.why('path("a", "c")')` or `delta.why("path", ("a", "c"))`. The changes alone, on the
         state before the epoch, have this effect, and no part of them has; found by undoing parts
-        of the epoch on trial, each at the cost of an epoch.
+        of the epoch on trial, each at the cost of an epoch. Where the epoch edited rules, those that
+        came and went are among the changes, and the old state is evaluated once more: O(state).
 
         Args:
             fact: one row as program text, or the name of its relation.
@@ -124,7 +125,8 @@ class Delta(Mapping[str, RelationDelta]):
 
         Raises:
             NoSuchFactError: the row did not change.
-            ExplanationError: the delta is not that of a database's last epoch.
+            ExplanationError: the delta is not that of a database's last epoch, or declarations
+                changed in it.
             TransactionError: this thread has a transaction open.
         """
         if self._ask is None:

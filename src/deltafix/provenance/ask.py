@@ -21,8 +21,8 @@ from deltafix.provenance.why_not import why_not as absence
 __all__ = ["cause", "derivation_count", "step_from_delta", "why", "why_not"]
 
 if TYPE_CHECKING:
+    from deltafix.engine.changes import Edited
     from deltafix.engine.database import Database
-    from deltafix.engine.state.edits import Edit
     from deltafix.facts.delta import Delta
 
 
@@ -86,7 +86,7 @@ def why_not(
 
 def cause(
     db: Database,
-    given: list[Edit] | None,
+    edited: Edited,
     delta: Delta,
     fact: str,
     row: Row | None,
@@ -96,7 +96,7 @@ def cause(
     """See `Delta.why`."""
     _require_positive(max_trials=max_trials)
     relation, checked = fact_of(db, fact, row)
-    return causes.cause(db, given, delta, (relation, checked), max_trials=max_trials)
+    return causes.cause(db, edited, delta, (relation, checked), max_trials=max_trials)
 
 
 def _require_positive(least: int = 1, **bounds: int) -> None:

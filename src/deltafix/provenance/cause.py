@@ -4,17 +4,20 @@ The state before the epoch is gone, but an epoch can be undone on trial: with al
 taken back it is the old state, with all but some taken back it is the old state and those. So a
 cause is a set of input changes that alone, on the old state, does it, and no part of it does.
 It is sought first among the leaves of proofs, then among all changes, halving (QuickXplain,
-Junker 2004). Invariant: a cause was tried; the database is as before.
+Junker 2004). In an epoch that edited rules, rules that came and went are changes like rows, and
+the old state is another database (`edited`). Invariant: a cause was tried; the database is as
+before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from deltafix.errors import ExplanationError, NoSuchFactError
 from deltafix.facts.schema import Row, show_row
+from deltafix.provenance.edited import Before, RuleChange
 from deltafix.provenance.explanation import Explanation, show_edit
 from deltafix.provenance.proof import Proof, Step
 from deltafix.provenance.state import Edit, committed, trial
@@ -22,11 +25,14 @@ from deltafix.provenance.text import tree
 from deltafix.provenance.why import proof_of
 
 if TYPE_CHECKING:
+    from deltafix.engine.changes import Edited
     from deltafix.engine.database import Database
     from deltafix.engine.state.edits import Edit as Given
     from deltafix.facts.delta import Delta
 
 __all__ = ["Cause", "cause"]
+
+Change: TypeAlias = Edit | RuleChange
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -37,6 +43,7 @@ class Cause(Explanation):
         sign: 1 if it appeared, -1 if it vanished.
         relation, row: the row.
         changes: input changes (sign, relation, row) that alone have this effect, none to spare.
+        rules: likewise rules that came and went (sign, text), where the epoch edited rules.
         proof: of an appeared row, its proof; of a vanished one, a proof that it had.
         marks: `+` or `-` by step of the proof, where the epoch changed its fact; else blank.
         is_smallest: False where `max_trials` ended the search; some changes may be to spare then.
@@ -49,12 +56,13 @@ class Cause(Explanation):
     proof: Proof
     marks: tuple[str, ...]
     is_smallest: bool = True
+    rules: tuple[RuleChange, ...] = ()
 
     def lines(self) -> list[str]:
         """What happened, the changes, and a proof with what the epoch changed in it."""
         happened = "appeared" if self.sign > 0 else "vanished"
         lines = [f"{self.fact} {happened} because of"]
-        lines += [f"  {show_edit(edit)}" for edit in self.changes]
+        lines += [f"  {change}" for change in self._shown()]
         if not self.is_smallest:
             lines.append("  (perhaps fewer: the search reached its bound)")
         lines.append("its proof:" if self.sign > 0 else "the proof it had:")
@@ -65,24 +73,28 @@ class Cause(Explanation):
         return {
             "fact": self.fact,
             "sign": self.sign,
-            "changes": [show_edit(edit) for edit in self.changes],
+            "changes": self._shown(),
             "is_smallest": self.is_smallest,
             "proof": self.proof.to_dict(),
             "marks": list(self.marks),
         }
 
+    def _shown(self) -> list[str]:
+        rules = [f"rule {'+' if sign > 0 else '-'}{rule}" for sign, rule in self.rules]
+        return [*rules, *map(show_edit, self.changes)]
+
 
 def cause(
     db: Database,
-    given: Sequence[Given] | None,
+    edited: Edited,
     delta: Delta,
     fact: tuple[str, Row],
     *,
     max_trials: int,
 ) -> Cause:
-    """See `Delta.why`. `given`: the epoch's changes of given rows, where the delta says too little.
+    """See `Delta.why`. `edited`: what the epoch edited.
 
-    It does where only relations without rules were edited: what holds there is what is given.
+    Where only relations without rules were, the delta says it: what holds there is what is given.
     """
     relation, row = fact
     part = delta[relation]
@@ -97,14 +109,16 @@ def cause(
                 "the last epoch can be explained, since it alone can be undone on trial"
             )
             raise ExplanationError(message, epoch=delta.epoch)
-        return _Search(db, given, delta, (sign, relation, row), max_trials).cause()
+        change = sign, relation, row
+        search = _Search if edited.before is None else _RuleSearch
+        return search(db, edited, delta, change, max_trials).cause()
 
 
 class _Search:
     def __init__(
         self,
         db: Database,
-        given: Sequence[Given] | None,
+        edited: Edited,
         delta: Delta,
         change: Edit,
         max_trials: int,
@@ -113,22 +127,24 @@ class _Search:
         self.delta = delta
         self.sign, self.relation, self.row = change
         self.left = max_trials
-        self.inputs = self._input_changes(given)
+        self.inputs = self._input_changes(edited.given)
+        self.changes: list[Change] = [*self.inputs]
 
     def cause(self) -> Cause:
         """The changes, and the proof that shows how they work."""
-        if self._does(()):
-            message = (
-                f"no change of input rows explains {show_row(self.relation, self.row)}: "
-                "the rules changed in this epoch"
-            )
-            raise ExplanationError(message, relation=self.relation, row=self.row)
         seed = self._seed()
         changes = self._fewest((), seed) if len(seed) > 1 else seed
         proof = self._proof(changes)
-        marks = tuple(self._mark(step) for step in proof.steps)
-        enough = self.left > 0
-        return Cause(self.sign, self.relation, self.row, tuple(changes), proof, marks, enough)
+        return Cause(
+            self.sign,
+            self.relation,
+            self.row,
+            tuple(one for one in changes if not isinstance(one, RuleChange)),
+            proof,
+            tuple(self._mark(step) for step in proof.steps),
+            self.left > 0,
+            tuple(one for one in changes if isinstance(one, RuleChange)),
+        )
 
     def _input_changes(self, given: Sequence[Given] | None) -> list[Edit]:
         if given is not None:
@@ -144,7 +160,7 @@ class _Search:
             for sign, row in part.signed()
         ]
 
-    def _state_after(self, changes: Iterable[Edit]) -> Any:
+    def _state_after(self, changes: Iterable[Change]) -> Any:
         """A trial of the old state and these changes."""
         kept = set(changes)
         undone = _undone(edit for edit in self.inputs if edit not in kept)
@@ -157,16 +173,20 @@ class _Search:
         part = self.delta[relation]
         return set(self.db.rows(relation)).difference(part.added).union(part.removed)
 
-    def _does(self, changes: Sequence[Edit]) -> bool:
+    def _does(self, changes: Sequence[Change]) -> bool:
         """Whether these changes alone, on the old state, have the effect."""
         self.left -= 1
         with self._state_after(changes) as state:
-            return (state.fact(self.relation, self.row) is not None) == (self.sign > 0)
+            if state is None:
+                return False
+            known = self.relation in state.db._linked.ids
+            holds = known and state.fact(self.relation, self.row) is not None
+            return holds == (self.sign > 0)
 
-    def _seed(self) -> list[Edit]:
+    def _seed(self) -> list[Change]:
         """A set of changes that has the effect: leaves of proofs, or all changes."""
         inputs = set(self.inputs)
-        blamed: list[Edit] = []
+        blamed: list[Change] = []
         while self.left > 0:
             with self._proved_in(blamed) as state:
                 proof = proof_of(state, self.relation, self.row)
@@ -177,13 +197,13 @@ class _Search:
                 return blamed
             if not new or self.sign > 0:
                 break
-        return self.inputs
+        return self.changes
 
-    def _proved_in(self, blamed: Sequence[Edit]) -> Any:
+    def _proved_in(self, blamed: Sequence[Change]) -> Any:
         """Where the row holds: now, or before, with what is blamed so far gone already."""
         return committed(self.db) if self.sign > 0 else self._state_after(blamed)
 
-    def _fewest(self, kept: tuple[Edit, ...], among: Sequence[Edit]) -> list[Edit]:
+    def _fewest(self, kept: tuple[Change, ...], among: Sequence[Change]) -> list[Change]:
         """A least part of `among` that, with `kept`, has the effect; all of it has."""
         if self.left <= 0 or len(among) == 1:
             return list(among)
@@ -197,7 +217,7 @@ class _Search:
         left = self._fewest((*kept, *right), first) if not self._does((*kept, *right)) else []
         return left + right
 
-    def _proof(self, changes: Sequence[Edit]) -> Proof:
+    def _proof(self, changes: Sequence[Change]) -> Proof:
         """How the row came to hold by the changes alone, or why it held before."""
         with self._state_after(changes if self.sign > 0 else ()) as state:
             return proof_of(state, self.relation, self.row)
@@ -208,6 +228,34 @@ class _Search:
         part = self.delta[step.relation]
         rows = part.added if self.sign > 0 else part.removed
         return ("+" if self.sign > 0 else "-") if step.row in rows else " "
+
+
+class _RuleSearch(_Search):
+    """The search where rules are among the changes; trials are epochs of another database."""
+
+    def __init__(
+        self,
+        db: Database,
+        edited: Edited,
+        delta: Delta,
+        change: Edit,
+        max_trials: int,
+    ) -> None:
+        super().__init__(db, edited, delta, change, max_trials)
+        assert edited.before is not None, "a program before"  # noqa: S101
+        self.old = Before(db, edited.before, self.inputs, self._before)
+        self.changes = [*self.old.rules, *self.inputs]
+
+    def _state_after(self, changes: Iterable[Change]) -> Any:
+        return self.old.after(changes)
+
+    def _seed(self) -> list[Change]:
+        """The rules that came and went, or those and all changes of rows."""
+        if self._does(()) or not self._does(self.changes):
+            fact = show_row(self.relation, self.row)
+            message = f"no change of rules or of input rows explains {fact}: declarations changed"
+            raise ExplanationError(message, relation=self.relation, row=self.row)
+        return [*self.old.rules] if self._does(self.old.rules) else self.changes
 
 
 def _undone(edits: Iterable[Edit]) -> list[Edit]:

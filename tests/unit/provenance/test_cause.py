@@ -133,7 +133,48 @@ def test_what_cannot_be_explained_says_why(db):
         old.why('path("a", "e")')
     with pytest.raises(ExplanationError, match="not made by a transaction"):
         deltafix.Delta.of({"edge": ([("a", "b")], [])}).why('edge("a", "b")')
+
+
+def test_rules_that_came_and_went_are_causes(db):
     with db.transaction() as tx:
         tx.add_rule("path(y, x) :- path(x, y).")
-    with pytest.raises(ExplanationError, match="rules changed in this epoch"):
-        tx.delta.why('path("b", "a")')
+        tx.add_rule("path(x, x) :- edge(x, _).")
+        tx.insert("edge", [("d", "e"), ("x", "y")])
+    cause = tx.delta.why('path("b", "a")')
+    assert (cause.sign, cause.changes) == (1, ())
+    assert cause.rules == ((1, "path(y, x) :- path(x, y)."),)
+    assert cause.lines()[:3] == [
+        'path("b", "a") appeared because of',
+        "  rule +path(y, x) :- path(x, y).",
+        "its proof:",
+    ]
+    assert cause.to_dict()["changes"] == ["rule +path(y, x) :- path(x, y)."]
+    # A rule and a row together, neither to spare; a row alone; a row given beside the rules.
+    both = tx.delta.why('path("y", "x")')
+    assert both.rules == ((1, "path(y, x) :- path(x, y)."),)
+    assert both.changes == ((1, "edge", ("x", "y")),)
+    assert [step.fact for step in both.proof.leaves] == ['edge("x", "y")']
+    alone = tx.delta.why('path("x", "y")')
+    assert (alone.rules, alone.changes) == ((), ((1, "edge", ("x", "y")),))
+    with db.transaction() as tx:
+        tx.replace_rule("path(x, x) :- edge(x, _).", "path(x, x) :- edge(x, _), edge(_, x).")
+        tx.remove_rule("path(y, x) :- path(x, y).")
+    report, rows = db.last_epoch, db.rows("path")
+    gone = tx.delta.why("path", ("x", "x"))
+    assert (gone.sign, gone.changes) == (-1, ())
+    assert gone.rules == ((-1, "path(x, x) :- edge(x, _)."),)
+    assert gone.proof.goal.text == "path(x, x) :- edge(x, _)."
+    assert (report, rows) == (db.last_epoch, db.rows("path"))
+    db.check_invariants()
+
+
+def test_a_program_that_was_changed_as_a_whole_is_taken_apart(db):
+    text, far = db.program.show(), ".decl far(x: symbol) .output far  far(y) :- path(_, y)"
+    with db.transaction() as tx:
+        tx.change_program(f"{text}{far}, !edge(_, y).")
+    assert dict(tx.delta) == {}
+    with db.transaction() as tx:
+        tx.change_program(f"{text}{far}.")
+    cause = tx.delta.why('far("b")')
+    assert cause.rules == ((1, "far(y) :- path(_, y)."),)
+    assert cause.proof.goal.fact == 'far("b")'

@@ -30,7 +30,7 @@ export function drawCause(answer) {
   return element("div", {},
     element("p", {}, `${answer.fact} ${happened} because of`),
     element("ul", { class: "causes" }, ...answer.changes.map((change) =>
-      element("li", { class: change[0] === "+" ? "come" : "go" }, change))),
+      element("li", { class: change.replace("rule ", "")[0] === "+" ? "come" : "go" }, change))),
     element("p", { class: "hint" }, answer.sign > 0 ? "its proof" : "the proof it had"),
     drawProof(answer.proof, answer.marks));
 }
