@@ -4,15 +4,18 @@
 tabling and engine are siblings and do not import each other, so each can judge the other.
 Invariant: `AutoTables` answers and reports as `Tables` does; it holds a `Tables` as its program,
 asks the engine while the program can be translated, and the term route from then on.
-An edit of facts is one engine transaction; an edit of rules builds the engine's program anew.
+An edit of facts or of rules is an epoch of the engine's database. That is built anew only where
+negation comes into a program or goes, since then answers lie in other relations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Final, Literal, cast
 
 from deltafix.errors import PrologError
+from deltafix.facts.delta import Delta
 from deltafix.tabling.changes import Change, TablesDelta
 from deltafix.tabling.clauses import Clause, Key
 from deltafix.tabling.given import ClauseLike
@@ -85,9 +88,7 @@ class AutoTables:
         try:
             if all(r.is_fact for clause in (*arrived, *left) for r in clause.rules):
                 return self._edit(arrived, left)
-            before = self._contents()
-            self._rebuild()
-            return TablesDelta(_compare(before, self._contents()), Counters())
+            return self._follow(arrived, left)
         except BaseException:
             self.tables.update([c.term for c in left], [c.term for c in arrived])
             self._rebuild()
@@ -99,8 +100,12 @@ class AutoTables:
         if self.route == "term":
             return
         kernel = self._kernel
-        if kernel is None or kernel.relation(goal) is None:
+        if kernel is None:
             self._rebuild()
+            return
+        if kernel.relation(goal) is None:
+            if self._epoch() is None:
+                self._rebuild()
             return
         with kernel.db.transaction(missing="ignore") as tx:
             for name, row in kernel.demand(goal):
@@ -126,16 +131,30 @@ class AutoTables:
         try:
             added = [pair for clause in arrived for pair in kernel.rows(clause)]
             removed = [pair for clause in left for pair in kernel.rows(clause)]
-        except (Untranslatable, KeyError):
-            before = self._contents()
-            self._rebuild()
-            return TablesDelta(_compare(before, self._contents()), Counters())
+        except (Untranslatable, KeyError):  # facts of a predicate that is new
+            return self._follow(arrived, left)
         with kernel.db.transaction(missing="ignore") as tx:
             for name, row in removed:
                 tx.delete(name, [row])
             for name, row in added:
                 tx.insert(name, [row])
         return TablesDelta(kernel.changes(tx.delta), Counters())
+
+    def _follow(self, arrived: list[Clause], left: list[Clause]) -> TablesDelta:
+        """Have the rules, facts and goals of now, for what their difference costs."""
+        delta = self._epoch(arrived, left)
+        if delta is not None:
+            return TablesDelta(cast("Kernel", self._kernel).changes(delta), Counters())
+        before = self._contents()
+        self._rebuild()
+        return TablesDelta(_compare(before, self._contents()), Counters())
+
+    def _epoch(self, arrived: Sequence[Clause] = (), left: Sequence[Clause] = ()) -> Delta | None:
+        """The epoch that follows an edit; None if the engine's program is to be built anew."""
+        goals = list(self._goals.values())
+        with suppress(Untranslatable):  # `_rebuild` finds that, too, and says so
+            return cast("Kernel", self._kernel).edited(self.tables, goals, arrived, left)
+        return None
 
     def _contents(self) -> dict[str, dict[Term, str]]:
         """The answers by goal, with their truth. A goal may be asked of either route."""

@@ -1,12 +1,14 @@
 """One database of the rules engine in the place of tables: what a translated program runs on.
 
-Invariant: the database holds the facts and demands of one moment of the program; an edit of facts
-is one transaction, anything else takes a new `Kernel`. Which of the two is `kernel_route`'s to say.
+Invariant: the database holds the rules, facts and demands of one moment of the program. An edit is
+an epoch, of facts or of rules, and costs what it changes; a new `Kernel` is for programs whose
+translation has the answers elsewhere. Which of these it is to be is `kernel_route`'s to say.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeAlias, cast
 
 from deltafix.datalog.program import Program as RulesProgram
@@ -32,6 +34,9 @@ Places: TypeAlias = tuple[int, ...]
 class Kernel:
     """One engine database for the rules, goals and facts of a moment."""
 
+    kept: dict[str, dict[Places, dict[tuple[int, ...], list[Goal]]]]
+    """Goals by relation, by the places they bind, by the codes they bind them to."""
+
     def __init__(self, tables: Tables, goals: list[Goal], connect: Connect) -> None:
         self.symbols = Symbols()
         program = tables.program
@@ -45,16 +50,11 @@ class Kernel:
         for goal in goals:
             for name, row in self.demand(goal):
                 rows.setdefault(name, []).append(row)
-        self.kept: dict[str, dict[Places, dict[tuple[int, ...], list[Goal]]]] = {}
-        """Goals by relation, by the places they bind, by the codes they bind them to."""
-        for goal in goals:
-            self.keep(goal)
+        self._keep_all(goals)
         budget = tables.budget
-        try:  # it refuses some programs when they are read, others when they are planned
+        with _translatable():
             parsed = RulesProgram.parse(self.translation.text)
             self.db = connect(parsed, max_rows=budget.max_answers, timeout=budget.timeout)
-        except ProgramError as cause:
-            raise Untranslatable(f"the rules engine refuses it: {cause}") from cause
         try:
             with self.db.transaction(missing="ignore") as tx:
                 for name, given in rows.items():
@@ -62,6 +62,47 @@ class Kernel:
         except BaseException:
             self.db.close()
             raise
+
+    def edited(
+        self,
+        tables: Tables,
+        goals: list[Goal],
+        arrived: Iterable[Clause] = (),
+        left: Iterable[Clause] = (),
+    ) -> Delta | None:
+        """Follow an edit of clauses or of the goals kept; what it changed.
+
+        None if answers of goals that were kept lie elsewhere in the new translation: nothing is
+        done then. Raises Untranslatable, and what a commit raises; if the last, this is of no use
+        any more.
+        """
+        program, old = tables.program, self.translation
+        new = translate(program.predicates, program.clauses.values(), goals, self.symbols)
+        if new.demand != old.demand:
+            return None
+        removed = [pair for clause in left for pair in self.rows(clause)]
+        self.translation = new
+        try:
+            added = [pair for clause in arrived for pair in self.rows(clause)]
+            added += [pair for goal in goals for pair in self.demand(goal)]
+            with _translatable(), self.db.transaction(missing="ignore") as tx:
+                for name, row in removed:
+                    tx.delete(name, [row])
+                tx.change_program(RulesProgram.parse(new.text))
+        except Untranslatable:
+            self.translation = old
+            raise
+        with self.db.transaction() as then:
+            for name, row in added:
+                then.insert(name, [row])
+        self._keep_all(goals)
+        delta: Delta = tx.delta.compose(then.delta)
+        return delta
+
+    def _keep_all(self, goals: Iterable[Goal]) -> None:
+        self.kept = {}
+        for goal in goals:
+            self.keep(goal)
 
     def rows(self, clause: Clause) -> Iterator[tuple[str, tuple[int, ...]]]:
         """The rows of a clause's facts."""
@@ -122,6 +163,15 @@ class Kernel:
         """A row as a goal's answer, or None if it is none."""
         args = tuple([self.symbols.terms[code] for code in row[:-1]])
         return args if match(goal.args, (None,) * len(goal.names), args) is not None else None
+
+
+@contextmanager
+def _translatable() -> Iterator[None]:
+    """The engine refuses some programs when they are read, others when they are planned."""
+    try:
+        yield
+    except ProgramError as cause:
+        raise Untranslatable(f"the rules engine refuses it: {cause}") from cause
 
 
 def text_of(goal: Goal) -> str:

@@ -30,11 +30,19 @@ class Untranslatable(Exception):  # noqa: N818  an outcome, not a fault
 
 
 class Symbols:
-    """Constants as whole numbers, both ways."""
+    """Constants as whole numbers, both ways, and predicates as the numbers in relations' names.
+
+    Translations with the same symbols have the same names for the same.
+    """
 
     def __init__(self) -> None:
         self.codes: dict[Term, int] = {}
         self.terms: list[Term] = []
+        self._predicates: dict[Key, int] = {}
+
+    def number(self, key: Key) -> int:
+        """The number of a predicate."""
+        return self._predicates.setdefault(key, len(self._predicates))
 
     def code(self, term: Term) -> int:
         """The number of a constant. Raises Untranslatable for anything else."""
@@ -102,7 +110,6 @@ class _Work:
         self.predicates = predicates
         self.symbols = symbols
         self.rules: dict[Key, list[Rule]] = {}
-        self.numbers = {key: number for number, key in enumerate(predicates)}
         self.out = Translation(demand)
         self.pending: list[tuple[Key, Pattern]] = []
 
@@ -116,7 +123,7 @@ class _Work:
     def base(self, key: Key) -> str:
         """The relation a predicate's facts go into; a 0 stands for no arguments."""
         if key not in self.out.facts:
-            name = f"f{self.numbers[key]}"
+            name = f"f{self.symbols.number(key)}"
             self.out.facts[key] = name
             self._declare(name, key[1] + 1, given=True)
         return self.out.facts[key]
@@ -127,11 +134,11 @@ class _Work:
             pattern = "f" * len(pattern)
         found = self.out.answers.get((key, pattern))
         if found is None:
-            found = f"r{self.numbers[key]}_{pattern}"
+            found = f"r{self.symbols.number(key)}_{pattern}"
             self.out.answers[key, pattern] = found
             self._declare(found, key[1] + 1, given=False)
             if self.out.demand:
-                demand = f"d{self.numbers[key]}_{pattern}"
+                demand = f"d{self.symbols.number(key)}_{pattern}"
                 self.out.demands[key, pattern] = demand
                 self._declare(demand, pattern.count("b") + 1, given=True)
             self.pending.append((key, pattern))

@@ -376,6 +376,22 @@ def test_the_kernel_route_answers_and_reports_like_the_term_route():
     assert "f(1)" in fast.reason
 
 
+def test_the_kernel_route_follows_an_edit_of_clauses_for_what_it_changes():
+    chain = " ".join(f"e({n}, {n + 1})." for n in range(1, 100))
+    text = f"{REACH} :- dynamic jump/2. {chain}"
+    fast = open_tables(text, engine="kernel", connect=deltafix.connect)
+    assert len(answers(fast, "r(1, X)")) == 99
+    db, reports = fast._kernel.db, []
+    db.watch(callback=lambda _: reports.append(db.last_epoch))
+    delta = fast.update(["r(X, Y) :- jump(X, Y)", "jump(1, 0)"], [])
+    assert delta.lines() == ["r(1, A): +r(1, 0)"]
+    assert fast.update([], ["r(X, Y) :- jump(X, Y)"]).lines() == ["r(1, A): -r(1, 0)"]
+    assert len(answers(fast, "r(50, X)")) == 50
+    assert fast._kernel.db is db  # an unasked pattern of a predicate is an epoch, too
+    assert sum(one.derivations + one.retracted for one in reports) < 20
+    fast.close()
+
+
 def test_the_kernel_route_asks_for_a_pattern_even_if_rules_ask_a_more_general_one():
     """Found by seed 52: q(A, 1) was read off q's free pattern, which nothing asked for."""
     text = (
