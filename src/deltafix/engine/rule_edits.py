@@ -291,6 +291,9 @@ class RuleEpoch:
             linked = link(step.during, self._tables, db._codes, step.fresh)
         for signal, flag in zip(SIGNALS, (at.WAS, at.NOW), strict=True):
             self._signal(linked.ids[signal], flag)
+        for number in step.fresh & linked.outside.keys():
+            for name in step.during.stages[number].relations:
+                self._list_once(linked.ids[name])
         for home, rows in taken.items():
             self._give(linked.ids[home], rows)
         before = _bound(db.program, db._users)  # the rules that go ask for functions, too
@@ -314,6 +317,20 @@ class RuleEpoch:
         rows = np.ascontiguousarray(codes_where(arena, number, at.GIVEN))
         delete_rows(arena.words, arena.cells, rows.reshape(-1), number, len(rows))
         return rows
+
+    def _list_once(self, number: int) -> None:
+        """Have the list of a relation's changed rows name those that differ now, each once.
+
+        Edits list a row as often as they are made, and the end of its stratum sorts that out; one
+        that Python computes from now on has no such end. O(rows listed).
+        """
+        cells, rb = self._db._arena.cells, self._tables.cell(number)
+        listed = self._db._arena.take(rb + at.R_CHANGED)
+        rows = np.unique(listed)
+        flags = cells[(int(cells[rb + at.R_ROWS]) + rows * int(cells[rb + at.R_STRIDE])) >> 1]
+        rows = rows[((flags & at.WAS) != 0) != ((flags & at.NOW) != 0)]
+        listed[: len(rows)] = rows
+        cells[rb + at.R_CHANGED + 1] = len(rows)
 
     def _give(self, number: int, rows: Words) -> None:
         """Give rows to a relation, by the rules it has from now on. O(rows)."""

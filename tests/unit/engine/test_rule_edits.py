@@ -9,6 +9,7 @@ import pytest
 from tests.oracle import evaluate
 
 import deltafix
+from deltafix.engine.run import STRATEGIES
 from deltafix.engine.state import folder
 from deltafix.engine.state.log import read_log
 from deltafix.errors import (
@@ -588,4 +589,35 @@ def test_a_new_program_brings_functions_of_its_own() -> None:
         with db.transaction() as tx:
             tx.change_program(text.format("one"), functors=other)
         assert db.rows("out") == [(10,), (20,)]
+        db.check_invariants()
+
+
+@pytest.mark.parametrize("rule", ["", "near(y, v + 1) :- near(x, v), v < 5, edge(x, y)."])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_row_given_while_its_relation_moves_to_python_is_heard_of_once(rule, strategy) -> None:
+    """What read it counted a derivation for each time it was listed: a row stayed for ever."""
+    text = f"""
+        .decl edge(x: number, y: number)
+        .decl near(x: number, y: number)
+        .decl dist(x: number, y: number)
+        .input edge, near
+        .output near, dist
+        {rule}
+        dist(x, y) :- near(x, y).
+    """
+    with deltafix.connect(text, strategy=strategy) as db:
+        with db.transaction() as tx:
+            tx.insert("edge", [(3, 0)])
+            tx.insert("near", [(n, n) for n in range(9)])
+        with db.transaction() as tx:
+            tx.insert("near", [(10, 2)])
+            tx.delete("near", [(0, 0)])
+            tx.add_rule("near(x, y) <= near(x, z) :- z < y.")
+        assert tx.delta["dist"].added == [(10, 2)]
+        assert tx.delta["dist"].removed == [(0, 0)]
+        assert db.derivation_count("dist", (10, 2)) == 1
+        with db.transaction() as tx:
+            tx.delete("near", [(10, 2)])
+            tx.remove_rule("near(x, y) <= near(x, z) :- z < y.")
+        assert tx.delta["dist"].removed == [(10, 2)]
         db.check_invariants()
