@@ -115,8 +115,8 @@ class Delta(Mapping[str, RelationDelta]):
 
         `delta.why('path("a", "c")')` or `delta.why("path", ("a", "c"))`. The changes alone, on the
         state before the epoch, have this effect, and no part of them has; found by undoing parts
-        of the epoch on trial, each at the cost of an epoch. Where the epoch edited rules, those that
-        came and went are among the changes, and the old state is evaluated once more: O(state).
+        of the epoch on trial, each at the cost of an epoch. Where the epoch edited rules, those
+        that came and went are among the changes, and the old state is evaluated anew: O(state).
 
         Args:
             fact: one row as program text, or the name of its relation.
