@@ -386,9 +386,9 @@ def test_the_kernel_route_follows_an_edit_of_clauses_for_what_it_changes():
     delta = fast.update(["r(X, Y) :- jump(X, Y)", "jump(1, 0)"], [])
     assert delta.lines() == ["r(1, A): +r(1, 0)"]
     assert fast.update([], ["r(X, Y) :- jump(X, Y)"]).lines() == ["r(1, A): -r(1, 0)"]
-    assert len(answers(fast, "r(50, X)")) == 50
-    assert fast._kernel.db is db  # an unasked pattern of a predicate is an epoch, too
-    assert sum(one.derivations + one.retracted for one in reports) < 20
+    assert sum(one.derivations + one.retracted for one in reports) < 5
+    assert answers(fast, "r(X, 1)") == []  # another pattern: the rules that it needs come, too
+    assert fast._kernel.db is db
     fast.close()
 
 
