@@ -1,5 +1,8 @@
 """`deltafix lsp`: a language server that marks dead code, brought up to date on every save.
 
+With `--program` it marks that program of rules, too: its errors, and what a save does to its views
+(`lsp_rules`).
+
 Invariant: standard output carries messages only. Diagnostics come from the files as they are on
 disk; unsaved text is not looked at. A message that cannot be understood gets an error response (or,
 being a notification, none) and the server goes on.
@@ -13,26 +16,30 @@ import gc
 import os
 import sys
 import time
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
 import typer
 
+from deltafix.cli.brought import FunctorsFile, Include, Macros, Reading, WordSize, reading
 from deltafix.cli.console import prepare_kernel
 from deltafix.cli.json_rpc import BadMessageError, Message, Wire
+from deltafix.cli.loaded import followed, loaded
 from deltafix.cli.tree_options import Exclude, Profile, Roots, Tests
 from deltafix.collector import held_back
 from deltafix.errors import DeltafixError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from deltafix.analyses.dead_code.editor import EditorView, Findings
     from deltafix.analyses.dead_code.findings import Finding
     from deltafix.analyses.dead_code.job import DeadCode
+    from deltafix.cli.lsp_rules import Marks, RulesView
 
 __all__ = ["Server", "lsp"]
 
@@ -44,7 +51,10 @@ _NOT_INITIALIZED: Final = -32002
 _FAILED: Final = -32803
 _WARNING, _UNNECESSARY, _LOG, _ERROR = 2, 1, 4, 1
 _WHOLE_LINE: Final = 10_000  # clients cut a column beyond the line's end to the end
-_WATCHED = [{"globPattern": "**/*.py"}, {"globPattern": "**/{pyproject.toml,setup.cfg}"}]
+_WATCHED = [
+    {"globPattern": pattern}
+    for pattern in ("**/*.py", "**/{pyproject.toml,setup.cfg}", "**/*.{dl,facts}")
+]
 
 
 def lsp(
@@ -53,18 +63,49 @@ def lsp(
     tests: Tests = True,
     profile: Profile = None,
     exclude: Exclude = None,
+    program: Annotated[
+        Path | None, typer.Option(help="A program of rules (.dl) to mark, too.", metavar="FILE.dl")
+    ] = None,
+    facts: Annotated[
+        Path, typer.Option("-F", "--fact-dir", help="Folder of the program's .facts files.")
+    ] = Path(),
+    functors: FunctorsFile = None,
+    word_size: WordSize = None,
+    include: Include = None,
+    macros: Macros = None,
 ) -> None:
     """Serve dead-code diagnostics to an editor, over standard input and output.
 
-    The editor starts it and names the folder. Exit code 0 after `shutdown` and `exit`, else 1.
+    The editor starts it and names the folder. With --program it shows what each save of the rules,
+    or of the facts, adds to and takes from the rows of every relation. Exit code 0 after `shutdown`
+    and `exit`, else 1.
     """
     from deltafix.analyses.dead_code.job import DeadCode  # noqa: PLC0415  quick --help
 
     prepare_kernel()
     make = partial(DeadCode, roots=roots or (), tests=tests, profiles=profile or ())
     make().close()  # a wrong option ends here, before the conversation
-    with Server(Wire(sys.stdin.buffer, sys.stdout.buffer), make, tuple(exclude or ())) as server:
+    wire = Wire(sys.stdin.buffer, sys.stdout.buffer)
+    options = reading(word_size, include, macros)
+    opened = nullcontext() if program is None else _rules(program, facts, functors, options)
+    with opened as rules, Server(wire, make, tuple(exclude or ()), rules) as server:
         raise typer.Exit(server.run())
+
+
+@contextmanager
+def _rules(
+    program: Path, facts: Path, functors: Path | None, options: Reading
+) -> Iterator[RulesView]:
+    """The view of a program, which has no errors at the start."""
+    from deltafix.cli.lsp_rules import RulesView  # noqa: PLC0415  quick --help
+    from deltafix.engine.follow import FactFolder  # noqa: PLC0415  likewise
+
+    told: list[str] = []
+    opened = loaded(program, None, functors=functors, reading=options, strict=False, quiet=True)
+    with opened as db:
+        file = followed(program, functors, options)
+        folder = FactFolder(db, facts, told.append, lambda _: None, file)
+        yield RulesView(file, folder, told)
 
 
 class _BadParamsError(ValueError):
@@ -75,11 +116,16 @@ class Server:
     """One conversation: `run` reads messages until `exit` or the end of the input."""
 
     def __init__(
-        self, wire: Wire, make: Callable[[], DeadCode], exclude: tuple[str, ...] = ()
+        self,
+        wire: Wire,
+        make: Callable[[], DeadCode],
+        exclude: tuple[str, ...] = (),
+        rules: RulesView | None = None,
     ) -> None:
         self._wire = wire
         self._make = make
         self._exclude = exclude
+        self._rules = rules
         self._view: EditorView | None = None
         self._watches = False
         self._shut = False
@@ -171,6 +217,8 @@ class Server:
         gc.freeze()  # the tree stays as long as the server
         work = view.job.last_work
         self._log(f"{work.files} files, {view.job.fact_count} facts", begun)
+        if self._rules is not None:
+            self._mark(self._rules.load())
 
     def _saved(self, params: dict[str, Any]) -> None:
         document = params.get("textDocument")
@@ -197,6 +245,14 @@ class Server:
         begun = time.perf_counter()
         view = self._here()
         files = [_path_of(uri) for uri in uris]
+        if self._rules is not None and any(map(self._rules.reads, files)):
+            marks, told = self._rules.saved()
+            self._mark(marks)
+            for message in told:
+                self._show(message)
+            files = [one for one in files if not self._rules.reads(one)]
+            if not files:
+                return
         inside = [one for one in files if one.is_relative_to(view.tree.root)]
         paths = [one.relative_to(view.tree.root).as_posix() for one in inside]
         change, news = view.saved(paths)
@@ -212,6 +268,11 @@ class Server:
             params = {"uri": uri, "diagnostics": [_diagnostic(one) for one in findings]}
             self._wire.write({"method": "textDocument/publishDiagnostics", "params": params})
 
+    def _mark(self, marks: Marks) -> None:
+        for path, found in marks.items():
+            params = {"uri": path.as_uri(), "diagnostics": found}
+            self._wire.write({"method": "textDocument/publishDiagnostics", "params": params})
+
     def _log(self, text: str, begun: float) -> None:
         took = (time.perf_counter() - begun) * 1000
         params = {"type": _LOG, "message": f"{text}: {took:.1f} ms"}
@@ -224,8 +285,11 @@ class Server:
         if asks:
             self._answer(identity, code, message)
         else:
-            params = {"type": _ERROR, "message": message}
-            self._wire.write({"method": "window/showMessage", "params": params})
+            self._show(message)
+
+    def _show(self, message: str) -> None:
+        params = {"type": _ERROR, "message": message}
+        self._wire.write({"method": "window/showMessage", "params": params})
 
     def __enter__(self) -> Server:
         return self

@@ -98,18 +98,21 @@ class FactFolder:
             self._rows[number] = self._rows_of(one)
         return self._give(dict.fromkeys(self._rows, frozenset()))
 
-    def poll(self) -> Delta | None:
-        """Look once: what changed, if files changed and were at rest; else None."""
-        rules, facts = self._poll_rules(), self._poll_facts()
+    def poll(self, *, at_rest: bool = False) -> Delta | None:
+        """Look once: what changed, if files changed and were at rest; else None.
+
+        With `at_rest` they are known to be: an editor has told that they are saved.
+        """
+        rules, facts = self._poll_rules(sure=at_rest), self._poll_facts(sure=at_rest)
         if rules is None or facts is None:
             return facts if rules is None else rules
         return rules.compose(facts)
 
-    def _poll_rules(self) -> Delta | None:
+    def _poll_rules(self, *, sure: bool) -> Delta | None:
         if self._program is None:
             return None
         marks = {path: _mark(path) for path in self._ruled}
-        at_rest, self._ruled_seen = self._ruled_seen == marks, marks
+        at_rest, self._ruled_seen = sure or self._ruled_seen == marks, marks
         if not at_rest or marks == self._ruled:
             return None
         self._ruled = marks
@@ -155,11 +158,11 @@ class FactFolder:
         self._rows |= {n: set() for n in range(len(inputs)) if n not in self._rows}
         return tx.delta
 
-    def _poll_facts(self) -> Delta | None:
+    def _poll_facts(self, *, sure: bool) -> Delta | None:
         before: dict[int, set[Row] | frozenset[Row]] = {}
         for number, one in enumerate(self._inputs):
             mark = _mark(self._path(one))
-            at_rest, self._seen[number] = self._seen.get(number) == mark, mark
+            at_rest, self._seen[number] = sure or self._seen.get(number) == mark, mark
             if not at_rest or mark == self._read.get(number):
                 continue
             self._read[number] = mark

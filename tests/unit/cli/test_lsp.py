@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -276,3 +277,82 @@ def test_the_command_talks_over_its_streams(tree: Path) -> None:
     done = subprocess.run(command, input=b"", capture_output=True, check=False, timeout=300)
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"error[DF653]" in done.stderr
+
+
+RULES = """\
+.decl edge(x: symbol, y: symbol)
+.input edge
+.decl path(x: symbol, y: symbol)
+.output path
+path(x, y) :- edge(x, y).
+#include "more.dl"
+"""
+
+
+def test_a_save_of_rules_marks_what_each_view_gained_and_lost(tree: Path, tmp_path: Path) -> None:
+    """Over real streams, with a client that waits for each answer."""
+    folder = tmp_path / "rules"
+    folder.mkdir()
+    program, more, facts = folder / "program.dl", folder / "more.dl", folder / "edge.facts"
+    program.write_text(RULES)
+    more.write_text("path(x, z) :- path(x, y), edge(y, z).\n")
+    facts.write_text("a\tb\nb\tc\n")
+    command = ["-m", "deltafix", "lsp", "--program", str(program), "-F", str(folder)]
+    server = subprocess.Popen(
+        [sys.executable, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    killer = threading.Timer(120, server.kill)
+    killer.start()
+    assert server.stdin is not None
+    assert server.stdout is not None
+    wire = Wire(server.stdout, server.stdin)
+
+    def marks() -> dict[str, list[tuple[int, int, str]]]:
+        """What is published of the program's two files, whatever else is said."""
+        found: dict[str, list[tuple[int, int, str]]] = {}
+        while len(found) < 2:
+            message = wire.read()
+            assert message is not None
+            params = message.get("params", {})
+            name = params.get("uri", "").rpartition("/")[2]
+            if name.endswith(".dl"):
+                found[name] = [
+                    (one["range"]["start"]["line"], one["severity"], one["message"])
+                    for one in params["diagnostics"]
+                ]
+        return found
+
+    with server:
+        for message in begin(tree):
+            wire.write(message)
+        assert marks() == {"program.dl": [], "more.dl": []}
+        more.write_text("path(y, x) :- edge(x, y).\n")
+        wire.write(save(more))
+        assert marks() == {
+            "program.dl": [
+                (2, 3, 'path: 2 came, 1 went\n-path("a", "c")\n+path("b", "a")\n+path("c", "b")')
+            ],
+            "more.dl": [],
+        }
+        more.write_text("path(y, x) :- edg(x, y).\n")
+        wire.write(save(more))
+        ((line, severity, words),) = marks()["more.dl"]
+        assert (line, severity) == (0, 1)
+        assert "edg" in words
+        facts.write_text("b\tc\n")  # the rules stay as they were until they can be read
+        wire.write(ask("workspace/didChangeWatchedFiles", changes=[{"uri": facts.as_uri()}]))
+        assert marks()["program.dl"] == [
+            (0, 3, 'edge: 0 came, 1 went\n-edge("a", "b")'),
+            (2, 3, 'path: 0 came, 2 went\n-path("a", "b")\n-path("b", "a")'),
+        ]
+        more.write_text("")
+        wire.write(save(more))
+        assert marks() == {
+            "program.dl": [(2, 3, 'path: 0 came, 1 went\n-path("c", "b")')],
+            "more.dl": [],
+        }
+        for message in END:
+            wire.write(message)
+        server.stdin.close()
+        assert server.wait(60) == 0
+    killer.cancel()
