@@ -179,6 +179,8 @@ def _fill_index(A, L, x, n, fresh, cells, spare):
                 row = L[cells + begin + k] & _MASK
                 A[start + k] = row
                 A[rows + row * stride + L[xb + X_POS]] = k
+        else:  # an index that a refused edit of rules took back may have stood in this word
+            A[rows + ref * stride + L[xb + X_POS]] = 0
         s = (h * cap) >> HASH_BITS
         while L[base + 2 * s] != 0:
             s += 1

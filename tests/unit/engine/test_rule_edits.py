@@ -621,3 +621,26 @@ def test_a_row_given_while_its_relation_moves_to_python_is_heard_of_once(rule, s
             tx.remove_rule("near(x, y) <= near(x, z) :- z < y.")
         assert tx.delta["dist"].removed == [(10, 2)]
         db.check_invariants()
+
+
+def test_an_index_that_was_taken_back_leaves_nothing_to_the_next_one() -> None:
+    with deltafix.connect(
+        ".decl e(x: number, y: number) .input e .decl p(x: number) .input p"
+    ) as db:
+        with db.transaction() as tx:
+            tx.insert("e", [(1, 1), (1, 2)])
+
+        def fail() -> None:
+            raise BudgetError("at the last moment")
+
+        db._before_commit = fail
+        with pytest.raises(BudgetError), db.transaction() as tx:
+            tx.add_rule(".decl q(x: number) .output q q(y) :- p(x), e(x, y).")
+        db._before_commit = None
+        with db.transaction() as tx:
+            tx.delete("e", [(1, 1)])
+        with db.transaction() as tx:
+            tx.add_rule(".decl q(x: number) .output q q(y) :- p(x), e(x, y).")
+            tx.insert("p", [(1,)])
+        db.check_invariants()
+        assert db.rows("q") == [(2,)]
