@@ -176,8 +176,15 @@ def test_a_table_that_is_not_there(spark, tmp_path) -> None:
 
 
 @needs("delta")
-@pytest.mark.parametrize("mode", ["changes", "snapshot"])
-@pytest.mark.parametrize("how", ["by name", "by quoted path", "by format"])
+@pytest.mark.parametrize(
+    ("how", "mode"),
+    [
+        ("by name", "changes"),
+        ("by name", "snapshot"),
+        ("by quoted path", "snapshot"),
+        ("by format", "changes"),
+    ],
+)
 def test_oracle_a_delta_table_by_spark(spark, tmp_path, mode, how) -> None:
     path = tmp_path / "lake"
     named = how == "by name"
