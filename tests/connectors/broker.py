@@ -102,6 +102,9 @@ class Client:
             "bootstrap.servers": servers,
             "key.serializer": "org.apache.kafka.common.serialization.StringSerializer",
             "value.serializer": "org.apache.kafka.common.serialization.StringSerializer",
+            # With more, a broker that does not have a new topic yet refuses the first batch and
+            # takes the second, and then the first one never: it comes out of sequence for ever.
+            "max.in.flight.requests.per.connection": "1",
         }
         clients = self._jvm.org.apache.kafka.clients
         self._admin = clients.admin.AdminClient.create(self._properties())
