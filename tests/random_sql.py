@@ -262,12 +262,22 @@ class _Maker:
         wanted = [f"CAST(COUNT({self.random.choice((*ints, '*'))}) AS INTEGER)"]
         for one in ints:
             wanted += [f"MAX({one})", f"MIN({one})", f"CAST(SUM({one}) AS INTEGER)"]
+        if ints and self.maybe(0.25):
+            where = f" WHERE {self.simple_condition(columns)}" if self.maybe(0.5) else ""
+            way = self.random.choice(("ASC NULLS FIRST", "DESC NULLS LAST"))
+            first = self.random.choice(("LIMIT 1", "LIMIT 1 OFFSET 1", "LIMIT 0"))
+            if not self.portable and self.maybe(0.5):
+                first = "OFFSET 2 ROWS FETCH NEXT 1 ROWS ONLY"
+            one = self.random.choice(ints)
+            order = f"ORDER BY {one} {way} {first}"
+            return f"(SELECT {one} FROM {table.name} AS {alias}{where} {order})"
         where = self.correlation(scope, columns)
         return f"(SELECT {self.random.choice(wanted)} FROM {table.name} AS {alias}{where})"
 
     def correlation(self, scope: Columns, columns: Columns) -> str:
         parts = []
-        pairs = [(a, b) for a, k in scope for b, j in columns if j == k]
+        inside = {name.split(".")[1] for name, _ in columns}  # they hide what USING has merged
+        pairs = [(a, b) for a, k in scope for b, j in columns if j == k and a not in inside]
         if pairs and self.maybe(0.75):
             one, two = self.random.choice(pairs)
             op = self.random.choice(("=", "=", "=", "<", "<>"))
@@ -336,6 +346,23 @@ class _Maker:
     # --- queries ---------------------------------------------------------------------------------
 
     def query(self, depth: int) -> tuple[str, Columns]:
+        """A query, or the first of its rows in an order of all columns: then they are decided."""
+        query, columns = self.unlimited(depth)
+        if self.maybe(0.85):
+            return query, columns
+        places = self.random.sample(range(1, len(columns) + 1), len(columns))
+        ways = ("ASC NULLS FIRST", "ASC NULLS LAST", "DESC NULLS FIRST", "DESC NULLS LAST")
+        order = ", ".join(f"{place} {self.random.choice(ways)}" for place in places)
+        if not self.portable and self.maybe(0.4):
+            on = columns[places[0] - 1][0]
+            query = f"SELECT DISTINCT ON ({on}) * FROM ({query}) AS {self.name('x')}"
+            if self.maybe(0.5):
+                return f"{query} ORDER BY {order}", columns
+        limit = f"LIMIT {self.random.choice((1, 2, 3, 5))}"
+        offset = f" OFFSET {self.random.choice((1, 2))}" if self.maybe(0.3) else ""
+        return f"{query} ORDER BY {order} {limit}{offset}", columns
+
+    def unlimited(self, depth: int) -> tuple[str, Columns]:
         choice = self.random.random()
         if depth > 0 and choice < 0.2:
             return self.set_operation(depth)
@@ -475,7 +502,7 @@ class _Maker:
             by = [n for n, k in scope if k != BOOL]
             keys = [f"{n} {self.random.choice(('DESC', 'ASC NULLS FIRST'))}" for n in by[-2:]]
             keys = [column] if distinct else [*keys, column]
-            forms += [(f"STRING_AGG({distinct}{column}, '-' ORDER BY {', '.join(keys)})", TEXT)] * 3
+            forms += [(f"STRING_AGG({distinct}{column}, '-' ORDER BY {', '.join(keys)})", TEXT)] * 5
         if kind != BOOL:
             forms += [(f"MIN({column})", kind), (f"MAX({column})", kind)]
         else:

@@ -11,6 +11,7 @@ import random
 import pytest
 
 import deltafix
+from deltafix.engine.folds.users import Several
 from deltafix.errors import FunctorError
 from deltafix.reactive import (
     ApproxDistinct,
@@ -37,7 +38,21 @@ from deltafix.reactive import (
     where,
 )
 
+
+class Highest(TopK, Several):
+    """Each of the highest values is a row."""
+
+
+class Nothing(TopK, Several):
+    """A group that is there, of no rows."""
+
+    def finish(self, acc):
+        return ()
+
+
 NUMBERS = {
+    "highest": (Highest(3), "number"),
+    "none": (Nothing(1), "number"),
     "count": (Count(), "number"),
     "sum": (Sum(), "number"),
     "mean": (Mean(), "float"),
@@ -118,7 +133,10 @@ def _recomputed(one, held):
     for shop, value in held.values():
         counts = found.setdefault(shop, {})
         counts[value] = counts.get(value, 0) + 1
-    return sorted((shop, one.finish(one.fold(counts))) for shop, counts in found.items())
+    values = ((shop, one.finish(one.fold(counts))) for shop, counts in found.items())
+    if isinstance(one, Several):
+        return sorted({(shop, value) for shop, several in values for value in several})
+    return sorted(values)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -33,7 +33,7 @@ def _played(group: int) -> Judged:
 def test_oracle_every_view_and_delta_of_random_sql_is_that_of_duckdb_and_sqlite(group: int) -> None:
     judged = _played(group)
     assert judged.transactions == CASES * 7
-    assert judged.changed > 100  # deltas were there to be compared
+    assert judged.changed > 80  # deltas were there to be compared
     assert judged.views["duckdb"] > 150
     assert judged.views["sqlite"] > judged.views["duckdb"] / 4  # it lacks SEMI, ANTI, EXCEPT ALL
     assert len(judged.disputed) < judged.views["sqlite"] / 25
@@ -58,13 +58,14 @@ def test_the_generator_reaches_every_construct() -> None:
         "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN", "CROSS JOIN", "USING",
         "GROUP BY", "HAVING", "FILTER", "COUNT(DISTINCT", "SUM(DISTINCT", "AVG(", "MIN(", "MAX(",
         "BOOL_AND", "STDDEV(", "VAR_POP(", "MEDIAN(", "PERCENTILE_CONT(", "QUANTILE_DISC(",
-        "BIT_", "STRING_AGG(", "STRING_AGG(DISTINCT", "SELECT DISTINCT", "UNION ALL",
+        "BIT_", "STRING_AGG(", " LIMIT ", " OFFSET ", "LIMIT 1)", "FETCH NEXT", "DISTINCT ON",
+        "STRING_AGG(DISTINCT", "SELECT DISTINCT", "UNION ALL",
         "UNION SELECT", "EXCEPT SELECT", "EXCEPT ALL", "INTERSECT SELECT", "INTERSECT ALL",
         "WITH RECURSIVE", "NOT EXISTS", " NOT IN (SELECT",
         " IN (SELECT", "(SELECT MAX", "CASE WHEN", "COALESCE", "NULLIF", "IS DISTINCT FROM",
         "BETWEEN", "LIKE", "PRIMARY KEY", "UPDATE", "DELETE", "NOT NULL", "NULL",
     )  # fmt: skip
-    for seed in range(200):
+    for seed in range(300):
         script = case_of(seed).script()
         words.update(word for word in wanted if word in script)
     assert [word for word in wanted if words[word] < 3] == []

@@ -222,6 +222,8 @@ Merge: TypeAlias = Lattice | Subsumption | Choice
 class Fold:
     """One aggregate: `relation(group, value)` over the rows of `source`, one row a group.
 
+    A reducer of several values (`engine.folds.users.Several`) has a row for each.
+
     `group` are the source's columns that make a group, `value` the column that is folded (None:
     rows are counted). `present`, where it is asked for, is the relation of all groups with a row:
     its absence is how a rule sees the value of an empty group. Without group columns an empty

@@ -116,9 +116,9 @@ class Wanted:
 
 
 def aggregates_of(select: exp.Expr) -> list[exp.Expr]:
-    """The aggregates that a SELECT itself computes, FILTER included; not those of subqueries."""
-    having = select.args.get("having")
-    return aggregates_in(*select.expressions, *(() if having is None else (having,)))
+    """The aggregates that a SELECT itself computes, with FILTER; not those of subqueries."""
+    others = (select.args.get(key) for key in ("having", "order"))
+    return aggregates_in(*select.expressions, *(one for one in others if one is not None))
 
 
 def aggregates_in(*nodes: exp.Expr) -> list[exp.Expr]:

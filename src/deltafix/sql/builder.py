@@ -194,6 +194,15 @@ class Builder:
         args = [self.fitted(one, column, body) for one, column in pairs]
         self.rule(relation, args, body)
 
+    def groups(self, source: Relation, width: int) -> tuple[Atom, list[Operand]]:
+        """An atom of the groups that a relation's first columns make, and its variables."""
+        if len(source.all_columns) > width:
+            groups = self.relation(source.columns[:width])
+            atom, operands = self.bind(source)
+            self.rule(groups, [one.term for one in operands[:width]], [atom])
+            source = groups
+        return self.bind(source)
+
     def fitted(self, operand: Operand, column: Column, body: list[Formula]) -> Term:
         """An operand as a column's type has it; what computes it goes to `body`."""
         if operand.type == NULL:

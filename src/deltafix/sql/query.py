@@ -8,14 +8,15 @@ of a query is passed over: a clause that is not handled here is refused, with it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from deltafix.rules.ast import And, Atom, Comparison, Formula, Or
+from deltafix.rules.ast import And, Atom, Comparison, Or
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Wildcard
 from deltafix.sql import endings, joins
 from deltafix.sql.aggregates import Wanted, aggregates_in, aggregates_of, fold, wanted
 from deltafix.sql.builder import NIL, Builder, Operand, Relation, absent, equal
 from deltafix.sql.formulas import Formulas
+from deltafix.sql.ranking import Rows, limited
 from deltafix.sql.scope import Scope
 from deltafix.sql.text import exp
 from deltafix.sql.types import BIGINT, Column, common_type
@@ -23,31 +24,12 @@ from deltafix.sql.types import BIGINT, Column, common_type
 __all__ = ["Rows", "check_clauses", "plain", "relation", "rows", "settled"]
 
 _SELECT = ("with_", "distinct", "expressions", "from_", "joins", "where", "group", "having")
+_ORDER = ("order", "limit", "offset")
 _WAYS_OUT = {
-    "order": "a view has no order: ORDER BY belongs to the SELECT that reads it",
-    "limit": "a view has no order: LIMIT belongs to the SELECT that reads it",
-    "offset": "a view has no order: OFFSET belongs to the SELECT that reads it",
     "qualify": "join with a grouped subquery",
     "windows": "join with a grouped subquery",
     "laterals": "join with a subquery",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """The rows of a query: a body, what the head shows, and what tells rows apart.
-
-    `identity` is None where equal rows are one row.
-    """
-
-    body: list[Formula]
-    outputs: list[tuple[str, Operand]]
-    identity: list[Operand] | None
-
-    @property
-    def columns(self) -> list[Column]:
-        """The columns that the head shows."""
-        return [one.column(name) for name, one in self.outputs]
 
 
 def check_clauses(builder: Builder, node: exp.Expr, known: Sequence[str]) -> None:
@@ -79,7 +61,8 @@ def rows(builder: Builder, node: exp.Expr, scope: Scope) -> Rows:
             return grouped(builder, query, scope)
         return plain(builder, query, scope)
     if isinstance(query, exp.SetOperation):
-        return bound(builder, combined(builder, query, scope))
+        found = bound(builder, combined(builder, query, scope))
+        return limited(Formulas(builder, scope, found.body), query, found)
     if isinstance(query, exp.Values):
         return bound(builder, joins.values(builder, query, scope))
     way_out = "write SELECT, VALUES, UNION, EXCEPT or INTERSECT"
@@ -141,24 +124,23 @@ def settled(
 
 def plain(builder: Builder, select: exp.Select, scope: Scope, *, outputs: bool = True) -> Rows:
     """A SELECT without groups; with `outputs=False` its FROM and WHERE alone."""
-    known = [*_SELECT, *(() if outputs else ("order",))]
-    check_clauses(builder, select, known)
+    check_clauses(builder, select, (*_SELECT, *_ORDER))
     formulas = Formulas(builder, scope, [])
     joins.sources(formulas, select)
     where = select.args.get("where")
     if where is not None:
         formulas.require(where.this)
     shown = projection(formulas, select) if outputs else []
-    distinct = _distinct(builder, select)
+    distinct = _distinct(select)
     identity = None if distinct else [one for s in scope.sources for one in s.identity]
-    return Rows(formulas.body, shown, identity)
+    found = Rows(formulas.body, shown, identity)
+    return limited(formulas, select, found) if outputs else found
 
 
-def _distinct(builder: Builder, select: exp.Select) -> bool:
+def _distinct(select: exp.Select) -> bool:
+    """Whether equal rows are one row."""
     distinct = select.args.get("distinct")
-    if distinct is not None and distinct.args.get("on"):
-        raise builder.refused("DISTINCT ON", distinct, "GROUP BY with MIN or MAX")
-    return distinct is not None
+    return distinct is not None and not distinct.args.get("on")
 
 
 def projection(formulas: Formulas, select: exp.Select) -> list[tuple[str, Operand]]:
@@ -206,7 +188,7 @@ def stars(formulas: Formulas, node: exp.Expr, table: str) -> list[tuple[str, Ope
 
 def grouped(builder: Builder, select: exp.Select, scope: Scope) -> Rows:
     """A SELECT with groups or aggregates: a relation of what is grouped, then its aggregates."""
-    check_clauses(builder, select, _SELECT)
+    check_clauses(builder, select, (*_SELECT, *_ORDER))
     before = Formulas(builder, scope, [])
     joins.sources(before, select)
     where = select.args.get("where")
@@ -230,9 +212,10 @@ def grouped(builder: Builder, select: exp.Select, scope: Scope) -> Rows:
     source = builder.relation(columns, [one.column("") for one in hidden])
     builder.head(source, [*args, *hidden], before.body)
     after = Formulas(builder, scope, [])
-    found = builder.variables(columns[: len(group)])
+    found: list[Operand] = []
     if group:
-        after.body.append(_group_atom(builder, source, len(group), found))
+        atom, found = builder.groups(source, len(group))
+        after.body.append(atom)
     scope.known = {scope.qualified(key): operand for key, operand in zip(keys, found, strict=True)}
     known = dict(scope.known)
     for spelled, one in asked.items():
@@ -242,20 +225,10 @@ def grouped(builder: Builder, select: exp.Select, scope: Scope) -> Rows:
     if having is not None:
         after.require(having.this)
     outputs = projection(after, select)
-    identity: list[Operand] | None = None if _distinct(builder, select) else found
+    identity: list[Operand] | None = None if _distinct(select) else found
     if identity == []:  # the one row has a key, too: a FULL JOIN tells it from a missing one
         identity = [Operand(Const(0, "number"), BIGINT, nullable=False)]
-    return Rows(after.body, outputs, identity)
-
-
-def _group_atom(builder: Builder, source: Relation, width: int, found: list[Operand]) -> Formula:
-    """An atom of the groups there are."""
-    if len(source.all_columns) > width:
-        groups = builder.relation(source.columns[:width])
-        atom, operands = builder.bind(source)
-        builder.rule(groups, [one.term for one in operands[:width]], [atom])
-        source = groups
-    return Atom(source.name, tuple(one.term for one in found))
+    return limited(after, select, Rows(after.body, outputs, identity))
 
 
 def group_keys(formulas: Formulas, select: exp.Select) -> list[exp.Expr]:
@@ -313,7 +286,7 @@ def unified(builder: Builder, node: exp.Expr, sides: Sequence[Sequence[Column]])
 
 def combined(builder: Builder, node: exp.SetOperation, scope: Scope) -> Relation:
     """A set operation as a relation."""
-    check_clauses(builder, node, ("this", "expression", "distinct", "with_"))
+    check_clauses(builder, node, ("this", "expression", "distinct", "with_", *_ORDER))
     distinct = bool(node.args.get("distinct"))
     if isinstance(node, exp.Union):
         return united(builder, node, scope, distinct=distinct)

@@ -2,8 +2,8 @@
 
 A SELECT of one table or view without groups is read directly: by its key where WHERE fixes it, else
 by a pattern. Any other is a program of its own over the rows of what it reads, evaluated once.
-Invariant: both give what the same SELECT as a view would hold. ORDER BY, LIMIT and OFFSET, which
-views do not have, are applied here.
+Invariant: both give what the same SELECT as a view would hold. The last ORDER BY, LIMIT and OFFSET
+are applied here: a view has no order.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from deltafix.sql.catalog import program, used_by
 from deltafix.sql.changes import sort_key
 from deltafix.sql.formulas import Formulas, conditions
 from deltafix.sql.query import projection, rows, settled, unwrapped
+from deltafix.sql.ranking import number
 from deltafix.sql.scalar import Scalar, Scalars, constant
 from deltafix.sql.scope import Scope, Source
 from deltafix.sql.subqueries import within
@@ -46,19 +47,27 @@ class Result:
 def select(connection: Connection, statement: Statement, node: exp.Expr) -> Result:
     """The rows of a query. Raises what a view of it would."""
     query = unwrapped(node).copy()
-    order = query.args.pop("order", None)
+    order = query.args.get("order")
+    if not _picks(query):
+        query.args.pop("order", None)
     limit, offset = (query.args.pop(key, None) for key in ("limit", "offset"))
     width, orders = _ordered(statement, query, order)
     found = _direct(connection, statement, query) or _evaluated(connection, statement, query)
     table = sorted(found.rows, key=sort_key) if order is None else found.rows
     for place, node_ in reversed(orders):
         table = _sorted(table, place, node_)
-    first = _count(statement, offset) or 0
-    most = _count(statement, limit)
+    first = number(statement, offset) or 0
+    most = number(statement, limit)
     table = table[first : None if most is None else first + most]
     if width is None:
         return Result(found.columns, table)
     return Result(found.columns[:-width], [row[:-width] for row in table])
+
+
+def _picks(query: exp.Expr) -> bool:
+    """Whether its ORDER BY says which rows there are: that of DISTINCT ON does."""
+    distinct = query.args.get("distinct")
+    return isinstance(distinct, exp.Distinct) and bool(distinct.args.get("on"))
 
 
 def _ordered(
@@ -73,7 +82,7 @@ def _ordered(
     heads = query.selects if isinstance(query, exp.Query) else []
     stars = any(isinstance(part, exp.Star) for head in heads for part in (head, head.this))
     names = [] if stars else [one.alias_or_name for one in heads]
-    simple = isinstance(query, exp.Select) and not query.args.get("distinct")
+    simple = isinstance(query, exp.Select) and (_picks(query) or not query.args.get("distinct"))
     found: list[tuple[int, exp.Ordered]] = []
     added = 0
     for one in order.expressions:
@@ -100,16 +109,6 @@ def _sorted(
     rest = [row for row in table if row[place] is not None]
     rest.sort(key=lambda row: sort_key((row[place],)), reverse=bool(node.args.get("desc")))
     return nulls + rest if node.args.get("nulls_first") else rest + nulls
-
-
-def _count(statement: Statement, node: exp.Expr | None) -> int | None:
-    if node is None:
-        return None
-    scalar = constant(node.expression) if node.expression is not None else None
-    value = None if scalar is None else scalar.compute(None)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise statement.wrong("LIMIT and OFFSET take a whole number", node, "write LIMIT 10")
-    return value
 
 
 # --- one table, directly -------------------------------------------------------------------------

@@ -11,15 +11,16 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, Final
 
+from deltafix.engine.folds.users import Several
 from deltafix.reactive.algebra import AnyReducer, contramap, enriched
 from deltafix.reactive.numeric import Variance
 from deltafix.reactive.ordered import Ordered, placed
 
-__all__ = ["Bits", "Mode", "Quantile", "StringAgg", "Sum", "ranked", "variance"]
+__all__ = ["Bits", "First", "Mode", "Quantile", "StringAgg", "Sum", "ranked", "variance"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +161,26 @@ class StringAgg(_Kept):
     def finish(self, acc: Ordered[Any], /) -> str:
         """The result."""
         return self.separator.join(text for _, text in acc)
+
+
+class First(_Kept, Several):
+    """ORDER BY ... LIMIT and DISTINCT ON: some of the rows in their order.
+
+    Its result is a list: O(log n + offset + limit) a change.
+    """
+
+    def __init__(self, key: Callable[[Any], Any], offset: int, limit: int | None) -> None:
+        self._key = key
+        self.offset = offset
+        self.end = None if limit is None else offset + limit
+
+    def key(self, value: Any) -> Any:
+        """What is kept of a value: it decides the order."""
+        return (self._key(value), value)
+
+    def finish(self, acc: Ordered[Any], /) -> list[Any]:
+        """The rows from `offset` on."""
+        return [row for _, row in islice(acc, self.offset, self.end)]
 
 
 class _Descending:

@@ -15,6 +15,7 @@ from deltafix.sql import query as queries
 from deltafix.sql.aggregates import aggregates_of, fold_over
 from deltafix.sql.builder import FALSE, NIL, TRUE, Operand, Relation, absent, equal
 from deltafix.sql.formulas import Formulas, conditions
+from deltafix.sql.ranking import number
 from deltafix.sql.scope import CorrelatedError
 from deltafix.sql.text import exp
 
@@ -86,16 +87,12 @@ def _member(
     return found[0], found[1]
 
 
-def _unwrapped(node: exp.Expr) -> exp.Expr:
-    while isinstance(node, exp.Subquery | exp.Paren) and not node.args.get("with_"):
-        node = node.this
-    return node
-
-
 def _is_plain(query: exp.Expr) -> bool:
     """Whether a query is rows of a join, which can stand inside a rule."""
+    distinct = query.args.get("distinct")
     return (
         isinstance(query, exp.Select)
+        and not (distinct is not None and distinct.args.get("on"))
         and not any(query.args.get(key) for key in ("group", "having", "with_", "limit", "offset"))
         and not aggregates_of(query)
     )
@@ -105,7 +102,7 @@ def _inside(
     formulas: Formulas, node: exp.Expr, *, outputs: bool
 ) -> tuple[list[Formula], list[Operand]]:
     """A subquery's rows as literals of the rule around it."""
-    query = _unwrapped(node)
+    query = queries.unwrapped(node)
     if isinstance(query, exp.Select) and _is_plain(query):
         found = queries.plain(formulas.builder, query, formulas.scope.inner(), outputs=outputs)
         return found.body, [one for _, one in found.outputs]
@@ -127,7 +124,7 @@ def operand(formulas: Formulas, node: exp.Expr) -> Operand:
     """The value of a subquery in an expression."""
     if is_predicate(node):
         return formulas.value(node)
-    query = _unwrapped(node)
+    query = queries.unwrapped(node)
     builder = formulas.builder
     if isinstance(query, exp.Select) and aggregates_of(query) and not query.args.get("group"):
         mark = builder.mark()
@@ -136,7 +133,11 @@ def operand(formulas: Formulas, node: exp.Expr) -> Operand:
         except CorrelatedError:
             builder.back(mark)
             return _folded(formulas, query)
-        return _only_row(formulas, relation, certain=not query.args.get("having"))
+        certain = not any(query.args.get(key) for key in ("having", "limit", "offset"))
+        return _only_row(formulas, relation, certain=certain)
+    most = query.args.get("limit")
+    if most is not None and number(builder.statement, most) in (0, 1):
+        return _only_row(formulas, _alone(formulas, query), certain=False)
     if not (isinstance(query, exp.Select) and _is_plain(query)):
         raise _may_have_rows(formulas, node)
     found = [queries.plain(builder, query, formulas.scope.inner(), outputs=True) for _ in range(2)]
@@ -153,7 +154,7 @@ def _may_have_rows(formulas: Formulas, node: exp.Expr) -> Exception:
     return formulas.builder.refused(
         "a scalar subquery that may give several rows",
         node,
-        "aggregate it, SELECT MAX(x) ..., or equate the whole primary key of its one table",
+        "aggregate it, add LIMIT 1, or equate the whole primary key of its one table",
     )
 
 

@@ -6,8 +6,8 @@ is, is the kind's (`totals`, `extremes`, `users`); this module knows emptiness, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeAlias
 
 from deltafix.engine.codes import Codes
 from deltafix.engine.folds.extremes import Extremes
@@ -19,7 +19,7 @@ from deltafix.engine.link import Linked
 from deltafix.engine.stages import Changed
 from deltafix.engine.store import codes_where, rows_of_group
 from deltafix.errors import FunctorError, InternalError
-from deltafix.facts.schema import BaseType, Value
+from deltafix.facts.schema import BaseType
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.plan.clause import Fold
@@ -27,8 +27,12 @@ from deltafix.plan.clause import Fold
 __all__ = ["FoldStratum"]
 
 
+_Value: TypeAlias = "int | frozenset[int]"
+"""The code of a group's value, or those of all of its values."""
+
+
 class _Kind(Protocol):
-    def update(self, change: Changed) -> dict[Key, Value | None]: ...
+    def update(self, change: Changed) -> dict[Key, Any]: ...
 
     def keep(self) -> None: ...
 
@@ -74,7 +78,7 @@ class FoldStratum:
         self._rows: Callable[[], Words] = lambda: codes_where(
             arena, linked.ids[fold.source], at.WAS
         )
-        self._values: Journal[int] = Journal()
+        self._values: Journal[_Value] = Journal()
 
     def run(self, below: Mapping[str, Changed]) -> Mapping[str, Changed]:
         """The changed values, and the groups that appeared or vanished. O(changed rows)."""
@@ -85,18 +89,16 @@ class FoldStratum:
         went: list[Key] = []
         for key, value in found.items():
             old = self._values.now.get(key)
-            new = None if value is None else self._codes.code(self._result, value)
+            new = None if value is None else self._coded(value)
             if new == old:
                 continue
             self._values.put(key, new)
             if old is None:
                 came.append(key)
-            else:
-                removed.append((*key, old))
             if new is None:
                 went.append(key)
-            else:
-                added.append((*key, new))
+            removed += [(*key, code) for code in _less(old, new)]
+            added += [(*key, code) for code in _less(new, old)]
         width = len(self._fold.group)
         changes = {self._fold.relation: Changed(table(added, width + 1), table(removed, width + 1))}
         if self._fold.present is not None:
@@ -117,15 +119,17 @@ class FoldStratum:
         """Fold the source from nothing and compare. Raises InternalError. O(source)."""
         rows = self._rows()
         found = self._found(self._make(), Changed(rows, rows[:0]), first=True)
-        fresh = {
-            key: self._codes.code(self._result, value)
-            for key, value in found.items()
-            if value is not None
-        }
+        fresh = {key: self._coded(value) for key, value in found.items() if value is not None}
         if fresh != self._values.now:
             raise InternalError(f"{self._fold}: the values differ from a fold of all rows")
 
-    def _found(self, kind: _Kind, change: Changed, *, first: bool) -> dict[Key, Value | None]:
+    def _coded(self, value: Any) -> _Value:
+        """The code of a group's value, or those of all its values."""
+        if isinstance(self._kind, UserFold) and self._kind.several:
+            return frozenset(self._codes.code(self._result, one) for one in value)
+        return self._codes.code(self._result, value)
+
+    def _found(self, kind: _Kind, change: Changed, *, first: bool) -> dict[Key, Any]:
         """The values of the touched groups; one group without columns is there from the first."""
         found = kind.update(change)
         if not self._fold.group and self._fold.op in ("count", "sum"):
@@ -134,3 +138,10 @@ class FoldStratum:
             if () in found and found[()] is None:
                 found[()] = 0.0 if self._result == "float" else 0
         return found
+
+
+def _less(one: _Value | None, other: _Value | None) -> Iterable[int]:
+    """The codes of one value that are not among those of another, which differs."""
+    if isinstance(one, frozenset):
+        return one.difference(other) if isinstance(other, frozenset) else one
+    return () if one is None else (one,)

@@ -16,12 +16,12 @@ from deltafix.engine.folds.journal import Journal
 from deltafix.engine.functors import fitted
 from deltafix.engine.stages import Changed
 from deltafix.errors import FunctorError
-from deltafix.facts.schema import BaseType, Value
+from deltafix.facts.schema import BaseType
 from deltafix.facts.values import sorted_rows
 from deltafix.kernel.arena import Words
 from deltafix.plan.clause import Fold
 
-__all__ = ["UserFold", "UserReducer"]
+__all__ = ["Several", "UserFold", "UserReducer"]
 
 
 class UserReducer(Protocol):
@@ -41,6 +41,13 @@ class UserReducer(Protocol):
         """The result."""
 
 
+class Several:
+    """Base of a reducer whose result is a list: the group has a row for each value in it.
+
+    For callers inside the package: nobody checks that the values are of the aggregate's type.
+    """
+
+
 class UserFold:
     """The accumulator and number of rows of each group."""
 
@@ -55,12 +62,15 @@ class UserFold:
         self._codes = codes
         self._fold = fold
         self._kind, self._result = kinds
+        self.several = isinstance(reducer, Several)
         self._reducer = reducer
         self._look = look
         self._groups: Journal[tuple[int, Any]] = Journal()
 
-    def update(self, change: Changed) -> dict[Key, Value | None]:
+    def update(self, change: Changed) -> dict[Key, Any]:
         """The values of the groups that the change touches; None: the group has no rows.
+
+        With `Several` a value is a list of them.
 
         Raises FunctorError where the reducer raises, or returns a value of another type.
         """
@@ -94,12 +104,14 @@ class UserFold:
         assert self._fold.value is not None  # noqa: S101  the parser wants a target
         return self._codes.decode(self._kind, rows[:, self._fold.value])
 
-    def _value(self, key: Key) -> Value | None:
+    def _value(self, key: Key) -> Any:
         count, acc = self._groups.now[key]
         if count == 0:
             self._groups.put(key, None)
             return None
         value = self._call(self._reducer.finish, acc)
+        if self.several:
+            return value
         return fitted(value, self._result, f"the reducer {self._fold.op}")
 
     def _call(self, step: Callable[..., Any], *args: Any) -> Any:

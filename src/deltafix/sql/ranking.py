@@ -1,0 +1,156 @@
+"""ORDER BY ... LIMIT and DISTINCT ON in a view: the first rows of all, or of each partition.
+
+The rows become a relation, and a reducer keeps those of each partition sorted: an edit costs what
+it moves, not the partition. Invariant: which rows are the first is a function of the data: rows
+that ORDER BY leaves equal are sorted by all that they show, then by what tells them apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from deltafix.rules.ast import Atom, Formula
+from deltafix.rules.terms import Aggregate, Call
+from deltafix.sql import reducers
+from deltafix.sql.builder import Builder, Operand, equal
+from deltafix.sql.formulas import Formulas
+from deltafix.sql.scalar import constant
+from deltafix.sql.text import Statement, exp
+from deltafix.sql.types import Column
+
+__all__ = ["Rows", "limited", "number"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of a query: a body, what the head shows, and what tells rows apart.
+
+    `identity` is None where equal rows are one row.
+    """
+
+    body: list[Formula]
+    outputs: list[tuple[str, Operand]]
+    identity: list[Operand] | None
+
+    @property
+    def columns(self) -> list[Column]:
+        """The columns that the head shows."""
+        return [one.column(name) for name, one in self.outputs]
+
+
+def limited(formulas: Formulas, query: exp.Expr, found: Rows) -> Rows:
+    """The rows of a query after DISTINCT ON, ORDER BY, LIMIT and OFFSET; as they are without.
+
+    Raises SqlRefusedError for ORDER BY alone: a view has no order.
+    """
+    builder = formulas.builder
+    distinct, order = query.args.get("distinct"), query.args.get("order")
+    on = distinct.args.get("on") if isinstance(distinct, exp.Distinct) else None
+    limit, offset = (query.args.get(key) for key in ("limit", "offset"))
+    if on is None and limit is None and offset is None:
+        if order is not None:
+            way_out = (
+                "a view has no order: ORDER BY belongs to the SELECT that reads it, or to LIMIT"
+            )
+            raise builder.refused("ORDER BY", order, way_out)
+        return found
+    sorts = [
+        (_key(formulas, query, found, one.this), one)
+        for one in (order.expressions if order is not None else ())
+    ]
+    if on is not None:
+        nodes = on.expressions if isinstance(on, exp.Tuple) else [on]
+        partition = [_key(formulas, query, found, one) for one in nodes]
+        found, sorts = _first(builder, found, partition, sorts, (0, 1))
+    if limit is not None or offset is not None:
+        bounds = number(builder.statement, offset) or 0, number(builder.statement, limit)
+        found, _ = _first(builder, found, [], sorts, bounds)
+    return found
+
+
+def number(statement: Statement, node: exp.Expr | None) -> int | None:
+    """The number of a LIMIT, FETCH FIRST or OFFSET; PERCENT and WITH TIES are refused."""
+    if node is None:
+        return None
+    options = node.args.get("limit_options")
+    for key in ("percent", "with_ties"):
+        if options is not None and options.args.get(key):
+            what = f"LIMIT with {key.replace('_', ' ').upper()}"
+            raise statement.refused(what, node, "write LIMIT and a number")
+    written = node.args.get("count" if isinstance(node, exp.Fetch) else "expression")
+    scalar = None if written is None else constant(written)
+    value = None if scalar is None else scalar.compute(())
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise statement.wrong("LIMIT and OFFSET take a whole number", node, "write LIMIT 10")
+    return value
+
+
+def _key(formulas: Formulas, query: exp.Expr, found: Rows, node: exp.Expr) -> Operand:
+    """What to sort by: a position, the name of what is shown, or an expression."""
+    shown = found.outputs
+    if isinstance(node, exp.Literal) and not node.is_string:
+        place = int(node.this)
+        if not 1 <= place <= len(shown):
+            message = f"ORDER BY {place}, but {len(shown)} columns are selected"
+            raise formulas.builder.statement.wrong(message, node, "count them from 1")
+        return shown[place - 1][1]
+    if isinstance(node, exp.Column) and not node.table:
+        named = [operand for name, operand in shown if name == node.name]
+        if named:
+            return named[0]
+    heads = query.selects if isinstance(query, exp.Select) else []
+    same = [one.alias for one in heads if one.alias and one.unalias() == node]
+    if same:
+        return dict(shown)[same[0]]
+    key = None
+    if isinstance(query, exp.Select):
+        key = formulas.operand(node)
+    if key is None or (found.identity is None and all(key != one for _, one in shown)):
+        way_out = "order by the name or the position of a column that is selected"
+        raise formulas.builder.refused("ORDER BY this", node, way_out)
+    return key
+
+
+_Sorts = list[tuple[Operand, exp.Ordered]]
+
+
+def _first(
+    builder: Builder,
+    found: Rows,
+    partition: list[Operand],
+    sorts: _Sorts,
+    bounds: tuple[int, int | None],
+) -> tuple[Rows, _Sorts]:
+    """Some rows of each partition, from an offset on; and what they are sorted by."""
+    order = dict(reversed(sorts))  # the first of two is the one that counts
+    shown = [operand for _, operand in found.outputs]
+    row = list(dict.fromkeys((*(key for key, _ in sorts), *shown, *(found.identity or ()))))
+    columns = [one.column(f"c{n}") for n, one in enumerate(row)]
+    ways = []
+    for key in row:
+        node = order.get(key)
+        flags = (
+            (False, False) if node is None else (node.args.get("desc"), node.args["nulls_first"])
+        )
+        ways.append((key.nullable, bool(flags[0]), bool(flags[1])))
+    groups = [one.column(f"g{n}") for n, one in enumerate(partition)]
+    source = builder.relation([*groups, *columns])
+    builder.head(source, [*partition, *row], found.body)
+    record = builder.record(columns)
+    written = "".join(f"{'ad'[down]}{'lf'[first]}" for _, down, first in ways)
+    reducer = reducers.First(reducers.ranked(ways), *bounds)
+    name = builder.reducer(f"first_{bounds[0]}_{bounds[1]}_{written}", reducer, record, record)
+    body: list[Formula] = []
+    group: list[Operand] = []
+    if partition:
+        atom, group = builder.groups(source, len(partition))
+        body.append(atom)
+    inside, outside = ([one.term for one in builder.variables(columns)] for _ in range(2))
+    over = Atom(source.name, (*(one.term for one in group), *inside))
+    value = builder.fresh("a")
+    aggregate = Aggregate(name, Call(f"[{record}]", tuple(inside)), over)
+    body += [equal(value, aggregate), equal(value, Call(f"[{record}]", tuple(outside)))]
+    now = {key: replace(key, term=term) for key, term in zip(row, outside, strict=True)}
+    identity = None if found.identity is None else [now[one] for one in found.identity]
+    outputs = [(name, now[one]) for name, one in found.outputs]
+    return Rows(body, outputs, identity), [(now[key], one) for key, one in sorts]
