@@ -190,27 +190,35 @@ class Database(Reading):
         return ()
 
     def compact(self) -> None:
-        """Give back what deletes left behind: rebuild from the given rows. O(state).
+        """Give back what deletes and edits of rules left behind: rebuild from the given rows.
 
-        Tables never shrink while they are edited; freed rows are used again. With a state
-        folder: write a new snapshot instead.
+        Tables never shrink while they are edited (freed rows are used again), an edit of rules
+        leaves indexes and tables that no rule needs any more, and a value of a row that went stays
+        known. A state then has a new snapshot and an image too, and its log begins anew. O(state),
+        as loading it is; no epoch is counted and nobody hears of one.
+
+        Raises TransactionError while this thread has a transaction open or after `close`, and
+        StateError if a state cannot be written.
         """
         tx = self.transaction()
         try:
-            self._build_again()
+            if not self._unrun:
+                self._become(self._anew())
         finally:
             tx.rollback()
 
-    def _build_again(self) -> None:
-        """Take the place of a database made from the given rows. Raises what a commit raises."""
+    def _anew(self) -> Database:
+        """A database in memory with this one's rules and settings; nothing has run in it."""
         declared = {functor.name for functor in self.program.functors}
         known = {name: one for name, one in self._users.functors.items() if name in declared}
-        fresh = Database(
-            self.program, strategy=self.strategy, budget=self.budget, profile=self._profile,
+        return _Unrun(
+            self.program, strategy=self.strategy, budget=Budget(), profile=self._profile,
             users=Users(known, self._users.reducers),
         )  # fmt: skip
-        held = () if self._unrun else self.schemas
-        fresh._strata.prefer(lambda name: self.rows(name) if name in held else ())
+
+    def _become(self, fresh: Database) -> None:
+        """Take the place of a database of the same rules, which is given this one's rows."""
+        fresh._strata.prefer(lambda name: self.rows(name) if name in self.schemas else ())
         with fresh.transaction() as tx:
             for name, schema in self.schemas.items():
                 codes = codes_where(self._arena, self._linked.given(name), at.GIVEN)
@@ -219,6 +227,7 @@ class Database(Reading):
         with self._gate:
             for part in _PARTS:
                 setattr(self, part, getattr(fresh, part))
+        self._bound(self.budget)  # the rows came within it epoch by epoch
 
     # --- life --------------------------------------------------------------------------------
 
@@ -365,3 +374,10 @@ class Database(Reading):
             yield
         finally:
             self.epoch, self._watchers = epoch, watchers
+
+
+class _Unrun(Database):
+    """A database that evaluates nothing until it is given rows."""
+
+    def _load(self) -> None:
+        self.epoch = 0

@@ -246,8 +246,7 @@ class RuleEpoch:
         for relation in new.relations:
             if self._tables.types.get(relation.name, relation.types) != relation.types:
                 message = f"relation {relation.name} had other columns in an earlier program"
-                hint = "`db.compact()` in memory, or opening a state again, forgets them"
-                raise FactError(f"{message}; {hint}", relation=relation.name)
+                raise FactError(f"{message}; `db.compact()` forgets them", relation=relation.name)
         self._moved = self._places_changed(program, new)
         self._step = step = transition(db.plan, new, self._moved.keys(), first=db._unrun)
         known = {relation.name for relation in db.plan.relations}

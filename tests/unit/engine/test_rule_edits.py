@@ -274,6 +274,41 @@ def test_an_image_is_of_the_rules_as_they_were_edited(tmp_path) -> None:
     assert count == 15
 
 
+@pytest.mark.parametrize("durable", [False, True])
+def test_compacting_forgets_what_no_rule_needs_and_no_row_says(tmp_path, durable) -> None:
+    def tables(db: deltafix.Database) -> tuple[object, ...]:
+        return len(db._linked.tables.numbers), db._linked.tables.indexes(), db._codes.symbols
+
+    def grow(db: deltafix.Database) -> None:
+        with db.transaction() as tx:
+            tx.insert("edge", [("a", "b"), ("b", "c")])
+
+    with deltafix.connect(GRAPH) as new:
+        grow(new)
+        wanted = tables(new)
+    with deltafix.connect(GRAPH, *([tmp_path / "state"] if durable else [])) as db:
+        grow(db)
+        more = STEP + " .decl back(x: symbol) back(x) :- edge(y, x), path(x, y), !edge(x, y)."
+        with db.transaction() as tx:
+            tx.add_rule(more)
+            tx.insert("edge", [("c", "z"), ("z", "b")])
+        with db.transaction() as tx:
+            tx.change_program(GRAPH)
+            tx.delete("edge", [("c", "z"), ("z", "b")])
+        epoch = db.epoch
+        assert len(db._codes.symbols) > len(wanted[2])
+        assert tables(db)[1] != wanted[1]
+        db.compact()
+        assert (tables(db), db.epoch, db.count("path")) == (wanted, epoch, 2)
+        db.check_invariants()
+        with db.transaction() as tx:
+            tx.insert("edge", [("c", "d")])
+        assert tx.delta.show().split("\n") == ['+edge("c", "d")', '+path("c", "d")']
+    if durable:
+        with deltafix.connect(GRAPH, tmp_path / "state") as db:
+            assert (db.last_epoch.derivations, db.recovered, db.count("path")) == (0, (), 3)
+
+
 def test_a_state_hears_of_given_rows_that_an_edit_moves(tmp_path) -> None:
     text = ".decl p(x: number, y: number) .input p"
     with deltafix.connect(text, tmp_path / "state") as db:

@@ -35,7 +35,7 @@ from deltafix.engine.state.rows import GivenRows
 from deltafix.engine.state.state import State
 from deltafix.engine.tables import Memo
 from deltafix.engine.transaction import Transaction
-from deltafix.errors import StateError, TransactionError
+from deltafix.errors import StateError
 from deltafix.facts.delta import Delta, RelationDelta
 from deltafix.facts.schema import Row, Schema
 from deltafix.kernel import layout as at
@@ -144,15 +144,9 @@ class DurableDatabase(Database):
         return tuple(self._state.recovered)
 
     def compact(self) -> None:
-        """Write a new snapshot and an image, and begin a new log. O(state).
-
-        Raises StateError if it cannot be written, TransactionError while this thread has a
-        transaction open or after `close`.
-        """
+        """As in memory; then write a new snapshot and an image, and begin a new log."""
         with self._writer:
-            if self._closed or self._open is not None:
-                what = "the database is closed" if self._closed else "a transaction is open"
-                raise TransactionError(f"{what}: nothing to compact now")
+            super().compact()
             self._state.compact(given_rows(self._arena, self._given))
             if not self._unrun:
                 self._images.write()
@@ -175,14 +169,7 @@ class DurableDatabase(Database):
         identity = Identity.of(self.program, self.schemas, self._base)
         state = self._state
         state.take(identity, self.schemas, self._codes)
-        self._images = Images(
-            state,
-            self._arena,
-            self._codes,
-            origin=origin(identity.digest, self._linked, self._arena, self._codes),
-            users=self._asked,
-            catalog=lambda: Catalog.of(self.program, self._core, self._linked),
-        )
+        self._images = self._images_of(self)
         imaged = self._images.open(self._core)
         if self._images.catalog is not None:
             self._link_by(self._images.catalog)
@@ -197,6 +184,23 @@ class DurableDatabase(Database):
             self._images.drop()
         self._ready = True
         self._before_commit = self._log_epoch
+
+    def _images_of(self, unrun: Database) -> Images:
+        """Those of this state, in the memory of a database of its program that has not run."""
+        arena, codes = unrun._arena, unrun._codes
+        return Images(
+            self._state,
+            arena,
+            codes,
+            origin=origin(self._state.program.digest, unrun._linked, arena, codes),
+            users=self._asked,
+            catalog=lambda: Catalog.of(self.program, self._core, self._linked),
+        )
+
+    def _become(self, fresh: Database) -> None:
+        images = self._images_of(fresh)
+        super()._become(fresh)
+        self._images, self._state.codes = images, self._codes
 
     def _asked(self) -> list[str]:
         """Functions of Python that the program calls, and those whose values are remembered."""

@@ -126,9 +126,7 @@ class StateFolder(State):
         state = uuid4().hex
         try:
             write_log(self._folder / "log", state, 0)
-            pieces = snapshot_pieces(
-                state, 0, self._identity, edits=[], marks={}, codes=self._codes
-            )
+            pieces = snapshot_pieces(state, 0, self._identity, edits=[], marks={}, codes=self.codes)
             write_snapshot(self._folder / "snapshot", pieces)
         except OSError as error:
             message = f"{self.path}: the state could not be begun: {error}"

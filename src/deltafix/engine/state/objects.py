@@ -289,7 +289,7 @@ class StateObjects(State):
             raise StateError(message, path=self.path)
         state = uuid4().hex
         name = f"snapshot-{0:012d}-0-{int(state[:8], 16)}"
-        pieces = snapshot_pieces(state, 0, self._identity, edits=[], marks={}, codes=self._codes)
+        pieces = snapshot_pieces(state, 0, self._identity, edits=[], marks={}, codes=self.codes)
         self._folder.write(name, pieces)
         return _Content(state, 0, name, 0, 0, {}, (), b"")
 

@@ -72,6 +72,7 @@ class State:
         marks: what was noted beside the rows, as of the last epoch.
         same_program: whether the state was last used by the very same program.
         image: where its image lies; None for states that have none.
+        codes: those of the rows that are written.
     """
 
     _log: AnyLog
@@ -89,7 +90,7 @@ class State:
 
     def take(self, identity: Identity, schemas: Mapping[str, Schema], codes: Codes) -> None:
         """Go on with a program, or begin. Raises StateError if the state is of another one."""
-        self._identity, self._schemas, self._codes = identity, schemas, codes
+        self._identity, self._schemas, self.codes = identity, schemas, codes
         self._open()
         self._taken = True
 
@@ -179,7 +180,7 @@ class State:
         takes note when the epoch is committed.
         """
         self._require_ours()
-        entries, body = encode(edits, self._codes)
+        entries, body = encode(edits, self.codes)
         meta: dict[str, Any] = {"edits": entries, **({"marks": marks} if marks else {})}
         if program is not None:
             meta["program"] = program.to_json()
@@ -225,7 +226,7 @@ class State:
 
     def _pieces(self, epoch: int, edits: Sequence[Edit]) -> Iterator[Piece]:
         return snapshot_pieces(
-            self._state, epoch, self._identity, edits=edits, marks=self.marks, codes=self._codes
+            self._state, epoch, self._identity, edits=edits, marks=self.marks, codes=self.codes
         )
 
     def _require_ours(self) -> None:
