@@ -1,7 +1,7 @@
 """`deltafix diff`: what an edit of a program would change, row by row, before it is made.
 
 Invariant: the old program is evaluated, and the new one from there, as one epoch that changes the
-rules (`Transaction.change_program`); the rows printed are those of relations with rules in the new
+rules, whole or one by one; the rows printed are those of relations with rules in the new
 program. Exit code 1 says that rows differ, 0 that none does.
 """
 
@@ -31,8 +31,22 @@ __all__ = ["diff"]
 
 def diff(
     old: Annotated[Path, typer.Argument(help="The program as it is (.dl).", metavar="OLD")],
-    new: Annotated[Path, typer.Argument(help="The program as it would be.", metavar="NEW")],
+    new: Annotated[
+        Path | None, typer.Argument(help="The program as it would be.", metavar="NEW")
+    ] = None,
     *,
+    remove: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--remove", metavar="RULE", help="A rule, or its name, to take out; may be repeated."
+        ),
+    ] = None,
+    add: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--add", metavar="RULE", help="A rule to put in, behind declarations of what is new."
+        ),
+    ] = None,
     facts: Annotated[
         Path, typer.Option("-F", "--fact-dir", help="Folder of the .facts files.")
     ] = Path(),
@@ -47,17 +61,25 @@ def diff(
     from deltafix.datalog.program import Program  # noqa: PLC0415  quick --help
     from deltafix.facts.delta import Delta  # noqa: PLC0415  likewise
 
+    if new is None and not (remove or add):
+        raise typer.BadParameter("name the other program, or rules to --add and --remove")
     options = reading(word_size, include, macros)
-    after = Program.from_file(new, **options)
+    whole = None if new is None else Program.from_file(new, **options)
     opened = loaded(old, facts, functors=functors, reading=options, strict=strict, quiet=quiet)
     with opened as db:
-        for line in _named(db.program, after):
-            note(line, quiet=quiet)
-        known, kept = set(db.schemas), row_schemas(after)
+        before, known = db.program, set(db.schemas)
         with db.transaction(missing="ignore") as tx:
-            for name in known - kept.keys():
-                tx.delete(name, db.rows(name))
-            tx.change_program(after)
+            if whole is not None:
+                for name in known - row_schemas(whole).keys():
+                    tx.delete(name, db.rows(name))
+                tx.change_program(whole)
+            for rule in remove or ():
+                tx.remove_rule(rule)
+            for rule in add or ():
+                tx.add_rule(rule)
+        after = db.program
+        for line in _named(before, after):
+            note(line, quiet=quiet)
         delta = tx.delta.compose(_more_inputs(db, known, facts, strict=strict, quiet=quiet))
         if gone := sorted(known - set(db.schemas)):
             note(f"{new} does not keep {', '.join(gone)}", quiet=quiet)

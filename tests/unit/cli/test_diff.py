@@ -50,6 +50,26 @@ def test_what_becomes_of_named_rules_is_told(deltafix, folder):
     assert told.out.splitlines() == ["-path(0, 0)", "+path(0, 1)", "+path(0, 2)", "+path(0, 3)"]
 
 
+def test_single_rules_are_compared(deltafix, folder):
+    step, back = "path(a, c) :- edge(b, c), path(a, b).", "path(y, x) :- back(x, y)."
+    declared = ".decl back(x: number, y: number) .input back"
+    (folder / "back.facts").write_text("7\t8\n")
+    options = ("diff", folder / "old.dl", "-F", folder, "-q")
+    told = deltafix(*options, "--remove", step, "--add", f"{declared} {back}")
+    assert told.out.splitlines() == ["-path(1, 3)", "+path(8, 7)"]
+    told = deltafix(*options, folder / "new.dl", "--add", back.replace("back", "closed(x), edge"))
+    assert told.out.splitlines() == ["-path(1, 3)", "+path(1, 1)", "+path(2, 2)", "+path(3, 2)"]
+    told = deltafix(*options, "--remove", back.replace("back", "edge"))
+    assert (told.code, told.out) == (2, "")
+    assert "no such rule to remove: path(y, x) :- edge(x, y)." in told.err
+    told = deltafix(*options, "--add", "path(x, y) :- egde(x, y).")
+    assert told.code == 2
+    assert "did you mean `edge`?" in told.err
+    told = deltafix(*options)
+    assert told.code == 2
+    assert "name the other program, or rules to --add and --remove" in told.err
+
+
 def test_no_row_may_change(deltafix, folder):
     same = OLD + "path(a, b) :- path(a, b), edge(a, b).\n"
     (folder / "new.dl").write_text(same)
