@@ -192,3 +192,15 @@ def store(_s3: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     yield _s3
     _s3.fault = lambda method, path: ""
     _s3.settle()
+
+
+@pytest.fixture(params=["disk", "s3"])
+def common(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A folder for shards, which Spark's driver and workers see: its path, or its URL."""
+    if request.param == "disk":
+        return str(tmp_path / "common")
+    store, context = request.getfixturevalue("store"), request.getfixturevalue("spark").sparkContext
+    monkeypatch = request.getfixturevalue("monkeypatch")
+    for name, value in store.settings.items():
+        monkeypatch.setitem(context.environment, name, value)
+    return str(store.url())

@@ -19,7 +19,7 @@ from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
 SETTINGS = {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any", "AWS_REGION": "us-east-1"}
-STEPS = ("put", "delete", "get", "head", "list_with_delimiter")
+STEPS = ("put", "delete", "get", "get_range", "head", "list", "list_with_delimiter")
 
 
 class Server:

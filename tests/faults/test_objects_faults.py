@@ -15,6 +15,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests import pipelines
 from tests.faults.test_pipeline_faults import prepare
 from tests.faults.test_state_faults import COMPACT_AFTER, EPOCHS, check, commit, connect, edits
 from tests.pipelines import Job
@@ -25,7 +26,11 @@ import deltafix
 from deltafix.engine.state import objects as state_objects
 from deltafix.errors import DeltafixError, StateError, StateInUseError
 from deltafix.kernel.jit import JIT_DISABLED
+from deltafix.pipeline.config import read_config
+from deltafix.pipeline.replay import replay
 from deltafix.pipeline.runner import Pipeline
+from deltafix.pipeline.status import status
+from deltafix.spark.shards.past import around
 from deltafix.store import objects
 from deltafix.store.folder import folder_at
 
@@ -218,6 +223,13 @@ def test_what_is_not_a_state_or_damaged_is_refused(store) -> None:
 # --- pipelines -----------------------------------------------------------------------------------
 
 
+@pytest.fixture(params=["driver", "shards"])
+def keeper(request, monkeypatch) -> str:
+    """Who keeps the rows; shards, whose folder is in the store too, run in this process."""
+    monkeypatch.setattr(pipelines, "KEEPER", request.param)
+    return request.param
+
+
 def on_store(job: Job, url: str) -> Job:
     """The job with its state and its outputs in the store."""
     text = job.toml.read_text().replace('state = "state"', f'state = "{url}/state"')
@@ -246,7 +258,7 @@ def finish(job: Job) -> None:
 
 
 def test_a_pipeline_that_is_stopped_at_any_request_loses_nothing(
-    tmp_path, store, monkeypatch
+    keeper, tmp_path, store, monkeypatch
 ) -> None:
     counter = Cut(1 << 60)
     job = on_store(prepare(tmp_path / "count"), store.url())
@@ -254,8 +266,10 @@ def test_a_pipeline_that_is_stopped_at_any_request_loses_nothing(
         patch.setattr(objects, "obstore", counter)
         drain(job)
     finish(job)
+    kept = folder_at(read_config(job.toml).state)
+    assert (kept / "shards").exists("manifest.json") == (keeper == "shards") != kept.exists("log")
     rng = Random("stops")
-    kills = 3 if JIT_DISABLED else 16
+    kills = 3 if JIT_DISABLED else 16 if keeper == "driver" else 8
     for number in range(kills):
         at = (number * len(counter.seen)) // kills + rng.randrange(len(counter.seen) // kills)
         job = on_store(prepare(tmp_path / f"{number}"), store.url())
@@ -267,7 +281,9 @@ def test_a_pipeline_that_is_stopped_at_any_request_loses_nothing(
         finish(job)
 
 
-def test_a_pipeline_goes_on_behind_errors_of_the_store(tmp_path, store, monkeypatch) -> None:
+def test_a_pipeline_goes_on_behind_errors_of_the_store(
+    keeper, tmp_path, store, monkeypatch
+) -> None:
     monkeypatch.setattr(objects, "RETRIES", 0)
     job = on_store(prepare(tmp_path / "job"), store.url())
     rng = Random("errors")
@@ -291,7 +307,7 @@ def test_a_pipeline_goes_on_behind_errors_of_the_store(tmp_path, store, monkeypa
     finish(job)
 
 
-def test_of_two_pipelines_the_newest_goes_on(tmp_path, store) -> None:
+def test_of_two_pipelines_the_newest_goes_on(keeper, tmp_path, store) -> None:
     job = on_store(prepare(tmp_path / "job"), store.url())
     first: Pipeline = job.open()
     first.step()
@@ -302,6 +318,33 @@ def test_of_two_pipelines_the_newest_goes_on(tmp_path, store) -> None:
     first.close()
     second.close()
     finish(job)
+
+
+def test_a_state_in_the_store_stays_with_who_keeps_it_and_is_told_of(
+    tmp_path, store, monkeypatch
+) -> None:
+    jobs = {}
+    for keeper in ("driver", "shards"):
+        monkeypatch.setattr(pipelines, "KEEPER", keeper)
+        jobs[keeper] = job = on_store(Job(tmp_path / keeper), store.url())
+        job.say("member", ("+", ("ada", "core")))
+        job.say("grant", ("+", ("core", 1)))
+        job.run()
+    with pytest.raises(StateError, match="and shards take over one on a disk only"):
+        jobs["driver"].open()
+    config = read_config(jobs["shards"].toml)
+    assert replay(config, 1, around=around).agrees
+    assert any("shards: asked for" in line for line in status(config))
+    monkeypatch.setattr(pipelines, "KEEPER", "auto")
+    for keeper, job in jobs.items():
+        job.say("member", ("+", ("eve", "core")))
+        with job.open() as pipeline:
+            list(pipeline.drain())
+            job.check(pipeline)
+            assert pipeline.maintainer.keeper.why.startswith(keeper)
+    monkeypatch.setattr(pipelines, "KEEPER", "driver")
+    with pytest.raises(StateError, match="is kept in shards, and rows do not come back"):
+        jobs["shards"].open()
 
 
 def test_an_epoch_of_a_pipeline_is_few_requests(tmp_path, store, monkeypatch) -> None:

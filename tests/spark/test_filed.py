@@ -19,6 +19,7 @@ from deltafix.pipeline.signed import SIGN, Signed
 from deltafix.spark import net
 from deltafix.spark.filed import Filed, Filing, NetFolder
 from deltafix.spark.shards import ShardedDatabase
+from deltafix.store.folder import folder_at
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,14 +48,14 @@ def filed(folder: NetFolder) -> list[Filed]:
                 yield wire.write({**one, SIGN: pa.array([1]), PLACE: pa.array([9])}, 1)
                 yield wire.told([{"at": [0], "look": 0, "bad": ["odd", "here", {"x": 1}]}])
 
-    filing = Filing(step, wire, 2, str(folder.path))
+    filing = Filing(step, wire, 2, str(folder.folder))
     notes = [batch for task in (0, 1) for batch in filing(iter([task]))]
     nets = wire.read(pa.Table.from_batches(notes))
     return [Filed(one.checked().signed, folder, one.files) for one in nets]
 
 
 def test_rows_come_out_of_the_files_as_they_went_in_in_order_or_some_of_them(tmp_path) -> None:
-    edge, root = filed(NetFolder(tmp_path))
+    edge, root = filed(NetFolder(folder_at(tmp_path)))
     assert edge.table.column_names == ["x", "y", SIGN]
     assert edge.table.to_pydict() == {"x": ["a", "b", "c"], "y": [1, 2, 3], SIGN: [-1, 1, 2]}
     assert root.table.to_pydict() == {"x": [0.5], SIGN: [1]}
@@ -67,27 +68,28 @@ def test_rows_come_out_of_the_files_as_they_went_in_in_order_or_some_of_them(tmp
 
 
 def test_files_go_with_who_holds_them_and_a_stop_leaves_none(tmp_path) -> None:
-    folder = NetFolder(tmp_path)
+    folder = NetFolder(folder_at(tmp_path))
     found = filed(folder)
     found[0].remove()
     found[1].remove()
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(StateError, match="net rows of the epoch cannot be read"):
         found[0].table  # noqa: B018
-    held: list[Signed] = list(filed(NetFolder(tmp_path)))
+    held: list[Signed] = list(filed(NetFolder(folder_at(tmp_path))))
     assert len(list(tmp_path.glob("net-*/*.arrow"))) == 2
     held.clear()
     gc.collect()
     assert list(tmp_path.iterdir()) == []
-    (tmp_path / "net-of-a-process-that-was-killed").mkdir()
-    NetFolder.sweep(tmp_path)
-    assert list(tmp_path.iterdir()) == []
+    for generation in (1, 2, 3):
+        (tmp_path / f"net-{generation}-of-a-process-that-was-killed").mkdir()
+    NetFolder.sweep(folder_at(tmp_path), 2)
+    assert [path.name[:6] for path in tmp_path.iterdir()] == ["net-3-"]
 
 
 def test_a_folder_that_is_not_common_a_torn_file_and_no_room_are_named(tmp_path) -> None:
-    folder = NetFolder(tmp_path)
+    folder = NetFolder(folder_at(tmp_path))
     (file,) = filed(folder)[0].files
-    path = Path(file.path)
+    path = Path(file.folder, file.name)
     path.write_bytes(path.read_bytes()[:-50])
     with pytest.raises(StateError, match="the folder of the state must be one folder"):
         Filed(Signed(SCHEMA, pa.table({})), folder, [file])
@@ -95,16 +97,14 @@ def test_a_folder_that_is_not_common_a_torn_file_and_no_room_are_named(tmp_path)
     path.write_bytes(b"else")
     with pytest.raises(StateError, match="net rows of the epoch cannot be read"):
         torn.table  # noqa: B018
-    folder.remove()
-    with pytest.raises(StateError, match=r"could not be written: .* must be one folder"):
-        filed(folder)
-    with pytest.raises(StateError, match="it cannot be made"):
-        NetFolder(tmp_path / "nowhere")
+    (tmp_path / "a file").write_text("")
+    with pytest.raises(StateError, match=r"net rows could not be written: .*a file"):
+        filed(NetFolder(folder_at(tmp_path / "a file")))
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_of_net_rows_only_counts_pass_the_driver(tmp_path, spark, monkeypatch) -> None:
+def test_of_net_rows_only_counts_pass_the_driver(tmp_path, common, spark, monkeypatch) -> None:
     for name, value in {"RUNNER": "spark", "KEEPER": "shards", "SHARDS": 2}.items():
         monkeypatch.setattr(pipelines, name, value)
     came: list[pa.Table] = []
@@ -127,12 +127,14 @@ def test_of_net_rows_only_counts_pass_the_driver(tmp_path, spark, monkeypatch) -
     monkeypatch.setattr(net._Wire, "read", noted)
     monkeypatch.setattr(ShardedDatabase, "_frame", framed)
     job = Job(tmp_path)
+    job.toml.write_text(job.toml.read_text().replace('state = "state"', f'state = "{common}"'))
     with job.open() as pipeline:
         for first, count in ((0, 10), (1000, 3000)):
             job.say("grant", *(("+", (f"t{n % 7}", n)) for n in range(first, first + count)))
             job.say("member", ("+", (f"u{first}", "t1")))
             assert [epoch.given for epoch in pipeline.drain()][-1] == (count + 1, 0)
-            assert not list(tmp_path.glob("state/shards/net-*"))
+            there = (folder_at(common) / "shards").folders()
+            assert all(name.startswith("epoch-") for name in there), "net rows are removed"
         job.check(pipeline)
     small, large = came
     assert small.num_rows == large.num_rows

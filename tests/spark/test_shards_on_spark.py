@@ -19,6 +19,7 @@ import deltafix
 from deltafix.errors import FunctorError, SparkJobError
 from deltafix.facts.delta import Delta
 from deltafix.spark.shards import ShardedDatabase, database, onspark
+from deltafix.store.folder import folder_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -117,7 +118,7 @@ def test_spark_runs_a_job_a_superstep_and_one_ends_an_epoch_that_stays_in_its_sh
 
 
 def test_spark_load_by_columns_is_one_job_and_engines_go_on_from_it(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, common: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = deltafix.connect(REACH)
     rng = np.random.default_rng(5)
@@ -125,7 +126,7 @@ def test_spark_load_by_columns_is_one_job_and_engines_go_on_from_it(
     with one.transaction() as tx:
         tx.insert("root", [(0,)])
         tx.insert("edge", edges)
-    with ShardedDatabase(REACH, spark, shards=5, state=tmp_path, executor="shards") as db:
+    with ShardedDatabase(REACH, spark, shards=5, state=common, executor="shards") as db:
         frame = spark.createDataFrame([*edges, *edges[:9]], "x long, y long")
         found = db.apply({"edge": frame, "root": spark.range(1)})
         assert str(db.choice) == "shards: asked for; all derived anew, by columns"
@@ -134,7 +135,8 @@ def test_spark_load_by_columns_is_one_job_and_engines_go_on_from_it(
         reached = found["reach"].select("x").collect()
         assert sorted(map(tuple, reached)) == one.rows("reach")
         assert found["edge"].count() == one.count("edge")
-        assert not list(tmp_path.glob("*/parcels/*"))
+        (attempt,) = db._manifest.attempts()
+        assert (folder_at(common) / attempt).folders() == ["changes"]  # no parcels any more
         cut = Delta.of({"edge": ([(7, 7)], [edges[3], edges[80]])}, one.schemas.values())
         assert db.apply(cut) == one.apply(cut)
         # Where Spark cannot start the tasks of a load together, supersteps do it.

@@ -38,6 +38,7 @@ from deltafix.spark.shards.rendezvous import Rendezvous
 from deltafix.spark.shards.schedule import Report
 from deltafix.spark.shards.wire import Batch, fold, pack, route, table_schema, unpack
 from deltafix.store import disk
+from deltafix.store.folder import folder_at
 
 EDGES = ".decl edge(x: number, y: number)\n"
 REACH = EDGES + (
@@ -212,11 +213,11 @@ def test_files_a_write_that_fails_leaves_the_epoch_before(
     create = disk.create
     countdown = [0]
 
-    def failing(path: Path, pieces: Iterable[disk.Piece]) -> int:
+    def failing(path: Path, pieces: Iterable[disk.Piece], *, durable: bool = True) -> int:
         countdown[0] -= 1
         if countdown[0] == 0:
             raise OSError(errno.ENOSPC, "no space left")
-        return create(path, pieces)
+        return create(path, pieces, durable=durable)
 
     monkeypatch.setattr(disk, "create", failing)
     cut = Delta.of({"edge": ([], [(1, 2)])})
@@ -256,7 +257,7 @@ def test_compaction_keeps_the_rows_and_one_file_a_shard(
         assert db.rows("reach") == one.rows("reach")
 
 
-def test_tasks_of_a_load_exchange_by_one_file_each_a_step(tmp_path: Path) -> None:
+def test_tasks_of_a_load_exchange_by_two_files_each_a_step(tmp_path: Path) -> None:
     tasks, shards, steps = 40, 80, 3
     heard: dict[tuple[int, int], tuple[list[int], list[tuple[int, int]]]] = {}
 
@@ -265,7 +266,7 @@ def test_tasks_of_a_load_exchange_by_one_file_each_a_step(tmp_path: Path) -> Non
         return Batch("r", pa.Table.from_arrays([[value], signs], schema=table_schema(("number",))))
 
     def run(me: int) -> None:
-        link = Rendezvous(tmp_path, me, tasks)
+        link = Rendezvous(folder_at(tmp_path), me, tasks)
         for step in range(steps):
             away = [(shard, row(me * 1000 + shard)) for shard in range(shards)]
             reports, parcels = link.exchange(Report(pending={me: step}), away)
@@ -283,4 +284,4 @@ def test_tasks_of_a_load_exchange_by_one_file_each_a_step(tmp_path: Path) -> Non
         assert senders == list(range(tasks))
         mine = range(me, shards, tasks)
         assert rows == [(s, 1000 * sender + s) for s in mine for sender in range(tasks)]
-    assert len(list(tmp_path.iterdir())) == tasks * steps
+    assert len(list(tmp_path.iterdir())) == 2 * tasks * steps

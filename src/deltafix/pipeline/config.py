@@ -24,7 +24,7 @@ from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.sections import require_key, require_reading
 from deltafix.pipeline.settings import INPUT, OUTPUT, PIPELINE, flat, read_section, text
 from deltafix.rules.ast import Program
-from deltafix.store.folder import Folder, LocalFolder, Where, folder_at
+from deltafix.store.folder import Folder, Where, folder_at
 
 __all__ = [
     "Config",
@@ -141,7 +141,7 @@ def make_config(
         for name, section in _table(path, "input", given.get("input", {})).items()
     )
     state = _place(folder, values["state"])
-    _require_executor(path, values, state)
+    _require_executor(path, values)
     outputs = tuple(
         _output(path, name, _table(path, f"output.{name}", section), schemas, state)
         for name, section in _table(path, "output", given.get("output", {})).items()
@@ -151,22 +151,14 @@ def make_config(
     return Config(path, program, state, inputs, outputs, values, spark)
 
 
-def _require_executor(path: Path, values: Mapping[str, Any], state: Folder) -> None:
+def _require_executor(path: Path, values: Mapping[str, Any]) -> None:
     """Refuse shards where there can be none."""
-    if values["executor"] != "shards":
-        return
-    if values["runner"] == "local":
+    if values["executor"] == "shards" and values["runner"] == "local":
         message = (
             f'{path}: [pipeline] executor = "shards" needs runner = "spark", which has the '
             "executors that shards run on"
         )
         raise ConfigError(message, key="executor", value="shards")
-    if not isinstance(state, LocalFolder):
-        message = (
-            f'{path}: [pipeline] executor = "shards" needs a state in a folder that the driver and '
-            f"all workers see at one path, not {state}"
-        )
-        raise ConfigError(message, key="state", value=str(state))
 
 
 def schemas_of(program: Program) -> dict[str, Schema]:

@@ -29,7 +29,7 @@ from deltafix.pipeline.policy import Policy, apply
 from deltafix.pipeline.signed import Signed
 from deltafix.pipeline.times import COUNTS, Times
 from deltafix.rules.ast import Program
-from deltafix.store.folder import Folder, LocalFolder, Where, folder_at
+from deltafix.store.folder import Folder, Where, folder_at
 
 __all__ = [
     "EXECUTOR", "SHARDS", "Driver", "Keep", "Keeper", "Open", "Relations", "Said", "due",
@@ -299,18 +299,16 @@ def shards_head(state: Where) -> dict[str, Any] | None:
 
     Raises StateError for one that cannot be read.
     """
-    folder = folder_at(state)
-    if not isinstance(folder, LocalFolder):
-        return None
-    path = folder.path / SHARDS / "manifest.json"
+    folder = folder_at(state) / SHARDS
     try:
-        found: dict[str, Any] = json.loads(path.read_bytes())
+        looked = folder.look("manifest.json")
+        if looked is None:
+            return None
+        found: dict[str, Any] = json.loads(looked[0])
         return {**found, "marks": dict(found["marks"]), "epoch": int(found["epoch"])}
-    except FileNotFoundError:
-        return None
     except (OSError, ValueError, LookupError, TypeError) as damage:
-        message = f"{path}: not a manifest of shards: {damage}"
-        raise StateError(message, path=str(path)) from None
+        message = f"{folder}/manifest.json: not a manifest of shards: {damage}"
+        raise StateError(message, path=f"{folder}/manifest.json") from None
 
 
 def peek_marks(state: Where) -> Marks:

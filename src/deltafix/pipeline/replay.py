@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
-from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -30,6 +29,7 @@ from deltafix.pipeline.maintainer import CONES
 from deltafix.pipeline.manifest import read_deltas
 from deltafix.pipeline.signed import SIGN, difference
 from deltafix.pipeline.sources.registry import additions
+from deltafix.store.folder import Folder
 
 __all__ = ["Around", "FindAround", "Replay", "replay"]
 
@@ -43,7 +43,7 @@ class Around(NamedTuple):
     after: Mapping[str, pa.Table]
 
 
-FindAround = Callable[[Path, int, Mapping[str, Schema]], Around | None]
+FindAround = Callable[[Folder, int, Mapping[str, Schema]], Around | None]
 """Finds them in the folder of shards; None where the epoch was folded."""
 
 _FOLDED = "the state has folded it into its snapshot"
@@ -123,7 +123,7 @@ def _of_shards(
         why = 'the rows are in shards; a pipeline with runner = "spark" reads them'
         return Replay(epoch, recorded, None, why)
     with deltafix.connect(augment(config.program, additions(config))) as db:
-        found = around(Path(str(config.state)) / SHARDS, epoch, db.schemas)
+        found = around(config.state / SHARDS, epoch, db.schemas)
         if found is None:
             return Replay(epoch, recorded, None, _FOLDED)
         with db.transaction(missing="ignore") as tx:

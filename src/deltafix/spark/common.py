@@ -1,4 +1,4 @@
-"""The folder of a state in shards, which driver and workers see at one path.
+"""The folder of a state in shards, which driver and workers see at one path or URL.
 
 Invariant: what a worker says that it wrote is looked for here before anything stands on it, so
 workers without the common folder are found out before a commit.
@@ -6,22 +6,25 @@ workers without the common folder are found out before a commit.
 
 from __future__ import annotations
 
-from contextlib import suppress
-from pathlib import Path
-
 from deltafix.errors import StateError
+from deltafix.store.folder import Folder
 
-__all__ = ["ONE_FOLDER", "require_here"]
-
-ONE_FOLDER = (
-    "the folder of the state must be one folder, at the same path on the driver and on every worker"
-)
+__all__ = ["require_here"]
 
 
-def require_here(path: Path, size: int | None, who: str) -> None:
-    """Raise StateError if what somebody wrote, of that size if it is known, is not there here."""
-    with suppress(OSError):
-        if size in (None, path.stat().st_size):
+def require_here(folder: Folder, name: str, size: int | None, who: str) -> None:
+    """Raise StateError if what somebody wrote, of that size if it is known, is not there here.
+
+    Raises OSError for a store that cannot say.
+    """
+    try:
+        if size in (None, folder.size(name)):
             return
-    message = f"{path} was written where {who} ran, and is not there here: {ONE_FOLDER}"
-    raise StateError(message, path=str(path))
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    message = (
+        f"{folder}/{name} was written where {who} ran, and is not there here: the folder of the "
+        "state must be one folder, at the same path on the driver and on every worker, or one "
+        "object store, which all of them reach"
+    )
+    raise StateError(message, path=f"{folder}/{name}")

@@ -12,12 +12,12 @@ input may have changed since. Nothing is synced: after a crash the files are wor
 
 from __future__ import annotations
 
-import shutil
+import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import NamedTuple, Protocol
 from uuid import uuid4
 
@@ -26,18 +26,22 @@ import pyarrow as pa
 from deltafix.errors import DeltafixError, StateError
 from deltafix.pipeline.condense import PLACE
 from deltafix.pipeline.signed import Signed
-from deltafix.spark.common import ONE_FOLDER, require_here
+from deltafix.spark.common import require_here
 from deltafix.spark.errors import note_of
+from deltafix.store.folder import Folder, folder_at
 
 __all__ = ["Filed", "Filing", "NetFile", "NetFolder", "Step", "read_net"]
 
-_NETS = "net-*"
+_NETS = "net-"
+_SPOOL = 32 << 20
+"""Bytes of a file that is being written which are kept in memory."""
 
 
 class NetFile(NamedTuple):
-    """A file of net rows of a relation: its size, and how many of its first rows count."""
+    """A file of net rows in a folder: its size, and how many of its first rows count."""
 
-    path: str
+    folder: str
+    name: str
     size: int
     rows: int
 
@@ -45,23 +49,23 @@ class NetFile(NamedTuple):
 class NetFolder:
     """A folder for the net rows of a job, beside shards. It is there as long as somebody holds it.
 
-    Raises StateError if it cannot be made.
+    Args:
+        shards: the folder of the shards.
+        generation: that of the writer, if the folder is in an object store.
     """
 
-    def __init__(self, shards: Path) -> None:
-        self.path = shards / f"{_NETS[:-1]}{uuid4().hex}"
-        self.remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
-        try:
-            self.path.mkdir()
-        except OSError as error:
-            message = f"{self.path}: it cannot be made: {error.strerror or error}"
-            raise StateError(message, path=str(self.path)) from error
+    def __init__(self, shards: Folder, generation: int = 0) -> None:
+        name = f"{_NETS}{generation}-{uuid4().hex}"
+        self.folder = shards / name
+        self.remove = weakref.finalize(self, shards.remove_folder, name)
 
     @staticmethod
-    def sweep(shards: Path) -> None:
-        """Remove what a stop has left. Failures are left."""
-        for folder in shards.glob(_NETS):
-            shutil.rmtree(folder, ignore_errors=True)
+    def sweep(shards: Folder, generation: int = 0) -> None:
+        """Remove what writers before this one have left. Failures are left."""
+        with suppress(OSError):
+            for name in shards.folders():
+                if name.startswith(_NETS) and int(name.split("-")[1]) <= generation:
+                    shards.remove_folder(name)
 
 
 class Wire(Protocol):
@@ -98,31 +102,30 @@ class Filing:
                         continue
                     look, rows = found
                     if look not in parts:
-                        path = Path(self.folder) / f"{look}-{uuid4().hex}.arrow"
-                        parts[look] = stack.enter_context(_Part(path, rows.schema))
+                        parts[look] = stack.enter_context(_Part(rows.schema))
                     parts[look].write(rows)
+                folder = folder_at(self.folder, shared=True)
+                files = {look: part.file(folder, str(look)) for look, part in parts.items()}
         except OSError as error:
             if isinstance(error, DeltafixError):
                 raise
             message = f"{self.folder}: net rows could not be written: {error}"
-            if not Path(self.folder).is_dir():
-                message += f"; {ONE_FOLDER}"
             failed = StateError(message, path=self.folder)
             error_note = {"at": [-1], "error": note_of(failed)}
             yield self.wire.told([{**error_note, "look": look} for look in range(self.looks)])
             return
         yield self.wire.told(
-            [{"at": [-1], "look": look, "file": part.done()} for look, part in parts.items()]
+            [{"at": [-1], "look": look, "file": file} for look, file in files.items()]
         )
 
 
 class _Part:
     """A file that is being written."""
 
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self._path = path
+    def __init__(self, schema: pa.Schema) -> None:
         self._rows = 0
-        self._writer = pa.ipc.new_stream(str(path), schema)
+        self._spool = tempfile.SpooledTemporaryFile(_SPOOL)  # noqa: SIM115  it is closed below
+        self._writer = pa.ipc.new_stream(self._spool, schema)
 
     def write(self, rows: pa.Table) -> None:
         self._rows += rows.num_rows
@@ -132,10 +135,15 @@ class _Part:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._writer.close()
+        self._spool.close()
 
-    def done(self) -> NetFile:
-        return NetFile(str(self._path), self._path.stat().st_size, self._rows)
+    def file(self, folder: Folder, look: str) -> NetFile:
+        """Write it whole, under a name of its own."""
+        self._writer.close()
+        self._spool.seek(0)
+        name = f"{look}-{uuid4().hex}.arrow"
+        size = folder.write(name, iter(partial(self._spool.read, _SPOOL), b""), durable=False)
+        return NetFile(str(folder), name, size, self._rows)
 
 
 class Filed(Signed):
@@ -152,7 +160,7 @@ class Filed(Signed):
         self.files = tuple(files)
         self._folder = folder
         for file in files:
-            require_here(Path(file.path), file.size, "a task that netted rows")
+            require_here(folder.folder, file.name, file.size, "a task that netted rows")
 
     @property
     def table(self) -> pa.Table:
@@ -193,12 +201,14 @@ def read_net(file: NetFile) -> Iterator[pa.RecordBatch]:
     """The rows of a file that count, with `PLACE` last. Raises StateError."""
     left = file.rows
     try:
-        with pa.memory_map(file.path) as source, pa.ipc.open_stream(source) as reader:
+        folder = folder_at(file.folder)
+        with folder.open(file.name) as source, pa.ipc.open_stream(source) as reader:
             for batch in reader:
                 yield batch.slice(0, left)
                 left -= min(left, batch.num_rows)
                 if not left:
                     return
     except (OSError, pa.ArrowException) as error:
-        message = f"{file.path}: net rows of the epoch cannot be read: {error}"
-        raise StateError(message, path=file.path) from error
+        path = f"{file.folder}/{file.name}"
+        message = f"{path}: net rows of the epoch cannot be read: {error}"
+        raise StateError(message, path=path) from error

@@ -46,13 +46,13 @@ def keeping(session: Callable[[], SparkSession | None], executor: Where, shards:
             return Driver(program, folder, fsync, additions, "asked for")
         if executor == "shards":
             return sharded(program, folder, additions, "asked for")
-        if not isinstance(folder, LocalFolder):
-            return Driver(program, folder, fsync, additions, "the state is in an object store")
         head = shards_head(folder)
         if head is not None:
             before = str(head["marks"].get(EXECUTOR, ""))
             why = before.removeprefix("shards: ") if before.startswith("shards: ") else ""
             return sharded(program, folder, additions, why or "they have the rows")
+        if not isinstance(folder, LocalFolder):
+            return Driver(program, folder, fsync, additions, "the state is in an object store")
         why = _outgrown(folder, 0)
         if why:
             return sharded(program, folder, additions, why)

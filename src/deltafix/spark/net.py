@@ -144,7 +144,7 @@ def net_frames(
 
     def ending(step: Step, *, last: bool) -> Step:
         return (
-            Filing(step, wire, len(looks), str(folder.path))
+            Filing(step, wire, len(looks), str(folder.folder))
             if last and folder is not None
             else step
         )

@@ -19,8 +19,13 @@ Piece: TypeAlias = bytes | memoryview
 """Bytes to write, however they are held."""
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder, and those above it that are not there, and wait until each has its name."""
+def make_folder(path: Path, *, durable: bool = True) -> None:
+    """Make a folder, and those above it that are not there, and wait until each has its name.
+
+    Not `durable`: nobody waits.
+    """
+    if not durable:
+        path.mkdir(parents=True, exist_ok=True)
     if path.is_dir():
         return
     make_folder(path.parent)

@@ -12,9 +12,10 @@ out, so nothing is compared there; in an object store the comparison is the lock
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import BinaryIO, Protocol, TypeAlias
 from uuid import uuid4
 
 from deltafix.errors import SourceError
@@ -39,17 +40,30 @@ class Folder(Protocol):
     def read(self, name: str) -> bytes:
         """All of a file. Raises FileNotFoundError."""
 
+    def open(self, name: str) -> BinaryIO:
+        """A file to be read from any place, in parts. Raises FileNotFoundError."""
+
+    def size(self, name: str) -> int:
+        """The bytes of a file. Raises FileNotFoundError."""
+
     def exists(self, name: str) -> bool:
         """Whether there is such a file."""
 
     def names(self) -> list[str]:
         """The files in it, sorted; those of folders inside are left out."""
 
-    def write(self, name: str, pieces: Iterable[Piece]) -> int:
+    def folders(self) -> list[str]:
+        """The folders inside, sorted."""
+
+    def write(self, name: str, pieces: Iterable[Piece], *, durable: bool = True) -> int:
         """Write a file, whole or not at all; returns its bytes.
 
-        A machine without power may lose it until the next `commit` in the folder.
+        A machine without power may lose it until the next `commit` in the folder or `sync`; and
+        any part of it, for good, if it is not `durable`.
         """
+
+    def sync(self) -> None:
+        """Wait until what this object wrote is there to stay."""
 
     def look(self, name: str) -> tuple[bytes, Version] | None:
         """A file and its version, None if there is none."""
@@ -62,6 +76,9 @@ class Folder(Protocol):
 
     def remove(self, name: str) -> None:
         """Remove a file that may not be there."""
+
+    def remove_folder(self, name: str) -> None:
+        """Remove what can be removed of a folder inside, and all in it. Raises nothing."""
 
 
 Where: TypeAlias = str | Path | Folder
@@ -92,6 +109,14 @@ class LocalFolder:
         """As `Folder.read`."""
         return disk.read(self.path / name)
 
+    def open(self, name: str) -> BinaryIO:
+        """As `Folder.open`."""
+        return (self.path / name).open("rb")
+
+    def size(self, name: str) -> int:
+        """As `Folder.size`."""
+        return (self.path / name).stat().st_size
+
     def exists(self, name: str) -> bool:
         """As `Folder.exists`."""
         return (self.path / name).exists()
@@ -102,12 +127,24 @@ class LocalFolder:
             return []
         return sorted(path.name for path in self.path.iterdir() if not path.is_dir())
 
-    def write(self, name: str, pieces: Iterable[Piece]) -> int:
+    def folders(self) -> list[str]:
+        """As `Folder.folders`."""
+        if not self.path.exists():
+            return []
+        return sorted(path.name for path in self.path.iterdir() if path.is_dir())
+
+    def write(self, name: str, pieces: Iterable[Piece], *, durable: bool = True) -> int:
         """As `Folder.write`."""
-        beside, size = self._beside(name, pieces)
+        beside, size = self._beside(name, pieces, durable=durable)
         disk.rename(beside, self.path / name)
-        self._unsynced = True
+        self._unsynced |= durable
         return size
+
+    def sync(self) -> None:
+        """As `Folder.sync`."""
+        if self._unsynced:
+            disk.sync_folder(self.path)
+            self._unsynced = False
 
     def link(self, name: str, path: Path) -> None:
         """Have a file of this disk here too, as `write` would. Raises OSError where none can be."""
@@ -128,9 +165,7 @@ class LocalFolder:
         """As `Folder.commit`; who calls has the folder's lock, so `seen` is what is there."""
         del seen
         beside, _ = self._beside(name, pieces)
-        if self._unsynced:  # the names of files before the file that mentions them
-            disk.sync_folder(self.path)
-            self._unsynced = False
+        self.sync()  # the names of files before the file that mentions them
         disk.rename(beside, self.path / name)
         disk.sync_folder(self.path)
         return ""
@@ -139,11 +174,17 @@ class LocalFolder:
         """As `Folder.remove`."""
         disk.remove(self.path / name)
 
-    def _beside(self, name: str, pieces: Iterable[Piece]) -> tuple[Path, int]:
+    def remove_folder(self, name: str) -> None:
+        """As `Folder.remove_folder`."""
+        shutil.rmtree(self.path / name, ignore_errors=True)
+
+    def _beside(
+        self, name: str, pieces: Iterable[Piece], *, durable: bool = True
+    ) -> tuple[Path, int]:
         own = f".{uuid4().hex[:8]}" if self._shared else ""
         beside = self.path / f"{name}{own}.new"
-        disk.make_folder(self.path)
-        return beside, disk.create(beside, pieces)
+        disk.make_folder(self.path, durable=durable)
+        return beside, disk.create(beside, pieces, durable=durable)
 
 
 class Head:
@@ -211,4 +252,4 @@ def folder_at(where: Where, *, shared: bool = False) -> Folder:
     if scheme not in SCHEMES:
         valid = ", ".join(f"{one}://" for one in ("file", *SCHEMES))
         raise SourceError(f"{where}: a path, or a URL of {valid}", value=where)
-    return ObjectFolder.open(where)
+    return ObjectFolder.at(where)

@@ -1,5 +1,7 @@
 """Who has a state folder: a lock of the operating system, and a file that names the owner.
 
+In an object store there is no lock: whoever opens a state last has it, the others are `taken`.
+
 The lock is `flock` on an open file, so it vanishes with the process, whatever ended it; the text
 in the file is for people and is believed only while the lock is held. Invariant: at most one
 `Lock` on a folder exists at a time, in this process and in all others on this machine.
@@ -12,8 +14,11 @@ import fcntl
 import json
 import os
 import socket
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 from deltafix.errors import StateInUseError
 
@@ -35,12 +40,7 @@ class Lock:
             raise
         self._fd = fd
         self._pid = os.getpid()
-        owner = {
-            "pid": self._pid,
-            "host": socket.gethostname(),
-            "since": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
-        self._name(json.dumps(owner).encode())
+        self._name(json.dumps(who()).encode())
 
     @property
     def is_ours(self) -> bool:
@@ -65,6 +65,23 @@ class Lock:
 
     def __del__(self) -> None:
         self.release()
+
+
+def who() -> dict[str, Any]:
+    """This process, as an owner; no two calls say the same."""
+    since = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"pid": os.getpid(), "host": socket.gethostname(), "since": since, "run": uuid4().hex}
+
+
+def taken(folder: str, owner: Mapping[str, Any]) -> str:
+    """What a writer is told that the newest opener of a state in an object store fenced off."""
+    name = "another process"
+    if owner:
+        name = f"process {owner['pid']} on {owner['host']}, since {owner['since']}"
+    return (
+        f"{folder} is in use by {name}: it was opened after this database was, and the newest "
+        "opener has it; nothing of this epoch is there. Close this database"
+    )
 
 
 def _in_use(folder: Path, text: bytes) -> StateInUseError:

@@ -11,10 +11,12 @@ Where the store is and who asks, obstore takes from the environment: `AWS_ENDPOI
 from __future__ import annotations
 
 import errno
+import io
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from deltafix.errors import MissingDependencyError, SourceError
 from deltafix.store.disk import Piece
@@ -32,6 +34,9 @@ SCHEMES: Final = ("s3", "s3a", "gs", "az", "abfs", "abfss")
 RETRIES = 8
 """How often a request is tried again that the store answered with an error of its own."""
 
+_PART: Final = 1 << 20
+"""Bytes of an object that are asked for at once, where it is read in parts."""
+
 _PATIENCE: Final = timedelta(seconds=float(os.environ.get("DELTAFIX_STORE_TIMEOUT", "60")))
 """How long a request is tried again, in all, before it fails."""
 
@@ -45,7 +50,7 @@ class ObjectFolder:
         self._prefix = prefix
 
     @classmethod
-    def open(cls, url: str) -> ObjectFolder:
+    def at(cls, url: str) -> ObjectFolder:
         """The folder of a URL. Raises SourceError if there can be none."""
         scheme, _, rest = url.partition("://")
         bucket, _, prefix = rest.partition("/")
@@ -71,10 +76,18 @@ class ObjectFolder:
         """As `Folder.read`."""
         return self._get(name)[0]
 
+    def open(self, name: str) -> BinaryIO:
+        """As `Folder.open`."""
+        return io.BufferedReader(_Object(self, name), _PART)
+
+    def size(self, name: str) -> int:
+        """As `Folder.size`."""
+        return int(self._ask(obstore.head, name)["size"])
+
     def exists(self, name: str) -> bool:
         """As `Folder.exists`."""
         try:
-            self._ask(obstore.head, name)
+            self.size(name)
         except FileNotFoundError:
             return False
         return True
@@ -84,11 +97,20 @@ class ObjectFolder:
         found = self._ask(obstore.list_with_delimiter, "")
         return sorted(one["path"].rpartition("/")[2] for one in found["objects"])
 
-    def write(self, name: str, pieces: Iterable[Piece]) -> int:
+    def folders(self) -> list[str]:
+        """As `Folder.folders`."""
+        found = self._ask(obstore.list_with_delimiter, "")
+        return sorted(one.rpartition("/")[2] for one in found["common_prefixes"])
+
+    def write(self, name: str, pieces: Iterable[Piece], *, durable: bool = True) -> int:
         """As `Folder.write`."""
+        del durable
         data = b"".join(pieces)
         self._ask(obstore.put, name, data)
         return len(data)
+
+    def sync(self) -> None:
+        """As `Folder.sync`: a put that was answered is there to stay."""
 
     def look(self, name: str) -> tuple[bytes, Version] | None:
         """As `Folder.look`."""
@@ -113,6 +135,19 @@ class ObjectFolder:
         except FileNotFoundError:
             return
 
+    def remove_folder(self, name: str) -> None:
+        """As `Folder.remove_folder`."""
+        with suppress(OSError):
+            try:
+                for found in obstore.list(self._store, prefix=self._path(name)):
+                    obstore.delete(self._store, [one["path"] for one in found])
+            except BaseError as error:
+                raise self._failed(name, error) from None
+
+    def part(self, name: str, start: int, end: int) -> bytes:
+        """Some bytes of a file. Raises FileNotFoundError."""
+        return bytes(self._ask(obstore.get_range, name, start=start, end=end))
+
     def _path(self, name: str) -> str:
         return "/".join(part for part in (self._prefix, name) if part)
 
@@ -136,6 +171,39 @@ class ObjectFolder:
 
     def _failed(self, name: str, error: Exception) -> OSError:
         return OSError(f"{self._url}/{name}: {_first_line(error)}")
+
+
+class _Object(io.RawIOBase):
+    """An object as a file: each read is a request for just these bytes."""
+
+    def __init__(self, folder: ObjectFolder, name: str) -> None:
+        self._folder = folder
+        self._name = name
+        self._place = 0
+        self._size = folder.size(name)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._place
+
+    def seek(self, place: int, whence: int = os.SEEK_SET) -> int:
+        begin = {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self._size}[whence]
+        self._place = begin + place
+        return self._place
+
+    def readinto(self, room: Any) -> int:
+        end = min(self._place + len(room), self._size)
+        if end <= self._place:
+            return 0
+        data = self._folder.part(self._name, self._place, end)
+        room[: len(data)] = data
+        self._place += len(data)
+        return len(data)
 
 
 def _first_line(error: Exception) -> str:

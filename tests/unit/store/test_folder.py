@@ -26,10 +26,34 @@ def test_what_was_written_is_read(folder) -> None:
     assert folder.names() == ["a"]
     assert (folder.exists("a"), folder.exists("b")) == (True, False)
     assert (folder / "inside").names() == ["b"]
+    assert folder.folders() == ["inside"]
     for _ in range(2):
         folder.remove("a")
     with pytest.raises(FileNotFoundError):
         folder.read("a")
+
+
+def test_a_file_is_read_in_parts_and_a_folder_goes_with_all_in_it(folder) -> None:
+    inside = folder / "way" / "inside"
+    data = bytes(range(256)) * 9_000
+    inside.write("big", [data[:5], data[5:]], durable=False)
+    inside.write("other", [b"1"])
+    inside.sync()
+    assert inside.size("big") == len(data)
+    with inside.open("big") as stream:
+        for place in (1_300_000, 3, len(data) - 2):
+            assert stream.seek(place) == place
+            assert stream.read(5) == data[place : place + 5]
+        assert stream.seek(-4, 2) == len(data) - 4
+        assert stream.read() == data[-4:]
+    for missing in (inside.open, inside.size):
+        with pytest.raises(FileNotFoundError):
+            missing("none")
+    (folder / "way2").write("kept", [b""])
+    for _ in range(2):
+        folder.remove_folder("way")
+    assert folder.folders() == ["way2"]
+    assert (folder / "way").folders() == (folder / "none").folders() == []
 
 
 def test_a_head_is_replaced_whole_by_whoever_saw_it(folder) -> None:

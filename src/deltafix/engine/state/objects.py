@@ -18,11 +18,9 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
@@ -34,6 +32,7 @@ from deltafix.errors import StateError, StateInUseError
 from deltafix.store.disk import Piece
 from deltafix.store.folder import Folder, Head, ReplacedError
 from deltafix.store.frame import pack, preamble
+from deltafix.store.lock import taken, who
 
 __all__ = ["INLINE", "ObjectLog", "StateObjects", "read_objects"]
 
@@ -269,7 +268,7 @@ class StateObjects(State):
             self.recovered.clear()
             self._fit(snapshot, records)
             generation = self._content.generation + 1
-            mine = replace(self._content, generation=generation, turn=0, owner=_who())
+            mine = replace(self._content, generation=generation, turn=0, owner=who())
             try:
                 self._head.replace(mine.to_bytes())
             except ReplacedError:
@@ -318,19 +317,10 @@ class StateObjects(State):
                 self._folder.remove(name)
 
 
-def _who() -> dict[str, Any]:
-    since = datetime.now(UTC).isoformat(timespec="seconds")
-    return {"pid": os.getpid(), "host": socket.gethostname(), "since": since, "run": uuid4().hex}
-
-
 def _taken(folder: Folder) -> str:
     """What a writer is told that was fenced off."""
-    who = "another process"
-    with suppress(OSError, StateError, LookupError):
+    owner: Mapping[str, Any] = {}
+    with suppress(OSError, StateError):
         found = folder.look(_LOG)
         owner = _Content.read(found[0], str(folder)).owner if found else {}
-        who = f"process {owner['pid']} on {owner['host']}, since {owner['since']}"
-    return (
-        f"{folder} is in use by {who}: it was opened after this database was, and the newest "
-        "opener has it; nothing of this epoch is there. Close this database"
-    )
+    return taken(str(folder), owner)

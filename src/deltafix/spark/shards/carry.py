@@ -31,7 +31,7 @@ from deltafix.spark.shards.onspark import MESSAGES, from_messages
 from deltafix.spark.shards.planning import plan_layout
 from deltafix.spark.shards.resident import Message, Spec, given_rows
 from deltafix.spark.shards.wire import signed
-from deltafix.store.folder import LocalFolder
+from deltafix.store.folder import Folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,7 +49,7 @@ class Adopted:
     rows: Iterator[tuple[str, pa.Table]]
 
 
-def adopted(folder: LocalFolder, schemas: Mapping[str, Schema]) -> Adopted | None:
+def adopted(folder: Folder, schemas: Mapping[str, Schema]) -> Adopted | None:
     """The state of a folder, to be taken over; None if there is none. Its lock must be held.
 
     Raises StateError for damage, or a state of another program.

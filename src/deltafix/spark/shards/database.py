@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
@@ -37,10 +36,8 @@ from deltafix.facts.arrow import ARROW_TYPES, rows_from_table, table_from_rows
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Row, Schema
 from deltafix.facts.values import sorted_rows
-from deltafix.paths import local_path
 from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.signed import Signed
-from deltafix.pipeline.sink import beside
 from deltafix.rules.ast import Program
 from deltafix.rules.schemas import row_schemas
 from deltafix.spark.errors import spark_errors
@@ -49,9 +46,10 @@ from deltafix.spark.shards.bulkrules import bulk_rules
 from deltafix.spark.shards.carry import adopted, carried, carried_frame, spec_of
 from deltafix.spark.shards.choose import LOAD, Choice, Sizes, choose
 from deltafix.spark.shards.epoch import Attempt, Executor
-from deltafix.spark.shards.files import Manifest, new_manifest, require_same
+from deltafix.spark.shards.files import Ledger, Manifest, new_manifest, require_same
 from deltafix.spark.shards.frames import (
     Said,
+    changes_frame,
     for_spark,
     frame_bytes,
     from_spark,
@@ -68,7 +66,7 @@ from deltafix.spark.shards.planning import plan_layout
 from deltafix.spark.shards.resident import Changed, Message, Spec, forget, read_rows
 from deltafix.spark.shards.schedule import Work
 from deltafix.spark.shards.wire import signed
-from deltafix.store.folder import LocalFolder
+from deltafix.store.folder import Folder, LocalFolder, Where, folder_at
 from deltafix.store.lock import Lock
 
 if TYPE_CHECKING:
@@ -88,14 +86,15 @@ class ShardedDatabase:
         program: a Program, or its text.
         spark: a classic session; None runs every epoch in this process.
         shards: how many; a folder keeps the number it was made with.
-        state: a folder that this process and all workers see.
+        state: a folder that this process and all workers see, by path or URL. In an object store
+            the newest opener has it, and those before are told at their next epoch.
         executor: `auto` chooses per epoch (`choose`), the others force it.
         functors: as in `deltafix.connect`; workers must be able to import the functions.
         reducers: likewise.
         seats: says where rows are judged, for who has them judged (`seat`).
-        around: the folder of the state whose shards these are, locked by who calls. A state in it
-            that an engine kept is taken over, and shards of another program or number are laid
-            out anew; without it, both are refused.
+        around: the folder of the state whose shards these are, locked by who calls. A state on a
+            disk that an engine kept is taken over, and shards of another program or number are
+            laid out anew; without it, both are refused.
         noted: marks that are set when a state is taken over.
 
     Attributes:
@@ -115,12 +114,12 @@ class ShardedDatabase:
         spark: SparkSession | None = None,
         *,
         shards: int = 4,
-        state: str | Path,
+        state: Where,
         executor: Literal["auto", "driver", "shards", "recompute"] = "auto",
         functors: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
         reducers: Mapping[str, UserReducer] = MappingProxyType({}),
         seats: Callable[[Layout], Layout] = lambda layout: layout,
-        around: LocalFolder | None = None,
+        around: Folder | None = None,
         noted: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         if isinstance(program, str):
@@ -151,26 +150,53 @@ class ShardedDatabase:
         self._spark = spark
         self._session = None if spark is None else planless(spark)
         self._executor = executor
-        self._folder = local_path(state).absolute()
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._lock = Lock(self._folder / "lock")
+        self._folder = folder_at(state)
+        self._lock: Lock | None = None
+        if isinstance(self._folder, LocalFolder):
+            path = self._folder.path.absolute()
+            path.mkdir(parents=True, exist_ok=True)
+            self._folder = LocalFolder(path)
+            self._lock = Lock(path / "lock")
+        self._closed = False
         try:
             self._manifest = new_manifest(program, self.layout, shards)
             columns = {name: schema.names for name, schema in self.schemas.items()}
             users = Users(dict(functors), dict(reducers))
             digest = self._manifest.program
             self._spec = Spec(str(self._folder), self.layout, shards, columns, users, digest)
-            NetFolder.sweep(self._folder)
-            found = Manifest.load(self._folder)
-            if found is not None:
-                self._take(found, anew=around is not None)
-            elif around is not None:
-                self._adopt(around, noted)
-            if not self.layout.bounded:
-                self.settle()
+            with self._stored("the shards cannot be opened"):
+                self._open(around, noted)
         except BaseException:
-            self._lock.release()
+            self._release()
             raise
+
+    def _open(self, around: Folder | None, noted: Mapping[str, Any]) -> None:
+        self._ledger = Ledger(self._folder)
+        if self._ledger.found is None and around is not None:
+            self._adopt(around, noted)
+        if not self._manifest.files:
+            same = partial(require_same, self._folder, wanted=self._manifest)
+            begun = replace(self._manifest, epoch=0)
+            self._ledger.take(begun, same if around is None else lambda found: None)
+            if self._ledger.found is not None:
+                self._take(self._ledger.found)
+        NetFolder.sweep(self._folder, self.generation)
+        if not self.layout.bounded:
+            self.settle()
+
+    @contextmanager
+    def _stored(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except DeltafixError:
+            raise
+        except OSError as error:
+            message = f"{self._folder}: {what}: {error}"
+            raise StateError(message, path=str(self._folder)) from error
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
 
     @property
     def epoch(self) -> int:
@@ -189,8 +215,8 @@ class ShardedDatabase:
 
     @property
     def generation(self) -> int:
-        """0: a lock keeps other writers out."""
-        return 0
+        """How often a state in an object store was opened; 0 on a disk, which has a lock."""
+        return self._manifest.generation
 
     @property
     def recovered(self) -> tuple[str, ...]:
@@ -221,7 +247,7 @@ class ShardedDatabase:
         not be written (a full disk); SparkJobError when Spark has given up a task. The state is
         then as before.
         """
-        if self._lock is None:
+        if self._closed:
             raise TransactionError("the database is closed")
         for name in changes:
             self._require(name)
@@ -261,9 +287,7 @@ class ShardedDatabase:
                 first = first.unionAll(messages_frame(self._spec, self.schemas[name], frame))
             found = self._run(first, None, None)
         return {
-            name: self._spark.read.parquet(*(str(self._folder / one.path) for one in pieces)).drop(
-                beside(self.schemas[name].names)[1]
-            )
+            name: changes_frame(self._spark, self.schemas[name], self._folder, pieces)
             for name, pieces in found.items()
         }
 
@@ -285,11 +309,14 @@ class ShardedDatabase:
         return self._seeds()
 
     @property
-    def nets(self) -> Path | None:
-        """Where executors leave net rows for the next epoch; None where the driver takes them."""
+    def nets(self) -> Callable[[], NetFolder] | None:
+        """Makes what executors leave net rows in for the next epoch.
+
+        None where the driver takes them.
+        """
         if self._choose(self._sizes(0, None)).executor == "driver":
             return None
-        return self._folder
+        return partial(NetFolder, self._folder, self.generation)
 
     def to_judges(
         self,
@@ -332,15 +359,17 @@ class ShardedDatabase:
             edits[name] = signed(table_from_rows(schema, rows), types, 1)
         return list(messages_of(self._spec, edits))
 
-    def _take(self, found: Manifest, *, anew: bool) -> None:
+    def _take(self, found: Manifest) -> None:
         """Go on with a folder's manifest, or begin with its given rows, at the same epoch."""
         wanted = self._manifest
-        if not anew or (found.program, found.shards) == (wanted.program, wanted.shards):
-            require_same(self._folder, found, wanted)
+        if (found.program, found.shards) == (wanted.program, wanted.shards):
             self._manifest = found
             return
         old = spec_of(str(self._folder), found, self.schemas)
-        new = replace(wanted, epoch=found.epoch, name=found.name, marks=found.marks)
+        new = replace(
+            wanted, epoch=found.epoch, name=found.name, marks=found.marks,
+            generation=found.generation, owner=found.owner,
+        )  # fmt: skip
         if not found.files:
             self._begin(new, None)
         elif self._session is None:
@@ -348,11 +377,17 @@ class ShardedDatabase:
         else:
             self._begin(new, carried_frame(self._session, old, self._spec, found.files))
 
-    def _adopt(self, around: LocalFolder, noted: Mapping[str, Any]) -> None:
+    def _adopt(self, around: Folder, noted: Mapping[str, Any]) -> None:
         """Take over what an engine has kept, at its epoch."""
         found = adopted(around, self.schemas)
         if found is None:
             return
+        if not isinstance(around, LocalFolder):
+            message = (
+                f"{around}: the driver has kept this state, and shards take over one on a disk "
+                'only: open it with executor = "driver", or begin a new one in shards'
+            )
+            raise StateError(message, path=str(around))
         rows = [
             message
             for name, table in found.rows
@@ -366,7 +401,7 @@ class ShardedDatabase:
     def _begin(self, new: Manifest, rows: list[Message] | DataFrame | None) -> None:
         """Begin at a manifest's epoch with given rows, in one step; None: there are none."""
         if rows is None and self.layout.bounded:
-            new.commit(self._folder)
+            self._ledger.commit(new)
             self._manifest = new
             return
         self._manifest = replace(new, epoch=new.epoch - 1)
@@ -458,10 +493,10 @@ class ShardedDatabase:
 
     def close(self) -> None:
         """Give the folder back. Idempotent."""
-        if self._lock is not None:
+        if not self._closed:
+            self._closed = True
             forget(str(self._folder))
-            self._lock.release()
-            self._lock = None  # type: ignore[assignment]
+            self._release()
 
     def __enter__(self) -> Self:
         return self
@@ -496,7 +531,7 @@ class ShardedDatabase:
             executor: Executor = Here(self._spec, first)
         else:
             executor = OnSpark(self._spec, self._frame(first) if isinstance(first, list) else first)
-        attempt = Attempt(self._spec, self._manifest, executor, choice)
+        attempt = Attempt(self._spec, self._manifest, executor, choice, self._ledger)
         try:
             yield attempt
         except DeltafixError:

@@ -7,11 +7,9 @@ looked for here at once, so that workers without the common folder are found out
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
 
@@ -19,7 +17,7 @@ from deltafix.engine.state.marks import Marks, set_marks
 from deltafix.errors import StateError
 from deltafix.spark.common import require_here
 from deltafix.spark.shards.choose import Choice
-from deltafix.spark.shards.files import Manifest
+from deltafix.spark.shards.files import Ledger, Manifest
 from deltafix.spark.shards.load import Loaded, LoadTask, RefusedError
 from deltafix.spark.shards.resident import Changed, Spec, Task
 from deltafix.spark.shards.schedule import Epoch, Report, Work, merged
@@ -45,20 +43,23 @@ class Executor(Protocol):
 
 
 class Attempt:
-    """An epoch after `manifest`.
+    """An epoch after `manifest`, to be committed in a ledger.
 
     Attributes:
         choice: where it runs and why.
         work: what it has cost.
     """
 
-    def __init__(self, spec: Spec, manifest: Manifest, executor: Executor, choice: Choice) -> None:
+    def __init__(
+        self, spec: Spec, manifest: Manifest, executor: Executor, choice: Choice, ledger: Ledger
+    ) -> None:
         self.choice = choice
         self._spec = spec
         self._before = manifest
+        self._ledger = ledger
         self._executor = executor
         self._files = {n: [*manifest.files.get(n, ())] for n in range(spec.shards)}
-        self._name = f"epoch-{manifest.epoch + 1:06}-{uuid4().hex[:8]}"
+        self._name = f"epoch-{manifest.epoch + 1:06}-{manifest.generation}-{uuid4().hex[:8]}"
         self._number = 0
         self._bytes = 0
         self._compacted = False
@@ -142,20 +143,21 @@ class Attempt:
             log=0 if self._compacted else before.log + self._bytes,
             marks=noted,
         )
-        folder = Path(self._spec.folder)
-        after.commit(folder)
-        after.sweep(folder, keep=[self._name])
+        self._ledger.commit(after)
+        self._ledger.sweep(after, keep=self._name)
         return after
 
     def discard(self) -> None:
-        """Give back the room of an attempt that failed, unless its manifest is in place already."""
-        folder = Path(self._spec.folder)
+        """Give back the room of an attempt that failed, unless its manifest is in place already.
+
+        Or may be in place later: then the next commit does it.
+        """
+        if not self._ledger.is_sure:
+            return
         with suppress(StateError):
-            there = Manifest.load(folder)
-            if there is None or not any(
-                name.startswith(self._name) for names in there.files.values() for name in names
-            ):
-                shutil.rmtree(folder / self._name, ignore_errors=True)
+            there = Manifest.load(self._ledger.folder)
+            if there is None or self._name not in there.attempts():
+                self._ledger.folder.remove_folder(self._name)
 
     def step(self, command: Command) -> Report:
         """One superstep: run it, and take down what it wrote."""
@@ -194,7 +196,7 @@ class Attempt:
                 self._verdicts.setdefault(relation, []).append(Verdict(**verdict))
 
     def _require_here(self, shard: int, name: str, size: int | None) -> None:
-        require_here(Path(self._spec.folder) / name, size, f"shard {shard}")
+        require_here(self._ledger.folder, name, size, f"shard {shard}")
 
     def _is_large(self) -> bool:
         return self._before.log + self._bytes > max(self._before.base, _COMPACT)

@@ -4,49 +4,60 @@
     state/epoch-000007-1f3a…/      what one attempt at an epoch wrote: step files and changes
 
 A step file is a journal in checksummed frames (`store.frame`), written beside and renamed.
-An epoch counts when the manifest that names its files has replaced the one before, in one rename.
-Invariant: files that a manifest names never change; an attempt that fails leaves a folder that no
-manifest names, removed by the next commit. A shard is made from its files alone, on any machine
-that sees the folder.
+An epoch counts when the manifest that names its files has replaced the one before, in one step
+(`Ledger`). On a disk a lock keeps other writers out. In an object store each opener puts the
+manifest with the next generation, as states of an engine do: a writer that was given up, and is
+only slow, meets a version that is gone at its next commit, and is told. The folder of an attempt
+has its writer's generation in its name (`epoch-000007-2-1f3a…`), and nobody removes those of later
+ones. Invariant: files that a manifest names never change; an attempt that fails leaves a folder
+that no manifest names, removed by the next commit. A shard is made from its files alone, on any
+machine that sees the folder.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
 from typing import Any
 from uuid import uuid4
 
 from deltafix.engine.state.marks import Marks
-from deltafix.errors import StateError, StateVersionError
+from deltafix.errors import StateError, StateInUseError, StateVersionError
 from deltafix.rules.ast import Program
 from deltafix.rules.show import show
 from deltafix.spark.shards import wire
 from deltafix.spark.shards.layout import Layout
 from deltafix.spark.shards.step import Entry, Journal
-from deltafix.store import disk
 from deltafix.store.disk import Piece
-from deltafix.store.folder import LocalFolder
+from deltafix.store.folder import Folder, Head, LocalFolder, ReplacedError
 from deltafix.store.frame import DamagedError, check_preamble, pack, preamble, read
+from deltafix.store.lock import taken, who
 
 __all__ = [
-    "Manifest", "digest_of", "epoch_of", "new_manifest", "read_journal", "require_same",
-    "write_journal",
+    "Ledger", "Manifest", "digest_of", "epoch_of", "inside", "new_manifest", "read_journal",
+    "require_same", "write_journal",
 ]  # fmt: skip
 
-FORMAT = 2
+FORMAT = 3
 _KIND = "shard"
+_MANIFEST = "manifest.json"
+_TRIES = 20
 
 
-def write_journal(path: Path, journal: Journal) -> int:
+def inside(folder: Folder, path: str) -> tuple[Folder, str]:
+    """The folder of a file that is named relative to one above it, and its name there."""
+    way, _, name = path.rpartition("/")
+    return folder / way, name
+
+
+def write_journal(folder: Folder, path: str, journal: Journal) -> int:
     """Write a journal under its final name, whole or not at all; returns its bytes.
 
-    The folder is that of its attempt.
+    `path` is relative to the shards' folder; its first part is the journal's attempt.
     """
 
     def pieces() -> Iterator[Piece]:
@@ -57,17 +68,18 @@ def write_journal(path: Path, journal: Journal) -> int:
                 yield from pack(0, {"kind": kind}, [data])
         yield from pack(1, {})
 
-    size = LocalFolder(path.parent, shared=True).write(path.name, pieces())
-    disk.sync_folder(path.parent)  # this worker, or its machine, need not see the commit
+    attempt, name = inside(folder, path)
+    size = attempt.write(name, pieces())
+    attempt.sync()  # this worker, or its machine, need not see the commit
     return size
 
 
-def read_journal(path: Path) -> Journal:
+def read_journal(folder: Folder, path: str) -> Journal:
     """Read and check a journal. Raises StateError naming the file and the byte."""
     place = 0
     try:
-        data = path.read_bytes()
-        place = check_preamble(data, _KIND, str(path))
+        data = folder.read(path)
+        place = check_preamble(data, _KIND, f"{folder}/{path}")
         head = read(data, place)
         place = head.end
         entries = []
@@ -76,15 +88,19 @@ def read_journal(path: Path) -> Journal:
             entries.append(Entry(frame.meta["kind"], batch))
             place = frame.end
         meta = head.meta
-        return Journal(int(meta["clock"]), path.parent.name, entries, bool(meta["fresh"]))
+        attempt, _, _ = path.partition("/")
+        return Journal(int(meta["clock"]), attempt, entries, bool(meta["fresh"]))
     except StateVersionError:
         raise
-    except (OSError, DamagedError, LookupError, TypeError, ValueError) as damage:
+    except (FileNotFoundError, DamagedError, LookupError, TypeError, ValueError) as damage:
         message = (
-            f"{path}: the shard's file is damaged or gone, at byte {place}: {damage}. "
+            f"{folder}/{path}: the shard's file is damaged or gone, at byte {place}: {damage}. "
             "Restore the folder from a copy of it, or begin a new one from the given rows"
         )
-        raise StateError(message, path=str(path), byte=place) from None
+        raise StateError(message, path=f"{folder}/{path}", byte=place) from None
+    except OSError as error:
+        message = f"{folder}/{path}: the shard's file cannot be read: {error}"
+        raise StateError(message, path=f"{folder}/{path}") from error
 
 
 @dataclass
@@ -99,6 +115,8 @@ class Manifest:
         rules: the program as text.
         name: what tells this state from all others, from its beginning on.
         marks: what was noted beside the rows, as of the last epoch.
+        generation: how often a state in an object store was opened; 0 on a disk.
+        owner: who opened it last there.
     """
 
     program: str
@@ -111,47 +129,124 @@ class Manifest:
     rules: str = ""
     name: str = field(default_factory=lambda: uuid4().hex)
     marks: Marks = field(default_factory=dict)
+    generation: int = 0
+    owner: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, folder: Path) -> Manifest | None:
+    def load(cls, folder: Folder) -> Manifest | None:
         """The committed manifest, None where there is none. Raises StateError."""
-        path = folder / "manifest.json"
-        if not path.exists():
-            return None
+        path = f"{folder}/{_MANIFEST}"
         try:
-            saved: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            found = folder.look(_MANIFEST)
+        except OSError as error:
+            raise StateError(f"{path}: it cannot be read: {error}", path=path) from error
+        return None if found is None else cls.of_bytes(found[0], path)
+
+    @classmethod
+    def of_bytes(cls, data: bytes, path: str) -> Manifest:
+        """What a file at a path says. Raises StateError."""
+        try:
+            saved: dict[str, Any] = json.loads(data)
             if saved["format"] != FORMAT:
                 message = f"format {saved['format']}, and this deltafix reads format {FORMAT}"
                 raise ValueError(message)
             files = {int(n): [str(f) for f in names] for n, names in saved["files"].items()}
-            named = [Path(name) for names in files.values() for name in names]
+            named = [PurePosixPath(name) for names in files.values() for name in names]
             if any(".." in name.parts or name.is_absolute() for name in named):
                 raise ValueError("it names files outside of its folder")
             return cls(
                 str(saved["program"]), int(saved["shards"]), int(saved["epoch"]), files,
                 int(saved["given"]), int(saved["base"]), int(saved["log"]),
                 str(saved["rules"]), str(saved["name"]), dict(saved["marks"]),
+                int(saved["generation"]), dict(saved["owner"]),
             )  # fmt: skip
-        except (OSError, LookupError, TypeError, ValueError) as damage:
+        except (LookupError, TypeError, ValueError) as damage:
             message = f"{path}: not a manifest of shards: {damage}"
-            raise StateError(message, path=str(path)) from None
+            raise StateError(message, path=path) from None
 
-    def commit(self, folder: Path) -> None:
-        """Make this the folder's manifest, in one step."""
+    def to_bytes(self) -> bytes:
+        """As the folder has it."""
         saved = {
             "format": FORMAT, "program": self.program, "shards": self.shards,
             "epoch": self.epoch, "given": self.given, "base": self.base, "log": self.log,
             "files": self.files, "rules": self.rules, "name": self.name, "marks": self.marks,
+            "generation": self.generation, "owner": self.owner,
         }  # fmt: skip
-        LocalFolder(folder).commit("manifest.json", [json.dumps(saved, indent=1).encode()], "")
+        return json.dumps(saved, indent=1).encode()
 
-    def sweep(self, folder: Path, keep: Iterable[str] = ()) -> None:
+    def attempts(self) -> set[str]:
+        """The folders of the attempts whose files it names."""
+        return {name.split("/")[0] for names in self.files.values() for name in names}
+
+
+class Ledger:
+    """The manifest of a folder, for the one who may write it. `found` is what there was.
+
+    Attributes:
+        folder: where shards are.
+        is_sure: whether a manifest that could not be put is not there, and will not be: an object
+            store that did not answer may still do what it was asked for.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+        self.is_sure = True
+        self.found: Manifest | None
+        self._look()
+
+    def take(self, begun: Manifest, check: Callable[[Manifest], None]) -> None:
+        """In an object store: fence off whoever had it; `begun` is put where nothing is.
+
+        `check` is asked about what is there before. Raises what it raises, OSError, and
+        StateInUseError if others open the state all the time.
+        """
+        for _ in range(_TRIES):
+            before = self.found or begun
+            check(before)
+            if isinstance(self.folder, LocalFolder):
+                return
+            mine = replace(before, generation=before.generation + 1, owner=who())
+            try:
+                self._head.replace(mine.to_bytes())
+            except ReplacedError:
+                self._look()
+                continue
+            self.found = mine
+            return
+        raise self._taken()
+
+    def commit(self, manifest: Manifest) -> None:
+        """Make it the folder's manifest, in one step.
+
+        Raises StateInUseError if another opener has the state now, OSError.
+        """
+        self.is_sure = isinstance(self.folder, LocalFolder)
+        try:
+            self._head.replace(manifest.to_bytes())
+        except ReplacedError:
+            raise self._taken() from None
+        self.is_sure = True
+
+    def sweep(self, manifest: Manifest, keep: str) -> None:
         """Remove the folders of attempts that are not part of the state. Failures are left."""
-        named = {Path(f).parts[0] for names in self.files.values() for f in names} | set(keep)
-        for attempt in folder.glob("epoch-*"):
-            if attempt.name not in named:
-                with suppress(OSError):
-                    shutil.rmtree(attempt)
+        named = manifest.attempts() | {keep}
+        with suppress(OSError):
+            for name in self.folder.folders():
+                ours = name.startswith("epoch-") and name not in named
+                if ours and int(name.split("-")[2]) <= manifest.generation:
+                    self.folder.remove_folder(name)
+
+    def _look(self) -> None:
+        self._head = Head(self.folder, _MANIFEST)
+        data = self._head.data
+        self.found = None if data is None else Manifest.of_bytes(data, f"{self.folder}/{_MANIFEST}")
+
+    def _taken(self) -> StateInUseError:
+        found = None
+        with suppress(StateError):
+            found = Manifest.load(self.folder)
+        message = taken(str(self.folder), found.owner if found else {})
+        return StateInUseError(message, path=str(self.folder))
 
 
 def epoch_of(name: str) -> int:
@@ -171,7 +266,7 @@ def new_manifest(program: Program, layout: Layout, shards: int) -> Manifest:
     return Manifest(digest_of(layout), shards, rules=show(program))
 
 
-def require_same(folder: Path, found: Manifest, wanted: Manifest) -> None:
+def require_same(folder: Folder, found: Manifest, wanted: Manifest) -> None:
     """Raise StateError for a manifest of another program or number of shards."""
     if found.shards != wanted.shards:
         message = (

@@ -32,12 +32,14 @@ from deltafix.spark.shards.onspark import MESSAGES, from_messages
 from deltafix.spark.shards.resident import Changed, Message, Spec
 from deltafix.spark.shards.seat import SAID
 from deltafix.spark.shards.wire import Batch, fold, pack, route, table_schema
+from deltafix.store.folder import Folder, LocalFolder, folder_at
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [
     "Said",
+    "changes_frame",
     "for_spark",
     "frame_bytes",
     "from_spark",
@@ -195,25 +197,29 @@ def from_spark(schema: Schema, table: pa.Table) -> pa.Table:
 class FileSide(Side):
     """A side of an epoch's changes, in files of shards; the files are read piece by piece."""
 
-    __slots__ = ("_files", "_sign")
+    __slots__ = ("_folder", "_pieces", "_sign")
 
     def __init__(
-        self, schema: Schema, files: Sequence[tuple[Path, int]], sign: int, count: int
+        self, schema: Schema, folder: Folder, pieces: Sequence[Changed], sign: int, count: int
     ) -> None:
         super().__init__(schema, self._whole, count)
-        self._files = files
+        self._folder = folder
+        self._pieces = pieces
         self._sign = sign
 
     @property
     def files(self) -> Sequence[tuple[Path, int]]:
         """As `Side.files`."""
-        return [file for file in self._files if file[1]]
+        if not isinstance(self._folder, LocalFolder):
+            return []
+        pieces = ((self._folder.path / one.path, one.added + one.removed) for one in self._pieces)
+        return [piece for piece in pieces if piece[1]]
 
     def tables(self) -> Iterator[pa.Table]:
         """As `Side.tables`."""
         column, names = sign_column(self._schema), list(self._schema.names)
-        for path, _ in self._files:
-            with parquet.ParquetFile(path) as file:
+        for piece in self._pieces:
+            with self._folder.open(piece.path) as stream, parquet.ParquetFile(stream) as file:
                 for batch in file.iter_batches(batch_size=PIECE):
                     mine = batch.filter(pc.equal(batch.column(column), self._sign))
                     if mine.num_rows:
@@ -226,11 +232,37 @@ class FileSide(Side):
         return pa.concat_tables([arrow_schema(self._schema).empty_table(), *self.tables()])
 
 
-def read_delta(schema: Schema, folder: Path, pieces: Sequence[Changed]) -> RelationDelta:
+def changes_frame(
+    spark: SparkSession, schema: Schema, folder: Folder, pieces: Sequence[Changed]
+) -> DataFrame:
+    """The same as a frame, with their signs. Spark reads a disk, and Python an object store."""
+    if isinstance(folder, LocalFolder):
+        frame = spark.read.parquet(*(str(folder.path / piece.path) for piece in pieces))
+        return frame.drop(beside(schema.names)[1])
+    from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415  an extra
+
+    shape = for_spark(schema).append(pa.field(sign_column(schema), pa.int8(), nullable=False))
+    numbers = spark.range(0, len(pieces), 1, len(pieces))
+    task = partial(_changes, str(folder), pieces, shape)
+    return numbers.mapInArrow(task, from_arrow_schema(shape))
+
+
+def _changes(
+    folder: str, pieces: Sequence[Changed], shape: pa.Schema, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    place = folder_at(folder)
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            with place.open(pieces[number].path) as stream, parquet.ParquetFile(stream) as file:
+                for rows in file.iter_batches(batch_size=PIECE, columns=shape.names):
+                    yield rows.cast(shape)
+
+
+def read_delta(schema: Schema, folder: Folder, pieces: Sequence[Changed]) -> RelationDelta:
     """The changes of a relation that shards wrote to these files."""
-    files = [(folder / piece.path, piece.added + piece.removed) for piece in pieces]
     counts = sum(piece.added for piece in pieces), sum(piece.removed for piece in pieces)
     added, removed = (
-        FileSide(schema, files, sign, count) for sign, count in zip((1, -1), counts, strict=True)
+        FileSide(schema, folder, pieces, sign, count)
+        for sign, count in zip((1, -1), counts, strict=True)
     )
     return RelationDelta.of_sides(schema, added, removed)

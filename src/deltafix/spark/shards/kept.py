@@ -4,7 +4,7 @@
 
 The state's folder is that of a pipeline whose keeper is the driver: journal, quarantine, lock; the
 shards are in the folder `shards` inside. Invariant: an epoch's marks are in the manifest that names
-its files, so one rename commits both; before it nothing has happened.
+its files, so one step commits both; before it nothing has happened.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from deltafix.engine.state.marks import Marks, check_mark
-from deltafix.errors import ConfigError, StateError
+from deltafix.errors import ConfigError
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.augment import Additions
@@ -56,8 +56,7 @@ class Shards:
         executor: where epochs run, as for `ShardedDatabase`.
         why: why the rows are in shards.
 
-    A state that the driver kept is taken over. Raises what `ShardedDatabase` raises; StateError for
-    a state that is not on a disk.
+    A state on a disk that the driver kept is taken over. Raises what `ShardedDatabase` raises.
     """
 
     def __init__(
@@ -71,33 +70,30 @@ class Shards:
         executor: Literal["auto", "driver", "shards"],
         why: str = "asked for",
     ) -> None:
-        if not isinstance(folder, LocalFolder):
-            message = (
-                f"{folder}: shards are kept in a folder that driver and workers see at one path; "
-                'a state in an object store takes executor = "driver"'
-            )
-            raise StateError(message, path=str(folder))
         self.why = f"shards: {why}"
         self._dropped: dict[str, int] = {}
-        folder.path.mkdir(parents=True, exist_ok=True)
-        self._lock = Lock(folder.path / "lock")
+        lock = None
+        if isinstance(folder, LocalFolder):
+            folder.path.mkdir(parents=True, exist_ok=True)
+            lock = Lock(folder.path / "lock")
         try:
             self.db = _Database(
                 program,
                 spark,
                 shards=shards,
-                state=folder.path / SHARDS,
+                state=folder / SHARDS,
                 executor=executor,
                 seats=partial(_seats, additions, schemas_of(program)),
                 around=folder,
                 noted={EXECUTOR: self.why},
             )
-            self.db.lock = self._lock
-            if shards_head(folder) is not None:
+            self.db.lock = lock
+            if lock is not None and shards_head(folder) is not None:
                 for name in ("log", "snapshot", "image"):  # what an engine kept has been taken over
                     folder.remove(name)
         except BaseException:
-            self._lock.release()
+            if lock is not None:
+                lock.release()
             raise
 
     @property
@@ -142,14 +138,15 @@ def _seats(additions: Additions, schemas: Mapping[str, Schema], layout: Layout) 
 
 
 class _Database(ShardedDatabase):
-    """Shards that hold the lock of the state around them."""
+    """Shards that hold the lock of the state around them, if it has one."""
 
-    lock: Lock
+    lock: Lock | None = None
 
     def close(self) -> None:
         """Give both folders back. Idempotent."""
         super().close()
-        self.lock.release()
+        if self.lock is not None:
+            self.lock.release()
 
 
 class _Opened:

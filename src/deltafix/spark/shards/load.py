@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from deltafix.spark.shards.bulk import BulkShard
@@ -132,7 +131,7 @@ class _Load:
         if command.action == "commit":
             name = self.task.file(number)
             journal = Journal(shard.clock, self.task.attempt, shard.given(), fresh=True)
-            size = write_journal(Path(self.spec.folder) / name, journal)
+            size = write_journal(self.spec.place, name, journal)
             changes = {
                 relation: write_changes(
                     self.spec, self.task.changes(relation, number), relation, table

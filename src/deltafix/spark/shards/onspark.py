@@ -12,11 +12,9 @@ of the one before.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -103,7 +101,7 @@ class OnSpark:
         try:
             notes = _reports(placed.mapInArrow(run, MESSAGES, barrier=True))
         finally:
-            shutil.rmtree(Path(self._spec.folder) / task.attempt / PARCELS, ignore_errors=True)
+            (self._spec.place / task.attempt).remove_folder(PARCELS)
         works = [note for note in notes if "supersteps" in note]
         if not works:
             raise RefusedError
@@ -140,7 +138,7 @@ def _load_partition(
     from pyspark import BarrierTaskContext  # noqa: PLC0415  an extra
 
     me = BarrierTaskContext.get().partitionId()
-    link = Rendezvous(Path(spec.folder) / task.attempt / PARCELS, me, tasks)
+    link = Rendezvous(spec.place / task.attempt / PARCELS, me, tasks)
     first: dict[int, list[bytes]] = {n: [] for n in range(me, spec.shards, tasks)}
     for target, data in to_messages(batches):
         first[target].append(data)

@@ -8,7 +8,6 @@ no lock is taken; files that a running pipeline removes meanwhile raise StateErr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -17,11 +16,12 @@ from deltafix.pipeline.replay import Around
 from deltafix.spark.shards.carry import spec_of
 from deltafix.spark.shards.files import Manifest, epoch_of, read_journal
 from deltafix.spark.shards.resident import Spec, forget, given_rows
+from deltafix.store.folder import Folder
 
 __all__ = ["around"]
 
 
-def around(folder: Path, epoch: int, schemas: Mapping[str, Schema]) -> Around | None:
+def around(folder: Folder, epoch: int, schemas: Mapping[str, Schema]) -> Around | None:
     """The given rows before and after an epoch of shards in a folder; None if it was folded.
 
     O(state). Raises StateError for damage, or shards of another program.
@@ -32,7 +32,7 @@ def around(folder: Path, epoch: int, schemas: Mapping[str, Schema]) -> Around | 
     before, after = ({n: _until(names, last) for n, names in found.files.items()}
                      for last in (epoch - 1, epoch))  # fmt: skip
     later = (name for n, names in found.files.items() for name in names[len(before[n]) :])
-    if any(read_journal(folder / name).fresh for name in later):
+    if any(read_journal(folder, name).fresh for name in later):
         return None  # it holds the whole of a shard: what was before is gone
     spec = spec_of(str(folder), found, schemas)
     try:

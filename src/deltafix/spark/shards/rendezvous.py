@@ -2,29 +2,29 @@
 
 In barrier mode Spark starts all tasks of a stage together and runs all of them again when one is
 lost, so a task may wait for another. Its own `allGather` sleeps a second each time; here a task
-writes one file after every step, a section for each other task, and reads its sections of theirs.
-Invariant: a file appears whole, and what it holds depends only on the rows that the load was given,
-so it makes no difference if it is one that an earlier run of the stage has left. The driver removes
-the folder at the end.
+writes a file after every step, with a section for each other task, then one that says where the
+sections are; the others wait for that one and read their sections. Invariant: a file appears whole,
+and what it holds depends only on the rows that the load was given, so it makes no difference if it
+is one that an earlier run of the stage has left. The driver removes the folder at the end.
 """
 
 from __future__ import annotations
 
-import mmap
-import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from pathlib import Path
+from itertools import chain
 
 from deltafix.spark.shards import wire
 from deltafix.spark.shards.load import Parcel
 from deltafix.spark.shards.schedule import Report
+from deltafix.store.folder import Folder
 from deltafix.store.frame import check_preamble, pack, preamble, read
 
 __all__ = ["Rendezvous"]
 
 _KIND = "parcels"
+_PARCELS = ".parcels"
 _PATIENCE = 3600.0
 """Seconds to wait for a task that Spark has not given up: a step may be long."""
 
@@ -32,7 +32,7 @@ _PATIENCE = 3600.0
 class Rendezvous:
     """Task `me` of `tasks`, which holds the shards whose number leaves `me` when divided."""
 
-    def __init__(self, folder: Path, me: int, tasks: int) -> None:
+    def __init__(self, folder: Folder, me: int, tasks: int) -> None:
         self._folder = folder
         self._me = me
         self._tasks = tasks
@@ -56,45 +56,47 @@ class Rendezvous:
         self._step += 1
         return reports, mine
 
-    def _path(self, sender: int) -> Path:
-        return self._folder / f"{self._step}-{sender}"
+    def _name(self, sender: int) -> str:
+        return f"{self._step}-{sender}"
 
     def _write(self, report: Report, parcels: dict[int, list[Parcel]]) -> None:
-        path = self._path(self._me)
-        path.parent.mkdir(parents=True, exist_ok=True)
         sections = {task: [*_frames(some)] for task, some in parcels.items()}
         places, end = {}, 0
         for task, pieces in sections.items():
             places[task] = [end, end := end + sum(memoryview(piece).nbytes for piece in pieces)]
-        beside = path.with_suffix(f".{os.getpid()}")  # an earlier run may still be at work
-        with beside.open("wb") as stream:  # not synced: it is worth nothing after a crash
-            stream.write(preamble(_KIND))
-            stream.writelines(pack(1, {"report": asdict(report), "places": places}))
-            for pieces in sections.values():
-                stream.writelines(pieces)
-        beside.replace(path)
+        name = self._name(self._me)
+        # Not durable: they are worth nothing after a crash.
+        if sections:
+            self._folder.write(
+                name + _PARCELS, chain.from_iterable(sections.values()), durable=False
+            )
+        said = pack(1, {"report": asdict(report), "places": places})
+        self._folder.write(name, [preamble(_KIND), *said], durable=False)
 
     def _read(self, task: int) -> tuple[Report, list[Parcel]]:
-        path = self._path(task)
+        name = self._name(task)
         began = time.monotonic()
-        while not path.exists():
+        while (found := self._folder.look(name)) is None:
             waited = time.monotonic() - began
             if waited > _PATIENCE:
-                raise TimeoutError(f"task {task} has not written {path} for {waited:.0f} s")
-            time.sleep(min(0.001 + waited / 10, 0.02))
-        # Mapped: of a file that has a section for every task only one's own is read.
-        with path.open("rb") as stream:
-            data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-        frame = read(data, check_preamble(data, _KIND, str(path)))
-        saved = frame.meta["report"]
+                message = f"task {task} has not written {self._folder}/{name} for {waited:.0f} s"
+                raise TimeoutError(message)
+            time.sleep(min(0.001 + waited / 10, 0.1))
+        place = check_preamble(found[0], _KIND, f"{self._folder}/{name}")
+        meta = read(found[0], place).meta
+        saved = meta["report"]
         saved["pending"] = {int(stratum): n for stratum, n in saved["pending"].items()}
-        place, end = frame.meta["places"].get(str(self._me), (0, 0))
-        start = frame.end
+        start, end = meta["places"].get(str(self._me), (0, 0))
         parcels: list[Parcel] = []
-        while place < end:
-            frame = read(data, start + place)
-            parcels += [(int(frame.meta["shard"]), batch) for batch in wire.unpack(frame.body)]
-            place = frame.end - start
+        if end > start:
+            with self._folder.open(name + _PARCELS) as stream:
+                stream.seek(start)
+                data = stream.read(end - start)
+            place = 0
+            while place < len(data):
+                frame = read(data, place)
+                parcels += [(int(frame.meta["shard"]), batch) for batch in wire.unpack(frame.body)]
+                place = frame.end
         return Report(**saved), parcels
 
 

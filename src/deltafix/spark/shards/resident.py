@@ -14,7 +14,7 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -22,12 +22,13 @@ from pyarrow import parquet
 
 from deltafix.engine.outside import Users
 from deltafix.pipeline.sink import beside, beside_columns
-from deltafix.spark.shards.files import epoch_of, read_journal, write_journal
+from deltafix.spark.shards.files import epoch_of, inside, read_journal, write_journal
 from deltafix.spark.shards.layout import Layout
 from deltafix.spark.shards.schedule import Report
 from deltafix.spark.shards.shard import Shard
 from deltafix.spark.shards.step import Command, Entry, Journal, Judging
 from deltafix.spark.shards.wire import pack, split, unpack
+from deltafix.store.folder import Folder, folder_at
 
 __all__ = [
     "CONTROL", "Changed", "Message", "Spec", "Task", "forget", "given_before", "given_rows",
@@ -46,9 +47,10 @@ Message = tuple[int, bytes]
 class Spec:
     """What all tasks of a database share.
 
-    `columns`: the names of the columns users see; `users`: their functors and reducers; `program`:
-    the digest of the layout; `reads`: shards are made to read their given rows alone, so that they
-    know neither users' functions nor where rows are judged.
+    `folder`: the path or URL of the shards; `columns`: the names of the columns users see; `users`:
+    their functors and reducers; `program`: the digest of the layout; `reads`: shards are made to
+    read their given rows alone, so that they know neither users' functions nor where rows are
+    judged.
     """
 
     folder: str
@@ -58,6 +60,14 @@ class Spec:
     users: Users
     program: str
     reads: bool = False
+
+    @cached_property
+    def place(self) -> Folder:
+        """The folder, as this process reaches it: with its own credentials."""
+        return folder_at(self.folder, shared=True)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "place"}
 
     def key(self, number: int) -> _Key:
         """What tells a shard from all others that a worker may hold."""
@@ -124,7 +134,7 @@ def run_step(spec: Spec, task: Task, number: int, came: Iterable[bytes]) -> Iter
         name = task.file(number)
         entries = shard.given() if compact else shard.journal
         journal = Journal(shard.clock, task.attempt, entries, task.fresh or compact)
-        size = write_journal(Path(spec.folder) / name, journal)
+        size = write_journal(spec.place, name, journal)
         resident.files = [name] if compact else [*wanted, name]
         note |= {"file": name, "size": size}
     _RESIDENTS[spec.key(number)] = resident
@@ -172,7 +182,7 @@ def given_before(spec: Spec, number: int, wanted: list[str]) -> list[Entry]:
     """
     resident = _RESIDENTS.get(spec.key(number))
     if resident is None or resident.files != wanted:
-        journals = [read_journal(Path(spec.folder) / name) for name in wanted]
+        journals = [read_journal(spec.place, name) for name in wanted]
         if not any(journal.entries for journal in journals):
             return []
         resident, _ = _stand_on(spec, number, wanted)
@@ -197,7 +207,7 @@ def _stand_on(spec: Spec, number: int, wanted: list[str]) -> tuple[_Resident, in
         resident = _Resident(Shard(spec.layout, number, spec.shards, spec.users))
     missing = wanted[len(resident.files) :]
     if missing:
-        journals = [read_journal(Path(spec.folder) / name) for name in missing]
+        journals = [read_journal(spec.place, name) for name in missing]
         # Nothing before a fresh start counts.
         starts = [n for n, journal in enumerate(journals) if journal.fresh]
         if starts and starts[-1] + len(resident.files) > 0:
@@ -228,11 +238,10 @@ def write_changes(spec: Spec, path: str, relation: str, table: pa.Table) -> Chan
     for name, column in zip(beside(names), numbers, strict=True):
         fields.append(pa.field(name, column.type))
     shown = pa.Table.from_arrays([*rows.columns, *numbers], schema=pa.schema(fields))
-    target = Path(spec.folder) / path
-    target.parent.mkdir(parents=True, exist_ok=True)
-    new = target.with_suffix(f".{id(table):x}.new")
     # Numbers of changes seldom repeat: dictionaries of them took half of the time.
     texts = [field.name for field in shown.schema if pa.types.is_string(field.type)]
-    parquet.write_table(shown, new, use_dictionary=texts)
-    new.rename(target)
+    sink = pa.BufferOutputStream()
+    parquet.write_table(shown, sink, use_dictionary=texts)
+    folder, name = inside(spec.place, path)
+    folder.write(name, [memoryview(sink.getvalue())], durable=False)
     return Changed(path, added.num_rows, removed.num_rows)

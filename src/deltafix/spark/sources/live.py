@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from deltafix.errors import PipelineError
@@ -100,8 +99,8 @@ class LiveSpark:
         """
         before = state.marks.get(high_mark(schema.relation), {})
         look = Look(schema, how, portion.policy, {name: before.get(name) for name in partitions})
-        shards = state.nets if isinstance(state, ShardedDatabase) else None
-        pending = _Pending(portion, look, tuple(frames), origin, small, shards, then)
+        nets = state.nets if isinstance(state, ShardedDatabase) else None
+        pending = _Pending(portion, look, tuple(frames), origin, small, nets, then)
         self._pending.append(pending)
         portion.settle = partial(self._settle, pending)
 
@@ -132,14 +131,14 @@ class LiveSpark:
 
     def _run(self, waiting: Sequence[_Pending]) -> None:
         began = time.perf_counter()
-        shards = waiting[0].shards  # an epoch has one state
+        make = waiting[0].nets  # an epoch has one state
         with spark_errors("; ".join(one.origin for one in waiting)):
             nets = net_frames(
                 [frame for one in waiting for frame in one.frames],
                 [one.look for one in waiting],
                 owners=[place for place, one in enumerate(waiting) for _ in one.frames],
                 small=all(one.small for one in waiting),
-                folder=None if shards is None else NetFolder(shards),
+                folder=None if make is None else make(),
             )
         waiting[0].portion.net_seconds = time.perf_counter() - began
         for one, net in zip(waiting, nets, strict=True):
@@ -159,6 +158,6 @@ class _Pending:
     frames: tuple[tuple[DataFrame, Decode], ...]
     origin: str
     small: bool
-    shards: Path | None
+    nets: Callable[[], NetFolder] | None
     then: Callable[[Net], None] | None
     net: Net | None = None

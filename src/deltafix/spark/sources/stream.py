@@ -14,7 +14,7 @@ not go with the state is refused. Rows of a batch are in no order: without a key
 from __future__ import annotations
 
 import threading
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from deltafix.errors import ConfigError, DeltafixError, PipelineError
@@ -62,7 +62,7 @@ class SparkStream(FrameSource):
         self._query: StreamingQuery | None = None
         self._done: list[Any] = [-1, "", ""]
         self._highs: Highs = {"": None}
-        self._shards: Path | None = None
+        self._nets: Callable[[], NetFolder] | None = None
         self._offer: tuple[list[Any], Net] | None = None
         self._error: Exception | None = None
         self._closed = False
@@ -75,7 +75,7 @@ class SparkStream(FrameSource):
         with self._turn:
             self._done = state.marks.get(self._mark) or [-1, "", ""]
             self._highs = state.marks.get(high_mark(self.schema.relation), {"": None})
-            self._shards = state.nets if isinstance(state, ShardedDatabase) else None
+            self._nets = state.nets if isinstance(state, ShardedDatabase) else None
             if self._offer is not None and self._offer[0][0] <= self._done[0]:
                 self._offer = None
                 self._turn.notify_all()
@@ -113,7 +113,7 @@ class SparkStream(FrameSource):
                     mark = [number, there.run() or "", there.offsets(number)]
                     if not self._is_in(mark):
                         look = Look(self.schema, "sum", self.policy, self._highs)
-                        folder = None if self._shards is None else NetFolder(self._shards)
+                        folder = None if self._nets is None else self._nets()
                         (net,) = net_frames([(batch, by_batch(fit))], [look], folder=folder)
                         self._hand(mark, net)
                 except Exception as error:
