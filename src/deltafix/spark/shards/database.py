@@ -536,6 +536,7 @@ class ShardedDatabase:
             yield attempt
         except DeltafixError:
             attempt.discard()
+            self._ledger.require_ours(self._manifest)
             raise
         except OSError as error:
             attempt.discard()

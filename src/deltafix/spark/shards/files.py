@@ -241,6 +241,15 @@ class Ledger:
         data = self._head.data
         self.found = None if data is None else Manifest.of_bytes(data, f"{self.folder}/{_MANIFEST}")
 
+    def require_ours(self, manifest: Manifest) -> None:
+        """Raise StateInUseError if another opener has the state now, who may remove its files."""
+        try:
+            found = Manifest.load(self.folder)
+        except StateError:
+            return
+        if found is not None and found.generation != manifest.generation:
+            raise StateInUseError(taken(str(self.folder), found.owner), path=str(self.folder))
+
     def _taken(self) -> StateInUseError:
         found = None
         with suppress(StateError):
