@@ -71,7 +71,7 @@ if VERSION in ("4.0", "4.1"):
     # A catalog that Spark and pyiceberg share.
     SETS["sqlite"] = [("org.xerial", "sqlite-jdbc", "3.50.3.0")]
     SETS["iceberg"] = {
-        "4.0": [("org.apache.iceberg", "iceberg-spark-runtime-4.0_2.13", "1.10.0")],
+        "4.0": [("org.apache.iceberg", "iceberg-spark-runtime-4.0_2.13", "1.11.0")],
         "4.1": [("org.apache.iceberg", "iceberg-spark-runtime-4.1_2.13", "1.11.0")],
     }[VERSION]
 else:  # the catalog with a changelog that Spark tests its own change feed with
