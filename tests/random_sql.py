@@ -7,6 +7,7 @@ divides by zero, no text is compared with a number. A seed alone decides the cas
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
@@ -266,7 +267,7 @@ class _Maker:
             where = f" WHERE {self.simple_condition(columns)}" if self.maybe(0.5) else ""
             way = self.random.choice(("ASC NULLS FIRST", "DESC NULLS LAST"))
             first = self.random.choice(("LIMIT 1", "LIMIT 1 OFFSET 1", "LIMIT 0"))
-            if not self.portable and self.maybe(0.5):
+            if not self.portable:
                 first = "OFFSET 2 ROWS FETCH NEXT 1 ROWS ONLY"
             one = self.random.choice(ints)
             order = f"ORDER BY {one} {way} {first}"
@@ -351,8 +352,7 @@ class _Maker:
         if self.maybe(0.85):
             return query, columns
         places = self.random.sample(range(1, len(columns) + 1), len(columns))
-        ways = ("ASC NULLS FIRST", "ASC NULLS LAST", "DESC NULLS FIRST", "DESC NULLS LAST")
-        order = ", ".join(f"{place} {self.random.choice(ways)}" for place in places)
+        order = self.ordered(tuple((str(place), "") for place in places))
         if not self.portable and self.maybe(0.4):
             on = columns[places[0] - 1][0]
             query = f"SELECT DISTINCT ON ({on}) * FROM ({query}) AS {self.name('x')}"
@@ -433,8 +433,11 @@ class _Maker:
         if kinds is None:
             kinds = tuple(self.random.choice(self.types) for _ in range(self.random.randint(1, 3)))
         shown = []
+        small = len(re.findall(r"\b[vwr]\d+ AS ", text)) < 2  # windows are kept in Python
         for n, kind in enumerate(kinds):
-            shown.append(f"CAST({self.expression(scope, kind, 2)} AS {kind}) AS c{n}")
+            windows = small and self.maybe(0.12)
+            one = self.window(scope, kind) if windows else self.expression(scope, kind, 2)
+            shown.append(f"CAST({one} AS {kind}) AS c{n}")
         distinct = "DISTINCT " if self.maybe(0.2) else ""
         columns = tuple((f"c{n}", kind) for n, kind in enumerate(kinds))
         if self.maybe(0.3):  # plain columns, as people write them
@@ -447,7 +450,10 @@ class _Maker:
                 if picked
                 else shown
             )
-        return f"SELECT {distinct}{', '.join(shown)} FROM {text}{self.where(scope)}", columns
+        where = self.where(scope)
+        if small and not self.portable and self.maybe(0.1):
+            where += f" QUALIFY {self.window(scope, INT)} <= {self.value(INT, required=True)}"
+        return f"SELECT {distinct}{', '.join(shown)} FROM {text}{where}", columns
 
     def grouped(self, depth: int) -> tuple[str, Columns]:
         text, scope = self.joined(depth)
@@ -464,6 +470,15 @@ class _Maker:
         aggregates = [self.aggregate(scope) for _ in range(self.random.randint(1, 3))]
         start = len(keys)
         shown += [(f"{text_} AS c{start + n}", kind) for n, (text_, kind) in enumerate(aggregates)]
+        if keys and self.maybe(0.2):
+            sorts = self.ordered(tuple((key, "") for key, _ in keys))
+            one, _ = self.aggregate(scope)
+            form = (
+                f"ROW_NUMBER() OVER (ORDER BY {sorts})",
+                f"SUM(COUNT(*)) OVER (PARTITION BY {keys[-1][0]} ORDER BY {sorts})",
+                f"DENSE_RANK() OVER (ORDER BY {one} DESC NULLS LAST)",
+            )
+            shown.append((f"CAST({self.random.choice(form)} AS INTEGER) AS w", INT))
         having = ""
         if self.maybe(0.3):
             one, kind = self.aggregate(scope)
@@ -517,6 +532,59 @@ class _Maker:
         else:
             result = "OTHER" if result in (INT, DOUBLE, DECIMAL) else result
         return text, result if result != "OTHER" else INT
+
+    # --- windows ---------------------------------------------------------------------------------
+
+    def ordered(self, scope: Columns) -> str:
+        """All columns, in any order: then rows that are equal by it are equal."""
+        ways = ("ASC NULLS FIRST", "ASC NULLS LAST", "DESC NULLS FIRST", "DESC NULLS LAST")
+        picked = self.random.sample([n for n, _ in scope], len(scope))
+        return ", ".join(f"{name} {self.random.choice(ways)}" for name in picked)
+
+    def window(self, scope: Columns, kind: str) -> str:
+        """A window function whose value is of a type, and follows from the data."""
+        sorts = self.ordered(scope)
+        some = sorts.split(", ")[0]
+        parts = []
+        if self.maybe(0.7):
+            parts.append(f"PARTITION BY {self.random.choice(scope)[0]}")
+        frame = self.random.choice(
+            (
+                "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
+                "ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING",
+                "ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING",
+                "ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING",
+                "ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
+                "ROWS 2 PRECEDING",
+            )
+        )
+        peers = self.random.choice(("", " RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING"))
+        by_peers = self.random.choice(("", f"ORDER BY {some}{peers}"))
+        framed = self.random.choice((f"ORDER BY {sorts} {frame}", by_peers))
+        column = self.of(scope, kind) or f"CAST({self.value(kind)} AS {kind})"
+        by, default = self.random.choice(("", ", 2", ", -1")), self.value(kind)
+        shift = f"{self.random.choice(('LAG', 'LEAD'))}({column}{by})"
+        if by and self.maybe(0.5):
+            shift = f"{shift[:-1]}, CAST({default} AS {kind}))"
+        which = self.random.choice(("FIRST_VALUE({})", "LAST_VALUE({})", "NTH_VALUE({}, 2)"))
+        forms = [(shift, f"ORDER BY {sorts}"), (which.format(column), f"ORDER BY {sorts} {frame}")]
+        ranks = [(f"{one}()", f"ORDER BY {some}") for one in ("RANK", "DENSE_RANK")]
+        if kind == INT:
+            forms += [*ranks, ("ROW_NUMBER()", f"ORDER BY {sorts}"), ("COUNT(*)", framed)]
+            forms += [("NTILE(3)", f"ORDER BY {sorts}"), (f"COUNT({column})", framed)]
+        if kind == DOUBLE:
+            forms += [(f"{one}()", f"ORDER BY {some}") for one in ("PERCENT_RANK", "CUME_DIST")]
+            number = self.of(scope, INT)
+            forms += [(f"AVG({number or column})", framed)]
+        if kind in (INT, DOUBLE, DECIMAL):
+            forms += [(f"SUM({column})", framed)] * 2
+        if kind != BOOL:
+            forms += [(f"{one}({column})", framed) for one in ("MIN", "MAX")]
+        call, order = self.random.choice(forms)
+        aggregates = ("COUNT", "SUM", "AVG", "MIN", "MAX")
+        if call.startswith(aggregates) and self.maybe(0.2):
+            call += f" FILTER (WHERE {self.condition(scope, 1, inner=False)})"
+        return f"{call} OVER ({' '.join((*parts, order)).strip()})"
 
     def set_operation(self, depth: int) -> tuple[str, Columns]:
         kinds = tuple(self.random.choice(self.types) for _ in range(self.random.randint(1, 2)))

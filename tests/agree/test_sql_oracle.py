@@ -36,7 +36,7 @@ def test_oracle_every_view_and_delta_of_random_sql_is_that_of_duckdb_and_sqlite(
     assert judged.changed > 80  # deltas were there to be compared
     assert judged.views["duckdb"] > 150
     assert judged.views["sqlite"] > judged.views["duckdb"] / 4  # it lacks SEMI, ANTI, EXCEPT ALL
-    assert len(judged.disputed) < judged.views["sqlite"] / 25
+    assert len(set(judged.disputed)) <= 2  # views; SQLite 3.40 loses rows of chained FULL joins
     assert not judged.refused  # the generator makes what the reference says is maintained
 
 
@@ -58,7 +58,9 @@ def test_the_generator_reaches_every_construct() -> None:
         "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN", "CROSS JOIN", "USING",
         "GROUP BY", "HAVING", "FILTER", "COUNT(DISTINCT", "SUM(DISTINCT", "AVG(", "MIN(", "MAX(",
         "BOOL_AND", "STDDEV(", "VAR_POP(", "MEDIAN(", "PERCENTILE_CONT(", "QUANTILE_DISC(",
-        "BIT_", "STRING_AGG(", " LIMIT ", " OFFSET ", "LIMIT 1)", "FETCH NEXT", "DISTINCT ON",
+        "BIT_", "STRING_AGG(", " LIMIT ", " OFFSET ", "LIMIT 1)", "FETCH NEXT", "RANK() OVER",
+        "LAG(", "NTH_VALUE(", "QUALIFY", "NTILE(", "1 FOLLOWING", "CURRENT ROW AND",
+        "SUM(COUNT(*)) OVER", "DISTINCT ON",
         "STRING_AGG(DISTINCT", "SELECT DISTINCT", "UNION ALL",
         "UNION SELECT", "EXCEPT SELECT", "EXCEPT ALL", "INTERSECT SELECT", "INTERSECT ALL",
         "WITH RECURSIVE", "NOT EXISTS", " NOT IN (SELECT",

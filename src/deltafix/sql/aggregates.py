@@ -15,6 +15,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from deltafix.engine.folds.users import UserReducer
+from deltafix.reactive.algebra import contramap, enriched
+from deltafix.reactive.extremes import Max, Min
+from deltafix.reactive.numeric import Count, Mean, Sum
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Or, conjunction
 from deltafix.rules.terms import Aggregate, Call, Const, Term
 from deltafix.sql import reducers
@@ -43,6 +46,7 @@ __all__ = [
     "aggregates_of",
     "fold",
     "fold_over",
+    "reducer_of",
     "wanted",
 ]
 
@@ -110,6 +114,11 @@ class Wanted:
         return [] if self.argument is None else [self.argument, *sorted_by]
 
     @property
+    def least(self) -> int:
+        """How many values it takes not to be NULL."""
+        return 0 if self.op == "count" else 2 if self.op in _SAMPLES else 1
+
+    @property
     def counts_rows(self) -> bool:
         """Whether it makes a difference how often a row occurs."""
         return not self.by_value
@@ -127,13 +136,23 @@ def aggregates_in(*nodes: exp.Expr) -> list[exp.Expr]:
     for node in nodes:
         if isinstance(node, AGGREGATE):
             found.append(node)
-        elif not isinstance(node, exp.Query | exp.Subquery | exp.Window):
+        elif isinstance(node, exp.Window):  # its own function is none, what that is given may be
+            wrapped = isinstance(node.this, exp.Filter | exp.IgnoreNulls | exp.RespectNulls)
+            call = node.this.this if wrapped else node.this
+            others = [one for one in node.iter_expressions() if one is not node.this]
+            found += aggregates_in(*call.iter_expressions(), *others)
+            if isinstance(node.this, exp.Filter):
+                found += aggregates_in(node.this.expression)
+        elif not isinstance(node, exp.Query | exp.Subquery):
             found += aggregates_in(*node.iter_expressions())
     return found
 
 
-def wanted(formulas: Formulas, node: exp.Expr) -> Wanted:
-    """Read an aggregate. Raises SqlRefusedError for those that are not maintained."""
+def wanted(formulas: Formulas, node: exp.Expr, *, window: bool = False) -> Wanted:
+    """Read an aggregate, which in a window may be of others.
+
+    Raises SqlRefusedError for those that are not maintained.
+    """
     builder = formulas.builder
     condition = None
     inner = node
@@ -176,7 +195,7 @@ def wanted(formulas: Formulas, node: exp.Expr) -> Wanted:
     if condition is not None:
         one = argument if argument is not None else exp.Literal.number(1)
         argument = exp.Case(ifs=[exp.If(this=condition, true=one)])
-    nested = aggregates_in(*(() if argument is None else (argument,)))
+    nested = aggregates_in(*(() if argument is None or window else (argument,)))
     if nested:
         message = f"an aggregate inside {inner.key.upper()}"
         raise builder.statement.wrong(message, nested[0], "aggregate a grouped subquery")
@@ -251,6 +270,33 @@ def _reducer(
     ddof, root = int(op in _SAMPLES), op.startswith("deviation")
     found = reducers.variance(ddof=ddof, root=root, scale=kind.scale)
     return make(f"{op}_{kind.scale}", found, kind.base, "float"), DOUBLE
+
+
+def reducer_of(formulas: Formulas, asked: Wanted, kind: SqlType) -> tuple[UserReducer, SqlType]:
+    """An aggregate of values of a type that are not NULL as a reducer, and the type of its value.
+
+    Raises SqlRefusedError for those that are of several columns, or of different values.
+    """
+    if asked.op == "string_agg" or (asked.by_value and asked.op not in ("min", "max")):
+        what = "STRING_AGG or DISTINCT in a window"
+        raise formulas.builder.refused(what, asked.node, "join with a grouped subquery")
+    op, result = _typed(formulas, asked, kind, ())
+    if op.startswith("@@"):
+        return formulas.builder.reducers[op.removeprefix("@@")][1], result
+    if op == "mean" and kind.is_decimal:
+        unit = 10**kind.scale
+        return enriched(contramap(Mean(), lambda value: Fraction(value, unit)), float), result
+    return _KERNELS[op], result
+
+
+_KERNELS: Final[dict[str, UserReducer]] = {
+    "count": Count(),
+    "sum": Sum(),
+    "mean": Mean(),
+    "min": Min(),
+    "max": Max(),
+}
+"""The engine's own aggregates."""
 
 
 def _texts(keys: Sequence[Column]) -> list[Column]:
@@ -350,7 +396,7 @@ def _folded(
             rows,
             opens=opens,
             may_be_empty=may_be_empty,
-            least=2 if asked.op in _SAMPLES else 1,
+            least=max(asked.least, 1),
             record=formulas.builder.record(_texts(keys)) if asked.op == "string_agg" else None,
             keys=keys,
         )

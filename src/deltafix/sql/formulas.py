@@ -57,6 +57,8 @@ class Formulas:
             found = self.scope.known.get(self.scope.qualified(node))
             if found is not None:
                 return found
+        if isinstance(node, exp.Window):
+            return self.scope.windows.get(self.scope.qualified(node))
         if isinstance(node, exp.Column):
             if isinstance(node.this, exp.Star):
                 raise self.builder.refused("* in an expression", node, "name the column")

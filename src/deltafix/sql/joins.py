@@ -21,7 +21,7 @@ from deltafix.sql.scope import Scope, Source
 from deltafix.sql.text import exp
 from deltafix.sql.types import BIGINT, Column
 
-__all__ = ["sources", "values"]
+__all__ = ["kept", "sources", "values"]
 
 _MOST_ALTERNATIVES = 8
 """A join of more alternatives becomes a relation: rules multiply by their alternatives."""
@@ -176,7 +176,7 @@ def _join(formulas: Formulas, join: exp.Join, used: set[str] | None) -> None:
         scope.merged.update(right.merged)
         return
     if count_alternatives(And(tuple(formulas.body))) * 3 > _MOST_ALTERNATIVES:
-        _settled(formulas)
+        kept(formulas)
     {"LEFT": _left, "RIGHT": _right, "FULL": _full}[side](formulas, join, right, used)
 
 
@@ -367,7 +367,7 @@ def _outer(
     scope.sources[:] = shown_left
     _add(formulas, shown_right, join.this)
     scope.merged = {**merged, **keyed}
-    _settled(formulas)
+    kept(formulas)
 
 
 def _operands(source: Source) -> list[Operand]:
@@ -395,19 +395,24 @@ def _full(formulas: Formulas, join: exp.Join, right: _Right, used: set[str] | No
     _outer(formulas, join, right, used, full=True)
 
 
-def _settled(formulas: Formulas) -> None:
-    """The join so far as a relation, so that its alternatives do not multiply."""
+def kept(formulas: Formulas) -> None:
+    """The rows so far as a relation: its alternatives do not multiply, and other rules read it."""
     builder, scope = formulas.builder, formulas.scope
     if scope.around is not None and not scope.alone:
         way_out = "write it as a LEFT JOIN of few tables, or join before the subquery"
         raise builder.refused("this join inside a subquery", None, way_out)
     operands = list(dict.fromkeys(one for s in scope.sources for one in _operands(s)))
     operands += [one for one in scope.merged.values() if one not in operands]
+    if scope.known is not None:  # after grouping nothing else is seen
+        operands = list(dict.fromkeys(scope.known.values()))
     made = builder.relation([one.column(f"c{n}") for n, one in enumerate(operands)])
     builder.head(made, operands, formulas.body)
     atom, found = builder.bind(made)
     new = dict(zip(operands, found, strict=True))
     formulas.body[:] = [atom]
+    if scope.known is not None:
+        scope.known = {node: new[one] for node, one in scope.known.items()}
+        return
     scope.sources[:] = [
         Source(
             s.alias, {n: new[c] for n, c in s.columns.items()}, tuple(new[o] for o in s.identity)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from deltafix.rules.ast import And, Atom, Comparison, Or
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Wildcard
-from deltafix.sql import endings, joins
+from deltafix.sql import endings, joins, windows
 from deltafix.sql.aggregates import Wanted, aggregates_in, aggregates_of, fold, wanted
 from deltafix.sql.builder import NIL, Builder, Operand, Relation, absent, equal
 from deltafix.sql.formulas import Formulas
@@ -23,11 +23,12 @@ from deltafix.sql.types import BIGINT, Column, common_type
 
 __all__ = ["Rows", "check_clauses", "plain", "relation", "rows", "settled"]
 
-_SELECT = ("with_", "distinct", "expressions", "from_", "joins", "where", "group", "having")
 _ORDER = ("order", "limit", "offset")
+_SELECT = (
+    *("with_", "distinct", "expressions", "from_", "joins", "where", "group", "having"),
+    *("qualify", "windows", *_ORDER),
+)
 _WAYS_OUT = {
-    "qualify": "join with a grouped subquery",
-    "windows": "join with a grouped subquery",
     "laterals": "join with a subquery",
 }
 
@@ -124,17 +125,41 @@ def settled(
 
 def plain(builder: Builder, select: exp.Select, scope: Scope, *, outputs: bool = True) -> Rows:
     """A SELECT without groups; with `outputs=False` its FROM and WHERE alone."""
-    check_clauses(builder, select, (*_SELECT, *_ORDER))
+    check_clauses(builder, select, _SELECT)
     formulas = Formulas(builder, scope, [])
     joins.sources(formulas, select)
     where = select.args.get("where")
     if where is not None:
         formulas.require(where.this)
+    if outputs:
+        _windows(formulas, select)
     shown = projection(formulas, select) if outputs else []
     distinct = _distinct(select)
     identity = None if distinct else [one for s in scope.sources for one in s.identity]
     found = Rows(formulas.body, shown, identity)
     return limited(formulas, select, found) if outputs else found
+
+
+def _windows(formulas: Formulas, select: exp.Select) -> None:
+    """The window functions of a SELECT, then its QUALIFY."""
+    qualify = select.args.get("qualify")
+    condition = None
+    if qualify is not None:
+        aliases = {one.alias: one.unalias() for one in select.expressions if one.alias}
+
+        def spelled(part: exp.Expr) -> exp.Expr:
+            if not isinstance(part, exp.Column) or part.table or formulas.scope.here(part):
+                return part
+            alias: exp.Expr = aliases.get(part.name, part)
+            return alias
+
+        condition = qualify.this.transform(spelled)
+    nodes = windows.windows_of(select, condition)
+    if nodes:
+        joins.kept(formulas)
+        windows.compute(formulas, nodes, select.args.get("windows") or ())
+    if condition is not None:
+        formulas.require(condition)
 
 
 def _distinct(select: exp.Select) -> bool:
@@ -188,7 +213,7 @@ def stars(formulas: Formulas, node: exp.Expr, table: str) -> list[tuple[str, Ope
 
 def grouped(builder: Builder, select: exp.Select, scope: Scope) -> Rows:
     """A SELECT with groups or aggregates: a relation of what is grouped, then its aggregates."""
-    check_clauses(builder, select, (*_SELECT, *_ORDER))
+    check_clauses(builder, select, _SELECT)
     before = Formulas(builder, scope, [])
     joins.sources(before, select)
     where = select.args.get("where")
@@ -224,7 +249,9 @@ def grouped(builder: Builder, select: exp.Select, scope: Scope) -> Rows:
     having = select.args.get("having")
     if having is not None:
         after.require(having.this)
+    _windows(after, select)
     outputs = projection(after, select)
+    found = [scope.known[scope.qualified(key)] for key in keys]
     identity: list[Operand] | None = None if _distinct(select) else found
     if identity == []:  # the one row has a key, too: a FULL JOIN tells it from a missing one
         identity = [Operand(Const(0, "number"), BIGINT, nullable=False)]

@@ -7,8 +7,10 @@ that ORDER BY leaves equal are sorted by all that they show, then by what tells 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
+from deltafix.engine.folds.users import UserReducer
 from deltafix.rules.ast import Atom, Formula
 from deltafix.rules.terms import Aggregate, Call
 from deltafix.sql import reducers
@@ -18,7 +20,7 @@ from deltafix.sql.scalar import constant
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import Column
 
-__all__ = ["Rows", "limited", "number"]
+__all__ = ["Rows", "limited", "number", "several"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,24 +135,48 @@ def _first(
             (False, False) if node is None else (node.args.get("desc"), node.args["nulls_first"])
         )
         ways.append((key.nullable, bool(flags[0]), bool(flags[1])))
-    groups = [one.column(f"g{n}") for n, one in enumerate(partition)]
-    source = builder.relation([*groups, *columns])
-    builder.head(source, [*partition, *row], found.body)
-    record = builder.record(columns)
     written = "".join(f"{'ad'[down]}{'lf'[first]}" for _, down, first in ways)
     reducer = reducers.First(reducers.ranked(ways), *bounds)
-    name = builder.reducer(f"first_{bounds[0]}_{bounds[1]}_{written}", reducer, record, record)
-    body: list[Formula] = []
-    group: list[Operand] = []
-    if partition:
-        atom, group = builder.groups(source, len(partition))
-        body.append(atom)
-    inside, outside = ([one.term for one in builder.variables(columns)] for _ in range(2))
-    over = Atom(source.name, (*(one.term for one in group), *inside))
-    value = builder.fresh("a")
-    aggregate = Aggregate(name, Call(f"[{record}]", tuple(inside)), over)
-    body += [equal(value, aggregate), equal(value, Call(f"[{record}]", tuple(outside)))]
-    now = {key: replace(key, term=term) for key, term in zip(row, outside, strict=True)}
+    name = f"first_{bounds[0]}_{bounds[1]}_{written}"
+    given = list(zip(row, columns, strict=True))
+    body, outside = several(builder, found.body, partition, given, columns, (name, reducer))
+    now = dict(zip(row, outside, strict=True))
     identity = None if found.identity is None else [now[one] for one in found.identity]
     outputs = [(name, now[one]) for name, one in found.outputs]
     return Rows(body, outputs, identity), [(now[key], one) for key, one in sorts]
+
+
+def several(  # noqa: PLR0917  the parts of one fold
+    builder: Builder,
+    body: list[Formula],
+    partition: Sequence[Operand],
+    given: Sequence[tuple[Operand, Column]],
+    results: Sequence[Column],
+    reducer: tuple[str, UserReducer],
+) -> tuple[list[Formula], list[Operand]]:
+    """What a named reducer of several values makes of the rows of each partition.
+
+    A row is what is `given`, as these columns; a value has the columns of `results`. The answer is
+    the body of a rule, and what it binds for `results`.
+    """
+    columns = [column for _, column in given]
+    groups = [one.column(f"g{n}") for n, one in enumerate(partition)]
+    source = builder.relation([*groups, *columns])
+    builder.head(source, [*partition, *(one for one, _ in given)], body)
+    record, made = builder.record(columns), builder.record(results)
+    name = builder.reducer(*reducer, record, made)
+    literals: list[Formula] = []
+    group: list[Operand] = []
+    if partition:
+        atom, found = builder.groups(source, len(partition))
+        literals.append(atom)
+        group = found[: len(partition)]
+    inside = [one.term for one in builder.variables(columns)]
+    outside = builder.variables(results)
+    over = Atom(source.name, (*(one.term for one in group), *inside))
+    value = builder.fresh("a")
+    literals += [
+        equal(value, Aggregate(name, Call(f"[{record}]", tuple(inside)), over)),
+        equal(value, Call(f"[{made}]", tuple(one.term for one in outside))),
+    ]
+    return literals, outside

@@ -29,6 +29,7 @@ from deltafix.sql.scope import Scope, Source
 from deltafix.sql.subqueries import within
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import Column, SqlValue, decode, decode_rows
+from deltafix.sql.windows import windows_of
 
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
@@ -202,7 +203,7 @@ def _direct(connection: Connection, statement: Statement, query: exp.Expr) -> Re
     others = [key for key, value in source.args.items() if value and key not in ("this", "alias")]
     if others or (alias and alias.columns):
         return None
-    if aggregates_of(query) or any(map(within, query.expressions)):
+    if aggregates_of(query) or windows_of(query) or any(map(within, query.expressions)):
         return None
     where = query.args["where"].this if query.args.get("where") is not None else None
     if where is not None and within(where):

@@ -20,7 +20,7 @@ from deltafix.reactive.algebra import AnyReducer, contramap, enriched
 from deltafix.reactive.numeric import Variance
 from deltafix.reactive.ordered import Ordered, placed
 
-__all__ = ["Bits", "First", "Mode", "Quantile", "StringAgg", "Sum", "ranked", "variance"]
+__all__ = ["Bits", "First", "Kept", "Mode", "Quantile", "StringAgg", "Sum", "ranked", "variance"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Bits:
         return found - (1 << _WORD) if found >> _WORD - 1 else found
 
 
-class _Kept:
+class Kept:
     """State: the sorted multiset of the values; O(log n) a change."""
 
     initial: Ordered[Any] = Ordered()
@@ -107,7 +107,7 @@ class _Kept:
         return acc.discard(self.key(value))
 
 
-class Quantile(_Kept):
+class Quantile(Kept):
     """QUANTILE_CONT and QUANTILE_DISC: interpolated exactly and rounded once, or a value there is.
 
     `share` is between 0 and 1, counted from the greatest value if `descending`; a number of
@@ -137,7 +137,7 @@ class Quantile(_Kept):
         return float(exact * self.unit)
 
 
-class Mode(_Kept):
+class Mode(Kept):
     """MODE: the most frequent value, the least of several. O(values of the group) a change."""
 
     def finish(self, acc: Ordered[Any], /) -> Any:
@@ -146,7 +146,7 @@ class Mode(_Kept):
         return max(sizes, key=itemgetter(0))[1]
 
 
-class StringAgg(_Kept):
+class StringAgg(Kept):
     """STRING_AGG: the texts joined, in the order of `key` and then of the texts themselves."""
 
     def __init__(self, separator: str, key: Callable[[Any], Any]) -> None:
@@ -163,7 +163,7 @@ class StringAgg(_Kept):
         return self.separator.join(text for _, text in acc)
 
 
-class First(_Kept, Several):
+class First(Kept, Several):
     """ORDER BY ... LIMIT and DISTINCT ON: some of the rows in their order.
 
     Its result is a list: O(log n + offset + limit) a change.

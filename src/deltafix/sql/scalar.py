@@ -172,8 +172,8 @@ class Scalars:
             if isinstance(node, kind):
                 return method(self, node)
         if isinstance(node, exp.Window):
-            way_out = "a join with a grouped subquery says many of them"
-            raise self.statement.refused("a window function", node, way_out)
+            way_out = "window functions stand in SELECT, QUALIFY and the ORDER BY of a LIMIT"
+            raise self.statement.refused("a window function here", node, way_out)
         function = functions.FUNCTIONS.get(type(node))
         if isinstance(node, exp.Concat):
             function = functions.CONCAT[bool(node.args.get("coalesce"))]

@@ -41,6 +41,7 @@ class Scope:
         merged: columns that USING made one of two.
         known: expressions that have a value already: what it is grouped by, its aggregates; None
             before grouping.
+        windows: the values of its window functions, once there are any.
         around: the scope around it; `alone` where reading that is a CorrelatedError.
     """
 
@@ -51,6 +52,7 @@ class Scope:
     sources: list[Source] = field(default_factory=list)
     merged: dict[str, Operand] = field(default_factory=dict)
     known: dict[exp.Expr, Operand] | None = None
+    windows: dict[exp.Expr, Operand] = field(default_factory=dict)
     outer_used: bool = False
 
     def inner(self, *, alone: bool = False) -> Scope:

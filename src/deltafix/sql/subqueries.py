@@ -18,6 +18,7 @@ from deltafix.sql.formulas import Formulas, conditions
 from deltafix.sql.ranking import number
 from deltafix.sql.scope import CorrelatedError
 from deltafix.sql.text import exp
+from deltafix.sql.windows import windows_of
 
 if TYPE_CHECKING:
     from deltafix.sql.scope import Scope
@@ -87,14 +88,18 @@ def _member(
     return found[0], found[1]
 
 
+_STANDS_ALONE = ("group", "having", "qualify", "with_", "limit", "offset")
+
+
 def _is_plain(query: exp.Expr) -> bool:
     """Whether a query is rows of a join, which can stand inside a rule."""
     distinct = query.args.get("distinct")
     return (
         isinstance(query, exp.Select)
         and not (distinct is not None and distinct.args.get("on"))
-        and not any(query.args.get(key) for key in ("group", "having", "with_", "limit", "offset"))
+        and not any(query.args.get(key) for key in _STANDS_ALONE)
         and not aggregates_of(query)
+        and not windows_of(query)
     )
 
 
@@ -133,7 +138,7 @@ def operand(formulas: Formulas, node: exp.Expr) -> Operand:
         except CorrelatedError:
             builder.back(mark)
             return _folded(formulas, query)
-        certain = not any(query.args.get(key) for key in ("having", "limit", "offset"))
+        certain = not any(query.args.get(key) for key in ("having", "qualify", "limit", "offset"))
         return _only_row(formulas, relation, certain=certain)
     most = query.args.get("limit")
     if most is not None and number(builder.statement, most) in (0, 1):
@@ -214,7 +219,7 @@ def _folded(formulas: Formulas, query: exp.Select) -> Operand:
     if query.args.get("having") or len(query.expressions) != 1:
         raise _may_have_rows(formulas, query)
     scope: Scope = formulas.scope.inner()
-    for key in ("distinct", "limit", "offset", "order", "with_"):
+    for key in ("distinct", "limit", "offset", "order", "qualify", "with_"):
         if query.args.get(key):
             raise builder.refused(
                 f"{key.strip('_').upper()} in a scalar subquery", query, "leave it out"
