@@ -27,7 +27,6 @@ pyspark.python = "{python}"
 deltafix.ship = true
 cores.max = 2
 executor.memory = "512m"
-executorEnv.NUMBA_DISABLE_JIT = 1   # rows are few: compiling the kernel would take longer
 """
 
 

@@ -69,12 +69,12 @@ class BulkShard:
         else:
             self._hear(inbox)
         action, stratum = command
+        if action in ("send", "retract", "apply"):
+            self._decide()
         if action in ("send", "retract"):
             self._waiting.discard(stratum)
             for head, rows in self._rules.base(stratum, self._runs):
                 self._vote(self._named[head], rows)
-        elif action == "apply":
-            self._decide()
         elif action == "insert":
             self._settle(stratum)
         elif action == "finish":

@@ -88,7 +88,10 @@ def prepare(program: Program) -> Prepared:
     core = lower(typed(program))
     _refuse(core)
     bounded = is_bounded(core, layers(core))
-    core = _renamed(core, {r.name: f"~hidden {r.name[1:]}" for r in core.relations if r.hidden})
+    renamed = {r.name: f"~hidden {r.name[1:]}" for r in core.relations if r.hidden}
+    # Where a domain must know the rows that are given, too: they go there, and on from there.
+    apart = {name: renamed[home] for name, home in core.apart.items()}
+    core = _renamed(core, renamed)
     declared = {relation.name for relation in program.relations}  # not what magic sets add
     shown = tuple(replace(r, hidden=r.name not in declared) for r in core.relations)
     core, pinned = _pinned(replace(core, relations=shown))
@@ -114,7 +117,7 @@ def prepare(program: Program) -> Prepared:
     if HERE in seeds or any(not fold.group for fold in core.folds):
         relations[HERE] = Relation(HERE, ("number",), hidden=True)
         seeds[HERE] = [(0,)]
-    entries = {r.name: r.entry for r in core.relations if r.entry}
+    entries = {r.name: r.entry for r in core.relations if r.entry} | apart
     whole = Core(tuple(relations.values()), tuple(clauses), core.folds)
     return Prepared(program, whole, seeds, entries, pinned, bounded)
 

@@ -83,7 +83,8 @@ class Layout:
         given: per relation, the copies that its given rows go to.
         reports: local relations whose changes are the changes of a relation.
         derived: relations that shards derive together; empty where no shuffle is needed.
-        readers: per copy, the lowest stratum that reads it.
+        readers: per copy, and per derived relation that is read at home, the lowest stratum that
+            reads it.
         seeds: rows given at first, for the facts of the program's text.
         bounded: they are given with the first inputs, which can bound what follows from them.
         seats: where rows of some relations are judged, if not at the copy that is placed first.

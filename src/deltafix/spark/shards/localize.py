@@ -19,7 +19,7 @@ are exact.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from deltafix.facts.schema import BaseType
@@ -37,7 +37,7 @@ from deltafix.plan.clause import (
     Slot,
     Subsumption,
 )
-from deltafix.plan.depend import layers, made_by
+from deltafix.plan.depend import Layer, layers, made_by
 from deltafix.plan.normalize import Core
 from deltafix.spark.shards.core import HERE, Prepared, column_kinds
 from deltafix.spark.shards.cut import Cutter, Piece
@@ -51,6 +51,32 @@ _RANK: BaseType = "number"
 def localize(prepared: Prepared) -> Layout:
     """The layout of a program that shards derive together, stratum by stratum."""
     return _Localizing(prepared).layout()
+
+
+def _strata(core: Core) -> dict[str, tuple[int, Layer]]:
+    """The number of every relation's stratum, and its layer.
+
+    Supersteps are counted by stratum, so layers that none of them needs are one: those as many
+    layers above the given rows, apart by whether they are recursive, since those take rounds.
+    """
+    found: dict[str, tuple[int, Layer]] = {}
+    for layer in layers(core):
+        others = {name for name in _needs(layer) if name not in layer.relations}
+        level = max((found[name][0] // 2 + 1 for name in others), default=0)
+        for name in layer.relations:
+            found[name] = (2 * level + layer.recursive, layer)
+    return found
+
+
+def _needs(layer: Layer) -> Iterator[str]:
+    """The relations that a layer reads."""
+    bodies = [clause.body for clause in layer.clauses]
+    for _, merge in layer.merges:
+        bodies += [order.body for order in merge.orders] if isinstance(merge, Subsumption) else ()
+    for body in bodies:
+        yield from (one.relation for one in body if isinstance(one, Match | Absent))
+    if layer.fold is not None:
+        yield layer.fold.source
 
 
 class _Localizing:
@@ -72,7 +98,7 @@ class _Localizing:
         clauses += [c for c in core.clauses if c.head in self.pinned]
         cut = Core(tuple(self.relations.values()), tuple(clauses), self.folds)
         self.kinds = column_kinds(cut, prepared.program)
-        self.layer = {name: (n, x) for n, x in enumerate(layers(cut)) for name in x.relations}
+        self.layer = _strata(cut)
         self.derived = {p.head for p in self.pieces} | {n for f in self.folds for n in made_by(f)}
         self.home = {name: self._home(r) for name, r in self.relations.items()}
         self.locals: dict[str, Relation] = {}
@@ -95,7 +121,7 @@ class _Localizing:
         return tuple(range(len(relation.types)))
 
     def _same(self, head: str, relation: str) -> bool:
-        return self.layer[head][0] == self.layer[relation][0]
+        return self.layer[head][1] is self.layer[relation][1]
 
     def ranked(self, relation: str) -> bool:
         return relation in self.derived and self.layer[relation][1].recursive
@@ -242,9 +268,10 @@ class _Localizing:
             and not self.ranked(relation)
             and columns == self.home[relation]
         ):
-            return relation
-        name = f"{relation} {_place(columns)}"
-        self.above[relation].setdefault(name, Copy(name, columns))
+            name = relation
+        else:
+            name = f"{relation} {_place(columns)}"
+            self.above[relation].setdefault(name, Copy(name, columns))
         stratum = self.layer[head][0]
         self.readers[name] = min(stratum, self.readers.get(name, stratum))
         return name

@@ -1,11 +1,13 @@
 """An epoch as a sequence of supersteps: which action comes next, from what the shards report.
 
-Strata are taken lowest first, each to the end before the next. A stratum without recursion is two
-steps (votes go out, votes are applied); a recursive one retracts until no shard takes anything
-away, inserts until no shard sends anything, and then tells the strata above. The first step applies
-the given rows and does what the lowest stratum that reads them does first; the last one is that in
-which every shard says it has `ended`, or a `commit`. Invariant: when an epoch is over, no message
-is on its way and no shard has work left.
+Strata are taken lowest first, each to the end before the next; relations that do not need one
+another are in one stratum (`localize`), since a step costs a job, whatever it carries. A stratum
+without recursion is two steps (votes go out, votes are applied), of which the second is the next
+one's first where all that is read of it is read at home; a recursive one retracts until no shard
+takes anything away, inserts until no shard sends anything, and then tells the strata above. The
+first step applies the given rows and does what the lowest stratum that reads them does first; the
+last one is that in which every shard says it has `ended`, or a `commit`. Invariant: when an epoch
+is over, no message is on its way and no shard has work left.
 """
 
 from __future__ import annotations
@@ -111,6 +113,9 @@ class Epoch:
                 if stratum in self.ranked:
                     self.recursive(stratum)
                 elif self.last.sent:
+                    if (following := self.following(stratum)) is not None:
+                        stratum = following
+                        continue
                     self.step("apply")
                 stratum = self.next_stratum()
         if not self.last.ended:
@@ -140,6 +145,19 @@ class Epoch:
                 self.step("insert", stratum)
         if stratum in self.published:
             self.step("finish", stratum)
+
+    def following(self, stratum: int) -> int | None:
+        """The stratum whose first step can apply the votes that this one has sent.
+
+        It is the lowest that may have work then. None if the votes have to be applied before: what
+        they change goes to other shards, or nothing is read.
+        """
+        made = [one for one in self.layout.derived.values() if one.stratum == stratum]
+        if any(one.above for one in made):
+            return None
+        readers = self.layout.readers
+        coming = (readers[one.relation] for one in made if one.relation in readers)
+        return min((*self.last.pending, *coming), default=None)
 
     def next_stratum(self) -> int | None:
         """The lowest stratum that has work, or may have when the messages have come."""
