@@ -470,7 +470,16 @@ class _Maker:
         aggregates = [self.aggregate(scope) for _ in range(self.random.randint(1, 3))]
         start = len(keys)
         shown += [(f"{text_} AS c{start + n}", kind) for n, (text_, kind) in enumerate(aggregates)]
-        if keys and self.maybe(0.2):
+        group = f" GROUP BY {', '.join(k for k, _ in keys)}" if keys else ""
+        if keys and not self.portable and self.maybe(0.3):
+            one, two = keys[0][0], keys[-1][0]
+            sets = (
+                *(f"ROLLUP ({one}, {two})", f"CUBE ({one}, {two})", f"{one}, ROLLUP ({two})"),
+                f"GROUPING SETS (({one}, {two}), ({two}), ({one}, {two}), ())",
+            )
+            group = f" GROUP BY {self.random.choice(sets)}"
+            shown.append((f"CAST(GROUPING({two}, {one}) AS INTEGER) AS w", INT))
+        elif keys and self.maybe(0.2):
             sorts = self.ordered(tuple((key, "") for key, _ in keys))
             one, _ = self.aggregate(scope)
             form = (
@@ -483,7 +492,6 @@ class _Maker:
         if self.maybe(0.3):
             one, kind = self.aggregate(scope)
             having = f" HAVING {one} {self.random.choice(('<', '>=', '<>'))} {self.value(kind)}"
-        group = f" GROUP BY {', '.join(k for k, _ in keys)}" if keys else ""
         columns = tuple((one.rsplit(" AS ", 1)[1], kind) for one, kind in shown)
         written = ", ".join(one for one, _ in shown)
         return f"SELECT {written} FROM {text}{self.where(scope)}{group}{having}", columns

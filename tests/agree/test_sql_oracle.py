@@ -60,7 +60,7 @@ def test_the_generator_reaches_every_construct() -> None:
         "BOOL_AND", "STDDEV(", "VAR_POP(", "MEDIAN(", "PERCENTILE_CONT(", "QUANTILE_DISC(",
         "BIT_", "STRING_AGG(", " LIMIT ", " OFFSET ", "LIMIT 1)", "FETCH NEXT", "RANK() OVER",
         "LAG(", "NTH_VALUE(", "QUALIFY", "NTILE(", "1 FOLLOWING", "CURRENT ROW AND",
-        "SUM(COUNT(*)) OVER", "DISTINCT ON",
+        "SUM(COUNT(*)) OVER", "ROLLUP", "CUBE", "GROUPING SETS", "DISTINCT ON",
         "STRING_AGG(DISTINCT", "SELECT DISTINCT", "UNION ALL",
         "UNION SELECT", "EXCEPT SELECT", "EXCEPT ALL", "INTERSECT SELECT", "INTERSECT ALL",
         "WITH RECURSIVE", "NOT EXISTS", " NOT IN (SELECT",

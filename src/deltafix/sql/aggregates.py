@@ -420,10 +420,13 @@ def fold(
     group: Sequence[Operand],
     places: Sequence[int],
     asked: Wanted,
+    *,
+    empty: bool,
 ) -> Operand:
     """An aggregate over the rows of a relation whose first columns are the group.
 
-    `places` are those of its argument and of its sort keys; none for COUNT(*).
+    `places` are those of its argument and of its sort keys; none for COUNT(*). `empty` says that
+    there may be a group without rows.
     """
     builder = formulas.builder
     columns = source.all_columns
@@ -446,7 +449,7 @@ def fold(
 
     argument, *keys = [columns[place] for place in places] or [Column("", BIGINT, nullable=False)]
     opens = argument.type if argument.nullable else None
-    may_be_empty = opens is not None or not group
+    may_be_empty = opens is not None or empty
     return _folded(
         formulas, asked, argument.type, rows, opens=opens, may_be_empty=may_be_empty, keys=keys
     )

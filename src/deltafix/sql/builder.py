@@ -194,12 +194,19 @@ class Builder:
         args = [self.fitted(one, column, body) for one, column in pairs]
         self.rule(relation, args, body)
 
-    def groups(self, source: Relation, width: int) -> tuple[Atom, list[Operand]]:
-        """An atom of the groups that a relation's first columns make, and its variables."""
-        if len(source.all_columns) > width:
+    def groups(
+        self, source: Relation, width: int, always: Sequence[Sequence[Operand]] = ()
+    ) -> tuple[Atom, list[Operand]]:
+        """An atom of the groups that a relation's first columns make, and its variables.
+
+        The groups `always` are there without rows.
+        """
+        if always or len(source.all_columns) > width:
             groups = self.relation(source.columns[:width])
             atom, operands = self.bind(source)
             self.rule(groups, [one.term for one in operands[:width]], [atom])
+            for group in always:
+                self.head(groups, group, [])
             source = groups
         return self.bind(source)
 

@@ -13,9 +13,10 @@ from dataclasses import replace
 from deltafix.rules.ast import And, Atom, Comparison, Or
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Wildcard
 from deltafix.sql import endings, joins, windows
-from deltafix.sql.aggregates import Wanted, aggregates_in, aggregates_of, fold, wanted
+from deltafix.sql.aggregates import Wanted, aggregates_of, fold, wanted
 from deltafix.sql.builder import NIL, Builder, Operand, Relation, absent, equal
 from deltafix.sql.formulas import Formulas
+from deltafix.sql.grouping import NUMBER, grouping
 from deltafix.sql.ranking import Rows, limited
 from deltafix.sql.scope import Scope
 from deltafix.sql.text import exp
@@ -219,74 +220,54 @@ def grouped(builder: Builder, select: exp.Select, scope: Scope) -> Rows:
     where = select.args.get("where")
     if where is not None:
         before.require(where.this)
-    keys = group_keys(before, select)
+    by = grouping(before, select)
     asked: dict[exp.Expr, Wanted] = {}
+    told: list[exp.Expr] = []
     for node in aggregates_of(select):
-        asked.setdefault(scope.qualified(node), wanted(before, node))
-    group = [before.operand(key) for key in keys]
-    columns = [one.column(f"g{n}") for n, one in enumerate(group)]
-    args = list(group)
+        if isinstance(node, exp.Grouping | exp.GroupingId):
+            told.append(node)
+        else:
+            asked.setdefault(scope.qualified(node), wanted(before, node))
+    keys = [before.operand(key) for key in by.keys]
+    group = by.columns(keys)
+    columns = list(group)
+    args: list[Operand] = []
     places: dict[exp.Expr, range] = {}
     for spelled, one in asked.items():
         operands = [before.operand(part) for part in one.operands]
-        places[spelled] = range(len(args), len(args) + len(operands))
+        places[spelled] = range(len(columns), len(columns) + len(operands))
         args += operands
         columns += [operand.column(f"a{n}") for n, operand in enumerate(operands, len(columns))]
     counts = any(one.counts_rows for one in asked.values())
     hidden = [one for s in scope.sources for one in s.identity] if counts else []
     source = builder.relation(columns, [one.column("") for one in hidden])
-    builder.head(source, [*args, *hidden], before.body)
+    for number in range(len(by.sets)):
+        builder.head(source, [*by.row(number, keys), *args, *hidden], before.body)
     after = Formulas(builder, scope, [])
     found: list[Operand] = []
     if group:
-        atom, found = builder.groups(source, len(group))
+        always = [by.row(number, keys) for number in by.totals]
+        atom, found = builder.groups(source, len(group), always)
         after.body.append(atom)
-    scope.known = {scope.qualified(key): operand for key, operand in zip(keys, found, strict=True)}
+        found = found[: len(group)]
+    spellings = [*([NUMBER] if by.several else ()), *by.keys]
+    scope.known = dict(zip(spellings, found, strict=True))
     known = dict(scope.known)
     for spelled, one in asked.items():
-        known[spelled] = fold(after, source, found, places[spelled], one)
+        empty = bool(by.totals)
+        known[spelled] = fold(after, source, found, places[spelled], one, empty=empty)
+    known |= {scope.qualified(node): by.told(after, node) for node in told}
     scope.known = known
     having = select.args.get("having")
     if having is not None:
         after.require(having.this)
     _windows(after, select)
     outputs = projection(after, select)
-    found = [scope.known[scope.qualified(key)] for key in keys]
+    found = [scope.known[one] for one in spellings]
     identity: list[Operand] | None = None if _distinct(select) else found
     if identity == []:  # the one row has a key, too: a FULL JOIN tells it from a missing one
         identity = [Operand(Const(0, "number"), BIGINT, nullable=False)]
     return limited(after, select, Rows(after.body, outputs, identity))
-
-
-def group_keys(formulas: Formulas, select: exp.Select) -> list[exp.Expr]:
-    """What a SELECT groups by: positions and names of what it shows stand for that."""
-    group = select.args.get("group")
-    if group is None:
-        return []
-    if group.args.get("all"):
-        shown = [one.unalias() for one in select.expressions]
-        return [one for one in shown if not aggregates_in(one)]
-    for key in group.expressions:
-        if isinstance(key, exp.Rollup | exp.Cube | exp.GroupingSets):
-            way_out = "write UNION ALL of one GROUP BY for each grouping"
-            raise formulas.builder.refused(f"GROUP BY {key.key.upper()}", key, way_out)
-    check_clauses(formulas.builder, group, ("expressions",))
-    aliases = {one.alias: one.unalias() for one in select.expressions if one.alias}
-    keys: list[exp.Expr] = []
-    for key in group.expressions:
-        if isinstance(key, exp.Literal) and not key.is_string:
-            place = int(key.this)
-            if not 1 <= place <= len(select.expressions):
-                message = f"GROUP BY {place}, but {len(select.expressions)} columns are selected"
-                raise formulas.scope.statement.wrong(message, key, "count them from 1")
-            key = select.expressions[place - 1].unalias()  # noqa: PLW2901
-        elif isinstance(key, exp.Column) and not key.table and formulas.scope.here(key) is None:
-            key = aliases.get(key.name, key)  # noqa: PLW2901
-        if isinstance(key, exp.Tuple):
-            keys.extend(key.expressions)
-        else:
-            keys.append(key)
-    return keys
 
 
 # --- UNION, EXCEPT, INTERSECT --------------------------------------------------------------------
