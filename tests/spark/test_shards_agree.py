@@ -6,6 +6,7 @@ land in the wrong shard, state that files do not bring back.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from random import Random
 from typing import Literal
@@ -21,6 +22,7 @@ from deltafix.spark.shards import ShardedDatabase, database, resident
 from deltafix.spark.shards.core import prepare
 from deltafix.spark.shards.localize import localize
 
+RUNS = max(3, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 20)
 ACCESS = Path(__file__).parents[2] / "examples" / "access-control"
 CLOSURE = """
 .decl edge(x: number, y: number)
@@ -159,7 +161,7 @@ def test_agree_random_programs_in_shards(
         monkeypatch.setattr(database, "plan_layout", lambda program: localize(prepare(program)))
     rng = Random(f"shards {shards} {general} {executor}")
     run = 0
-    while run < 3:
+    while run < RUNS:
         program = random_program(rng, rng.choice([2, 3, 4]), FEATURES)
         if "ord(" in program.show():  # refused by name: a symbol's number is one engine's own
             continue
