@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from deltafix.engine.connect import connect
@@ -24,7 +23,7 @@ from deltafix.sql.changes import sort_key
 from deltafix.sql.formulas import Formulas, conditions
 from deltafix.sql.query import projection, rows, settled, unwrapped
 from deltafix.sql.ranking import number
-from deltafix.sql.scalar import Scalar, Scalars, constant
+from deltafix.sql.scalar import Scalar, constant, over
 from deltafix.sql.scope import Scope, Source
 from deltafix.sql.subqueries import within
 from deltafix.sql.text import Statement, exp
@@ -140,23 +139,12 @@ def _matching(
     found = known.get(source.name)
     if found is None:
         raise statement.unknown("table", source.name, list(known), source)
-    scope = Scope(statement)
-    columns = {c.name: Operand(Var(c.name), c.type, c.nullable) for c in found.columns}
-    scope.sources.append(Source(source.alias_or_name, columns, ()))
-    places = {column.name: place for place, column in enumerate(found.columns)}
-
-    def leaf(node: exp.Expr) -> Scalar | None:
-        if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
-            return None
-        operand = scope.column(node)
-        return Scalar(itemgetter(places[node.name]), operand.type, operand.nullable)
-
-    scalars = Scalars(statement, leaf)
+    scalars = over(statement, found.columns, source.alias_or_name)
     test = None
     if where is not None:
         test = scalars.truth(exp.Where(this=where), where).compute
     values = [scalars.compile(one) for one in computed]
-    fixed = _fixed(found, where, scope)
+    fixed = _fixed(found, where)
     result = []
     shape = found.columns
     try:
@@ -169,8 +157,11 @@ def _matching(
     return values, result
 
 
-def _fixed(found: Relation, where: exp.Expr | None, scope: Scope) -> dict[int, Any]:
-    """Positions of columns that the condition equates with constants, and the engine's values."""
+def _fixed(found: Relation, where: exp.Expr | None) -> dict[int, Any]:
+    """Positions of columns that the condition equates with constants, and the engine's values.
+
+    Its columns are known to be the relation's.
+    """
     fixed: dict[int, Any] = {}
     names = [column.name for column in found.columns]
     for part in conditions(where):
@@ -178,7 +169,7 @@ def _fixed(found: Relation, where: exp.Expr | None, scope: Scope) -> dict[int, A
             continue
         for one, other in ((part.this, part.expression), (part.expression, part.this)):
             scalar = constant(other)
-            if not isinstance(one, exp.Column) or scalar is None or scope.here(one) is None:
+            if not isinstance(one, exp.Column) or scalar is None:
                 continue
             place = names.index(one.name)
             column, value = found.columns[place], scalar.compute(None)
