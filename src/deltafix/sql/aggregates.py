@@ -37,7 +37,6 @@ from deltafix.sql.types import (
 
 if TYPE_CHECKING:
     from deltafix.sql.formulas import Formulas
-    from deltafix.sql.scope import Scope
 
 __all__ = [
     "AGGREGATE",
@@ -455,11 +454,8 @@ def fold(
     )
 
 
-def fold_over(formulas: Formulas, scope: Scope, body: Sequence[Formula], node: exp.Expr) -> Operand:
-    """An aggregate over the rows of a body inside the rule (a correlated scalar subquery)."""
-    from deltafix.sql.formulas import Formulas as Inner  # noqa: PLC0415  it imports this module
-
-    inner = Inner(formulas.builder, scope, list(body))
+def fold_over(formulas: Formulas, inner: Formulas, node: exp.Expr) -> Operand:
+    """An aggregate over the rows of `inner` inside the rule (a correlated scalar subquery)."""
     asked = wanted(inner, node)
     if asked.by_value and asked.op not in ("min", "max"):
         way_out = "join with a subquery that groups by the columns it is correlated by"

@@ -14,6 +14,7 @@ from operator import itemgetter
 
 from deltafix.rules.ast import And, Comparison, Formula, Or, conjunction, disjunction
 from deltafix.rules.terms import Const, Term
+from deltafix.sql.aggregates import AGGREGATE
 from deltafix.sql.builder import FALSE, NIL, TRUE, Builder, Operand, equal, some
 from deltafix.sql.scalar import COMPARISONS, Scalar, Scalars, constant, typed
 from deltafix.sql.scope import Scope
@@ -80,7 +81,7 @@ class Formulas:
 
     def scalar(self, node: exp.Expr) -> tuple[Scalar, list[Operand]]:
         """An expression as a function, and the operands it is a function of."""
-        from deltafix.sql import aggregates, subqueries  # noqa: PLC0415  they need this one
+        from deltafix.sql import subqueries  # noqa: PLC0415  the two need each other
 
         args: list[Operand] = []
 
@@ -89,7 +90,7 @@ class Formulas:
             if subqueries.is_query(part):
                 operand = subqueries.operand(self, part)
             elif not isinstance(part, exp.Paren):
-                if isinstance(part, aggregates.AGGREGATE):
+                if isinstance(part, AGGREGATE):
                     operand = self.leaf(part)
                     if operand is None:
                         raise self.misplaced(part)

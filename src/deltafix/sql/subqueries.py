@@ -228,6 +228,7 @@ def _folded(formulas: Formulas, query: exp.Select) -> Operand:
     for part in aggregates_of(query):
         scope = formulas.scope.inner()
         body = queries.plain(builder, query, scope, outputs=False).body
-        known[scope.qualified(part)] = fold_over(formulas, scope, body, part)
+        inner = Formulas(builder, scope, body)
+        known[scope.qualified(part)] = fold_over(formulas, inner, part)
     scope.known = known
     return Formulas(builder, scope, formulas.body).operand(query.expressions[0].unalias())
