@@ -82,6 +82,7 @@ def _ordered(
     heads = query.selects if isinstance(query, exp.Query) else []
     stars = any(isinstance(part, exp.Star) for head in heads for part in (head, head.this))
     names = [] if stars else [one.alias_or_name for one in heads]
+    aliases = {one.alias: one.unalias() for one in heads if one.alias}
     simple = isinstance(query, exp.Select) and (_picks(query) or not query.args.get("distinct"))
     found: list[tuple[int, exp.Ordered]] = []
     added = 0
@@ -93,6 +94,8 @@ def _ordered(
             found.append((names.index(key.name), one))
         elif simple:
             added += 1
+            if isinstance(key, exp.Column) and not key.table:
+                key = aliases.get(key.name, key)
             query.args["expressions"].append(exp.alias_(key.copy(), f"~order{added}"))
             found.append((-added, one))
         else:

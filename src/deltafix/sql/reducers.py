@@ -8,6 +8,7 @@ open, the values themselves decide. Which aggregate of SQL is which reducer is `
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -172,7 +173,7 @@ class First(Kept, Several):
     def __init__(self, key: Callable[[Any], Any], offset: int, limit: int | None) -> None:
         self._key = key
         self.offset = offset
-        self.end = None if limit is None else offset + limit
+        self.end = None if limit is None else min(offset + limit, sys.maxsize)
 
     def key(self, value: Any) -> Any:
         """What is kept of a value: it decides the order."""

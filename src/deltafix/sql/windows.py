@@ -114,7 +114,11 @@ class _Window:
             base = named.get(node.alias)
             if base is None:
                 raise self.statement.unknown("window", node.alias, list(named), node)
-            given |= {key: one for key, one in base.args.items() if key != "this" and one}
+            parts = {key: one for key, one in base.args.items() if key != "this" and one}
+            if any(given.get(key) for key in parts):
+                message = f"a window that says anew what {node.alias!r} says"
+                raise self.statement.wrong(message, node, "write the whole window here")
+            given |= parts
         self.partition: list[exp.Expr] = given.get("partition_by") or []
         order = given.get("order")
         self.order: list[exp.Ordered] = [] if order is None else order.expressions

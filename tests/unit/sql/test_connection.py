@@ -169,6 +169,10 @@ def test_a_top_k_follows_an_edit_without_reading_the_others(db):
     assert not db.delta("best")
     db.execute("INSERT INTO emp VALUES (2000, 3, 999)")  # equal: by what is shown, the least first
     assert rows(db, "SELECT id FROM top") == [(997,), (999,), (2000,)]
+    most = "SELECT id FROM top LIMIT 9223372036854775807 OFFSET 1"
+    assert rows(db, f"SELECT COUNT(*) FROM ({most}) AS x") == [(2,)]
+    ranked = "SELECT *, RANK() OVER (ORDER BY pay DESC) AS r FROM top ORDER BY r DESC, id LIMIT 1"
+    assert rows(db, ranked) == [(997, 997, 3)]
     assert "emp(999, [9], 999)  [given]" in str(db.engine.why("best", ((9,), 999)))
 
 
@@ -339,6 +343,11 @@ WRONG = {
         "functions are",
     ),
     "SELECT RANK() OVER w FROM emp WINDOW v AS (ORDER BY id)": ("DF721", 8, "v"),
+    "SELECT RANK() OVER (w ORDER BY id) FROM emp WINDOW w AS (ORDER BY id)": (
+        "DF721",
+        8,
+        "write the whole window",
+    ),
     "SELECT RANK() OVER (ORDER BY ide) FROM emp": ("DF721", 30, "did you mean 'id'?"),
     "SELECT RANK() OVER (ORDER BY RANK() OVER (ORDER BY id)) FROM emp": ("DF722", 30, "QUALIFY"),
     "SELECT GROUPING(id) FROM emp GROUP BY ROLLUP (name)": ("DF721", 8, "name a key"),
