@@ -99,6 +99,25 @@ def test_spark_frames_in_and_out_in_one_superstep(spark: SparkSession, tmp_path:
         assert found["path"].agg({"sign": "sum"}).collect()[0][0] == -20
 
 
+def test_spark_takes_all_supersteps_behind_the_first_in_one_job(
+    spark: SparkSession, common: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chain = [(n, n + 1) for n in range(30)]
+    one = deltafix.connect(REACH)
+    with ShardedDatabase(REACH, spark, shards=4, state=common, executor="shards") as db:
+        for rows in ({"root": ([(0,)], []), "edge": (chain, [])}, {"edge": ([], [(9, 10)])}):
+            change = Delta.of(rows, one.schemas.values())
+            with counting_jobs(spark) as done:
+                assert db.apply(change) == one.apply(change)
+            assert done.jobs <= 2 < db.work.supersteps
+        back = Delta.of({"edge": ([(9, 10)], [])}, one.schemas.values())
+        # Where Spark cannot start its tasks together, each is a job.
+        monkeypatch.setattr(onspark, "_slots", lambda session: 0)
+        with counting_jobs(spark) as done:
+            assert db.apply(back) == one.apply(back)
+        assert done.jobs == db.work.supersteps > 2
+
+
 def test_spark_runs_a_job_a_superstep_and_one_ends_an_epoch_that_stays_in_its_shards(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -174,13 +193,19 @@ def test_what_fails_in_a_task_is_an_error_of_ours_and_the_state_as_before(
 ) -> None:
     program = """
     .decl given(x: number)
+    .decl pair(x: number, y: number)
+    .decl near(y: number)
+    .decl far(z: number)
     .decl made(x: number)
     .functor make(x: number): number
-    made(@make(x)) :- given(x).
+    near(y) :- given(x), pair(x, y).
+    far(z) :- near(y), pair(y, z).
+    made(@make(z)) :- far(z), near(_).
     """
 
     def of(db: ShardedDatabase, row: int) -> Delta:
-        return Delta.of({"given": ([(row,)], [])}, db.schemas.values())
+        rows = {"given": ([(1,)], []), "pair": ([(1, 2), (2, row)], [])}
+        return Delta.of(rows, db.schemas.values())
 
     for make, kind, text in (
         (math.factorial, FunctorError, "not defined for negative values"),
@@ -197,3 +222,4 @@ def test_what_fails_in_a_task_is_an_error_of_ours_and_the_state_as_before(
             assert (db.epoch, db.rows("given")) == (0, [])
             if make is math.factorial:
                 assert db.apply(of(db, 4))["made"].added == [(24,)]
+                assert db.work.supersteps > 3, "it fails in a later one than the first"

@@ -55,4 +55,7 @@ def _reason(error: Any) -> str:
     # Of Python on a worker: behind the lines of its traceback, which are indented.
     behind = dropwhile(lambda line: "Traceback (most recent call last)" not in line, lines)
     found = [line for line in behind if line[:1].strip()]
-    return found[1] if len(found) > 1 else lines[0]
+    if len(found) > 1:
+        return found[1]
+    # Of tasks that ran together: behind the line that says so.
+    return lines[1] if "barrier task" in lines[0] and len(lines) > 1 else lines[0]

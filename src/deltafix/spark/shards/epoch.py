@@ -20,6 +20,7 @@ from deltafix.spark.shards.choose import Choice
 from deltafix.spark.shards.files import Ledger, Manifest
 from deltafix.spark.shards.load import Loaded, LoadTask, RefusedError
 from deltafix.spark.shards.resident import Changed, Spec, Task
+from deltafix.spark.shards.rest import RestTask
 from deltafix.spark.shards.schedule import Epoch, Report, Work, merged
 from deltafix.spark.shards.step import Command, Judging, Verdict
 
@@ -37,6 +38,9 @@ class Executor(Protocol):
 
     def load(self, task: LoadTask) -> Loaded:
         """Run a whole epoch by columns. Raises RefusedError; the first messages are kept."""
+
+    def rest(self, task: RestTask) -> Loaded:
+        """Run the supersteps that are left. Raises RefusedError; the messages are kept."""
 
     def close(self) -> None:
         """Let go of messages."""
@@ -122,7 +126,28 @@ class Attempt:
         self._fresh = recompute
         if not self._begun:
             self._epoch.begin(None if recompute else given)
-        self.work += self._epoch.finish()
+        if not self._rest():
+            self._epoch.finish()
+        self.work += self._epoch.work
+
+    def _rest(self) -> bool:
+        """Take the supersteps that are left in one go; whether that was possible."""
+        epoch = self._epoch
+        if epoch.is_over:
+            return True
+        if self._is_large():
+            return False
+        task = RestTask(self._files, self._name, self._number, epoch.last, epoch.begun)
+        try:
+            rest = self._executor.rest(task)
+        except RefusedError:
+            return False
+        self._number += 1
+        epoch.work += rest.work
+        self._note(rest.notes)
+        if self._is_large():
+            epoch.step("commit")
+        return True
 
     def compact(self) -> None:
         """Write every shard whole, as an epoch that changes nothing; not committed yet."""

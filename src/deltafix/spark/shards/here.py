@@ -6,11 +6,12 @@ The function that runs a shard, its files and its messages are those of `onspark
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from deltafix.spark.shards.load import Alone, Loaded, LoadTask, run_load
+from deltafix.spark.shards.load import Alone, FailedError, Loaded, LoadTask, run_load
 from deltafix.spark.shards.resident import CONTROL, Message, Spec, Task, run_step
+from deltafix.spark.shards.rest import RestTask, run_rest
 
 __all__ = ["Here"]
 
@@ -24,14 +25,10 @@ class Here:
 
     def run(self, task: Task) -> list[dict[str, Any]]:
         """One superstep on every shard; the shards' reports."""
-        came: dict[int, list[bytes]] = {n: [] for n in range(self._spec.shards)}
-        for target, data in self._messages:
-            if data:
-                came[target].append(data)
-        self._messages = []
+        came, self._messages = self._came(), []
         reports = []
         for number, inbox in came.items():
-            for target, payload in run_step(self._spec, task, number, inbox):
+            for target, payload in run_step(self._spec, task, number, filter(None, inbox)):
                 if target == CONTROL:
                     reports.append(json.loads(payload))
                 else:
@@ -40,10 +37,26 @@ class Here:
 
     def load(self, task: LoadTask) -> Loaded:
         """A whole epoch by columns. Raises RefusedError; the messages are there as before."""
-        first: dict[int, list[bytes]] = {n: [] for n in range(self._spec.shards)}
+        return self._alone(run_load, task)
+
+    def rest(self, task: RestTask) -> Loaded:
+        """The supersteps that are left of an epoch."""
+        done = self._alone(run_rest, task)
+        self._messages = []
+        return done
+
+    def _alone(self, run: Callable[..., Loaded], task: LoadTask | RestTask) -> Loaded:
+        try:
+            return run(self._spec, task, self._came(), Alone())
+        except FailedError as failed:
+            raise failed.error from failed
+
+    def _came(self) -> dict[int, list[bytes]]:
+        """The messages by shard."""
+        came: dict[int, list[bytes]] = {n: [] for n in range(self._spec.shards)}
         for target, data in self._messages:
-            first[target].append(data)
-        return run_load(self._spec, task, first, Alone())
+            came[target].append(data)
+        return came
 
     def close(self) -> None:
         """Nothing to let go of."""

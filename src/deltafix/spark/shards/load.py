@@ -10,20 +10,26 @@ refused or fails leaves nothing that counts.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
+from deltafix.errors import DeltafixError
+from deltafix.spark.errors import error_of, note_of
 from deltafix.spark.shards.bulk import BulkShard
 from deltafix.spark.shards.bulkrules import bulk_rules
 from deltafix.spark.shards.columns import CollisionError
 from deltafix.spark.shards.files import write_journal
-from deltafix.spark.shards.resident import Spec, given_before, write_changes
+from deltafix.spark.shards.resident import Spec, given_before, told, write_changes
 from deltafix.spark.shards.schedule import Epoch, Report, Work, merged
 from deltafix.spark.shards.step import Command, Journal
 from deltafix.spark.shards.wire import Batch, unpack
 
-__all__ = ["Alone", "Link", "LoadTask", "Loaded", "Parcel", "RefusedError", "run_load"]
+__all__ = [
+    "Alone", "FailedError", "Link", "LoadTask", "Loaded", "Parcel", "RefusedError", "exchanged",
+    "run_load",
+]  # fmt: skip
 
 Parcel: TypeAlias = tuple[int, Batch]
 """A batch and the shard it is for."""
@@ -31,6 +37,18 @@ Parcel: TypeAlias = tuple[int, Batch]
 
 class RefusedError(Exception):
     """A load met rows that columns cannot tell apart; the engine can (`columns`)."""
+
+
+class FailedError(Exception):
+    """A superstep failed in one of those who take part, and all of them have stopped.
+
+    Attributes:
+        error: what failed.
+    """
+
+    def __init__(self, error: DeltafixError) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 class Link(Protocol):
@@ -46,6 +64,24 @@ class Alone:
     def exchange(self, report: Report, away: Sequence[Parcel]) -> tuple[list[Report], list[Parcel]]:
         """Nobody to exchange anything with."""
         return [report], [*away]
+
+
+def exchanged(
+    link: Link, report: Report, away: Sequence[Parcel], failed: DeltafixError | None
+) -> tuple[Report, list[Parcel]]:
+    """What a superstep gave to all: the merged report, and one's own parcels.
+
+    Raises FailedError in all who take part if it failed in one.
+    """
+    if failed is not None:
+        report.error = json.loads(json.dumps(note_of(failed), default=str))
+    reports, came = link.exchange(report, away)
+    whole = merged(reports)
+    if failed is None and whole.error is not None:
+        failed = error_of(whole.error)
+    if failed is not None:
+        raise FailedError(failed)
+    return whole, came
 
 
 @dataclass(frozen=True)
@@ -77,7 +113,7 @@ def run_load(
 ) -> Loaded:
     """Load the shards that are keys of `first`, whose messages are its values.
 
-    Raises RefusedError in all who take part.
+    Raises RefusedError, or FailedError, in all who take part.
     """
     load = _Load(spec, task, first, link)
     return Loaded(Epoch(spec.layout, load).run(), load.notes)
@@ -104,13 +140,15 @@ class _Load:
     def step(self, command: Command) -> Report:
         """One superstep of the shards held here, then the exchange."""
         report, away = Report(), list[Parcel]()
+        failed: DeltafixError | None = None
         try:
             for number in self.shards:
                 self._step(number, command, report, away)
         except CollisionError:
             report.refused = True
-        reports, came = self.link.exchange(report, away)
-        whole = merged(reports)
+        except (DeltafixError, OSError) as error:
+            failed = told(self.spec, error)
+        whole, came = exchanged(self.link, report, away, failed)
         whole.ended = command.action == "commit"
         if whole.refused:
             raise RefusedError

@@ -1,12 +1,13 @@
-"""A superstep as a Spark job: one `mapInArrow` over shards, one shuffle before it.
+"""A superstep as a Spark job, or many: one `mapInArrow` over shards, one shuffle before it.
 
-Messages are rows (destination, bytes). Spark sends them to the partition of their shard, keeps
-what a step gave on the executors' disks until the epoch ends, and runs a task again, from the step
-before if need be, when a worker or an executor is lost: a task's answer depends on its shard's
-files and its messages only. What a task raises that is deltafix's own, or the file system's, is
-told like a report and raised here: the same again would come of it. Invariant: nothing durable is
-Spark's; the files of `files` are the state, and an epoch that cannot be finished leaves the state
-of the one before.
+A job of many has tasks that run together (`load`, `rest`) and exchange through the state's folder
+(`rendezvous`). Else messages are rows (destination, bytes). Spark sends them to the partition of
+their shard, keeps what a step gave on the executors' disks until the epoch ends, and runs a task
+again, from the step before if need be, when a worker or an executor is lost: a task's answer
+depends on its shard's files and its messages only. What a task raises that is deltafix's own, or
+the file system's, is told like a report and raised here: the same again would come of it.
+Invariant: nothing durable is Spark's; the files of `files` are the state, and an epoch that cannot
+be finished leaves the state of the one before.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from deltafix.errors import DeltafixError, SparkJobError, StateError
+from deltafix.errors import DeltafixError, SparkJobError
 from deltafix.spark.errors import error_of, note_of, spark_errors
-from deltafix.spark.shards.load import Loaded, LoadTask, RefusedError, run_load
+from deltafix.spark.shards.load import FailedError, Loaded, LoadTask, RefusedError, run_load
 from deltafix.spark.shards.rendezvous import Rendezvous
-from deltafix.spark.shards.resident import CONTROL, Message, Spec, Task, run_step
+from deltafix.spark.shards.resident import CONTROL, Message, Spec, Task, run_step, told
+from deltafix.spark.shards.rest import RestTask, run_rest
 from deltafix.spark.shards.schedule import Work
 
 if TYPE_CHECKING:
@@ -91,15 +93,24 @@ class OnSpark:
 
         Raises RefusedError, also where Spark cannot start tasks together now.
         """
+        return self._together(run_load, task)
+
+    def rest(self, task: RestTask) -> Loaded:
+        """The supersteps that are left of an epoch, likewise. Raises RefusedError."""
+        done = self._together(run_rest, task)
+        self._frame = self._frame.where(f"target <> {CONTROL} AND length(payload) = 0")
+        return done
+
+    def _together(self, run: Callable[..., Loaded], task: LoadTask | RestTask) -> Loaded:
         tasks = min(self._spec.shards, _slots(self._frame.sparkSession))
         if tasks < 1:
             raise RefusedError
         target = self._frame.target
         sent = self._frame.where(target != CONTROL)
         placed = sent.repartitionById(tasks, target % tasks)
-        run = partial(_load_partition, self._spec, task, tasks)
+        over = partial(_together_in, self._spec, run, task, tasks)
         try:
-            notes = _reports(placed.mapInArrow(run, MESSAGES, barrier=True))
+            notes = _reports(placed.mapInArrow(over, MESSAGES, barrier=True))
         finally:
             (self._spec.place / task.attempt).remove_folder(PARCELS)
         works = [note for note in notes if "supersteps" in note]
@@ -127,14 +138,21 @@ def _over_partition(
                 run_step(spec, task, number, (data for data in came[number] if data))
             )
         except (DeltafixError, OSError) as error:
-            yield from from_messages([(CONTROL, _failure(spec, error))])
+            yield from from_messages(_failure(told(spec, error)))
             return
 
 
-def _load_partition(
-    spec: Spec, task: LoadTask, tasks: int, batches: Iterable[pa.RecordBatch]
+def _together_in(
+    spec: Spec,
+    run: Callable[..., Loaded],
+    task: LoadTask | RestTask,
+    tasks: int,
+    batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """The shards of one task of a load; its notes, and what the load cost. None: refused."""
+    """The shards of one of the tasks that run together; its notes, and what all cost.
+
+    None: refused.
+    """
     from pyspark import BarrierTaskContext  # noqa: PLC0415  an extra
 
     me = BarrierTaskContext.get().partitionId()
@@ -143,20 +161,18 @@ def _load_partition(
     for target, data in to_messages(batches):
         first[target].append(data)
     try:
-        loaded = run_load(spec, task, first, link)
+        done = run(spec, task, first, link)
     except RefusedError:
         return
-    notes = [*loaded.notes, asdict(loaded.work)] if me == 0 else loaded.notes
+    except FailedError as failed:
+        yield from from_messages(_failure(failed.error))
+        return
+    notes = [*done.notes, asdict(done.work)] if me == 0 else done.notes
     yield from from_messages((CONTROL, json.dumps(note).encode()) for note in notes)
 
 
-def _failure(spec: Spec, error: DeltafixError | OSError) -> bytes:
-    if not isinstance(error, DeltafixError):
-        error = StateError(
-            f"{spec.folder}: the epoch could not be written: {error}; nothing changed",
-            path=spec.folder,
-        )
-    return json.dumps({"error": note_of(error)}, default=str).encode()
+def _failure(error: DeltafixError) -> list[Message]:
+    return [(CONTROL, json.dumps({"error": note_of(error)}, default=str).encode())]
 
 
 def _reports(frame: DataFrame) -> list[dict[str, Any]]:

@@ -21,6 +21,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from deltafix.engine.outside import Users
+from deltafix.errors import DeltafixError, StateError
 from deltafix.pipeline.sink import beside, beside_columns
 from deltafix.spark.shards.files import epoch_of, inside, read_journal, write_journal
 from deltafix.spark.shards.layout import Layout
@@ -31,9 +32,8 @@ from deltafix.spark.shards.wire import pack, split, unpack
 from deltafix.store.folder import Folder, folder_at
 
 __all__ = [
-    "CONTROL", "Changed", "Message", "Spec", "Task", "forget", "given_before", "given_rows",
-    "read_rows", "run_step",
-    "write_changes",
+    "CONTROL", "Changed", "Message", "Resident", "Spec", "Task", "forget", "given_before",
+    "given_rows", "keep", "read_rows", "run_step", "take", "told", "write_changes",
 ]  # fmt: skip
 
 CONTROL = -1
@@ -104,21 +104,22 @@ _IDLE = 300.0
 
 
 @dataclass
-class _Resident:
+class Resident:
+    """A shard in memory, and the files that make it."""
+
     shard: Shard
     files: list[str] = field(default_factory=list)
     used: float = field(default_factory=time.monotonic)
 
 
 _Key: TypeAlias = tuple[str, int, str, int, bool]
-_RESIDENTS: dict[_Key, _Resident] = {}
+_RESIDENTS: dict[_Key, Resident] = {}
 
 
 def run_step(spec: Spec, task: Task, number: int, came: Iterable[bytes]) -> Iterator[Message]:
     """Run a superstep of a shard: its messages, then its report."""
     wanted = list(task.files.get(number, ()))
-    resident, loaded = _stand_on(spec, number, wanted)
-    del _RESIDENTS[spec.key(number)]  # a step that fails leaves nothing to go on with
+    resident, loaded = take(spec, number, wanted)
     if task.fresh:
         resident.shard = resident.shard.anew()
     shard = resident.shard
@@ -137,7 +138,7 @@ def run_step(spec: Spec, task: Task, number: int, came: Iterable[bytes]) -> Iter
         size = write_journal(spec.place, name, journal)
         resident.files = [name] if compact else [*wanted, name]
         note |= {"file": name, "size": size}
-    _RESIDENTS[spec.key(number)] = resident
+    keep(spec, number, resident)
     for target, batches in outcome.messages.items():
         for batch in batches:
             report.sent[batch.name] = report.sent.get(batch.name, 0) + batch.table.num_rows
@@ -151,6 +152,29 @@ def run_step(spec: Spec, task: Task, number: int, came: Iterable[bytes]) -> Iter
     note["verdicts"] = {name: asdict(verdict) for name, verdict in outcome.verdicts.items()}
     yield number, b""
     yield CONTROL, json.dumps({**note, "report": asdict(report)}).encode()
+
+
+def told(spec: Spec, error: DeltafixError | OSError) -> DeltafixError:
+    """What users are told of an error in a task."""
+    if isinstance(error, DeltafixError):
+        return error
+    message = f"{spec.folder}: the epoch could not be written: {error}; nothing changed"
+    return StateError(message, path=spec.folder)
+
+
+def take(spec: Spec, number: int, wanted: list[str]) -> tuple[Resident, int]:
+    """A shard as its files make it, to be changed, and whether any had to be read (1 or 0).
+
+    It is `keep`'s to have it here again: a step that fails leaves nothing to go on with.
+    """
+    found = _stand_on(spec, number, wanted)
+    del _RESIDENTS[spec.key(number)]
+    return found
+
+
+def keep(spec: Spec, number: int, resident: Resident) -> None:
+    """Have a shard here, which stands on `resident.files`."""
+    _RESIDENTS[spec.key(number)] = resident
 
 
 def given_rows(spec: Spec, files: Sequence[str], number: int, relation: str) -> pa.Table:
@@ -195,7 +219,7 @@ def forget(folder: str) -> None:
         del _RESIDENTS[key]
 
 
-def _stand_on(spec: Spec, number: int, wanted: list[str]) -> tuple[_Resident, int]:
+def _stand_on(spec: Spec, number: int, wanted: list[str]) -> tuple[Resident, int]:
     """The shard as its files make it, and whether any had to be read (1 or 0)."""
     key = spec.key(number)
     now = time.monotonic()
@@ -204,7 +228,7 @@ def _stand_on(spec: Spec, number: int, wanted: list[str]) -> tuple[_Resident, in
     resident = _RESIDENTS.get(key)
     if resident is None or wanted[: len(resident.files)] != resident.files:
         _RESIDENTS.pop(key, None)
-        resident = _Resident(Shard(spec.layout, number, spec.shards, spec.users))
+        resident = Resident(Shard(spec.layout, number, spec.shards, spec.users))
     missing = wanted[len(resident.files) :]
     if missing:
         journals = [read_journal(spec.place, name) for name in missing]
@@ -212,7 +236,7 @@ def _stand_on(spec: Spec, number: int, wanted: list[str]) -> tuple[_Resident, in
         starts = [n for n, journal in enumerate(journals) if journal.fresh]
         if starts and starts[-1] + len(resident.files) > 0:
             journals = journals[starts[-1] :]
-            resident = _Resident(Shard(spec.layout, number, spec.shards, spec.users))
+            resident = Resident(Shard(spec.layout, number, spec.shards, spec.users))
         resident.shard.replay(journals)
         resident.files = wanted
     resident.used = now

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from deltafix.spark.shards.layout import Layout
 from deltafix.spark.shards.step import Command
@@ -34,6 +34,7 @@ class Report:
         loads: shards that had to be read from files, in whole or in part, before the step.
         refused: a load cannot go on (`load`).
         ended: every shard has said what the epoch changes in it; if nothing was sent, it is over.
+        error: what failed in one of those who take steps together (`load`), as `note_of` has it.
     """
 
     pending: dict[int, int] = field(default_factory=dict)
@@ -43,6 +44,7 @@ class Report:
     loads: int = 0
     refused: bool = False
     ended: bool = False
+    error: list[Any] | None = None
 
 
 @dataclass
@@ -101,6 +103,11 @@ class Epoch:
         else:
             self.open(stratum)
             self.begun = stratum
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no step follows the first one."""
+        return self.last.ended and self.begun not in self.published
 
     def finish(self) -> Work:
         """The steps after the first."""
@@ -187,4 +194,5 @@ def merged(reports: Iterable[Report]) -> Report:
         whole.loads += report.loads
         whole.refused |= report.refused
         whole.ended &= report.ended
+        whole.error = whole.error or report.error
     return whole

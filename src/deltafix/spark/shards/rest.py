@@ -1,0 +1,146 @@
+"""The rest of an epoch, behind its first superstep: in one go, and with one file a shard.
+
+Everyone who takes part holds some shards and runs the same schedule over them, as in a `load`;
+between supersteps they exchange messages and reports through a `Link`. What a superstep costs is
+an exchange then, and not a job of Spark. Invariant: it leaves what `resident.run_step` would leave
+step by step (the same state, messages and changes); one that fails leaves nothing that counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from deltafix.errors import DeltafixError
+from deltafix.spark.shards.files import write_journal
+from deltafix.spark.shards.load import Link, Loaded, Parcel, exchanged
+from deltafix.spark.shards.resident import Resident, Spec, keep, take, told, write_changes
+from deltafix.spark.shards.schedule import Epoch, Report
+from deltafix.spark.shards.step import Command, Entry, Journal
+from deltafix.spark.shards.wire import Batch, unpack
+
+__all__ = ["RestTask", "run_rest"]
+
+
+@dataclass(frozen=True)
+class RestTask:
+    """On which files each shard stands after the first superstep, and what that one reported.
+
+    Attributes:
+        number: of the next superstep.
+        last: what all shards together reported; `begun`: the stratum it was in, if in any.
+    """
+
+    files: Mapping[int, Sequence[str]]
+    attempt: str
+    number: int
+    last: Report
+    begun: int | None
+
+    def file(self, shard: int) -> str:
+        """The file that a shard writes at the end."""
+        return f"{self.attempt}/step-{self.number:04}-shard-{shard}.dfx"
+
+    def changes(self, relation: str, shard: int) -> str:
+        """The file of a relation's net changes in a shard."""
+        return f"{self.attempt}/changes/{relation}/step-{self.number:04}-shard-{shard}.parquet"
+
+
+def run_rest(
+    spec: Spec, task: RestTask, first: Mapping[int, Iterable[bytes]], link: Link
+) -> Loaded:
+    """Take the shards that are keys of `first`, whose messages are its values, to the end.
+
+    Raises FailedError in all who take part.
+    """
+    rest = _Rest(spec, task, first, link)
+    epoch = Epoch(spec.layout, rest)
+    epoch.last, epoch.begun = task.last, task.begun
+    work = epoch.finish()
+    return Loaded(work, rest.leave())
+
+
+class _Rest:
+    def __init__(
+        self, spec: Spec, task: RestTask, first: Mapping[int, Iterable[bytes]], link: Link
+    ) -> None:
+        self.spec = spec
+        self.task = task
+        self.link = link
+        self.first = first
+        self.held: dict[int, Resident] = {}
+        self.inbox: dict[int, list[Batch]] = {}
+        self.clocks: dict[int, int] = {}
+        self.entries: dict[int, list[Entry]] = {}
+        self.changes: dict[int, dict[str, pa.Table]] = {}
+
+    def step(self, command: Command) -> Report:
+        """One superstep of the shards held here, then the exchange."""
+        report, away = Report(ended=True), list[Parcel]()
+        failed: DeltafixError | None = None
+        try:
+            if not self.held:
+                self._take(report)
+            for number in self.held:
+                self._step(number, command, report, away)
+        except (DeltafixError, OSError) as error:
+            failed = told(self.spec, error)
+        whole, came = exchanged(self.link, report, away, failed)
+        for target, batch in came:
+            self.inbox.setdefault(target, []).append(batch)
+        return whole
+
+    def _take(self, report: Report) -> None:
+        """Begin with the shards, and the messages of the first superstep."""
+        for number, came in sorted(self.first.items()):
+            wanted = list(self.task.files.get(number, ()))
+            self.held[number], loaded = take(self.spec, number, wanted)
+            report.loads += loaded
+            self.clocks[number] = self.held[number].shard.clock
+            self.entries[number] = []
+            self.inbox[number] = [batch for data in came if data for batch in unpack(data)]
+
+    def _step(self, number: int, command: Command, report: Report, away: list[Parcel]) -> None:
+        shard = self.held[number].shard
+        outcome = shard.step(self.task.attempt, command, self.inbox.pop(number, ()))
+        self.entries[number] += shard.journal
+        self.changes[number] = outcome.changes
+        report.falling += outcome.falling
+        report.ended &= outcome.ended
+        for stratum, count in outcome.pending.items():
+            report.pending[stratum] = report.pending.get(stratum, 0) + count
+        for target, batches in outcome.messages.items():
+            for batch in batches:
+                report.sent[batch.name] = report.sent.get(batch.name, 0) + batch.table.num_rows
+                report.bytes += batch.table.nbytes
+                away.append((target, batch))
+
+    def leave(self) -> list[dict[str, Any]]:
+        """Write what the steps did to the shards; a note of the files of each, as in `run_step`."""
+        notes: list[dict[str, Any]] = []
+        failed: DeltafixError | None = None
+        try:
+            notes += map(self._leave, self.held)
+        except (DeltafixError, OSError) as error:
+            failed = told(self.spec, error)
+        exchanged(self.link, Report(), (), failed)
+        return notes
+
+    def _leave(self, number: int) -> dict[str, Any]:
+        resident, entries, task = self.held[number], self.entries[number], self.task
+        clock = resident.shard.clock
+        note: dict[str, Any] = {"shard": number}
+        if entries or clock != self.clocks[number]:
+            name = task.file(number)
+            size = write_journal(self.spec.place, name, Journal(clock, task.attempt, entries))
+            resident.files = [*task.files.get(number, ()), name]
+            note |= {"file": name, "size": size}
+        note["changes"] = {
+            relation: write_changes(self.spec, task.changes(relation, number), relation, table)
+            for relation, table in self.changes[number].items()
+        }
+        keep(self.spec, number, resident)
+        return note
