@@ -32,7 +32,7 @@ from deltafix.rules.scope import first_place
 from deltafix.rules.strata import components
 from deltafix.rules.terms import Aggregate
 
-__all__ = ["Layer", "falling_side", "layers", "made_by"]
+__all__ = ["Layer", "falling_side", "layers", "made_by", "needs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +63,8 @@ def layers(core: Core) -> tuple[Layer, ...]:
     Raises ProgramError (DF171) where a negated group needs, through the variables it only tests,
     the relation that is being defined, and no domain bounds what that computes.
     """
-    needed: dict[str, dict[str, None]] = {r.name: {} for r in core.relations}
-    for head, literal in _uses(core):
-        needed[head][literal.relation] = None
     folds = {name: fold for fold in core.folds for name in made_by(fold)}
-    for name, made in folds.items():  # each needs the other: one stratum
-        needed[name].update(dict.fromkeys((made.source, *made_by(made))))
+    needed = needs(core)
     place = {relation.name: number for number, relation in enumerate(core.relations)}
     derives: dict[str, list[tuple[int, Clause]]] = {name: [] for name in place}
     for number, clause in enumerate(core.clauses):
@@ -95,6 +91,17 @@ def layers(core: Core) -> tuple[Layer, ...]:
             _refuse(core, names)
         found.append(Layer(relations, clauses, recursive, falling, merges))
     return tuple(found)
+
+
+def needs(core: Core) -> dict[str, dict[str, None]]:
+    """The relations that each relation needs: through clauses, orders and folds."""
+    needed: dict[str, dict[str, None]] = {r.name: {} for r in core.relations}
+    for head, literal in _uses(core):
+        needed[head][literal.relation] = None
+    for fold in core.folds:
+        for name in made_by(fold):  # each needs the other: one stratum
+            needed[name].update(dict.fromkeys((fold.source, *made_by(fold))))
+    return needed
 
 
 def _uses(core: Core) -> Iterator[tuple[str, Match | Absent]]:

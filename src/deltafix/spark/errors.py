@@ -7,6 +7,7 @@ Python or in its JVM, leaves `spark_errors` as it was.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import dropwhile
@@ -20,7 +21,7 @@ __all__ = ["error_of", "note_of", "spark_errors"]
 
 def note_of(error: DeltafixError) -> list[Any]:
     """An error as JSON says it."""
-    return [type(error).__name__, str(error), error.values]
+    return [type(error).__name__, str(error), json.loads(json.dumps(error.values, default=str))]
 
 
 def error_of(note: Sequence[Any]) -> DeltafixError:

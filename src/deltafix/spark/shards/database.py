@@ -63,7 +63,7 @@ from deltafix.spark.shards.here import Here
 from deltafix.spark.shards.layout import Layout
 from deltafix.spark.shards.onspark import MESSAGES, OnSpark, from_messages, planless
 from deltafix.spark.shards.planning import plan_layout
-from deltafix.spark.shards.resident import Changed, Message, Spec, forget, read_rows
+from deltafix.spark.shards.resident import Changed, Message, Spec, forget, read_rows, told
 from deltafix.spark.shards.schedule import Work
 from deltafix.spark.shards.wire import signed
 from deltafix.store.folder import Folder, LocalFolder, Where, folder_at
@@ -164,7 +164,7 @@ class ShardedDatabase:
             users = Users(dict(functors), dict(reducers))
             digest = self._manifest.program
             self._spec = Spec(str(self._folder), self.layout, shards, columns, users, digest)
-            with self._stored("the shards cannot be opened"):
+            with self._stored():
                 self._open(around, noted)
         except BaseException:
             self._release()
@@ -185,13 +185,13 @@ class ShardedDatabase:
             self.settle()
 
     @contextmanager
-    def _stored(self, what: str) -> Iterator[None]:
+    def _stored(self) -> Iterator[None]:
         try:
             yield
         except DeltafixError:
             raise
         except OSError as error:
-            message = f"{self._folder}: {what}: {error}"
+            message = f"{self._folder}: the shards cannot be opened: {error}"
             raise StateError(message, path=str(self._folder)) from error
 
     def _release(self) -> None:
@@ -540,8 +540,7 @@ class ShardedDatabase:
             raise
         except OSError as error:
             attempt.discard()
-            message = f"{self._folder}: the epoch could not be written: {error}; nothing changed"
-            raise StateError(message, path=str(self._folder)) from error
+            raise told(self._spec, error) from error
         except BaseException:
             attempt.discard()
             raise

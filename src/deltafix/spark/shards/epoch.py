@@ -18,8 +18,8 @@ from deltafix.errors import StateError
 from deltafix.spark.common import require_here
 from deltafix.spark.shards.choose import Choice
 from deltafix.spark.shards.files import Ledger, Manifest
-from deltafix.spark.shards.load import Loaded, LoadTask, RefusedError
-from deltafix.spark.shards.resident import Changed, Spec, Task
+from deltafix.spark.shards.load import Loaded, RefusedError
+from deltafix.spark.shards.resident import Changed, Place, Spec, Task
 from deltafix.spark.shards.rest import RestTask
 from deltafix.spark.shards.schedule import Epoch, Report, Work, merged
 from deltafix.spark.shards.step import Command, Judging, Verdict
@@ -36,7 +36,7 @@ class Executor(Protocol):
     def run(self, task: Task) -> list[dict[str, Any]]:
         """Run it; the shards' reports, in any order."""
 
-    def load(self, task: LoadTask) -> Loaded:
+    def load(self, task: Place) -> Loaded:
         """Run a whole epoch by columns. Raises RefusedError; the first messages are kept."""
 
     def rest(self, task: RestTask) -> Loaded:
@@ -108,8 +108,10 @@ class Attempt:
 
     def load(self) -> bool:
         """Derive everything by columns, not committed yet; whether that was possible."""
+        place = Place(self._files, self._name, self._number)
+        self._number += 1
         try:
-            loaded = self._executor.load(LoadTask(self._files, self._name))
+            loaded = self._executor.load(place)
         except RefusedError:
             return False
         self.work += loaded.work
@@ -192,7 +194,7 @@ class Attempt:
             self._compacted = True
             self._bytes = 0
         task = Task(
-            command, self._files, self._name, self._number, compact, self._fresh, self._judging
+            self._files, self._name, self._number, command, compact, self._fresh, self._judging
         )
         self._judging = None
         self._fresh = False

@@ -9,8 +9,8 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from deltafix.spark.shards.load import Alone, FailedError, Loaded, LoadTask, run_load
-from deltafix.spark.shards.resident import CONTROL, Message, Spec, Task, run_step
+from deltafix.spark.shards.load import Alone, FailedError, Loaded, run_load
+from deltafix.spark.shards.resident import CONTROL, Message, Place, Spec, Task, run_step
 from deltafix.spark.shards.rest import RestTask, run_rest
 
 __all__ = ["Here"]
@@ -35,7 +35,7 @@ class Here:
                     self._messages.append((target, payload))
         return reports
 
-    def load(self, task: LoadTask) -> Loaded:
+    def load(self, task: Place) -> Loaded:
         """A whole epoch by columns. Raises RefusedError; the messages are there as before."""
         return self._alone(run_load, task)
 
@@ -45,7 +45,7 @@ class Here:
         self._messages = []
         return done
 
-    def _alone(self, run: Callable[..., Loaded], task: LoadTask | RestTask) -> Loaded:
+    def _alone(self, run: Callable[..., Loaded], task: Place) -> Loaded:
         try:
             return run(self._spec, task, self._came(), Alone())
         except FailedError as failed:

@@ -10,7 +10,6 @@ refused or fails leaves nothing that counts.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
@@ -21,14 +20,14 @@ from deltafix.spark.shards.bulk import BulkShard
 from deltafix.spark.shards.bulkrules import bulk_rules
 from deltafix.spark.shards.columns import CollisionError
 from deltafix.spark.shards.files import write_journal
-from deltafix.spark.shards.resident import Spec, given_before, told, write_changes
+from deltafix.spark.shards.resident import Place, Spec, given_before, told, write_changes
 from deltafix.spark.shards.schedule import Epoch, Report, Work, merged
-from deltafix.spark.shards.step import Command, Journal
+from deltafix.spark.shards.step import Command, Journal, Outcome
 from deltafix.spark.shards.wire import Batch, unpack
 
 __all__ = [
-    "Alone", "FailedError", "Link", "LoadTask", "Loaded", "Parcel", "RefusedError", "exchanged",
-    "run_load",
+    "Alone", "FailedError", "Link", "Loaded", "Parcel", "RefusedError", "exchanged",
+    "run_load", "tally",
 ]  # fmt: skip
 
 Parcel: TypeAlias = tuple[int, Batch]
@@ -74,7 +73,7 @@ def exchanged(
     Raises FailedError in all who take part if it failed in one.
     """
     if failed is not None:
-        report.error = json.loads(json.dumps(note_of(failed), default=str))
+        report.error = note_of(failed)
     reports, came = link.exchange(report, away)
     whole = merged(reports)
     if failed is None and whole.error is not None:
@@ -84,20 +83,15 @@ def exchanged(
     return whole, came
 
 
-@dataclass(frozen=True)
-class LoadTask:
-    """On which files each shard stands before the load, and the folder it writes to."""
-
-    files: Mapping[int, Sequence[str]]
-    attempt: str
-
-    def file(self, shard: int) -> str:
-        """The file that a shard writes at the end."""
-        return f"{self.attempt}/load-shard-{shard}.dfx"
-
-    def changes(self, relation: str, shard: int) -> str:
-        """The file of a relation's net changes in a shard."""
-        return f"{self.attempt}/changes/{relation}/load-shard-{shard}.parquet"
+def tally(outcome: Outcome, report: Report, away: list[Parcel]) -> None:
+    """Add to a report, and to the parcels, what a shard's step gave."""
+    for stratum, count in outcome.pending.items():
+        report.pending[stratum] = report.pending.get(stratum, 0) + count
+    for target, batches in outcome.messages.items():
+        for batch in batches:
+            report.sent[batch.name] = report.sent.get(batch.name, 0) + batch.table.num_rows
+            report.bytes += batch.table.nbytes
+            away.append((target, batch))
 
 
 @dataclass
@@ -108,9 +102,7 @@ class Loaded:
     notes: list[dict[str, Any]]
 
 
-def run_load(
-    spec: Spec, task: LoadTask, first: Mapping[int, Iterable[bytes]], link: Link
-) -> Loaded:
+def run_load(spec: Spec, task: Place, first: Mapping[int, Iterable[bytes]], link: Link) -> Loaded:
     """Load the shards that are keys of `first`, whose messages are its values.
 
     Raises RefusedError, or FailedError, in all who take part.
@@ -121,7 +113,7 @@ def run_load(
 
 class _Load:
     def __init__(
-        self, spec: Spec, task: LoadTask, first: Mapping[int, Iterable[bytes]], link: Link
+        self, spec: Spec, task: Place, first: Mapping[int, Iterable[bytes]], link: Link
     ) -> None:
         rules = bulk_rules(spec.layout)
         if rules is None:
@@ -159,21 +151,10 @@ class _Load:
     def _step(self, number: int, command: Command, report: Report, away: list[Parcel]) -> None:
         shard = self.shards[number]
         outcome = shard.step(command, self.inbox.pop(number, ()))
-        for stratum, count in outcome.pending.items():
-            report.pending[stratum] = report.pending.get(stratum, 0) + count
-        for target, batches in outcome.messages.items():
-            for batch in batches:
-                report.sent[batch.name] = report.sent.get(batch.name, 0) + batch.table.num_rows
-                report.bytes += batch.table.nbytes
-                away.append((target, batch))
+        tally(outcome, report, away)
         if command.action == "commit":
             name = self.task.file(number)
             journal = Journal(shard.clock, self.task.attempt, shard.given(), fresh=True)
             size = write_journal(self.spec.place, name, journal)
-            changes = {
-                relation: write_changes(
-                    self.spec, self.task.changes(relation, number), relation, table
-                )
-                for relation, table in outcome.changes.items()
-            }
+            changes = write_changes(self.spec, self.task, number, outcome.changes)
             self.notes.append({"shard": number, "file": name, "size": size, "changes": changes})

@@ -19,7 +19,7 @@ are exact.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from deltafix.facts.schema import BaseType
@@ -37,7 +37,7 @@ from deltafix.plan.clause import (
     Slot,
     Subsumption,
 )
-from deltafix.plan.depend import Layer, layers, made_by
+from deltafix.plan.depend import Layer, layers, made_by, needs
 from deltafix.plan.normalize import Core
 from deltafix.spark.shards.core import HERE, Prepared, column_kinds
 from deltafix.spark.shards.cut import Cutter, Piece
@@ -60,23 +60,15 @@ def _strata(core: Core) -> dict[str, tuple[int, Layer]]:
     layers above the given rows, apart by whether they are recursive, since those take rounds.
     """
     found: dict[str, tuple[int, Layer]] = {}
+    needed = needs(core)
     for layer in layers(core):
-        others = {name for name in _needs(layer) if name not in layer.relations}
+        others = {name for one in layer.relations for name in needed[one]}.difference(
+            layer.relations
+        )
         level = max((found[name][0] // 2 + 1 for name in others), default=0)
         for name in layer.relations:
             found[name] = (2 * level + layer.recursive, layer)
     return found
-
-
-def _needs(layer: Layer) -> Iterator[str]:
-    """The relations that a layer reads."""
-    bodies = [clause.body for clause in layer.clauses]
-    for _, merge in layer.merges:
-        bodies += [order.body for order in merge.orders] if isinstance(merge, Subsumption) else ()
-    for body in bodies:
-        yield from (one.relation for one in body if isinstance(one, Match | Absent))
-    if layer.fold is not None:
-        yield layer.fold.source
 
 
 class _Localizing:

@@ -22,9 +22,9 @@ import pyarrow as pa
 
 from deltafix.errors import DeltafixError, SparkJobError
 from deltafix.spark.errors import error_of, note_of, spark_errors
-from deltafix.spark.shards.load import FailedError, Loaded, LoadTask, RefusedError, run_load
+from deltafix.spark.shards.load import FailedError, Loaded, RefusedError, run_load
 from deltafix.spark.shards.rendezvous import Rendezvous
-from deltafix.spark.shards.resident import CONTROL, Message, Spec, Task, run_step, told
+from deltafix.spark.shards.resident import CONTROL, Message, Place, Spec, Task, run_step, told
 from deltafix.spark.shards.rest import RestTask, run_rest
 from deltafix.spark.shards.schedule import Work
 
@@ -88,7 +88,7 @@ class OnSpark:
         self._kept.append(self._frame)
         return _reports(self._frame.where(f"target = {CONTROL}"))
 
-    def load(self, task: LoadTask) -> Loaded:
+    def load(self, task: Place) -> Loaded:
         """A whole epoch by columns, as one job whose tasks run together.
 
         Raises RefusedError, also where Spark cannot start tasks together now.
@@ -101,7 +101,7 @@ class OnSpark:
         self._frame = self._frame.where(f"target <> {CONTROL} AND length(payload) = 0")
         return done
 
-    def _together(self, run: Callable[..., Loaded], task: LoadTask | RestTask) -> Loaded:
+    def _together(self, run: Callable[..., Loaded], task: Place) -> Loaded:
         tasks = min(self._spec.shards, _slots(self._frame.sparkSession))
         if tasks < 1:
             raise RefusedError
@@ -145,7 +145,7 @@ def _over_partition(
 def _together_in(
     spec: Spec,
     run: Callable[..., Loaded],
-    task: LoadTask | RestTask,
+    task: Place,
     tasks: int,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
@@ -172,7 +172,7 @@ def _together_in(
 
 
 def _failure(error: DeltafixError) -> list[Message]:
-    return [(CONTROL, json.dumps({"error": note_of(error)}, default=str).encode())]
+    return [(CONTROL, json.dumps({"error": note_of(error)}).encode())]
 
 
 def _reports(frame: DataFrame) -> list[dict[str, Any]]:

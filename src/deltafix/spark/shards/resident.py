@@ -32,7 +32,7 @@ from deltafix.spark.shards.wire import pack, split, unpack
 from deltafix.store.folder import Folder, folder_at
 
 __all__ = [
-    "CONTROL", "Changed", "Message", "Resident", "Spec", "Task", "forget", "given_before",
+    "CONTROL", "Changed", "Message", "Place", "Resident", "Spec", "Task", "forget", "given_before",
     "given_rows", "keep", "read_rows", "run_step", "take", "told", "write_changes",
 ]  # fmt: skip
 
@@ -75,28 +75,34 @@ class Spec:
 
 
 @dataclass(frozen=True)
-class Task:
-    """A superstep: what to do, on which files each shard stands, where to write.
+class Place:
+    """On which files each shard stands before some step of an attempt, and where that writes."""
+
+    files: Mapping[int, Sequence[str]]
+    attempt: str
+    number: int
+
+    def file(self, shard: int) -> str:
+        """The file that the step of a shard writes."""
+        return f"{self.attempt}/step-{self.number:04}-shard-{shard}.dfx"
+
+    def changes(self, relation: str, shard: int) -> str:
+        """The file of a relation's net changes in a shard; a step that runs again has its own."""
+        return f"{self.attempt}/changes/{relation}/step-{self.number:04}-shard-{shard}.parquet"
+
+
+@dataclass(frozen=True)
+class Task(Place):
+    """A superstep: what to do, and where.
 
     compact: shards that write all they hold instead of what changed.
     judging: how rows are judged, where there are some to be judged.
     """
 
     command: Command
-    files: Mapping[int, Sequence[str]]
-    attempt: str
-    number: int
     compact: frozenset[int] = frozenset()
     fresh: bool = False
     judging: Judging | None = None
-
-    def file(self, shard: int) -> str:
-        """The file that this step of a shard writes."""
-        return f"{self.attempt}/step-{self.number:04}-shard-{shard}.dfx"
-
-    def changes(self, relation: str, shard: int) -> str:
-        """The file of a relation's net changes in a shard; a step that runs again has its own."""
-        return f"{self.attempt}/changes/{relation}/step-{self.number:04}-shard-{shard}.parquet"
 
 
 _IDLE = 300.0
@@ -145,10 +151,7 @@ def run_step(spec: Spec, task: Task, number: int, came: Iterable[bytes]) -> Iter
         for data in pack(batches):
             report.bytes += len(data)
             yield target, data
-    note["changes"] = {
-        relation: write_changes(spec, task.changes(relation, number), relation, table)
-        for relation, table in outcome.changes.items()
-    }
+    note["changes"] = write_changes(spec, task, number, outcome.changes)
     note["verdicts"] = {name: asdict(verdict) for name, verdict in outcome.verdicts.items()}
     yield number, b""
     yield CONTROL, json.dumps({**note, "report": asdict(report)}).encode()
@@ -252,7 +255,17 @@ class Changed(NamedTuple):
     removed: int
 
 
-def write_changes(spec: Spec, path: str, relation: str, table: pa.Table) -> Changed:
+def write_changes(
+    spec: Spec, place: Place, number: int, tables: Mapping[str, pa.Table]
+) -> dict[str, Changed]:
+    """Write the net changes of relations in a shard, each a file."""
+    return {
+        relation: _write_changes(spec, place.changes(relation, number), relation, table)
+        for relation, table in tables.items()
+    }
+
+
+def _write_changes(spec: Spec, path: str, relation: str, table: pa.Table) -> Changed:
     """Write the net changes of a relation as a file of a delta log has them."""
     names = spec.columns[relation]
     removed, added = split(table)

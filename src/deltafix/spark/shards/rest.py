@@ -8,7 +8,7 @@ step by step (the same state, messages and changes); one that fails leaves nothi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from deltafix.errors import DeltafixError
 from deltafix.spark.shards.files import write_journal
-from deltafix.spark.shards.load import Link, Loaded, Parcel, exchanged
-from deltafix.spark.shards.resident import Resident, Spec, keep, take, told, write_changes
+from deltafix.spark.shards.load import Link, Loaded, Parcel, exchanged, tally
+from deltafix.spark.shards.resident import Place, Resident, Spec, keep, take, told, write_changes
 from deltafix.spark.shards.schedule import Epoch, Report
 from deltafix.spark.shards.step import Command, Entry, Journal
 from deltafix.spark.shards.wire import Batch, unpack
@@ -26,27 +26,15 @@ __all__ = ["RestTask", "run_rest"]
 
 
 @dataclass(frozen=True)
-class RestTask:
-    """On which files each shard stands after the first superstep, and what that one reported.
+class RestTask(Place):
+    """What comes after the first superstep, and where.
 
     Attributes:
-        number: of the next superstep.
-        last: what all shards together reported; `begun`: the stratum it was in, if in any.
+        last: what all shards together reported of that one; `begun`: its stratum, if it had one.
     """
 
-    files: Mapping[int, Sequence[str]]
-    attempt: str
-    number: int
     last: Report
     begun: int | None
-
-    def file(self, shard: int) -> str:
-        """The file that a shard writes at the end."""
-        return f"{self.attempt}/step-{self.number:04}-shard-{shard}.dfx"
-
-    def changes(self, relation: str, shard: int) -> str:
-        """The file of a relation's net changes in a shard."""
-        return f"{self.attempt}/changes/{relation}/step-{self.number:04}-shard-{shard}.parquet"
 
 
 def run_rest(
@@ -110,13 +98,7 @@ class _Rest:
         self.changes[number] = outcome.changes
         report.falling += outcome.falling
         report.ended &= outcome.ended
-        for stratum, count in outcome.pending.items():
-            report.pending[stratum] = report.pending.get(stratum, 0) + count
-        for target, batches in outcome.messages.items():
-            for batch in batches:
-                report.sent[batch.name] = report.sent.get(batch.name, 0) + batch.table.num_rows
-                report.bytes += batch.table.nbytes
-                away.append((target, batch))
+        tally(outcome, report, away)
 
     def leave(self) -> list[dict[str, Any]]:
         """Write what the steps did to the shards; a note of the files of each, as in `run_step`."""
@@ -138,9 +120,6 @@ class _Rest:
             size = write_journal(self.spec.place, name, Journal(clock, task.attempt, entries))
             resident.files = [*task.files.get(number, ()), name]
             note |= {"file": name, "size": size}
-        note["changes"] = {
-            relation: write_changes(self.spec, task.changes(relation, number), relation, table)
-            for relation, table in self.changes[number].items()
-        }
+        note["changes"] = write_changes(self.spec, task, number, self.changes[number])
         keep(self.spec, number, resident)
         return note
