@@ -47,6 +47,7 @@ __all__ = [
     "fold_over",
     "reducer_of",
     "wanted",
+    "way",
 ]
 
 
@@ -257,18 +258,23 @@ def _reducer(
         result = DOUBLE if continuous else kind
         return make(name, found, kind.base, result.base), result
     if op == "string_agg":
-        ways = [
-            (key.nullable, bool(one.args.get("desc")), bool(one.args.get("nulls_first")))
-            for key, one in zip(keys, asked.order, strict=True)
-        ]
+        ways = [way(key, one) for key, one in zip(keys, asked.order, strict=True)]
         between = _separator(formulas, asked)
         found = reducers.StringAgg(between, reducers.ranked(ways))
         record = formulas.builder.record(_texts(keys))
-        name = "_".join((op, between, *(f"{'ad'[down]}{'lf'[first]}" for _, down, first in ways)))
+        name = "_".join((op, between, *map(str, ways)))
         return make(name, found, record, "symbol"), TEXT
     ddof, root = int(op in _SAMPLES), op.startswith("deviation")
     found = reducers.variance(ddof=ddof, root=root, scale=kind.scale)
     return make(f"{op}_{kind.scale}", found, kind.base, "float"), DOUBLE
+
+
+def way(key: Operand | Column, node: exp.Ordered | None) -> reducers.Way:
+    """How an ORDER BY sorts a key; one that it does not name ascends, NULLs last."""
+    if node is None:
+        return reducers.Way(key.nullable)
+    down, first = node.args.get("desc"), node.args.get("nulls_first")
+    return reducers.Way(key.nullable, bool(down), bool(first))
 
 
 def reducer_of(formulas: Formulas, asked: Wanted, kind: SqlType) -> tuple[UserReducer, SqlType]:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from deltafix.engine.folds.users import Several, UserReducer
 from deltafix.reactive.ordered import Ordered
-from deltafix.sql.reducers import Kept, ranked
+from deltafix.sql.reducers import Kept, Way, ranked
 
 __all__ = ["Frame", "Function", "Windowed", "aggregated", "nth", "ranking", "shifted"]
 
@@ -40,13 +40,13 @@ Function: TypeAlias = Callable[[Partition], Iterable[Any]]
 class Windowed(Kept, Several):
     """A window function: for each row of a partition what tells it apart, and its value.
 
-    A row is its sort keys (`ways` as in `ranked`), then `width` arguments, which may be NULL, then
+    A row is its sort keys (`ways`), then `width` arguments, which may be NULL, then
     what tells it apart, where `told` says which may be.
     """
 
     def __init__(
         self,
-        ways: Sequence[tuple[bool, bool, bool]],
+        ways: Sequence[Way],
         told: Sequence[bool],
         width: int,
         function: Function,
@@ -55,7 +55,7 @@ class Windowed(Kept, Several):
         self._at = len(ways) + width
         self._by = ranked(ways)
         rest = [*told, *(True for _ in range(width))]
-        self._rest = ranked([(nullable, False, False) for nullable in rest])
+        self._rest = ranked([Way(nullable) for nullable in rest])
         self._function = function
 
     def key(self, value: Any) -> Any:

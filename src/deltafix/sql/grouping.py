@@ -121,7 +121,6 @@ class _Reader:
     def __init__(self, formulas: Formulas, select: exp.Select) -> None:
         self.scope = formulas.scope
         self.shown = select.expressions
-        self.aliases = {one.alias: one.unalias() for one in self.shown if one.alias}
 
     def sets(self, item: exp.Expr) -> list[tuple[exp.Expr, ...]]:
         """The grouping sets of an item, each as its keys."""
@@ -143,15 +142,10 @@ class _Reader:
             return tuple(key for one in node.expressions for key in self.keys(one))
         if isinstance(node, exp.Paren):
             return self.keys(node.this)
-        if isinstance(node, exp.Literal) and not node.is_string:
-            place = int(node.this)
-            if not 1 <= place <= len(self.shown):
-                message = f"GROUP BY {place}, but {len(self.shown)} columns are selected"
-                raise self.scope.statement.wrong(message, node, "count them from 1")
-            return (self.spelled(self.shown[place - 1].unalias()),)
-        if isinstance(node, exp.Column) and not node.table and self.scope.here(node) is None:
-            return (self.spelled(self.aliases.get(node.name, node)),)
-        return (self.spelled(node),)
+        place = self.scope.statement.place(node, "GROUP BY", len(self.shown))
+        if place is not None:
+            return (self.spelled(self.shown[place].unalias()),)
+        return (self.spelled(self.scope.meant(node, self.shown)),)
 
     def spelled(self, node: exp.Expr) -> exp.Expr:
         """A key in the one spelling of its meaning."""

@@ -146,15 +146,8 @@ def _windows(formulas: Formulas, select: exp.Select) -> None:
     qualify = select.args.get("qualify")
     condition = None
     if qualify is not None:
-        aliases = {one.alias: one.unalias() for one in select.expressions if one.alias}
-
-        def spelled(part: exp.Expr) -> exp.Expr:
-            if not isinstance(part, exp.Column) or part.table or formulas.scope.here(part):
-                return part
-            alias: exp.Expr = aliases.get(part.name, part)
-            return alias
-
-        condition = qualify.this.transform(spelled)
+        shown, scope = select.expressions, formulas.scope
+        condition = qualify.this.transform(lambda part: scope.meant(part, shown))
     nodes = windows.windows_of(select, condition)
     if nodes:
         joins.kept(formulas)

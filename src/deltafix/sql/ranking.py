@@ -14,9 +14,10 @@ from deltafix.engine.folds.users import UserReducer
 from deltafix.rules.ast import Atom, Formula
 from deltafix.rules.terms import Aggregate, Call
 from deltafix.sql import reducers
+from deltafix.sql.aggregates import way
 from deltafix.sql.builder import Builder, Operand, equal
 from deltafix.sql.formulas import Formulas
-from deltafix.sql.scalar import constant
+from deltafix.sql.scalar import whole
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import Column
 
@@ -80,9 +81,8 @@ def number(statement: Statement, node: exp.Expr | None) -> int | None:
             what = f"LIMIT with {key.replace('_', ' ').upper()}"
             raise statement.refused(what, node, "write LIMIT and a number")
     written = node.args.get("count" if isinstance(node, exp.Fetch) else "expression")
-    scalar = None if written is None else constant(written)
-    value = None if scalar is None else scalar.compute(())
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    value = None if written is None else whole(written)
+    if value is None or value < 0:
         raise statement.wrong("LIMIT and OFFSET take a whole number", node, "write LIMIT 10")
     return value
 
@@ -90,12 +90,9 @@ def number(statement: Statement, node: exp.Expr | None) -> int | None:
 def _key(formulas: Formulas, query: exp.Expr, found: Rows, node: exp.Expr) -> Operand:
     """What to sort by: a position, the name of what is shown, or an expression."""
     shown = found.outputs
-    if isinstance(node, exp.Literal) and not node.is_string:
-        place = int(node.this)
-        if not 1 <= place <= len(shown):
-            message = f"ORDER BY {place}, but {len(shown)} columns are selected"
-            raise formulas.builder.statement.wrong(message, node, "count them from 1")
-        return shown[place - 1][1]
+    place = formulas.builder.statement.place(node, "ORDER BY", len(shown))
+    if place is not None:
+        return shown[place][1]
     if isinstance(node, exp.Column) and not node.table:
         named = [operand for name, operand in shown if name == node.name]
         if named:
@@ -128,14 +125,8 @@ def _first(
     shown = [operand for _, operand in found.outputs]
     row = list(dict.fromkeys((*(key for key, _ in sorts), *shown, *(found.identity or ()))))
     columns = [one.column(f"c{n}") for n, one in enumerate(row)]
-    ways = []
-    for key in row:
-        node = order.get(key)
-        flags = (
-            (False, False) if node is None else (node.args.get("desc"), node.args["nulls_first"])
-        )
-        ways.append((key.nullable, bool(flags[0]), bool(flags[1])))
-    written = "".join(f"{'ad'[down]}{'lf'[first]}" for _, down, first in ways)
+    ways = [way(key, order.get(key)) for key in row]
+    written = "".join(map(str, ways))
     reducer = reducers.First(reducers.ranked(ways), *bounds)
     name = f"first_{bounds[0]}_{bounds[1]}_{written}"
     given = list(zip(row, columns, strict=True))

@@ -14,14 +14,25 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import groupby, islice
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from deltafix.engine.folds.users import Several
 from deltafix.reactive.algebra import AnyReducer, contramap, enriched
 from deltafix.reactive.numeric import Variance
 from deltafix.reactive.ordered import Ordered, placed
 
-__all__ = ["Bits", "First", "Kept", "Mode", "Quantile", "StringAgg", "Sum", "ranked", "variance"]
+__all__ = [
+    "Bits",
+    "First",
+    "Kept",
+    "Mode",
+    "Quantile",
+    "StringAgg",
+    "Sum",
+    "Way",
+    "ranked",
+    "variance",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,11 +212,19 @@ class _Descending:
     __hash__ = None  # type: ignore[assignment]  # a part of a sort key, never a value
 
 
-def ranked(ways: Sequence[tuple[bool, bool, bool]]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-    """The sort key of rows of the engine's values.
+class Way(NamedTuple):
+    """How a column sorts; as text a part of the name of a reducer that sorts so."""
 
-    For each column: whether it is nullable, descending, and whether its NULLs come first.
-    """
+    nullable: bool
+    descending: bool = False
+    nulls_first: bool = False
+
+    def __str__(self) -> str:
+        return f"{'ad'[self.descending]}{'lf'[self.nulls_first]}"
+
+
+def ranked(ways: Sequence[Way]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    """The sort key of rows of the engine's values, which sort column by column."""
 
     def key(row: Sequence[Any]) -> tuple[Any, ...]:
         found: list[Any] = []

@@ -40,7 +40,7 @@ from deltafix.sql.types import (
     written_type,
 )
 
-__all__ = ["COMPARISONS", "Scalar", "Scalars", "constant", "literal", "over", "typed"]
+__all__ = ["COMPARISONS", "Scalar", "Scalars", "constant", "literal", "over", "typed", "whole"]
 
 Compute: TypeAlias = Callable[[Any], Any]
 
@@ -104,6 +104,13 @@ def constant(node: exp.Expr) -> Scalar | None:
         if inner is not None and inner.type.is_numeric:
             return literal(-inner.compute(None))
     return constant(node.this) if isinstance(node, exp.Paren) else None
+
+
+def whole(node: exp.Expr) -> int | None:
+    """The whole number that a literal is; None for any other node."""
+    scalar = constant(node)
+    value = None if scalar is None else scalar.compute(None)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def typed(node: exp.Expr, kind: SqlType) -> exp.Expr:

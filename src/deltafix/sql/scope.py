@@ -7,7 +7,7 @@ says what there is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from deltafix.sql.builder import Operand, Relation
@@ -92,6 +92,14 @@ class Scope:
             there = " or ".join(f"{source.alias}.{name}" for source in sources)
             raise self.statement.wrong(f"column {name!r} is ambiguous", node, f"write {there}")
         return sources[0].columns[name] if sources else None
+
+    def meant(self, node: exp.Expr, shown: Sequence[exp.Expr]) -> exp.Expr:
+        """What a name that is no column here stands for in what is selected; else the node."""
+        if not isinstance(node, exp.Column) or node.table or self.here(node) is not None:
+            return node
+        return next(
+            (one.unalias() for one in reversed(shown) if one.alias and one.alias == node.name), node
+        )
 
     def qualified(self, node: exp.Expr) -> exp.Expr:
         """The expression with the table on each of its columns: one spelling for one meaning."""

@@ -99,6 +99,19 @@ class Statement:
         """The error for types or names that do not fit."""
         return self.error(SqlProgrammingError, message, node, way_out)
 
+    def place(self, node: exp.Expr, clause: str, count: int) -> int | None:
+        """From 0, which of the selected columns a number in a clause is; None for other nodes.
+
+        Raises SqlProgrammingError if there are fewer.
+        """
+        if not isinstance(node, exp.Literal) or node.is_string:
+            return None
+        place = int(node.this)
+        if not 1 <= place <= count:
+            message = f"{clause} {place}, but {count} columns are selected"
+            raise self.wrong(message, node, "count them from 1")
+        return place - 1
+
     def data(self, message: str, node: exp.Expr | None = None) -> SqlError:
         """The error for a value that its type does not hold."""
         return self.error(SqlDataError, message, node)

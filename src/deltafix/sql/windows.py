@@ -9,16 +9,16 @@ data: rows that ORDER BY leaves equal are sorted by what tells them apart, for a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from deltafix.rules.ast import Atom
 from deltafix.rules.terms import Const
 from deltafix.sql import frames
-from deltafix.sql.aggregates import AGGREGATE, reducer_of, wanted
+from deltafix.sql.aggregates import AGGREGATE, reducer_of, wanted, way
 from deltafix.sql.builder import NIL, Operand
 from deltafix.sql.formulas import Formulas
 from deltafix.sql.ranking import several
-from deltafix.sql.scalar import constant
+from deltafix.sql.scalar import whole
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import BIGINT, DOUBLE, NULL, Column, SqlType, common_type
 
@@ -36,6 +36,9 @@ _USAGE = (
     "window functions are ROW_NUMBER, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, NTILE, LAG, LEAD, "
     "FIRST_VALUE, LAST_VALUE, NTH_VALUE and aggregates"
 )
+
+_Computed: TypeAlias = tuple[str, frames.Function, list[tuple[Operand, SqlType]], Column]
+"""A name by what a function computes, its values, its arguments, and what the values are."""
 
 
 def windows_of(select: exp.Expr, qualify: exp.Expr | None = None) -> list[exp.Window]:
@@ -77,14 +80,11 @@ def compute(
         name, function, args, result = window.function()
         sorts = [(inner.operand(one.this), one) for one in window.order]
         partition = [inner.operand(one) for one in window.partition]
-        ways = [
-            (key.nullable, bool(one.args.get("desc")), bool(one.args.get("nulls_first")))
-            for key, one in sorts
-        ]
+        ways = [way(key, one) for key, one in sorts]
         given = [(one, one.column(f"o{n}")) for n, (one, _) in enumerate(sorts)]
         given += [(one, Column(f"a{n}", kind, nullable=True)) for n, (one, kind) in enumerate(args)]
         given += [(one, one.column(f"i{n}")) for n, one in enumerate(identity)]
-        written = "".join(f"{'ad'[down]}{'lf'[first]}" for _, down, first in ways)
+        written = "".join(map(str, ways))
         reducer = frames.Windowed(ways, [one.nullable for one in identity], len(args), function)
         columns = [one.column(f"i{n}") for n, one in enumerate(identity)]
         body, found = several(
@@ -124,10 +124,8 @@ class _Window:
         self.order: list[exp.Ordered] = [] if order is None else order.expressions
         self.spec: exp.Expr | None = given.get("spec")
 
-    def function(
-        self,
-    ) -> tuple[str, frames.Function, list[tuple[Operand, SqlType]], Column]:
-        """Its name by what it computes, its values, its arguments, and what the values are."""
+    def function(self) -> _Computed:
+        """What it computes."""
         call = self.node.this
         kind = type(call)
         if kind in _RANKINGS:
@@ -141,17 +139,13 @@ class _Window:
             raise self.statement.refused(f"the window function {name}", self.node, _USAGE)
         return self._aggregated(call)
 
-    def _ranking(
-        self, call: exp.Expr
-    ) -> tuple[str, frames.Function, list[tuple[Operand, SqlType]], Column]:
+    def _ranking(self, call: exp.Expr) -> _Computed:
         name, kind = _RANKINGS[type(call)]
         result = Column("value", kind, nullable=False)
         buckets = self._whole(call.this, least=1) if isinstance(call, exp.Ntile) else 1
         return f"{name}_{buckets}", frames.ranking(name, buckets), [], result
 
-    def _shifted(
-        self, call: exp.Expr
-    ) -> tuple[str, frames.Function, list[tuple[Operand, SqlType]], Column]:
+    def _shifted(self, call: exp.Expr) -> _Computed:
         given = call.args.get("offset")
         by = 1 if given is None else self._whole(given)
         by = -by if isinstance(call, exp.Lag) else by
@@ -166,9 +160,7 @@ class _Window:
         args = [(value, kind), (default, kind)]
         return f"shifted_{by}", frames.shifted(by), args, Column("value", kind, nullable=True)
 
-    def _nth(
-        self, call: exp.Expr
-    ) -> tuple[str, frames.Function, list[tuple[Operand, SqlType]], Column]:
+    def _nth(self, call: exp.Expr) -> _Computed:
         number = -1 if isinstance(call, exp.LastValue) else 1
         if isinstance(call, exp.NthValue):
             number = self._whole(call.args["offset"], least=1)
@@ -178,9 +170,7 @@ class _Window:
         name = f"nth_{number}_{_written(frame)}"
         return name, frames.nth(frame, number), [(value, value.type)], result
 
-    def _aggregated(
-        self, call: exp.Expr
-    ) -> tuple[str, frames.Function, list[tuple[Operand, SqlType]], Column]:
+    def _aggregated(self, call: exp.Expr) -> _Computed:
         asked = wanted(self.formulas, call, window=True)
         value = Operand(Const(1, "number"), BIGINT, nullable=False)
         if asked.argument is not None:
@@ -194,10 +184,8 @@ class _Window:
 
     def _whole(self, node: exp.Expr, least: int | None = None) -> int:
         """A whole number that is written."""
-        scalar = constant(node)
-        value = None if scalar is None else scalar.compute(())
-        number = isinstance(value, int) and not isinstance(value, bool)
-        if isinstance(value, int) and number and (least is None or value >= least):
+        value = whole(node)
+        if value is not None and (least is None or value >= least):
             return value
         message = f"{self.node.this.key.upper()} takes a whole number here"
         raise self.statement.wrong(message, node, "write a number, as in LAG(x, 2)")
