@@ -75,21 +75,30 @@ def who() -> dict[str, Any]:
 
 def taken(folder: str, owner: Mapping[str, Any]) -> str:
     """What a writer is told that the newest opener of a state in an object store fenced off."""
-    name = "another process"
-    if owner:
-        name = f"process {owner['pid']} on {owner['host']}, since {owner['since']}"
+    name = _named(owner) or "another process"
     return (
         f"{folder} is in use by {name}: it was opened after this database was, and the newest "
         "opener has it; nothing of this epoch is there. Close this database"
     )
 
 
+def _named(owner: Any) -> str | None:
+    """An owner, as a file says who it is; None if that says nobody."""
+    try:
+        return f"process {owner['pid']} on {owner['host']}, since {owner['since']}"
+    except (LookupError, TypeError):
+        return None
+
+
 def _in_use(folder: Path, text: bytes) -> StateInUseError:
     try:
         owner = json.loads(text)
-        who = f"process {owner['pid']} on {owner['host']}, since {owner['since']}"
-    except (ValueError, KeyError, TypeError):
-        owner, who = {}, "a process that has not written its name"
+    except ValueError:
+        owner = {}
+    name = _named(owner)
+    if name is None:
+        owner, name = {}, "a process that has not written its name"
     mine = " (this process)" if owner.get("pid") == os.getpid() else ""
-    message = f"{folder} is in use by {who}{mine}; close that database first, or use another folder"
+    way_out = "close that database first, or use another folder"
+    message = f"{folder} is in use by {name}{mine}; {way_out}"
     return StateInUseError(message, path=str(folder), owner=owner)
