@@ -54,8 +54,10 @@ def select(connection: Connection, statement: Statement, node: exp.Expr) -> Resu
     width, orders = _ordered(statement, query, order)
     found = _direct(connection, statement, query) or _evaluated(connection, statement, query)
     table = sorted(found.rows, key=sort_key) if order is None else found.rows
+    shown = len(found.columns) - (width or 0)
     for place, node_ in reversed(orders):
-        table = _sorted(table, place, node_)
+        named = statement.place(node_.this, "ORDER BY", shown)
+        table = _sorted(table, place if named is None else named, node_)
     first = number(statement, offset) or 0
     most = number(statement, limit)
     table = table[first : None if most is None else first + most]
@@ -89,7 +91,7 @@ def _ordered(
     for one in order.expressions:
         key = one.this
         if isinstance(key, exp.Literal) and not key.is_string:
-            found.append((int(key.this) - 1, one))
+            found.append((0, one))  # of the columns that the rows will have
         elif isinstance(key, exp.Column) and not key.table and key.name in names:
             found.append((names.index(key.name), one))
         elif simple:

@@ -106,9 +106,9 @@ class Statement:
         """
         if not isinstance(node, exp.Literal) or node.is_string:
             return None
-        place = int(node.this)
+        place = int(node.this) if node.is_int else 0
         if not 1 <= place <= count:
-            message = f"{clause} {place}, but {count} columns are selected"
+            message = f"{clause} {node.this}, but {count} columns are selected"
             raise self.wrong(message, node, "count them from 1")
         return place - 1
 
