@@ -7,9 +7,9 @@ watching ends by Ctrl-C alone, without an error.
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from time import sleep
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from deltafix.cli.console import bar, progress
@@ -67,7 +67,7 @@ def follow(watcher: Watcher[C], tell: Callable[[C], None]) -> None:
     from deltafix.analyses.watch import watch  # noqa: PLC0415  quick --help
 
     def wait() -> bool:
-        time.sleep(_LOOK_SECONDS)
+        sleep(_LOOK_SECONDS)
         return True
 
     # Ctrl-C is how watching ends; the exit code still says what the command found.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
+from time import sleep
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -74,7 +74,7 @@ def watch(
         note(f"watching {files} file{'' if files == 1 else 's'}, Ctrl-C ends", quiet=quiet)
         left = epochs
         while left is None or left > 0:
-            time.sleep(interval)
+            sleep(interval)
             delta = folder.poll()
             if delta is not None:
                 _print(delta, named or _chosen(db, every))

@@ -14,10 +14,10 @@ a batch that is in it is not applied again. Who calls bounds the rows of a porti
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
+from time import perf_counter, time
 from typing import Any
 
 from deltafix.errors import SinkError
@@ -187,7 +187,7 @@ class Maintainer:
             nonlocal epoch
             clock.lap("engine")
             aside = {name: len(rows) for name, rows in bad.items()}
-            epoch = replace(epoch, given=given, bad=aside, time=time.time())
+            epoch = replace(epoch, given=given, bad=aside, time=time())
             epoch = self._prepare(tx, delta, epoch, bad)
             clock.lap("write")
 
@@ -198,7 +198,7 @@ class Maintainer:
             given = self._apply(tx, portions, bad)
             clock.lap("edit")
         clock.lap("write")
-        now = time.time()
+        now = time()
         stamps = [one.stamp for one in portions if one.stamp is not None]
         lag = max(0.0, now - min(stamps)) if stamps else None
         touched = self.keeper.touched
@@ -257,7 +257,7 @@ class Maintainer:
 
         def prepared(delta: Delta) -> None:
             nonlocal epoch
-            epoch = self._prepare(tx, delta, replace(epoch, time=time.time()), {}, lagging)
+            epoch = self._prepare(tx, delta, replace(epoch, time=time()), {}, lagging)
 
         with self.keeper.begin() as tx:
             if changed is not None:
@@ -343,9 +343,9 @@ class _Clock:
 
     def __init__(self, before: Mapping[str, float]) -> None:
         self.seconds = dict(before)
-        self._last = time.perf_counter()
+        self._last = perf_counter()
 
     def lap(self, stage: str) -> None:
-        now = time.perf_counter()
+        now = perf_counter()
         self.seconds[stage] = round(self.seconds.get(stage, 0.0) + now - self._last, 6)
         self._last = now

@@ -7,9 +7,9 @@ because what is in is known from the state alone.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from time import perf_counter, sleep
 from typing import Self
 
 from deltafix.errors import ConfigError, PipelineError
@@ -91,7 +91,7 @@ class Pipeline:
         An input that cannot be read is left out from then on, where its rows may be set aside
         (`stopped`); where they may not, what it raises fails the epoch.
         """
-        began = time.perf_counter()
+        began = perf_counter()
         left = int(self.config.values["rows_per_epoch"])
         portions: list[Portion] = []
         for source in self.sources:
@@ -114,7 +114,7 @@ class Pipeline:
         portions = [one for one in portions if one and one.source not in self.stopped]
         if not portions:
             return None
-        seconds = {"read": time.perf_counter() - began}
+        seconds = {"read": perf_counter() - began}
         net = sum(portion.net_seconds for portion in portions)
         if net:
             seconds = {"read": seconds["read"] - net, "net": net}
@@ -158,7 +158,7 @@ class Pipeline:
                 if on_stop is not None and str(error) not in heard:
                     on_stop(error)
             heard = said
-            (wait or time.sleep)(every)
+            (wait or sleep)(every)
 
     def _epochs(self) -> Iterator[Epoch]:
         """One look, until no input has more to say."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from deltafix.spark.archives import in_worker, read_when_changed
+
 if TYPE_CHECKING:
     from deltafix.spark.datasource import register
     from deltafix.spark.listener import EpochListener
@@ -36,6 +38,9 @@ _HOME: Final = {
     "register": "deltafix.spark.datasource",
     "ship": "deltafix.spark.session",
 }
+
+if in_worker():
+    read_when_changed()
 
 
 def __getattr__(name: str) -> Any:

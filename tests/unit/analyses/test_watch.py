@@ -218,7 +218,7 @@ def test_watching_from_the_command_line_ends_with_an_interrupt(
             raise KeyboardInterrupt
         (tree / "main.py").write_text(text)
 
-    monkeypatch.setattr("deltafix.cli.source_trees.time.sleep", sleep)
+    monkeypatch.setattr("deltafix.cli.source_trees.sleep", sleep)
     code, out, err = run(tree, "--local", "--watch", "--format", "json")
     documents = [json.loads(line) for line in out.splitlines()]
     assert code == 0  # at the end nothing is dead any more

@@ -166,7 +166,7 @@ def test_the_command_prints_signed_rows(deltafix, folder, monkeypatch):
         if len(looks) == 2:
             write(folder / "edge.facts", "b\tc\n")
 
-    monkeypatch.setattr("deltafix.cli.watch.time.sleep", edit)
+    monkeypatch.setattr("deltafix.cli.watch.sleep", edit)
     done = deltafix("watch", folder / "program.dl", "-F", folder, "--epochs", 1)
     assert done.out == '+path("a", "b")\n-path("a", "b")\n+path("b", "c")\n'
     assert "watching 2 files" in done.err

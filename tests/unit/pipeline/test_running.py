@@ -141,7 +141,7 @@ def test_every_epoch_has_a_line_of_json_and_a_line_for_people(runner, tmp_path) 
 
 def test_a_clock_that_goes_backwards_changes_nothing(tmp_path, monkeypatch) -> None:
     now = iter(range(10**9, 0, -(10**6)))
-    monkeypatch.setattr("time.time", lambda: float(next(now)))
+    monkeypatch.setattr("deltafix.pipeline.maintainer.time", lambda: float(next(now)))
     job = Job(tmp_path)
     for turn in range(4):
         job.say("member", ("+", (f"u{turn}", "core")))
