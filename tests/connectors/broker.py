@@ -56,7 +56,7 @@ class Broker:
         settings.write_text(text)
         logging.write_text(_LOGGING)
         path = ":".join([*map(str, jars("broker")), f"{SPARK_JARS}/*"])
-        java = [str(find_java().executable), "-Xmx256m", "-XX:TieredStopAtLevel=1"]
+        java = [str(find_java().executable), "-Xmx512m", "-XX:TieredStopAtLevel=1"]
         java += [f"-Dlog4j2.configurationFile={logging}", "-cp", path]
         form = [*java, "kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(settings)]
         made = subprocess.run(form, capture_output=True, text=True, timeout=120, check=False)

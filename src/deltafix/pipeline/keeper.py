@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -29,10 +29,10 @@ from deltafix.pipeline.policy import Policy, apply
 from deltafix.pipeline.signed import Signed
 from deltafix.pipeline.times import COUNTS, Times
 from deltafix.rules.ast import Program
-from deltafix.store.folder import Folder, Where, folder_at
+from deltafix.store.folder import Folder, Head, LocalFolder, ReplacedError, Where, folder_at
 
 __all__ = [
-    "EXECUTOR", "SHARDS", "Driver", "Keep", "Keeper", "Open", "Relations", "Said", "due",
+    "EXECUTOR", "SHARDS", "Driver", "Keep", "Keeper", "Open", "Relations", "Said", "claim", "due",
     "peek", "peek_marks", "shards_head",
 ]  # fmt: skip
 
@@ -179,6 +179,7 @@ class Driver:
         self._times: dict[str, Times] = {}
         self._dropped: dict[str, int] = {}
         self._require_here()
+        claim(folder, "driver")
         db = deltafix.connect(program, str(folder), fsync=fsync)
         assert isinstance(db, DurableDatabase)  # noqa: S101  a path is given
         self.db = db
@@ -292,6 +293,34 @@ def due(said: Sequence[Said], dropped: Mapping[str, int]) -> dict[str, int]:
         if policy.keying.key and (last is None or below - last > policy.lateness):
             found[signed.schema.relation] = below
     return found
+
+
+def claim(folder: Folder, keeper: str) -> None:
+    """Be what keeps a state in an object store: who begins it decides, for good.
+
+    No lock keeps two apart there that begin one state at once, one with the driver, one with
+    shards: whoever puts the file `shards/keeper` has it. Does nothing on a disk, where there is a
+    lock, and rows may move to shards. Raises StateError if the state is another keeper's.
+    """
+    if isinstance(folder, LocalFolder):
+        return
+    try:
+        begun = keeper == "driver" or not folder.exists("log")
+        head = Head(folder / SHARDS, "keeper")
+        if head.data is None and begun:
+            with suppress(ReplacedError):
+                head.replace(keeper.encode())
+                return
+            head = Head(folder / SHARDS, "keeper")
+    except OSError as error:
+        message = f"{folder}: the state cannot be opened: {error}"
+        raise StateError(message, path=str(folder)) from error
+    if head.data != keeper.encode():
+        message = (
+            f"{folder}: this state was begun with the other executor, and what is in an object "
+            f'store stays there: executor = "{keeper}" needs a state of its own'
+        )
+        raise StateError(message, path=str(folder))
 
 
 def shards_head(state: Where) -> dict[str, Any] | None:

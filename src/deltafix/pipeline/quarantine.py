@@ -23,7 +23,7 @@ __all__ = ["BAD_ROWS", "Quarantine", "refused", "require_few"]
 BAD_ROWS: Final = 100_000
 """An epoch with more bad rows of an input fails: the input is not what its section says."""
 
-_NAME = re.compile(r"(.+)-(\d{12})(?:-\d+)?\.jsonl")
+_NAME = re.compile(r"(.+)-(\d{12})(?:-(\d+))?\.jsonl")
 
 
 def require_few(bad: Sequence[Bad], beyond: int = 0) -> None:
@@ -64,8 +64,9 @@ class Quarantine:
 
     def tidy(self, epoch: int) -> None:
         """Remove the files of epochs after `epoch`: they were not committed."""
-        for _, number, file in self._files():
-            if number > epoch:
+        for file in self.folder.names():
+            match = _NAME.fullmatch(file)
+            if match and int(match[2]) > epoch:
                 self.folder.remove(file)
 
     def counts(self) -> dict[str, int]:
@@ -93,10 +94,18 @@ class Quarantine:
             raise SinkError(message, path=path) from error
 
     def _files(self) -> Iterator[tuple[str, int, str]]:
+        """Input, epoch and name of each file; of several for one epoch, that of its last writer.
+
+        An object store may do late what it answered with an error, when the epoch has been taken
+        by a later writer: only that one can have committed it.
+        """
+        last: dict[tuple[str, int], tuple[int, str]] = {}
         for file in self.folder.names():
             match = _NAME.fullmatch(file)
             if match:
-                yield match[1], int(match[2]), file
+                key, found = (match[1], int(match[2])), (int(match[3] or 0), file)
+                last[key] = max(found, last.get(key, found))
+        yield from ((name, epoch, file) for (name, epoch), (_, file) in sorted(last.items()))
 
 
 def refused(source: str, bad: Sequence[Bad], what: str) -> BadRowError:

@@ -382,12 +382,6 @@ class ShardedDatabase:
         found = adopted(around, self.schemas)
         if found is None:
             return
-        if not isinstance(around, LocalFolder):
-            message = (
-                f"{around}: the driver has kept this state, and shards take over one on a disk "
-                'only: open it with executor = "driver", or begin a new one in shards'
-            )
-            raise StateError(message, path=str(around))
         rows = [
             message
             for name, table in found.rows

@@ -21,7 +21,7 @@ from deltafix.facts.schema import Schema
 from deltafix.pipeline.augment import Additions
 from deltafix.pipeline.change import not_maintained
 from deltafix.pipeline.config import schemas_of
-from deltafix.pipeline.keeper import EXECUTOR, SHARDS, Keeper, Open, Said, due, shards_head
+from deltafix.pipeline.keeper import EXECUTOR, SHARDS, Keeper, Open, Said, claim, due, shards_head
 from deltafix.pipeline.keyed import GONE, KEYED
 from deltafix.pipeline.policy import REASONS
 from deltafix.pipeline.quarantine import require_few
@@ -77,6 +77,7 @@ class Shards:
             folder.path.mkdir(parents=True, exist_ok=True)
             lock = Lock(folder.path / "lock")
         try:
+            claim(folder, "shards")
             self.db = _Database(
                 program,
                 spark,
