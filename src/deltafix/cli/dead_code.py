@@ -33,8 +33,9 @@ def dead_code(
     roots: Annotated[
         list[str] | None,
         typer.Option(
-            help="What else is alive: `public` (the public names of a library), or a pattern on "
-            "symbol ids such as 'app.tasks:*'. May be repeated."
+            help="What is alive: `public` (the public names of a library), `entry-points` alone "
+            "(an application), or a pattern on symbol ids such as 'app.tasks:*'; without it a "
+            "library is recognised. Repeatable."
         ),
     ] = None,
     tests: Tests = True,
@@ -152,6 +153,7 @@ def _report(watcher: Watcher[Change], job: DeadCode, known: Baseline, minimum: i
         stale=tuple(known.stale(everything)),
         unreadable=job.errors,
         notes=job.notes(),
+        assumed=job.assumption(),
     )
 
 

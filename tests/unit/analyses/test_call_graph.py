@@ -134,7 +134,7 @@ def test_one_edit_of_this_repositorys_source_costs_what_it_changes(graph: Job) -
     plural = "deltafix.analyses.dead_code.report:plural"
     assert (caller, plural) in calls_of(graph)
     source = (OWN / "dead_code" / "report.py").read_bytes()
-    edited = source.replace(b"def text(self) -> str:", b"def text(self) -> str:\n        _new()", 1)
+    edited = source.replace(b"lines = list(_f", b"_new()\n        lines = list(_f", 1)
     edited += b"\n\ndef _new() -> None: ...\n"
     prefix = DEAD_CODE.tree(OWN).prefix
     change = graph.update([extract_calls("dead_code/report.py", edited, prefix)])

@@ -31,7 +31,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     def call(*arguments: object) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as ended:
-            command_line.main([*map(str, arguments)])
+            command_line.main([*map(str, arguments), "--roots", "entry-points"])
         printed = capsys.readouterr()
         return int(ended.value.code or 0), printed.out, printed.err
 

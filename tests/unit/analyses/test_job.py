@@ -22,6 +22,13 @@ MAIN = 'if __name__ == "__main__": '
 
 @pytest.fixture
 def job() -> Iterator[DeadCode]:
+    with DeadCode(roots=["entry-points"]) as made:
+        yield made
+
+
+@pytest.fixture
+def guess() -> Iterator[DeadCode]:
+    """A job that tells a library from an application."""
     with DeadCode() as made:
         yield made
 
@@ -177,11 +184,84 @@ def test_roots_by_pattern_and_by_policy() -> None:
         assert job.dead() == []
 
 
-def test_without_any_root_it_says_so(job: DeadCode) -> None:
-    job.update(fragments(a="def f(): ..."))
-    assert "--roots public" in job.notes()[0]
-    job.update(fragments(b=MAIN + "pass"))
-    assert job.notes() == ()
+SCRIPT = '[project.scripts]\np = "p.m:run"\n'
+PUBLIC = "def run(): ...\ndef spare(): ...\ndef _own(): ...\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "kind", "dead"),
+    [
+        ({"p/m.py": PUBLIC}, "library", ["p.m:_own"]),
+        ({"src/p/m.py": PUBLIC, "tests/h.py": MAIN + "1"}, "library", ["p.m:_own"]),
+        ({"p/m.py": PUBLIC, "pyproject.toml": SCRIPT}, "application", ["p.m:spare", "p.m:_own"]),
+        (
+            {"p/m.py": PUBLIC, "p-1.dist-info/entry_points.txt": "[console_scripts]\nx = p.m:run"},
+            "application",
+            ["p.m:spare", "p.m:_own"],
+        ),
+        (
+            {"p/m.py": PUBLIC, "p-1.dist-info/entry_points.txt": "[plugins]\nx:y = p.m:_own"},
+            "library",
+            [],
+        ),
+        (
+            {"p/__init__.py": "from .m import run", "p/m.py": PUBLIC, "pyproject.toml": SCRIPT},
+            "library",
+            ["p.m:_own"],
+        ),
+        (
+            {"p/__init__.py": "", "p/m.py": PUBLIC, "p/__main__.py": "from .m import run; run()"},
+            "application",
+            ["p.m:spare", "p.m:_own"],
+        ),
+        (
+            {
+                "p/__init__.py": "from .m import run",
+                "p/m.py": PUBLIC,
+                "manage.py": f"import p\n{MAIN}p.run()",
+            },
+            "application",
+            ["p.m:spare", "p.m:_own"],
+        ),
+        (
+            {
+                "p/__init__.py": "from .m import run",
+                "p/m.py": PUBLIC,
+                "manage.py": f"import p\n{MAIN}p.run()",
+                "pyproject.toml": "[build-system]\nrequires = []",
+            },
+            "library",
+            ["p.m:_own"],
+        ),
+    ],
+)
+def test_a_library_is_told_from_an_application(
+    guess: DeadCode, files: dict[str, str], kind: str, dead: list[str]
+) -> None:
+    package = {"p/__init__.py": "", **files}
+    read = [extract(path, text.encode()) for path, text in package.items()]
+    guess.update(read)
+    found = guess.assumption()
+    assert found is not None
+    assert (found.kind, names(guess.dead())) == (kind, dead)
+    guess.update([], [one.path for one in read[1:]])
+    guess.update(read[1:])
+    assert (guess.assumption(), names(guess.dead())) == (found, dead)
+    guess.check_invariants()
+
+
+def test_too_much_that_is_dead_and_a_renamed_folder_are_noted(guess: DeadCode) -> None:
+    modules = {f"new/m{n}.py": f"def a{n}(): ...\ndef b{n}(): ...\n" for n in range(9)}
+    start = "".join(f"from old.m{n} import a{n}\n" for n in range(9)) + MAIN + "a1()"
+    guess.update([extract(path, text.encode()) for path, text in modules.items()])
+    assert guess.notes() == ()  # a library
+    guess.update([extract("new/__main__.py", start.encode())])
+    renamed, share = guess.notes()
+    assert renamed.startswith("9 imports name modules of old, which is not here, and fit new:")
+    assert share.startswith("96% of the symbols are dead")
+    assert "--roots public" in share
+    guess.update([extract("new/__main__.py", start.replace("old.", "new.").encode())])
+    assert not any("renamed" in note for note in guess.notes())
 
 
 def test_decorators_that_the_user_knows_to_be_pure() -> None:
@@ -237,7 +317,7 @@ def test_oracle_after_random_edits_every_view_equals_recomputation(
                 if fragment.error is None:
                     tree[path] = text
                 job.update([fragment])
-            expected = dead_code_oracle.evaluate(tree)
+            expected = dead_code_oracle.evaluate(tree, ("recognise", "tests"))
             for view in ("dead", "live", "foreign"):
                 assert set(job.rows(view)) == expected[view]
             assert {(name,) for name in job.explainer().steps} == expected["alive"]

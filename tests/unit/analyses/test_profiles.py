@@ -16,7 +16,7 @@ MAIN = 'if __name__ == "__main__": '
 
 
 def dead(tree: dict[str, str], *profiles: str) -> list[str]:
-    with DeadCode(profiles=profiles) as job:
+    with DeadCode(roots=["entry-points"], profiles=profiles) as job:
         job.update([extract(path, text.encode()) for path, text in tree.items()])
         job.check_invariants()
         return [finding.symbol for finding in job.dead()]

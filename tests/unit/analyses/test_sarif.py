@@ -31,7 +31,11 @@ def log(capsys: pytest.CaptureFixture[str]) -> Callable[..., Log]:
     def call(*arguments: object) -> Log:
         with pytest.raises(SystemExit) as ended:
             command_line.main(
-                ["dead-code", *map(str, arguments), "--local", "-q", "--format", "sarif"]
+                [
+                    "dead-code",
+                    *map(str, arguments),
+                    *["--local", "-q", "--roots", "entry-points", "--format", "sarif"],
+                ]
             )
         assert ended.value.code in {0, 1}
         found: Log = json.loads(capsys.readouterr().out)

@@ -127,7 +127,7 @@ def test_a_terminal_sees_progress_unless_it_wants_quiet(
     shown = Terminal()
     monkeypatch.setattr("sys.stderr", shown)
     code, out, _ = run(tree, "--local", *(["--quiet"] if quiet else []))
-    assert (code, len(out.splitlines())) == (1, 2)
+    assert (code, len(out.splitlines())) == (1, 3)
     assert ("extracting 2 files" in shown.getvalue()) is not quiet
 
 
@@ -137,6 +137,10 @@ def test_json_is_one_document_that_says_the_same(tree: Path, run: Callable) -> N
     assert code == 1
     assert [finding["symbol"] for finding in data["dead"]] == ["lib:h"]
     assert (data["files"], data["symbols"], data["unreadable"]) == (2, 5, {})
+    assert data["assumed"] == {
+        "kind": "application",
+        "why": 'main runs it (if __name__ == "__main__")',
+    }
 
 
 def test_a_baseline_silences_what_it_knows_and_nothing_else(tree: Path, run: Callable) -> None:
@@ -144,11 +148,11 @@ def test_a_baseline_silences_what_it_knows_and_nothing_else(tree: Path, run: Cal
     assert run(tree, "--local", "--write-baseline", baseline)[0] == 0
     code, out, _ = run(tree, "--local", "--baseline", baseline)
     assert code == 0
-    assert out.startswith("0 dead symbols and 1 known from the baseline")
+    assert out.splitlines()[-1].startswith("0 dead symbols and 1 known from the baseline")
     (tree / "main.py").write_text(f"import lib\n{MAIN}pass\n")
     code, out, _ = run(tree, "--local", "--baseline", baseline)
     assert code == 1
-    assert [line.split()[3] for line in out.splitlines()[:-1]] == ["lib:f", "lib:g"]
+    assert [line.split()[3] for line in out.splitlines()[:-2]] == ["lib:f", "lib:g"]
     (tree / "main.py").write_text(f"import lib\n{MAIN}lib.f(), lib.h()\n")
     code, out, _ = run(tree, "--local", "--baseline", baseline)
     assert code == 0
@@ -171,7 +175,9 @@ def test_options_that_choose_what_is_alive(tree: Path, run: Callable) -> None:
     assert run(tree, "--local", "--roots", "public")[0] == 0
     assert run(tree, "--local", "--roots", "lib:h")[0] == 0
     assert run(tree, "--local", "--min-confidence", "91")[0] == 0
-    assert run(tree, "--local", "--exclude", "main.py")[0] == 1
+    assert run(tree, "--local", "--exclude", "main.py")[0] == 0  # a library
+    excluded = ("--exclude", "main.py", "--roots", "entry-points")
+    assert run(tree, "--local", *excluded)[0] == 1
     (tree / "test_lib.py").write_text("import lib\ndef test_h(): lib.h()")
     assert run(tree, "--local")[0] == 0
     assert run(tree, "--local", "--no-tests")[0] == 1
@@ -184,7 +190,8 @@ def test_a_broken_file_is_reported_and_the_run_goes_on(tree: Path, run: Callable
     lines = out.splitlines()
     assert lines[0] == "lib.py:3: dead function lib:h (90%)"
     assert lines[1].startswith("bad.py: not read: ")
-    assert lines[2] == "note: what only an unread file uses may be reported dead"
+    assert lines[2].startswith("assumed an application: main runs it")
+    assert lines[3] == "note: what only an unread file uses may be reported dead"
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,10 @@
-"""Project files as fragments: what `pyproject.toml` and `setup.cfg` promise to run.
+"""Project files as fragments: what `pyproject.toml`, `setup.cfg` and a wheel promise to run.
 
 A project file is a node of its own, a root from which references lead to `module:function`, so
-that `why` can say "pyproject.toml, console script shop". Invariant: a value that is not an entry
-point is skipped; a file that does not parse is an error like any broken source file.
+that `why` can say "pyproject.toml, console script shop". It also says whether what is here gets
+installed (a build system, a wheel's own files), which tells a library from an application.
+Invariant: a value that is not an entry point is skipped; a file that does not parse is an error
+like any broken source file.
 """
 
 from __future__ import annotations
@@ -17,8 +19,11 @@ from deltafix.analyses.facts import Fact, Fragment
 
 __all__ = ["PROJECT_FILES", "is_project_file", "project_fragment"]
 
-PROJECT_FILES = ("pyproject.toml", "setup.cfg")
-"""Names of the files that promise to run something."""
+PROJECT_FILES = ("pyproject.toml", "setup.cfg", "entry_points.txt", "METADATA")
+"""Names of the files that promise to run something; the last two count in a `.dist-info` only."""
+
+_SCRIPTS = frozenset({"console_scripts", "gui_scripts"})
+_CONSOLE, _PLUGIN = "a script of the project", "a plugin of the project"
 
 _TARGET = re.compile(r"\s*([\w.]+)\s*(?::\s*([\w.]+))?\s*(?:\[.*\])?\s*")
 
@@ -30,23 +35,34 @@ def is_project_file(path: str) -> bool:
 
 def project_fragment(path: str, data: bytes) -> Fragment:
     """Entry points as references from the file itself. Raises ValueError on a broken file."""
-    text = data.decode("utf-8")
-    if path.endswith(".toml"):
-        targets = _toml_targets(tomllib.loads(text))
+    folder, _, name = path.rpartition("/")
+    if not (name.endswith((".toml", ".cfg")) or folder.endswith(".dist-info")):
+        return Fragment.of(path, (), ())
+    facts: list[Fact] = []
+    if name == "METADATA":
+        return Fragment.of(path, [("distribution", (path,))], ())
+    if name.endswith(".toml"):
+        document = tomllib.loads(data.decode("utf-8"))
+        installed = "build-system" in document
+        targets = _toml_targets(document)
     else:
-        parser = configparser.ConfigParser(interpolation=None)
+        parser = configparser.ConfigParser(interpolation=None, delimiters=("=",))
         try:
-            parser.read_string(text)
+            parser.read_string(data.decode("utf-8"))
         except configparser.Error as error:
             raise ValueError(str(error).replace("\n", " ")) from error
-        targets = _cfg_targets(parser)
-    facts: list[Fact] = []
-    for target in targets:
+        installed = name == "entry_points.txt" or parser.has_option("metadata", "name")
+        targets = _cfg_targets(parser) if name == "setup.cfg" else _installed_targets(parser)
+    if installed:
+        facts.append(("distribution", (path,)))
+    for how, target in targets:
         match = _TARGET.fullmatch(target)
         if match is None:
             continue
         module, attributes = match[1], (match[2] or "").split(".")
         facts.append(("given_root", (path, "entry points of the project")))
+        if how == _CONSOLE:
+            facts.append(("entry", (path, how)))
         facts.append(("imports", (path, module)))
         if attributes != [""]:
             facts.append(("uses", (path, module, attributes[0], module)))
@@ -54,20 +70,23 @@ def project_fragment(path: str, data: bytes) -> Fragment:
     return Fragment.of(path, facts, ())
 
 
-def _toml_targets(document: dict[str, Any]) -> Iterator[str]:
+def _toml_targets(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """(how it is reached, what) for each entry point."""
     project = _table(document, "project")
     poetry = _table(_table(document, "tool"), "poetry")
-    groups = [_table(project, "entry-points"), _table(poetry, "plugins")]
-    for table in (
+    scripts = (
         _table(project, "scripts"),
         _table(project, "gui-scripts"),
         _table(poetry, "scripts"),
-        *(_table(group, name) for group in groups for name in group),
-    ):
-        for value in table.values():
-            target = value.get("reference") if isinstance(value, dict) else value
-            if isinstance(target, str):
-                yield target
+    )
+    groups = [_table(project, "entry-points"), _table(poetry, "plugins")]
+    plugins = (_table(group, name) for group in groups for name in group)
+    for how, tables in ((_CONSOLE, scripts), (_PLUGIN, plugins)):
+        for table in tables:
+            for value in table.values():
+                target = value.get("reference") if isinstance(value, dict) else value
+                if isinstance(target, str):
+                    yield how, target
 
 
 def _table(parent: dict[str, Any], name: str) -> dict[str, Any]:
@@ -75,9 +94,18 @@ def _table(parent: dict[str, Any], name: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _cfg_targets(parser: configparser.ConfigParser) -> Iterator[str]:
+def _cfg_targets(parser: configparser.ConfigParser) -> Iterator[tuple[str, str]]:
     if parser.has_section("options.entry_points"):
-        for _, lines in parser.items("options.entry_points"):
+        for group, lines in parser.items("options.entry_points"):
             for line in lines.splitlines():
                 if "=" in line:
-                    yield line.partition("=")[2]
+                    yield _reached(group), line.partition("=")[2]
+
+
+def _installed_targets(parser: configparser.ConfigParser) -> Iterator[tuple[str, str]]:
+    for group in parser.sections():
+        yield from ((_reached(group), target) for _, target in parser.items(group))
+
+
+def _reached(group: str) -> str:
+    return _CONSOLE if group in _SCRIPTS else _PLUGIN

@@ -82,7 +82,7 @@ class Definitions(References):
         if self.is_test:
             self.emit("test", module)
         if name in {"__main__.py", "setup.py"}:
-            self.emit("given_root", module, f"entry point {name}")
+            self._entry(f"entry point {name}")
         collect(self.scope, tree.body, self.module, walrus=self.walrus)
         for relation, value in all_entries(tree, self.scope):
             self.emit(relation, module, value)
@@ -118,6 +118,12 @@ class Definitions(References):
 
     def _marked(self, line: int, pattern: re.Pattern[str]) -> bool:
         return line <= len(self.lines) and bool(pattern.search(self.lines[line - 1]))
+
+    def _entry(self, why: str) -> None:
+        """The module is run; a test, an example or a build script says nothing of the rest."""
+        self.emit("given_root", self.module.canonical, why)
+        if not self.module.is_aside and self.module.canonical != "setup":
+            self.emit("entry", self.module.canonical, why)
 
     def _test_root(self, identity: str, name: str, kind: str, scope: Scope) -> None:
         if scope.kind == "module" and name.startswith("pytest_"):
@@ -276,7 +282,7 @@ class Definitions(References):
     def visit_If(self, node: ast.If) -> None:
         """`if __name__ == "__main__":` makes the module an entry point."""
         if self.scope.kind == "module" and _is_main_guard(node.test):
-            self.emit("given_root", self.module.canonical, 'if __name__ == "__main__"')
+            self._entry('if __name__ == "__main__"')
         self.generic_visit(node)
 
     def visit_Import(self, node: ast.Import) -> None:

@@ -10,6 +10,8 @@ This module reads no files and prints nothing.
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Collection as Members
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -19,7 +21,7 @@ from deltafix.analyses.dead_code import DEAD_CODE
 from deltafix.analyses.dead_code.findings import Finding, findings_of
 from deltafix.analyses.dead_code.policy import NAMED_POLICIES, policy_facts
 from deltafix.analyses.dead_code.profiles import profiles_named
-from deltafix.analyses.dead_code.report import Change
+from deltafix.analyses.dead_code.report import Assumption, Change
 from deltafix.analyses.dead_code.why import Explainer
 from deltafix.analyses.facts import Fact, Fragment, Place
 from deltafix.analyses.job import Job, Work
@@ -27,12 +29,17 @@ from deltafix.facts.schema import Row
 
 __all__ = ["DeadCode"]
 
+_ABSURD = 0.4  # share of dead symbols that is more often a wrong question than a true answer
+_ENOUGH = 20  # symbols, from which a share says something
+_RENAMED = 3  # modules whose imports fit but for the first name
+
 
 class DeadCode:
     """A live dead-code view over fragments. Use in a with-statement, or `close` it.
 
     Args:
-        roots: names of policies (`public`) and patterns on symbol ids, as in fnmatch.
+        roots: names of policies (`public`, `entry-points`) and patterns on symbol ids, as in
+            fnmatch. Without any, a library is told from an application, see `assumption`.
         tests: whether tests are roots.
         pure_decorators: dotted names of decorators that do not register anything.
         profiles: names of `profiles.PROFILES`, for frameworks in use.
@@ -53,6 +60,9 @@ class DeadCode:
         self._profiles = profiles_named(profiles)
         self._ran = frozenset(ran)
         policies = {root for root in roots if root in NAMED_POLICIES}
+        if not roots:
+            policies.add("recognise")
+        self._recognise = not roots
         if tests:
             policies.add("tests")
         self._patterns = tuple(root for root in roots if root not in NAMED_POLICIES)
@@ -147,15 +157,58 @@ class DeadCode:
         notes = []
         if self.errors:
             notes.append("what only an unread file uses may be reported dead")
-        if self._places and not any(self._roots()):
+        old = self._old_name()
+        if old is not None:
             notes.append(
-                "nothing here is an entry point, a test or listed in __all__, so everything is "
-                "dead; for a library try --roots public, or name what is alive: --roots 'pkg.mod:*'"
+                f"{old[2]} imports name modules of {old[0]}, which is not here, and fit {old[1]}: "
+                f"if this folder was renamed, give it the name {old[0]} and run again"
+            )
+        share = len(self._dead) / len(self._places) if self._places else 0.0
+        if share > _ABSURD and len(self._places) >= _ENOUGH:
+            notes.append(
+                f"{share:.0%} of the symbols are dead, which is seldom true: their users may be "
+                "outside this folder (try the folder above, with scripts and tests), they may be a "
+                "library's (--roots public), or a framework's (--profile), or name what is alive: "
+                "--roots 'pkg.mod:*'"
             )
         return tuple(notes)
 
-    def _roots(self) -> Iterator[Row]:
-        yield from self.rows("root")
+    def assumption(self) -> Assumption | None:
+        """What the tree was taken for; None if the caller named the roots, or it is empty."""
+        if not (self._recognise and self._places):
+            return None
+        offering = self.rows("library")
+        entries = self.rows("entry")
+        if offering and not entries:
+            return Assumption("library", "nothing in it is an entry point")
+        if offering:
+            return Assumption("library", f"its package {offering[0][0]} offers names to importers")
+        return Assumption("application", f"{entries[0][0]} runs it ({entries[0][1]})")
+
+    def _old_name(self) -> tuple[str, str, int] | None:
+        """(name in imports, name of the folder, how many) if a package seems to be renamed.
+
+        Modules that are imported below a package that is not here, and are here below another,
+        whose own name no import uses. O(imports).
+        """
+        ours = {str(path) for path, _ in self.rows("importable")}
+        below: dict[str, set[str]] = {}
+        for name in ours:
+            top, dot, rest = name.partition(".")
+            if dot:
+                below.setdefault(rest, set()).add(top)
+        tops = {name.partition(".")[0] for name in ours}
+        imported = {str(path) for _, path in self.rows("imports")}
+        used = {path.partition(".")[0] for path in imported}
+        fits: Counter[tuple[str, str]] = Counter()
+        for path in imported:
+            top, _, rest = path.partition(".")
+            if top not in tops and top not in sys.stdlib_module_names:
+                fits.update((top, here) for here in below.get(rest, set()) - used)
+        if not fits:
+            return None
+        (old, here), count = min(fits.items(), key=lambda one: (-one[1], one[0]))
+        return (old, here, count) if count >= _RENAMED else None
 
     def rows(self, relation: str) -> list[Row]:
         """The rows of any relation of the program, sorted."""

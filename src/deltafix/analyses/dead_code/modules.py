@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from deltafix.analyses.dead_code.policy import ASIDE, is_test_file
 from deltafix.analyses.facts import Fact
 
 __all__ = ["ModuleName", "module_facts", "module_of"]
@@ -24,6 +25,8 @@ class ModuleName:
     canonical: str
     parts: tuple[str, ...]
     is_package: bool
+    is_aside: bool = False
+    """Whether it stands beside the code that users get: tests, documentation, examples."""
 
     def resolve(self, level: int, target: str | None) -> str:
         """The absolute name of `from <level dots><target> import …` written in this module."""
@@ -48,7 +51,8 @@ def module_of(path: str, prefix: str = "") -> ModuleName:
         parts.pop()
     named = parts[1:] if not prefix and parts[:1] == ["src"] and len(parts) > 1 else parts
     canonical = ".".join([*([prefix] if prefix else []), *named]) or "__init__"
-    return ModuleName(canonical, tuple(parts), is_package)
+    aside = is_test_file(path) or (not prefix and path.partition("/")[0] in ASIDE)
+    return ModuleName(canonical, tuple(parts), is_package, aside)
 
 
 def module_facts(module: ModuleName) -> Iterator[Fact]:
@@ -58,6 +62,7 @@ def module_facts(module: ModuleName) -> Iterator[Fact]:
     yield "canonical", (name, name)
     if module.is_package:
         yield "package", ("/".join(parts),)
+        yield "package_module", (name,)
     parent, _, last = name.rpartition(".")
     if parent:
         yield "submodule", (name, parent, last)
@@ -69,5 +74,5 @@ def module_facts(module: ModuleName) -> Iterator[Fact]:
         yield "suffix", (".".join(parts[start:]), name, above)
         for stop in range(start + 1, len(parts)):
             yield "around", (".".join(parts[start:stop]), above)
-    if not any(part.startswith("_") for part in name.split(".")):
+    if not (module.is_aside or any(part.startswith("_") for part in name.split("."))):
         yield "public_module", (name,)

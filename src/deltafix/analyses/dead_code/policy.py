@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from deltafix.analyses.facts import Fact
 
 __all__ = [
+    "ASIDE",
     "DATA_MAKERS",
     "INERT_BASES",
     "NAMED_POLICIES",
@@ -83,8 +84,11 @@ TEST_HOOKS = frozenset(
 )
 """Symbols of a test file that its runner calls, beside `test*` and `pytest_*`."""
 
-NAMED_POLICIES = frozenset({"public", "tests"})
-"""Words that `--roots` understands beside patterns; `tests` is on unless switched off."""
+ASIDE = frozenset("test tests doc docs example examples benchmark benchmarks".split())
+"""Folders beside a project's own code: what they define is for nobody else's use."""
+
+NAMED_POLICIES = frozenset({"public", "entry-points"})
+"""Words that `--roots` understands beside patterns: a library, and an application."""
 
 
 def is_dunder(name: str) -> bool:

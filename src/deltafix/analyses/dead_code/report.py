@@ -15,7 +15,24 @@ from typing import Any
 from deltafix.analyses.dead_code.findings import Finding
 from deltafix.analyses.job import Work
 
-__all__ = ["Change", "Report", "plural"]
+__all__ = ["Assumption", "Change", "Report", "plural"]
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """What a tree was taken for: `kind` is `library` or `application`, `why` a half sentence."""
+
+    kind: str
+    why: str
+
+    def text(self) -> str:
+        """One line, with the way to the other assumption."""
+        if self.kind == "library":
+            then, other = "its public names are alive", "--roots entry-points for an application"
+        else:
+            then, other = "a public name that nothing uses is dead", "--roots public for a library"
+        article = "an" if self.kind == "application" else "a"
+        return f"assumed {article} {self.kind}: {self.why}; {then} ({other})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +49,14 @@ class Report:
     stale: tuple[tuple[str, str], ...] = ()
     unreadable: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    assumed: Assumption | None = None
 
     def text(self) -> str:
         """One line per outermost dead symbol, then a summary."""
         lines = list(_findings(self.dead))
         lines += [f"{path}: not read: {why}" for path, why in self.unreadable.items()]
+        if self.assumed is not None:
+            lines.append(self.assumed.text())
         lines += [f"note: {note}" for note in self.notes]
         if self.stale:
             lines.append(
@@ -63,6 +83,7 @@ class Report:
             stale=[{"path": path, "symbol": symbol} for path, symbol in self.stale],
             unreadable=dict(self.unreadable),
             notes=list(self.notes),
+            assumed=asdict(self.assumed) if self.assumed is not None else None,
             work=asdict(self.work),
         )
 
