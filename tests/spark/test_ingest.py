@@ -75,7 +75,7 @@ def test_agree_the_command_reports_the_same_with_and_without_spark(
     spark: SparkSession, tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reports = []
-    for way in ([], ["--local"]):
+    for way in ([], ["--spark"]):
         with pytest.raises(SystemExit) as ended:
             command_line.main(["dead-code", str(tree), "--format", "json", *way])
         assert ended.value.code == 1

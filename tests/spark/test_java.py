@@ -79,7 +79,7 @@ def test_the_wrapper_drops_one_argument_and_keeps_all_others(tmp_path: Path) -> 
 def test_without_pyspark_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     with (
-        pytest.raises(SparkMissingError, match=r"deltafix\[spark\].*--local"),
+        pytest.raises(SparkMissingError, match=r"deltafix\[spark\].*--spark"),
         spark_session(),
     ):
         pass

@@ -12,7 +12,7 @@ import typer
 
 from deltafix.cli.console import note, prepare_kernel
 from deltafix.cli.source_trees import extract_here, extract_with_spark, follow
-from deltafix.cli.tree_options import Exclude
+from deltafix.cli.tree_options import Exclude, Spark
 from deltafix.errors import MissingDependencyError, SourceError
 
 __all__ = ["analyse"]
@@ -44,9 +44,7 @@ def analyse(
     form: Annotated[
         Literal["text", "json"], typer.Option("--format", help="How rows are printed.")
     ] = "text",
-    spark: Annotated[
-        bool, typer.Option("--spark", help="Extract with Spark's workers: for large trees.")
-    ] = False,
+    spark: Spark = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")] = False,
 ) -> None:
     """Show what an analysis says about a source tree, and keep saying it while files change.

@@ -13,7 +13,7 @@ import typer
 
 from deltafix.cli.console import note, prepare_kernel
 from deltafix.cli.source_trees import extract_here, extract_with_spark, follow
-from deltafix.cli.tree_options import Exclude, Tests
+from deltafix.cli.tree_options import Exclude, Spark, Tests
 
 if TYPE_CHECKING:
     from deltafix.analyses.dead_code.baseline import Baseline
@@ -59,9 +59,7 @@ def dead_code(
         Literal["text", "json", "sarif", "github"],
         typer.Option("--format", help="How the report is printed; sarif and github: for CI."),
     ] = "text",
-    local: Annotated[
-        bool, typer.Option("--local", help="Without Spark: for small trees and editor hooks.")
-    ] = False,
+    spark: Spark = False,
     minimum: Annotated[
         int, typer.Option("--min-confidence", min=0, max=100, help="Leave out less sure findings.")
     ] = 0,
@@ -92,7 +90,7 @@ def dead_code(
         raise typer.BadParameter(f"--watch cannot be combined with --format {form}")
     known = Baseline.read(baseline) if baseline is not None else Baseline()
     tree = DEAD_CODE.tree(path, exclude or ())
-    extract_many = extract_here if local else extract_with_spark
+    extract_many = extract_with_spark if spark else extract_here
     ran = _ran(tree, coverage, quiet=quiet)
     prepare_kernel(quiet=quiet)
     with DeadCode(

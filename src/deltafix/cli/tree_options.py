@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-__all__ = ["Exclude", "Profile", "Roots", "Tests"]
+__all__ = ["Exclude", "Profile", "Roots", "Spark", "Tests"]
 
 Roots: TypeAlias = Annotated[list[str] | None, typer.Option(help="As for `dead-code`. Repeatable.")]
 Tests: TypeAlias = Annotated[
@@ -14,6 +14,9 @@ Tests: TypeAlias = Annotated[
 ]
 Profile: TypeAlias = Annotated[
     list[str] | None, typer.Option(help="A framework in use, as for `dead-code`. Repeatable.")
+]
+Spark: TypeAlias = Annotated[
+    bool, typer.Option("--spark", help="Extract with Spark's workers: for large trees.")
 ]
 Exclude: TypeAlias = Annotated[
     list[str] | None, typer.Option(help="Leave out files matching this pattern. Repeatable.")

@@ -65,8 +65,8 @@ def spark_session(
         from pyspark.sql import SparkSession  # noqa: PLC0415
     except ImportError as error:
         raise SparkMissingError(
-            "Spark is not installed: `pip install 'deltafix[spark]'`, or run without it: --local, "
-            'or runner = "local" in a pipeline file'
+            "Spark is not installed: `pip install 'deltafix[spark]'`, or leave out --spark, "
+            'or set runner = "local" in a pipeline file'
         ) from error
     active = SparkSession.getActiveSession()
     if active is None and SparkContext._active_spark_context is not None:

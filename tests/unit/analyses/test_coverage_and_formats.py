@@ -49,10 +49,10 @@ def test_what_ran_is_alive_with_all_it_uses(tree: Path, run: Callable) -> None:
     # All `def` lines ran at import; of the bodies only f's did, by the data.
     data = report(tree, {"src/shop.py": [1, 2, 3, 5]})
     assert symbols_that_ran(DEAD_CODE.tree(tree / "src"), data).symbols == {"shop:f"}
-    code, out, _ = run("dead-code", "src", "--local", "--coverage", data)
+    code, out, _ = run("dead-code", "src", "--coverage", data)
     assert code == 1
     assert [line.split()[3] for line in out.splitlines()[:-1]] == ["shop:h"]
-    why = run("dead-code", "src", "--local", "--coverage", data, "--why", "g")[1]
+    why = run("dead-code", "src", "--coverage", data, "--why", "g")[1]
     assert "shop:f is a root (ran under coverage)" in why
 
 
@@ -69,7 +69,7 @@ def test_a_file_saved_after_the_run_is_left_out_with_a_reason(tree: Path, run: C
     data = report(tree, {"src/shop.py": [1, 2]})
     later = data.stat().st_mtime_ns + 10**9
     os.utime(tree / "src" / "shop.py", ns=(later, later))
-    code, out, err = run("dead-code", "src", "--local", "--coverage", data)
+    code, out, err = run("dead-code", "src", "--coverage", data)
     assert code == 1
     assert "dead module shop (90%, with 3 inside)" in out
     assert "coverage of shop.py not used: saved after coverage.json was written" in err
@@ -94,7 +94,7 @@ def test_data_that_cannot_be_used_is_an_error(tree: Path, content: bytes, messag
 
 def test_annotations_name_the_place_from_the_repository(tree: Path, run: Callable) -> None:
     (tree / "src" / "odd,name%.py").write_text("def broken(:")
-    code, out, _ = run("dead-code", "src", "--local", "-q", "--format", "github")
+    code, out, _ = run("dead-code", "src", "-q", "--format", "github")
     lines = out.splitlines()
     assert code == 1
     assert lines[0] == (
@@ -108,7 +108,7 @@ def test_annotations_name_the_place_from_the_repository(tree: Path, run: Callabl
 
 def test_sarif_has_a_rule_a_place_and_a_fingerprint_per_finding(tree: Path, run: Callable) -> None:
     (tree / "src" / "main.py").write_text("import shop\nif __name__ == '__main__': shop.f()\n")
-    code, out, _ = run("dead-code", "src", "--local", "-q", "--format", "sarif")
+    code, out, _ = run("dead-code", "src", "-q", "--format", "sarif")
     log = json.loads(out)
     assert (code, log["version"], len(log["runs"])) == (1, "2.1.0", 1)
     found = log["runs"][0]
@@ -125,13 +125,13 @@ def test_sarif_has_a_rule_a_place_and_a_fingerprint_per_finding(tree: Path, run:
 
 
 def test_formats_for_one_report_refuse_to_watch(tree: Path, run: Callable) -> None:
-    code, _, err = run("dead-code", "src", "--local", "--watch", "--format", "sarif")
+    code, _, err = run("dead-code", "src", "--watch", "--format", "sarif")
     assert code == 2
     assert "--format sarif" in err
 
 
 def test_an_unknown_profile_is_bad_input(tree: Path, run: Callable) -> None:
-    code, _, err = run("dead-code", "src", "--local", "--profile", "rails")
+    code, _, err = run("dead-code", "src", "--profile", "rails")
     assert code == 2
     assert err.startswith("error[DF653]: there is no profile 'rails'; there are click, django")
 

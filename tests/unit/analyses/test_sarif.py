@@ -34,7 +34,7 @@ def log(capsys: pytest.CaptureFixture[str]) -> Callable[..., Log]:
                 [
                     "dead-code",
                     *map(str, arguments),
-                    *["--local", "-q", "--roots", "entry-points", "--format", "sarif"],
+                    *["-q", "--roots", "entry-points", "--format", "sarif"],
                 ]
             )
         assert ended.value.code in {0, 1}

@@ -108,12 +108,12 @@ def test_an_update_that_fails_is_tried_again_at_the_next_look(
 
 
 def test_dead_symbols_give_exit_code_one_and_none_gives_zero(tree: Path, run: Callable) -> None:
-    code, out, err = run(tree, "--local")
+    code, out, err = run(tree)
     assert (code, err) == (1, "")
     assert out.splitlines()[0] == "lib.py:3: dead function lib:h (90%)"
     assert "\x1b" not in out
     (tree / "lib.py").write_text("def f(): ...")
-    assert run(tree, "--local")[0] == 0
+    assert run(tree)[0] == 0
 
 
 @pytest.mark.parametrize("quiet", [False, True])
@@ -126,13 +126,13 @@ def test_a_terminal_sees_progress_unless_it_wants_quiet(
 
     shown = Terminal()
     monkeypatch.setattr("sys.stderr", shown)
-    code, out, _ = run(tree, "--local", *(["--quiet"] if quiet else []))
+    code, out, _ = run(tree, *(["--quiet"] if quiet else []))
     assert (code, len(out.splitlines())) == (1, 3)
     assert ("extracting 2 files" in shown.getvalue()) is not quiet
 
 
 def test_json_is_one_document_that_says_the_same(tree: Path, run: Callable) -> None:
-    code, out, _ = run(tree, "--local", "--format", "json", "--quiet")
+    code, out, _ = run(tree, "--format", "json", "--quiet")
     data = json.loads(out)
     assert code == 1
     assert [finding["symbol"] for finding in data["dead"]] == ["lib:h"]
@@ -145,47 +145,47 @@ def test_json_is_one_document_that_says_the_same(tree: Path, run: Callable) -> N
 
 def test_a_baseline_silences_what_it_knows_and_nothing_else(tree: Path, run: Callable) -> None:
     baseline = tree / "known.json"
-    assert run(tree, "--local", "--write-baseline", baseline)[0] == 0
-    code, out, _ = run(tree, "--local", "--baseline", baseline)
+    assert run(tree, "--write-baseline", baseline)[0] == 0
+    code, out, _ = run(tree, "--baseline", baseline)
     assert code == 0
     assert out.splitlines()[-1].startswith("0 dead symbols and 1 known from the baseline")
     (tree / "main.py").write_text(f"import lib\n{MAIN}pass\n")
-    code, out, _ = run(tree, "--local", "--baseline", baseline)
+    code, out, _ = run(tree, "--baseline", baseline)
     assert code == 1
     assert [line.split()[3] for line in out.splitlines()[:-2]] == ["lib:f", "lib:g"]
     (tree / "main.py").write_text(f"import lib\n{MAIN}lib.f(), lib.h()\n")
-    code, out, _ = run(tree, "--local", "--baseline", baseline)
+    code, out, _ = run(tree, "--baseline", baseline)
     assert code == 0
     assert "1 baseline entry no longer dead" in out
 
 
 def test_why_is_answered_for_living_dead_and_unknown_symbols(tree: Path, run: Callable) -> None:
-    code, out, _ = run(tree, "--local", "--why", "g")
+    code, out, _ = run(tree, "--why", "g")
     assert code == 0
     assert out.splitlines()[-2:] == ["  main refers to lib:f", "  lib:f refers to lib:g"]
-    assert run(tree, "--local", "--why", "lib:h")[1] == "lib:h is dead: nothing refers to it\n"
-    code, _, err = run(tree, "--local", "--why", "nothing")
+    assert run(tree, "--why", "lib:h")[1] == "lib:h is dead: nothing refers to it\n"
+    code, _, err = run(tree, "--why", "nothing")
     assert (code, err) == (2, "error[DF652]: there is no symbol 'nothing'\n")
     (tree / "other.py").write_text("def g(): ...")
-    code, _, err = run(tree, "--local", "--why", "g")
+    code, _, err = run(tree, "--why", "g")
     assert (code, err) == (2, "error[DF652]: 'g' fits 2 symbols: lib:g, other:g\n")
 
 
 def test_options_that_choose_what_is_alive(tree: Path, run: Callable) -> None:
-    assert run(tree, "--local", "--roots", "public")[0] == 0
-    assert run(tree, "--local", "--roots", "lib:h")[0] == 0
-    assert run(tree, "--local", "--min-confidence", "91")[0] == 0
-    assert run(tree, "--local", "--exclude", "main.py")[0] == 0  # a library
+    assert run(tree, "--roots", "public")[0] == 0
+    assert run(tree, "--roots", "lib:h")[0] == 0
+    assert run(tree, "--min-confidence", "91")[0] == 0
+    assert run(tree, "--exclude", "main.py")[0] == 0  # a library
     excluded = ("--exclude", "main.py", "--roots", "entry-points")
-    assert run(tree, "--local", *excluded)[0] == 1
+    assert run(tree, *excluded)[0] == 1
     (tree / "test_lib.py").write_text("import lib\ndef test_h(): lib.h()")
-    assert run(tree, "--local")[0] == 0
-    assert run(tree, "--local", "--no-tests")[0] == 1
+    assert run(tree)[0] == 0
+    assert run(tree, "--no-tests")[0] == 1
 
 
 def test_a_broken_file_is_reported_and_the_run_goes_on(tree: Path, run: Callable) -> None:
     (tree / "bad.py").write_bytes(b"\xff\xfe")
-    code, out, _ = run(tree, "--local")
+    code, out, _ = run(tree)
     assert code == 1
     lines = out.splitlines()
     assert lines[0] == "lib.py:3: dead function lib:h (90%)"
@@ -197,8 +197,8 @@ def test_a_broken_file_is_reported_and_the_run_goes_on(tree: Path, run: Callable
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("{missing}", "--local"),
-        ("{tree}", "--local", "--baseline", "{missing}"),
+        ("{missing}",),
+        ("{tree}", "--baseline", "{missing}"),
         ("{tree}", "--watch", "--why", "x"),
         ("{tree}", "--watch", "--write-baseline", "x"),
         ("{tree}", "--format", "xml"),
@@ -226,7 +226,7 @@ def test_watching_from_the_command_line_ends_with_an_interrupt(
         (tree / "main.py").write_text(text)
 
     monkeypatch.setattr("deltafix.cli.source_trees.sleep", sleep)
-    code, out, err = run(tree, "--local", "--watch", "--format", "json")
+    code, out, err = run(tree, "--watch", "--format", "json")
     documents = [json.loads(line) for line in out.splitlines()]
     assert code == 0  # at the end nothing is dead any more
     assert [one["event"] for one in documents] == ["report", "change", "change"]

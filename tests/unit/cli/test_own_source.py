@@ -217,7 +217,7 @@ def test_lsp_marks_what_a_save_leaves_dead(copy: Path) -> None:
 
 def test_dead_code_says_the_same_in_every_format(deltafix) -> None:
     roots = ("--roots", "entry-points")  # without its users
-    asked = ("dead-code", OWN, "--local", "-q", "--profile", "pytest", *roots)
+    asked = ("dead-code", OWN, "-q", "--profile", "pytest", *roots)
     done = deltafix(*asked, "--format", "json")
     data = json.loads(done.out)
     assert (done.code, done.err, data["unreadable"]) == (1, "", {})

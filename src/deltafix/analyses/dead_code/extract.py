@@ -1,4 +1,4 @@
-"""From one file's bytes to its fragment: the function that Spark maps and `--local` calls.
+"""From one file's bytes to its fragment: the function that Spark maps and this process calls.
 
     bytes -> ast -> definitions (here) + references (references.py) -> Fragment
 
