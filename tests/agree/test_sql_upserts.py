@@ -1,4 +1,4 @@
-"""ON CONFLICT, RETURNING, DEFAULT and CHECK against SQLite: random statements over one table."""
+"""Random ON CONFLICT, RETURNING, DEFAULT and CHECK as SQLite has them, and MERGE as DuckDB."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sqlite3
 from collections import Counter
 from random import Random
 
+import duckdb
 import pytest
 
 import deltafix.sql
@@ -73,9 +74,129 @@ def test_oracle_upserts_and_what_they_return_are_those_of_sqlite(seed: int) -> N
     assert len(seen) > 15  # most forms were taken, and refused
 
 
+MERGED = (
+    "CREATE TABLE t (k INTEGER{key}, v INTEGER, d DOUBLE, CHECK (v < 40)); "
+    "CREATE TABLE s (k INTEGER, w BIGINT, d DOUBLE)"
+)
+ON = (
+    "ON t.k = s.k", "ON s.k = t.k AND t.v > 2", "ON t.d = s.d", "ON t.k + 1 = s.k", "ON v = w",
+    "ON t.k = s.k AND t.k = 3", "USING (k)", "ON t.k < s.k AND w > 6",
+)  # fmt: skip
+SOURCES = ("s", "s", "(SELECT k, MAX(w) AS w, MIN(d) AS d FROM s GROUP BY k) AS s")
+WHENS = (
+    "WHEN MATCHED AND w > 5 THEN DELETE", "WHEN MATCHED AND v > w THEN DO NOTHING",
+    "WHEN MATCHED AND t.d = s.d THEN DELETE", "WHEN MATCHED THEN UPDATE SET v = w + v, d = s.d",
+    "WHEN NOT MATCHED AND w < 7 THEN INSERT (k, v) VALUES (s.k, s.w + 1)",
+    "WHEN NOT MATCHED AND d > 1 THEN DO NOTHING",
+    "WHEN NOT MATCHED THEN INSERT VALUES (s.k, w, s.d)",
+    "WHEN NOT MATCHED BY SOURCE AND v < 4 THEN UPDATE SET v = v + 1",
+    "WHEN NOT MATCHED BY SOURCE AND t.k > 5 THEN DELETE",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("key", ["", " PRIMARY KEY"])
+def test_oracle_merged_rows_are_those_of_duckdb(key: str) -> None:
+    random = Random(key)
+    seen = Counter[tuple[str, bool]]()
+    with deltafix.sql.connect() as db, duckdb.connect() as duck:
+        for engine in (db, duck):
+            engine.execute(MERGED.format(key=key))
+        db.execute("CREATE VIEW n AS SELECT v, COUNT(*) AS n, SUM(k) AS k FROM t GROUP BY v")
+        for number in range(300):
+            rows = [
+                f"({random.choice((*range(8), 'NULL'))}, {random.randrange(9)}, "
+                f"{random.choice((0.5, 1.5, 2.5, 'NULL', repr('nan') + '::DOUBLE'))})"
+                for _ in range(random.randint(1, 4))
+            ]
+            whens = sorted(random.sample(range(len(WHENS)), random.randint(1, 4)))
+            if key and any("DELETE" in WHENS[one] for one in whens):
+                # a key that goes and comes is two rows of one key to DuckDB
+                whens = [one for one in whens if "INSERT" not in WHENS[one]]
+            merge = " ".join([
+                f"MERGE INTO t USING {random.choice(SOURCES)}", random.choice(ON),
+                *(WHENS[one] for one in whens),
+            ])  # fmt: skip
+            answers = []
+            for engine, refused in ((db, deltafix.sql.IntegrityError), (duck, duckdb.Error)):
+                engine.execute(f"DELETE FROM s; INSERT INTO s VALUES {', '.join(rows)}")
+                try:
+                    cursor = engine.execute(merge)
+                    answers.append(str(cursor.rowcount if engine is db else cursor.fetchone()[0]))
+                except refused:
+                    answers.append("refused")
+            assert answers[0] == answers[1], (merge, rows)
+            seen.update((WHENS[one], answers[0] == "refused") for one in whens)
+            for query, view in (("SELECT * FROM t", "t"), (
+                "SELECT v, COUNT(*) AS n, SUM(k) AS k FROM t GROUP BY v", "n",
+            )):  # fmt: skip
+                mine = db.execute(f"SELECT * FROM {view}").fetchall()
+                assert sorted(map(repr, mine)) == sorted(map(repr, duck.execute(query).fetchall()))
+            if number % 25 == 24:
+                for engine in (db, duck):
+                    engine.execute("DELETE FROM t WHERE v > 6 OR k IS NULL")
+        db.engine.check_invariants()
+    assert len(seen) > 14  # most were taken, and refused
+
+
+def test_a_merge_by_key_looks_up_its_rows_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE t (k INTEGER PRIMARY KEY, v INTEGER)")
+        db.insert("t", [(k, 0) for k in range(1000)])
+        read: list[str] = []
+        monkeypatch.setattr(db, "rows_of", lambda name: read.append(name) or [])
+        merge = (
+            "MERGE INTO t USING (SELECT 7 AS k, 3 AS v UNION ALL SELECT 2000, 4) AS s ON t.k = s.k "
+            "WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT VALUES (s.k, s.v)"
+        )
+        assert db.execute(merge).rowcount == 2
+        assert "t" not in read
+        monkeypatch.undo()
+        assert db.execute("SELECT * FROM t WHERE v > 0").fetchall() == [(7, 3), (2000, 4)]
+
+
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
+        ("MERGE INTO t USING t ON TRUE WHEN MATCHED THEN DELETE", "two tables are called 't'"),
+        (
+            "MERGE INTO t USING (SELECT 1 AS c UNION ALL SELECT 1) AS s ON t.a = s.c "
+            "WHEN MATCHED THEN UPDATE SET b = 2",
+            r"two rows of the source would change one row of the table: \(1, 1, 'a'\)",
+        ),
+        (
+            "MERGE INTO t USING (SELECT 1 AS a) AS s ON t.a = s.a WHEN MATCHED AND a = 1 "
+            "THEN DELETE",
+            "column 'a' is in t and in s",
+        ),
+        (
+            "MERGE INTO t USING (SELECT 1 AS c) AS s ON t.a = s.c WHEN MATCHED AND EXISTS "
+            "(SELECT 1 FROM t) THEN DELETE",
+            "compute it in the query of USING",
+        ),
+        (
+            "MERGE INTO t USING (SELECT 1 AS c) AS s ON t.a = s.c WHEN NOT MATCHED THEN DELETE",
+            "there is no row to DELETE",
+        ),
+        (
+            "MERGE INTO t USING (SELECT 1 AS c) AS s ON t.a = s.c WHEN MATCHED THEN DELETE "
+            "WHEN MATCHED AND t.b = 1 THEN DO NOTHING",
+            "no row comes to this WHEN MATCHED",
+        ),
+        (
+            "MERGE INTO t USING (SELECT 5 AS c) AS s ON t.a = s.c WHEN NOT MATCHED "
+            "THEN INSERT (a, nope) VALUES (c, 1)",
+            "unknown column 'nope'",
+        ),
+        (
+            "MERGE INTO t USING (SELECT 1 AS c) AS s ON t.a = s.c WHEN MATCHED "
+            "THEN UPDATE SET b = 20",
+            r"breaks CHECK \(b < 20\)",
+        ),
+        (
+            "MERGE INTO t USING (SELECT 1 AS c) AS s ON t.a = s.c WHEN MATCHED "
+            "THEN UPDATE SET b = 2 RETURNING *",
+            "RETURNING",
+        ),
         (
             "INSERT INTO t VALUES (1, 1, 'q'), (1, 2, 'r') ON CONFLICT (a) DO UPDATE SET b = 1",
             r"two rows of the statement have one key; the second is \(1, 2, 'r'\)",

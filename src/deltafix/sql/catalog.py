@@ -213,7 +213,7 @@ def table_of(statement: Statement, create: exp.Create) -> Table:
     identity = sorted(set(sure[0].places)) if sure else [len(columns)]
     hidden = () if sure else (Column("number", BIGINT, nullable=False),)
     made = Relation(schema.this.name, tuple(columns), hidden, tuple(identity))
-    scalars = over(statement, columns, made.name)
+    scalars = over(statement, (made.name, columns))
     checks = [Check(one.sql(), scalars.truth(one, one).compute) for one in conditions]
     return Table(made, tuple(keys), tuple(checks), defaults, {key: {} for key in keys})
 

@@ -34,6 +34,7 @@ from deltafix.sql.builder import Builder, Relation
 from deltafix.sql.catalog import Catalog, Table, program, table_of, used_by, view_of
 from deltafix.sql.changes import Subscription, ViewDelta, view_delta
 from deltafix.sql.cursor import Cursor
+from deltafix.sql.merging import merge
 from deltafix.sql.parameters import Parameters, bind
 from deltafix.sql.query import check_clauses, relation
 from deltafix.sql.scope import Scope
@@ -155,7 +156,7 @@ class Connection:
         name = node.this if isinstance(node, exp.Command) else node.key.upper()
         way_out = (
             "statements are CREATE TABLE, CREATE MATERIALIZED VIEW, DROP, INSERT, UPDATE, DELETE, "
-            "SELECT, EXPLAIN, BEGIN, COMMIT, ROLLBACK"
+            "MERGE, SELECT, EXPLAIN, BEGIN, COMMIT, ROLLBACK"
         )
         raise statement.refused(f"the statement {name}", node, way_out)
 
@@ -233,13 +234,13 @@ class Connection:
     def _undo(self, mark: int) -> None:
         """Take back edits from a point on, where they are noted; the engine's are the caller's."""
         while len(self._journal) > mark:
-            table, removed, added = self._journal.pop()
-            self._note(table, added, removed)
+            edit = self._journal.pop()
+            self._note(edit.table, edit.added, edit.removed)
 
     # --- edits ---------------------------------------------------------------------------------
 
     def _edit(self, statement: Statement, edit: edits.Edit) -> int:
-        table, removed, added = edit
+        table, removed, added, replaced = edit
         for row in removed:
             table.remove(row)
         for place, row in enumerate(added):
@@ -253,7 +254,7 @@ class Connection:
             table.add(row)
         self._journal.append(edit)
         self._wait(table, removed, added)
-        return max(len(removed), len(added))
+        return len(removed) + len(added) - replaced
 
     def _note(self, table: Table, removed: Sequence[Row], added: Sequence[Row]) -> None:
         for row in removed:
@@ -518,7 +519,7 @@ _STATEMENTS: Mapping[Any, Callable[[Connection, Statement, Any], Any]] = Mapping
     {exp.Create: Connection._create, exp.Drop: Connection._drop}
 )
 _EDITS: Mapping[Any, Callable[[Connection, Statement, Any], edits.Edit]] = MappingProxyType(
-    {exp.Insert: edits.insert, exp.Update: edits.update, exp.Delete: edits.delete}
+    {exp.Insert: edits.insert, exp.Update: edits.update, exp.Delete: edits.delete, exp.Merge: merge}
 )
 
 

@@ -8,7 +8,7 @@ column; a statement that fails has no effect.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deltafix.facts.schema import Row
 from deltafix.sql import reading
@@ -16,20 +16,30 @@ from deltafix.sql.builder import Builder
 from deltafix.sql.casts import assigned
 from deltafix.sql.catalog import Key, Table
 from deltafix.sql.query import check_clauses
-from deltafix.sql.scalar import Scalar, Scalars, over, typed
+from deltafix.sql.scalar import EXCLUDED, Scalar, Scalars, over, typed
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import NULL, Column, SqlType, SqlValue, decode_rows
 
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
 
-__all__ = ["Edit", "delete", "insert", "inserted", "returned", "update"]
+__all__ = [
+    "Edit", "check_table", "checked", "delete", "edited_table", "encoded", "insert", "inserted",
+    "returned", "set_places", "update",
+]  # fmt: skip
 
-Edit: TypeAlias = "tuple[Table, list[Row], list[Row]]"
-"""A table, the rows removed, and the rows added."""
+
+class Edit(NamedTuple):
+    """A table, the rows removed, and the rows added; so many of them stand for one removed."""
+
+    table: Table
+    removed: list[Row]
+    added: list[Row]
+    replaced: int = 0
 
 
-def _table(connection: Connection, statement: Statement, node: exp.Expr) -> Table:
+def edited_table(connection: Connection, statement: Statement, node: exp.Expr) -> Table:
+    """The table that a statement edits. Raises SqlProgrammingError."""
     name = node.name
     found = connection.catalog.tables.get(name)
     if found is None:
@@ -60,7 +70,7 @@ def insert(connection: Connection, statement: Statement, node: exp.Insert) -> Ed
     check_clauses(builder, node, ("this", "expression", "conflict", "returning"))
     target = node.this
     named = isinstance(target, exp.Schema)
-    table = _table(connection, statement, target.this if named else target)
+    table = edited_table(connection, statement, target.this if named else target)
     columns = table.relation.columns
     names = [column.name for column in columns]
     wanted = [one.name for one in target.expressions] if named else names
@@ -86,15 +96,15 @@ def insert(connection: Connection, statement: Statement, node: exp.Insert) -> Ed
 
 def _upserted(statement: Statement, edit: Edit, conflict: exp.OnConflict) -> Edit:
     """Rows to insert where those whose key is there are left out, or change the row that has it."""
-    table, removed, rows = edit[0], list[Row](), edit[2]
+    table, removed, rows = edit.table, list[Row](), edit.added
     check_clauses(
         Builder(statement, "", {}), conflict, ("action", "conflict_keys", "expressions", "where")
     )
     columns = table.relation.columns
     keys = _conflicting(statement, table, conflict)
     changes = bool(conflict.expressions)
-    scalars = over(statement, columns, table.relation.name, excluded=True)
-    places = list(_places(statement, conflict, [column.name for column in columns]))
+    scalars = over(statement, (table.relation.name, columns), (EXCLUDED, columns))
+    places = list(set_places(statement, conflict, [column.name for column in columns]))
     nodes = [
         typed(one.expression, columns[place].type)
         for one, place in zip(conflict.expressions, places, strict=True)
@@ -124,12 +134,12 @@ def _upserted(statement: Statement, edit: Edit, conflict: exp.OnConflict) -> Edi
                     changed[place] = encoded(statement, columns[place], compute(both))
                 removed.append(there)
                 added.append(tuple(changed))
-    return _checked(statement, (table, removed, added))
+    return checked(statement, Edit(table, removed, added, len(removed)))
 
 
-def _checked(statement: Statement, edit: Edit) -> Edit:
+def checked(statement: Statement, edit: Edit) -> Edit:
     """The edit, if no row that it adds breaks a CHECK."""
-    table, _, added = edit
+    table, added = edit.table, edit.added
     for shown in decode_rows(added if table.checks else (), table.relation.columns):
         for check in table.checks:
             try:
@@ -161,9 +171,8 @@ def _conflicting(statement: Statement, table: Table, conflict: exp.OnConflict) -
 
 def returned(statement: Statement, edit: Edit, node: exp.Expr) -> reading.Result:
     """RETURNING: what it shows of the rows added, or of those removed where none are."""
-    table, removed, added = edit
-    relation = table.relation
-    scalars = over(statement, relation.columns, relation.name)
+    relation = edit.table.relation
+    scalars = over(statement, (relation.name, relation.columns))
     shown: list[tuple[str, Scalar]] = []
     for place, one in enumerate(node.expressions):
         if isinstance(one, exp.Star):
@@ -172,7 +181,8 @@ def returned(statement: Statement, edit: Edit, node: exp.Expr) -> reading.Result
         else:
             name = one.alias_or_name or f"column_{place + 1}"
             shown.append((name, scalars.compile(one.unalias())))
-    rows = decode_rows(removed if isinstance(node.parent, exp.Delete) else added, relation.columns)
+    changed = edit.removed if isinstance(node.parent, exp.Delete) else edit.added
+    rows = decode_rows(changed, relation.columns)
     columns = tuple(Column(name, one.type, one.nullable) for name, one in shown)
     return reading.Result(columns, [tuple(one.compute(row) for _, one in shown) for row in rows])
 
@@ -196,7 +206,7 @@ def inserted(
             values.append(table.next_number)
             table.next_number += 1
         added.append(tuple(values))
-    return _checked(statement, (table, [], added))
+    return checked(statement, Edit(table, [], added))
 
 
 def _cells(
@@ -226,20 +236,20 @@ def _cells(
 def delete(connection: Connection, statement: Statement, node: exp.Delete) -> Edit:
     """DELETE FROM ... WHERE."""
     check_clauses(Builder(statement, "", {}), node, ("this", "where", "returning"))
-    _check_table(statement, node.this)
-    table = _table(connection, statement, node.this)
+    check_table(statement, node.this)
+    table = edited_table(connection, statement, node.this)
     found = reading.matching(connection, statement, node.this, _where(node))
-    return table, [row for row, _ in found], []
+    return Edit(table, [row for row, _ in found], [])
 
 
 def update(connection: Connection, statement: Statement, node: exp.Update) -> Edit:
     """UPDATE ... SET ... WHERE."""
     check_clauses(Builder(statement, "", {}), node, ("this", "expressions", "where", "returning"))
-    _check_table(statement, node.this)
-    table = _table(connection, statement, node.this)
+    check_table(statement, node.this)
+    table = edited_table(connection, statement, node.this)
     columns = table.relation.columns
     names = [column.name for column in columns]
-    places = list(_places(statement, node, names))
+    places = list(set_places(statement, node, names))
     kinds = [columns[place].type for place in places]
     computed = [typed(one.expression, k) for one, k in zip(node.expressions, kinds, strict=True)]
     removed, added = [], []
@@ -249,14 +259,15 @@ def update(connection: Connection, statement: Statement, node: exp.Update) -> Ed
             changed[place] = encoded(statement, columns[place], value)
         removed.append(row)
         added.append(tuple(changed))
-    return _checked(statement, (table, removed, added))
+    return checked(statement, Edit(table, removed, added, len(removed)))
 
 
-def _check_table(statement: Statement, node: exp.Expr) -> None:
+def check_table(statement: Statement, node: exp.Expr) -> None:
+    """Refuse what is said of the edited table beyond its name and alias."""
     check_clauses(Builder(statement, "", {}), node, ("this", "alias"))
 
 
-def _places(statement: Statement, node: exp.Expr, names: list[str]) -> Iterator[int]:
+def set_places(statement: Statement, node: exp.Expr, names: list[str]) -> Iterator[int]:
     """The columns that SET names."""
     seen = set()
     for one in node.expressions:

@@ -144,7 +144,7 @@ def _matching(
     found = known.get(source.name)
     if found is None:
         raise statement.unknown("table", source.name, list(known), source)
-    scalars = over(statement, found.columns, source.alias_or_name)
+    scalars = over(statement, (source.alias_or_name, found.columns))
     test = None
     if where is not None:
         test = scalars.truth(exp.Where(this=where), where).compute

@@ -139,28 +139,39 @@ def _strict(compute: Callable[..., Any], *args: Compute) -> Compute:
     return found
 
 
-def over(
-    statement: Statement, columns: Sequence[Column], alias: str, *, excluded: bool = False
-) -> Scalars:
-    """Expressions over single rows of a table, as lists of values.
+def over(statement: Statement, *tables: tuple[str, Sequence[Column]]) -> Scalars:
+    """Expressions over single rows of tables, each a name and columns, as one list of values.
 
-    With `excluded` a row that was to be inserted stands behind the one that is there.
+    A name without a table is never a column of `excluded`, the row that was to be inserted.
     """
-    names = [column.name for column in columns]
 
     def leaf(node: exp.Expr) -> Scalar | None:
         if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
             return None
-        behind = excluded and node.table == "excluded"
-        if not behind and node.table not in ("", alias):
-            raise statement.unknown("table", node.table, [alias], node)
-        if node.name not in names:
-            raise statement.unknown("column", node.name, names, node)
-        place = names.index(node.name)
-        column = columns[place]
-        return Scalar(itemgetter(place + behind * len(names)), column.type, column.nullable)
+        names = [name for name, _ in tables]
+        meant = [one for one in names if one == node.table or not (node.table or one == EXCLUDED)]
+        if not meant:
+            raise statement.unknown("table", node.table, names, node)
+        found: dict[str, Scalar] = {}
+        known: list[str] = []
+        width = 0
+        for name, columns in tables:
+            for place, column in enumerate(columns if name in meant else (), width):
+                known.append(column.name)
+                if column.name == node.name:
+                    found[name] = Scalar(itemgetter(place), column.type, column.nullable)
+            width += len(columns)
+        if not found:
+            raise statement.unknown("column", node.name, known, node)
+        if len(found) > 1:
+            message = f"column {node.name!r} is in {' and in '.join(found)}"
+            raise statement.wrong(message, node, f"write {next(iter(found))}.{node.name}")
+        return next(iter(found.values()))
 
     return Scalars(statement, leaf)
+
+
+EXCLUDED: Final = "excluded"
 
 
 @dataclass(frozen=True, slots=True)
