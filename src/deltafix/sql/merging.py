@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import reduce
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from deltafix.errors import SqlError
@@ -165,14 +164,12 @@ def _first(whens: Sequence[_When], kind: _Kind, shown: _Values) -> _When | None:
 
 
 def _condition(node: exp.Merge, into: _Side, of: _Side) -> exp.Expr:
-    if node.args.get("on"):
-        return node.args["on"]
+    on: exp.Expr | None = node.args.get("on") or None
+    if on is not None:
+        return on
     names = [one.name for one in node.args["using_cond"]]
-    pairs = [
-        exp.EQ(this=exp.column(name, into.name), expression=exp.column(name, of.name))
-        for name in names
-    ]
-    return reduce(lambda left, right: exp.And(this=left, expression=right), pairs)
+    pairs = [exp.column(name, into.name).eq(exp.column(name, of.name)) for name in names]
+    return exp.and_(*pairs)
 
 
 def _when(builder: Builder, table: Table, node: exp.When, into: _Side, of: _Side) -> _When:
