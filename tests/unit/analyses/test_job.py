@@ -291,11 +291,15 @@ LINES = (
     "class K(a.K):\n    def f(self): self.m()\n    def m(self): ...", "class K:\n    x = f",
     "b.g()", "x.m()", "__all__ = ['f', 'K']", MAIN + "g()", "getattr(x, 'h')", "def broken(:",
     "@a.f\ndef r(): g()", "def k(): return globals()", "import c as a",
+    "import_module(f'c.{x}')", "import_module('.d' + x, __name__)", "list(iter_modules(__path__))",
+    "def n(): return getattr(import_module('c.d_%s' % x), y)", "n()",
 )  # fmt: skip
+
+FILES = ("a.py", "b.py", "c.py", "c/__init__.py", "c/d_e.py", "c/f.py")
 
 sources_ = st.lists(st.sampled_from(LINES), max_size=5).map("\n".join)
 edits = st.lists(
-    st.tuples(st.sampled_from(["a.py", "b.py", "c.py", "c/__init__.py"]), st.none() | sources_),
+    st.tuples(st.sampled_from(FILES), st.none() | sources_),
     min_size=1,
     max_size=6,
 )

@@ -399,3 +399,91 @@ def test_why_does_not_use_a_member_before_its_owner() -> None:
     explainer = Explainer(lambda name: evaluate(tree)[name])
     assert [step.symbol for step in explainer.chain("m:Late.run")] == ["m", "m:Late.run"]
     assert [step.symbol for step in explainer.chain("m:Late")] == ["m", "m:one", "m:two", "m:Late"]
+
+
+@pytest.mark.parametrize(
+    ("use", "dead_ones"),
+    [
+        ('import_module(f"pkg.plug_{x}")', {"pkg.other"}),
+        ('import_module("pkg.plug_" + x)', {"pkg.other"}),
+        ('import_module("pkg.plug_%s" % x)', {"pkg.other"}),
+        ('import_module("pkg.plug_{}".format(x))', {"pkg.other"}),
+        ('import_module(f".plug_{x}", "pkg")', {"pkg.other"}),
+        ('import_module(".plug_" + x, package=pkg.__name__)', {"pkg.other"}),
+        ('import_module(f"{pkg.__name__}.{x}")', set()),
+        ('import_module("." + x, "pkg")', set()),
+        ('import_module(".plug_one", "pkg")', {"pkg.plug_two", "pkg.other"}),
+        ("list(iter_modules(pkg.__path__))", set()),
+        ('list(walk_packages(path=pkg.__path__, prefix="pkg."))', set()),
+        ("list(iter_modules([dirname(pkg.__file__)]))", set()),
+        ("import_module(x)", {"pkg.plug_one", "pkg.plug_two", "pkg.other"}),
+    ],
+)
+def test_a_computed_name_imports_every_module_that_it_may_mean(
+    use: str, dead_ones: set[str]
+) -> None:
+    tree = {
+        "pkg/__init__.py": "",
+        "pkg/plug_one.py": "",
+        "pkg/plug_two/__init__.py": "",
+        "pkg/plug_two/inner.py": "",
+        "pkg/other.py": "",
+        "main.py": "import pkg\nfrom importlib import import_module\n"
+        f"from pkgutil import iter_modules, walk_packages\n{MAIN}{use}",
+    }
+    inner = {"pkg.plug_two.inner"} if "pkg.plug_two" in dead_ones else set()
+    assert set(dead(tree)) == dead_ones | inner
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        "import_module(f'.{WAYS[name]}', __name__)",
+        "import_module('.' + WAYS[name], __package__)",
+        "import_module(f'{__name__}.{WAYS[name]}')",
+        "import_module(WAYS[name], __spec__.parent)",
+    ],
+)
+def test_names_looked_up_in_modules_imported_so_are_alive_where_the_name_is_computed(
+    load: str,
+) -> None:
+    tree = {
+        "shop/__init__.py": f"""
+        from importlib import import_module
+        WAYS = {{"Card": "card", "Cash": "cash"}}
+        def __getattr__(name):
+            return getattr({load}, name)
+        """,
+        "shop/card.py": "class Card: ...\ndef _idle(): ...",
+        "shop/cash.py": "class Cash: ...",
+        "main.py": f"import shop\n{MAIN}shop.Card()",
+    }
+    check(["shop.card:_idle"], tree)
+    tree["shop/__init__.py"] = tree["shop/__init__.py"].replace(", name)", ", 'Card')")
+    check(["shop.card:_idle", "shop.cash:Cash"], tree)
+
+
+def test_a_folder_of_plugins_is_alive_only_if_what_lists_it_is() -> None:
+    tree = {
+        "shop/__init__.py": "",
+        "shop/ways/__init__.py": """
+        import pkgutil
+        def found(): return list(pkgutil.iter_modules(__path__))
+        """,
+        "shop/ways/card.py": "def pay(): ...\npay()",
+        "main.py": f"import shop.ways\n{MAIN}shop.ways.found()",
+    }
+    check([], tree)
+    tree["main.py"] = f"import shop.ways\n{MAIN}pass"
+    check(["shop.ways.card", "shop.ways.card:pay", "shop.ways:found"], tree)
+
+
+def test_the_chain_says_that_a_name_was_computed() -> None:
+    tree = {
+        "pkg/__init__.py": "",
+        "pkg/one.py": "",
+        "main.py": f"from importlib import import_module\n{MAIN}import_module(f'pkg.{{x}}')",
+    }
+    rows = evaluate(tree)
+    text = Explainer(lambda name: rows[name]).explain("pkg.one")
+    assert text.endswith("main may import by a computed name pkg.one")

@@ -26,6 +26,8 @@ INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "names": ("user", "module", "name"),
         "uses": ("user", "path", "name", "top"),
         "imports": ("user", "path"),
+        "loads": ("user", "path", "start"),
+        "looks_up": ("user",),
         "attribute": ("user", "name"),
         "prefix": ("user", "start"),
         "name_prefix": ("name", "start"),

@@ -13,6 +13,13 @@ import ast
 import re
 from collections.abc import Iterable
 
+from deltafix.analyses.dead_code.computed import (
+    FINDERS,
+    IMPORTERS,
+    Loaded,
+    found_below,
+    imported_by_name,
+)
 from deltafix.analyses.dead_code.fixtures import FIXTURE_CALLS
 from deltafix.analyses.dead_code.modules import ModuleName
 from deltafix.analyses.dead_code.scopes import Imported, Scope, collect
@@ -162,19 +169,33 @@ class References(ast.NodeVisitor):
             self.emit("dynamic", self.user, self.module.canonical)
         elif last in _LOCAL_NAMESPACE and not node.args:
             self.emit("dynamic", self.user, self.scope.owner)
-        elif last in {"import_module", "__import__"} and node.args:
-            target = node.args[0]
-            if isinstance(target, ast.Constant) and isinstance(target.value, str):
-                text = target.value
-                level = len(text) - len(text.lstrip("."))
-                self.emit("imports", self.user, self.module.resolve(level, text.lstrip(".")))
+        elif last in IMPORTERS:
+            self._loads([imported_by_name(node, self.module, self._paths)])
+        elif last in FINDERS:
+            self._loads(found_below(node, self.module, self._paths))
         if last in _MEMBERS and node.args and not _is_text(node.args[1:2]):
             everything = ast.Attribute(node.args[0], "__dict__", ast.Load())
             self.visit(everything)
+            self.emit("looks_up", self.user)
         if last in _TYPE_TEXT:
             bounds = [k.value for k in node.keywords if k.arg == "bound"]
             self.under(self.user, [*node.args, *bounds], types=True)
         self.generic_visit(node)
+
+    def _loads(self, found: Iterable[Loaded | None]) -> None:
+        for loaded in found:
+            if loaded is None:
+                continue
+            if loaded.start is None:
+                self.emit("imports", self.user, loaded.path)
+            else:
+                self.emit("loads", self.user, loaded.path, loaded.start)
+
+    def _paths(self, node: ast.expr) -> list[str]:
+        """The dotted paths that `a.b` may stand for, by the imports of `a`."""
+        first, *names = name_chain(node) or [""]
+        found = self.scope.lookup(first)
+        return [".".join([i.dotted, *names]) for i in found[1].imports] if found else []
 
     def _attribute_text(self, node: ast.expr) -> None:
         """An attribute name given as text: whole, or the constant start of a computed one."""
