@@ -92,6 +92,22 @@ def test_data_that_cannot_be_used_is_an_error(tree: Path, content: bytes, messag
         symbols_that_ran(DEAD_CODE.tree(tree / "src"), tree / "nothing")
 
 
+def test_what_was_assumed_is_told_in_every_format(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def shown(*options: str) -> str:
+        with pytest.raises(SystemExit):
+            command_line.main(["dead-code", "src", "-q", *options])
+        return capsys.readouterr().out
+
+    assumed = next(one for one in shown().splitlines() if one.startswith("assumed a library: "))
+    assert json.loads(shown("--format", "json"))["assumed"]["kind"] == "library"
+    assert f"::notice title=Dead code::{assumed}" in shown("--format", "github").splitlines()
+    run = json.loads(shown("--format", "sarif"))["runs"][0]["invocations"][0]
+    assert {"level": "note", "message": {"text": assumed}} in run["toolConfigurationNotifications"]
+    assert "assumed" not in shown("--format", "github", "--roots", "public")
+
+
 def test_annotations_name_the_place_from_the_repository(tree: Path, run: Callable) -> None:
     (tree / "src" / "odd,name%.py").write_text("def broken(:")
     code, out, _ = run("dead-code", "src", "-q", "--format", "github")
@@ -103,7 +119,10 @@ def test_annotations_name_the_place_from_the_repository(tree: Path, run: Callabl
     assert lines[1].startswith(
         "::warning file=src/odd%2Cname%25.py,line=1,title=Dead code::not rea"
     )
-    assert lines[2].startswith("4 dead symbols among 4")
+    notices = [line for line in lines[2:-1] if line.startswith("::notice title=Dead code::")]
+    assert notices == lines[2:-1]
+    assert "::notice title=Dead code::what only an unread file uses may be reported dead" in notices
+    assert lines[-1].startswith("4 dead symbols among 4")
 
 
 def test_sarif_has_a_rule_a_place_and_a_fingerprint_per_finding(tree: Path, run: Callable) -> None:

@@ -215,6 +215,13 @@ def test_lsp_marks_what_a_save_leaves_dead(copy: Path) -> None:
         assert any("report:_idle: nothing alive reaches it" in mark for mark in marks)
 
 
+def split(text: str, start: str) -> tuple[list[str], list[str]]:
+    """What follows `start` in the lines that begin with it, unescaped; the other lines."""
+    lines = text.splitlines()
+    found = [one.removeprefix(start).replace("%25", "%") for one in lines if one.startswith(start)]
+    return found, [one for one in lines if not one.startswith(start)]
+
+
 def test_dead_code_says_the_same_in_every_format(deltafix) -> None:
     roots = ("--roots", "entry-points")  # without its users
     asked = ("dead-code", OWN, "-q", "--profile", "pytest", *roots)
@@ -228,8 +235,9 @@ def test_dead_code_says_the_same_in_every_format(deltafix) -> None:
     results = json.loads(deltafix(*asked, "--format", "sarif").out)["runs"][0]["results"]
     places = [result["locations"][0]["physicalLocation"] for result in results]
     assert [place["region"]["startLine"] for place in places] == [line for _, line in outermost]
-    noted = deltafix(*asked, "--format", "github").out.splitlines()
-    told = [one for one in deltafix(*asked).out.splitlines() if not one.startswith("note: ")]
+    whole, noted = split(deltafix(*asked, "--format", "github").out, "::notice title=Dead code::")
+    notes, told = split(deltafix(*asked).out, "note: ")
+    assert whole == notes
     assert len(noted) == len(told) == len(outermost) + 1
     for line, place, (path, number), text in zip(noted, places, outermost, told, strict=False):
         assert f"file={place['artifactLocation']['uri']}," in line

@@ -52,7 +52,13 @@ def sarif(report: Report, folder: str = "") -> str:
         },
         "columnKind": "unicodeCodePoints",
         "invocations": [
-            {"executionSuccessful": True, "toolExecutionNotifications": failures},
+            {
+                "executionSuccessful": True,
+                "toolExecutionNotifications": failures,
+                "toolConfigurationNotifications": [
+                    {"level": "note", "message": {"text": text}} for text in report.remarks()
+                ],
+            },
         ],
         "results": results,
     }
@@ -79,7 +85,10 @@ def _location(folder: str, path: str, line: int) -> dict[str, Any]:
 
 
 def github(report: Report, folder: str = "") -> str:
-    """The report as workflow commands, one a line, then its summary as plain text."""
+    """The report as workflow commands, one a line, then its summary as plain text.
+
+    What was assumed, and the notes on the whole tree, are notices without a file.
+    """
     lines = [
         _command(_level(finding), folder, finding.path, finding.line, _message(finding))
         for finding in _outermost(report)
@@ -88,6 +97,7 @@ def github(report: Report, folder: str = "") -> str:
         _command("warning", folder, path, 1, f"not read: {why}")
         for path, why in report.unreadable.items()
     ]
+    lines += [f"::notice title=Dead code::{_escaped(text)}" for text in report.remarks()]
     return "\n".join([*lines, report.text().splitlines()[-1]])
 
 

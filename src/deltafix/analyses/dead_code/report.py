@@ -51,6 +51,10 @@ class Report:
     notes: tuple[str, ...] = ()
     assumed: Assumption | None = None
 
+    def remarks(self) -> list[str]:
+        """What holds for the tree as a whole: what it was taken for, then the notes."""
+        return [*([self.assumed.text()] if self.assumed is not None else []), *self.notes]
+
     def text(self) -> str:
         """One line per outermost dead symbol, then a summary."""
         lines = list(_findings(self.dead))
