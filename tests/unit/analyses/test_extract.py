@@ -202,6 +202,17 @@ def test_imports_give_names_to_others_but_do_not_use_what_they_import() -> None:
         ('setattr(x, "name", 1)', [("attribute", "m", "name")]),
         ('getattr(x, f"visit_{n}")', [("attribute", "m", "__dict__"), ("prefix", "m", "visit_")]),
         ('getattr(x, "do_" + n)', [("attribute", "m", "__dict__"), ("prefix", "m", "do_")]),
+        (
+            'getattr(x, "_do_{}".format(n))',
+            [("attribute", "m", "__dict__"), ("attribute", "m", "format"), ("prefix", "m", "_do_")],
+        ),
+        ('getattr(x, "do_%s" % n)', [("attribute", "m", "__dict__"), ("prefix", "m", "do_")]),
+        (
+            'getattr(x, "on_" + n + "_end")',
+            [("attribute", "m", "__dict__"), ("prefix", "m", "on_")],
+        ),
+        ('getattr(x, f"on_a{n}")', [("attribute", "m", "__dict__"), ("prefix", "m", "on_")]),
+        ('getattr(x, f"__{n}")', [("attribute", "m", "__dict__")]),
         ("x.a.b", [("attribute", "m", "a"), ("attribute", "m", "b")]),
         ("f().a", [("attribute", "m", "a")]),
         ("globals()[n]", [("dynamic", "m", "m")]),

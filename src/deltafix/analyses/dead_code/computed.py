@@ -1,4 +1,4 @@
-"""Modules imported by a name that is computed: how much of the name is written in the source.
+"""Names that are computed, of modules above all: how much of the name is written in the source.
 
 `import_module(f"{__name__}.plugin_{x}")` imports some module below this one whose name starts with
 `plugin_`; `import_module("." + x, "shop.ways")` any below `shop.ways`; `iter_modules(__path__)`
@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from deltafix.analyses.dead_code.modules import ModuleName
 
-__all__ = ["FINDERS", "IMPORTERS", "Loaded", "found_below", "imported_by_name"]
+__all__ = ["FINDERS", "IMPORTERS", "Loaded", "found_below", "imported_by_name", "written"]
 
 IMPORTERS = frozenset({"import_module", "__import__"})
 FINDERS = frozenset({"iter_modules", "walk_packages"})
@@ -36,13 +36,13 @@ def imported_by_name(call: ast.Call, module: ModuleName, paths: Paths) -> Loaded
     """What `import_module(name, package)` or `__import__(name)` may import, called in `module`."""
     if not call.args:
         return None
-    text, whole = _written(call.args[0], module, paths)
+    text, whole = written(call.args[0], module, paths)
     packages = [*call.args[1:2], *(k.value for k in call.keywords if k.arg == "package")]
     is_relative = isinstance(call.func, ast.Name | ast.Attribute) and (
         text.startswith(".") or (not text and bool(packages) and not _is_builtin(call.func))
     )
     if is_relative:
-        here, known = _written(packages[0], module, paths) if packages else ("", False)
+        here, known = written(packages[0], module, paths) if packages else ("", False)
         package = here if known else module.resolve(1, None)
         rest = text.lstrip(".")
         above = package.split(".")
@@ -72,7 +72,7 @@ def _is_builtin(called: ast.expr) -> bool:
     return isinstance(called, ast.Name) and called.id == "__import__"
 
 
-def _written(node: ast.expr, module: ModuleName, paths: Paths) -> tuple[str, bool]:
+def written(node: ast.expr, module: ModuleName, paths: Paths) -> tuple[str, bool]:
     """The text that the value of `node` starts with, and whether that is all of it."""
     match node:
         case ast.Constant(value=str(text)):
@@ -87,7 +87,7 @@ def _written(node: ast.expr, module: ModuleName, paths: Paths) -> tuple[str, boo
             found = paths(node.value)
             return (found[0], True) if len(found) == 1 else ("", False)
         case ast.FormattedValue(conversion=-1, format_spec=None):
-            return _written(node.value, module, paths)
+            return written(node.value, module, paths)
         case ast.JoinedStr():
             return _joined(node.values, module, paths)
         case ast.BinOp(op=ast.Add()):
@@ -102,7 +102,7 @@ def _written(node: ast.expr, module: ModuleName, paths: Paths) -> tuple[str, boo
 def _joined(nodes: list[ast.expr], module: ModuleName, paths: Paths) -> tuple[str, bool]:
     text = ""
     for node in nodes:
-        more, whole = _written(node, module, paths)
+        more, whole = written(node, module, paths)
         text += more
         if not whole:
             return text, False

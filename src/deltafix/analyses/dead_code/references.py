@@ -19,6 +19,7 @@ from deltafix.analyses.dead_code.computed import (
     Loaded,
     found_below,
     imported_by_name,
+    written,
 )
 from deltafix.analyses.dead_code.fixtures import FIXTURE_CALLS
 from deltafix.analyses.dead_code.modules import ModuleName
@@ -198,21 +199,16 @@ class References(ast.NodeVisitor):
         return [".".join([i.dotted, *names]) for i in found[1].imports] if found else []
 
     def _attribute_text(self, node: ast.expr) -> None:
-        """An attribute name given as text: whole, or the constant start of a computed one."""
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            for name in node.value.split("."):
+        """An attribute name given as text: whole, or the start of a computed one up to its `_`."""
+        text, whole = written(node, self.module, self._paths)
+        if whole:
+            for name in text.split("."):
                 if name.isidentifier():
                     self.emit("attribute", self.user, name)
             return
-        start: ast.expr | None = None
-        if isinstance(node, ast.JoinedStr) and node.values:
-            start = node.values[0]
-        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Mod):
-            start = node.left
-        if isinstance(start, ast.Constant) and isinstance(start.value, str):
-            known = start.value.partition("%")[0]
-            if known.endswith("_") and known.isidentifier():
-                self.emit("prefix", self.user, known)
+        known = text[: text.rfind("_") + 1]
+        if known.strip("_") and known.isidentifier():
+            self.emit("prefix", self.user, known)
 
     # -- inner scopes of expressions -----------------------------------------------------------
 
