@@ -401,6 +401,23 @@ def test_why_does_not_use_a_member_before_its_owner() -> None:
     assert [step.symbol for step in explainer.chain("m:Late")] == ["m", "m:one", "m:two", "m:Late"]
 
 
+def test_a_class_body_reads_the_global_that_it_binds_anew() -> None:
+    check(
+        ["m:other"],
+        {
+            "m.py": f"""
+            import lib
+            def helper(): ...
+            def other(): ...
+            class Pool(lib.Base):
+                helper = helper
+                def other(self): ...
+            {MAIN}Pool()
+            """
+        },
+    )
+
+
 @pytest.mark.parametrize(
     ("use", "dead_ones"),
     [

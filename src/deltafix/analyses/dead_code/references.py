@@ -23,7 +23,7 @@ from deltafix.analyses.dead_code.computed import (
 )
 from deltafix.analyses.dead_code.fixtures import FIXTURE_CALLS
 from deltafix.analyses.dead_code.modules import ModuleName
-from deltafix.analyses.dead_code.scopes import Imported, Scope, collect
+from deltafix.analyses.dead_code.scopes import Binding, Imported, Scope, collect
 from deltafix.analyses.facts import Fact
 
 __all__ = ["References", "dotted_name", "name_chain"]
@@ -70,6 +70,14 @@ class References(ast.NodeVisitor):
             self.emit("names", self.user, self.module.canonical, name)
             return [], True
         scope, binding = found
+        self._bound(name, scope, binding)
+        module = self.scope.module()
+        if scope.kind == "class" and name in module.names:
+            # Until the class binds it, its body reads the global: `class C: f = f`.
+            self._bound(name, module, module.names[name])
+        return binding.imports, not (binding.defined or binding.assigned)
+
+    def _bound(self, name: str, scope: Scope, binding: Binding) -> None:
         for imported in binding.imports:
             if imported.name is None:
                 self.emit("imports", self.user, imported.path)
@@ -81,7 +89,6 @@ class References(ast.NodeVisitor):
                 self.emit("names", self.user, self.module.canonical, name)
             elif scope.kind == "class" or binding.defined:
                 self.emit("refers", self.user, scope.child(name))
-        return binding.imports, not (binding.defined or binding.assigned)
 
     def visit_Name(self, node: ast.Name) -> None:
         """A name read is a reference; a name written is not."""
