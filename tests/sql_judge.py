@@ -11,9 +11,11 @@ import math
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -58,14 +60,24 @@ def bag(rows: Iterable[Iterable[Any]]) -> Bag:
     return Counter(tuple(map(plain, row)) for row in rows)
 
 
-def play(case: Case) -> Judged:
-    """Run a case. Raises DifferenceError, and whatever an engine raises unasked."""
+def play(case: Case, state: Path | None = None) -> Judged:
+    """Run a case. Raises DifferenceError, and whatever an engine raises unasked.
+
+    In a `state` folder, if one is given, which is closed and opened between any two transactions.
+    """
     judged = Judged()
-    with deltafix.sql.connect(timeout=30) as db:
+    with ExitStack() as stack:
+
+        def opened() -> deltafix.sql.Connection:
+            stack.close()
+            return stack.enter_context(
+                closing(deltafix.sql.connect(state or ":memory:", timeout=30))
+            )
+
         duck = duckdb.connect(config={"threads": 1})
         lite = sqlite3.connect(":memory:", isolation_level=None)
         try:
-            _play(case, db, (duck, lite), judged)
+            _play(case, opened, (duck, lite), judged, reopens=state is not None)
         except duckdb.InternalException as error:  # a fault of its own: it has no answer
             judged.disputed.append(str(error).split("\n", 1)[0])
         finally:
@@ -76,10 +88,13 @@ def play(case: Case) -> Judged:
 
 def _play(
     case: Case,
-    db: deltafix.sql.Connection,
+    opened: Callable[[], deltafix.sql.Connection],
     others: tuple[duckdb.DuckDBPyConnection, sqlite3.Connection],
     judged: Judged,
+    *,
+    reopens: bool,
 ) -> None:
+    db = opened()
     duck, lite = others
     lite.execute("PRAGMA case_sensitive_like = ON")
     for table in case.tables:
@@ -105,6 +120,9 @@ def _play(
     before = {name: _bag(duck, name) for name in kept}
     told = {name: db.subscribe(name) for name in kept}
     for number, statements in enumerate(case.transactions):
+        if reopens:
+            db = opened()
+            told = {name: db.subscribe(name) for name in kept}
         undo = number % 5 == 4
         done = []
         db.execute("BEGIN")

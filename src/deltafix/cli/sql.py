@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
@@ -37,17 +38,21 @@ def sql(
         str | None, typer.Option("-c", "--command", help="Statements to run after the files.")
     ] = None,
     dialect: Annotated[Dialect, typer.Option(help="Whose SQL it is.")] = "duckdb",
+    state: Annotated[
+        str | None,
+        typer.Option(help="Keep tables and views in a folder: by path or URL.", metavar="DIR"),
+    ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Do not show the changes of views.")
     ] = False,
 ) -> None:
-    """Run SQL: tables in memory, views kept up to date, and what changed in each.
+    """Run SQL: tables in memory or a folder, views kept up to date, and what changed in each.
 
     Without files and without -c, statements come from the terminal or from standard input.
     """
     import deltafix.sql as door  # noqa: PLC0415  quick --help
 
-    with door.connect(dialect=dialect) as db:
+    with closing(door.connect(state or ":memory:", dialect=dialect)) as db:
         session = _Session(db, quiet=quiet)
         for file in files or ():
             session.run(read_script(file), str(file))

@@ -20,7 +20,7 @@ __all__ = ["connect"]
 
 
 def connect(
-    program: Program | str,
+    program: Program | str | Callable[[Mapping[str, Any]], Program],
     path: str | Path = ":memory:",
     *,
     fsync: str = "always",
@@ -38,7 +38,9 @@ def connect(
     nothing is, before the first commit or the first read (docs/semantics.md).
 
     Args:
-        program: a Program, or its text.
+        program: a Program, its text, or a function that gives a Program for the marks of the state
+            (docs/concepts/state.md): called once, before anything else is read of the program,
+            `functors` and `reducers`.
         path: `":memory:"`, or a state folder (made if it is not there), by path or by URL (`s3://`,
             `gs://`, `az://`): its given rows outlive the process, and derived ones come back from
             its image or are derived when it is opened (docs/concepts/state.md).
@@ -71,6 +73,8 @@ def connect(
     budget = Budget(max_rows, max_rounds, timeout)
     users = Users(functors, reducers)
     if str(path) == ":memory:":
+        if not isinstance(program, Program):
+            program = program({})
         return Database(program, strategy=strategy, budget=budget, users=users, profile=profile)
     from deltafix.engine.state.durable import DurableDatabase  # noqa: PLC0415  pyarrow is slow
 

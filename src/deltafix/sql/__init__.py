@@ -9,7 +9,8 @@
 The map: `text` reads statements (sqlglot parses); `types`, `casts`, `functions`, `scalar` are
 values and expressions as Python functions; `builder`, `scope`, `formulas`, `joins`, `aggregates`,
 `subqueries`, `query` make rules of a query; `catalog` knows tables and views; `reading` and `edits`
-are SELECT and INSERT, UPDATE, DELETE; `changes`, `cursor`, `connection` are what a caller holds.
+are SELECT and INSERT, UPDATE, DELETE; `durable` is what a state folder notes of both; `changes`,
+`cursor`, `connection` are what a caller holds.
 Invariant: a view holds what its query gives in SQL, duplicates and NULLs included, after every
 transaction; what cannot be kept so is refused when the view is made. docs/reference/sql.md goes
 through SQL construct by construct.
@@ -17,6 +18,7 @@ through SQL construct by construct.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Final
 
 from deltafix.errors import DeltafixError as Error
@@ -60,15 +62,22 @@ InterfaceError = OperationalError
 Warning = UserWarning  # noqa: A001  PEP 249 has the name
 
 
-def connect(*, dialect: str = "duckdb", **settings: Any) -> Connection:
-    """Open a database of SQL, in memory.
+def connect(
+    path: str | Path = ":memory:", *, dialect: str = "duckdb", **settings: Any
+) -> Connection:
+    """Open a database of SQL, in memory or in a state folder.
 
     Args:
+        path: `":memory:"`, or a state folder (made if it is not there), by path or by URL: its
+            tables, views and rows outlive the process, and what is committed outlives its end.
         dialect: whose SQL the statements are: `duckdb`, `postgres` or `spark`.
-        settings: `max_rows`, `max_rounds`, `timeout`, `strategy`, as `deltafix.connect` takes them.
+        settings: `max_rows`, `max_rounds`, `timeout`, `strategy`, `fsync`, as `deltafix.connect`
+            takes them.
 
     Raises:
         MissingDependencyError: sqlglot is not installed: `pip install 'deltafix[sql]'`.
+        StateInUseError: another connection has the folder.
+        StateError: the folder is damaged, or one of rules and not of SQL.
         ValueError: an unknown dialect.
     """
-    return open_connection(dialect, settings)
+    return open_connection(path, dialect, settings)

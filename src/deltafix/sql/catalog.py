@@ -106,6 +106,15 @@ class View:
         return self.builder.used
 
 
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A CREATE statement as a state folder keeps it; `times` is what the catalog had before it."""
+
+    sql: str
+    dialect: str
+    times: int
+
+
 @dataclass
 class Catalog:
     """Tables and views by name, in the order they were made."""
@@ -117,6 +126,9 @@ class Catalog:
     reducers: dict[str, UserReducer] = field(default_factory=dict)
     """The reducers of all views that there were. The engine is given this very dictionary, and
     looks in it for those of a view made later."""
+
+    definitions: dict[str, Definition] = field(default_factory=dict)
+    """How each table and view was written, in the order they were made."""
 
     @property
     def relations(self) -> dict[str, Relation]:

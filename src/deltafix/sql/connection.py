@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -27,11 +28,12 @@ from deltafix.errors import (
 )
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Row
+from deltafix.rules.ast import Program
 from deltafix.rules.check import typed
 from deltafix.rules.show import show_rule
-from deltafix.sql import edits, reading
+from deltafix.sql import durable, edits, reading
 from deltafix.sql.builder import Builder, Relation
-from deltafix.sql.catalog import Catalog, Table, program, table_of, used_by, view_of
+from deltafix.sql.catalog import Catalog, Definition, Table, program, table_of, used_by, view_of
 from deltafix.sql.changes import Subscription, ViewDelta, view_delta
 from deltafix.sql.cursor import Cursor
 from deltafix.sql.merging import merge
@@ -47,7 +49,7 @@ __all__ = ["Connection"]
 class Connection:
     """Made by `deltafix.sql.connect`. A context manager: commits, or rolls back on an error."""
 
-    def __init__(self, dialect: str, settings: Mapping[str, Any]) -> None:
+    def __init__(self, path: str | Path, dialect: str, settings: Mapping[str, Any]) -> None:
         self.dialect = dialect
         self.catalog = Catalog()
         self._settings = dict(settings)
@@ -61,6 +63,11 @@ class Connection:
         self._epochs: list[Delta] = []
         self._last: list[Delta] = []
         self._subscriptions: list[Subscription] = []
+        self._path = path
+        self._durable = str(path) != ":memory:"
+        self._undos = 0  # epochs of an open transaction that the state folder could take back
+        if self._durable:
+            self._engine()
 
     # --- statements ----------------------------------------------------------------------------
 
@@ -177,7 +184,7 @@ class Connection:
     def commit(self) -> None:
         """Make the changes since BEGIN final, and tell subscribers. Without BEGIN a no-op."""
         self._require_open()
-        self._settle_edits()
+        self._settle_edits(last=True)
         self._open = False
         if not self._journal:
             return  # nothing was edited: what changed last is what changed last
@@ -192,10 +199,16 @@ class Connection:
         """Undo the changes since BEGIN. Without BEGIN a no-op."""
         self._require_open()
         self._undo(0)
-        for delta in reversed(self._epochs):
-            tables = [delta[name].inverse() for name in delta if name in self.catalog.tables]
-            self._engine().apply(Delta(tables, self._engine().schemas.values()))
-        self._epochs = []
+        while self._epochs:
+            delta = self._epochs[-1]
+            with self._engine().transaction() as tx:
+                for name in self.catalog.tables.keys() & set(delta):
+                    tx.delete(name, delta[name].added)
+                    tx.insert(name, delta[name].removed)
+                if self._undos:
+                    self._forget_undo(tx, 1)
+            self._undos -= bool(self._undos)
+            self._epochs.pop()
         self._waiting = {}
         self._open = False
 
@@ -279,10 +292,14 @@ class Connection:
         message = f"{table.relation.name}: {key.kind} ({names}) has a row with ({values}) already"
         return statement.integrity(message, "UPDATE that row, or DELETE it first")
 
-    def _settle_edits(self) -> None:
-        """Make the waiting edits one epoch. On an error the whole transaction is rolled back."""
+    def _settle_edits(self, *, last: bool = False) -> None:
+        """Make the waiting edits one epoch. On an error the whole transaction is rolled back.
+
+        A state folder keeps the way back with each epoch but the `last` of the transaction, whose
+        record commits them all.
+        """
         waiting = {name: rows for name, rows in self._waiting.items() if rows}
-        if not waiting:
+        if not waiting and not (last and self._undos):
             return
         db = self._engine()
         try:
@@ -290,11 +307,22 @@ class Connection:
                 for name, rows in waiting.items():
                     tx.delete(name, [row for row, sign in rows.items() if sign < 0])
                     tx.insert(name, [row for row, sign in rows.items() if sign > 0])
+                if last:
+                    self._forget_undo(tx, self._undos)
+                elif self._durable:
+                    note: Any = tx
+                    note.mark(f"{durable.UNDO}{self._undos}", durable.written(waiting))
         except BaseException:
             self.rollback()
             raise
         self._waiting = {}
+        self._undos = 0 if last else self._undos + self._durable
         self._epochs.append(tx.delta)
+
+    def _forget_undo(self, tx: Any, count: int) -> None:
+        """Take the last marks away that say how an open transaction is undone."""
+        for number in range(self._undos - count, self._undos):
+            tx.mark(f"{durable.UNDO}{number}", None)
 
     # --- definitions ---------------------------------------------------------------------------
 
@@ -314,10 +342,28 @@ class Connection:
             message = f"there is a table or view {name!r} already"
             raise statement.wrong(message, named, "DROP it first, or choose another name")
         self._require_no_edits(statement)
-        if kind == "TABLE":
+        if self._durable:
+            durable.check(statement, self.dialect)
+        try:
+            self._define(statement, self.dialect)
+            self._redefined(statement)
+        except BaseException:
+            for there in (self.catalog.tables, self.catalog.views, self.catalog.definitions):
+                there.pop(name, None)
+            self._stale = True
+            raise
+        return 0
+
+    def _define(self, statement: Statement, dialect: str) -> None:
+        """Put the table or view of a CREATE into the catalog."""
+        node: Any = statement.node
+        named = node.this.this if isinstance(node.this, exp.Schema) else node.this
+        name, times = named.name, self.catalog.times[named.name]
+        if str(node.args["kind"]).upper() == "TABLE":
             self.catalog.tables[name] = table_of(statement, node)
         else:
             known = ("this", "kind", "expression", "properties", "exists")
+            builder = Builder(statement, "", {})
             check_clauses(builder, node, known)
             self._check_properties(builder, node)
             names = [one.name for one in node.this.expressions] if named is not node.this else []
@@ -325,14 +371,7 @@ class Connection:
             view = view_of(statement, name, names, query, self.catalog)
             self._check_rules(statement, view.builder)
             self.catalog.views[name] = view
-        try:
-            self._redefined(statement)
-        except BaseException:
-            self.catalog.tables.pop(name, None)
-            self.catalog.views.pop(name, None)
-            self._stale = True
-            raise
-        return 0
+        self.catalog.definitions[name] = Definition(statement.sql, dialect, times)
 
     def _check_properties(self, builder: Builder, node: exp.Create) -> None:
         found = node.args.get("properties")
@@ -371,9 +410,17 @@ class Connection:
                 message = f"{name} is read by {', '.join(readers)}"
                 raise statement.wrong(message, table, f"DROP VIEW {readers[-1]} first")
             self._require_no_edits(statement)
-            del there[name]
+            before: dict[str, Any] = dict(there)
+            defined = dict(self.catalog.definitions)
+            del there[name], self.catalog.definitions[name]
+            try:
+                self._redefined(statement)
+            except BaseException:
+                there.clear()
+                there.update(before)
+                self.catalog.definitions = defined
+                raise
             self._subscriptions = [one for one in self._subscriptions if one.view != name]
-            self._redefined(statement)
         return 0
 
     def _require_no_edits(self, statement: Statement) -> None:
@@ -393,12 +440,24 @@ class Connection:
     def _engine(self) -> Database:
         """The engine with the rules of now."""
         if self._db is None:
+            functions = self.catalog.functions()
+
+            def program_of(marks: Mapping[str, Any]) -> Program:
+                for one in durable.definitions(marks):
+                    self.catalog.times[durable.named(one)] = one.times
+                    self._define(durable.read(one), one.dialect)
+                functions.update(self.catalog.functions())
+                return self.catalog.program()
+
             self._db = connect_engine(
-                self.catalog.program(),
-                functors=self.catalog.functions(),
+                program_of,
+                self._path,
+                functors=functions,
                 reducers=self.catalog.reducers,
                 **self._settings,
             )
+            if self._durable:
+                durable.recover(self._db, self.catalog)
             self._db.settle()  # what holds without rows is there before them, in no delta
         elif self._stale:
             try:
@@ -417,6 +476,9 @@ class Connection:
             for name in self._held - self.catalog.tables.keys():
                 tx.delete(name, db.rows(name))
             tx.change_program(self.catalog.program(), self.catalog.functions())
+            if self._durable:
+                note: Any = tx
+                note.mark(durable.CATALOG, durable.catalog_mark(self.catalog))
 
     @contextmanager
     def mapped(self, statement: Statement) -> Iterator[None]:
@@ -498,9 +560,13 @@ class Connection:
             raise SqlOperationalError("the connection is closed")
 
     def close(self) -> None:
-        """Forget everything; an open transaction is rolled back. Idempotent."""
+        """Roll an open transaction back, and give the folder back or forget all. Idempotent."""
         if not self._closed and self._db is not None:
-            self._db.close()
+            try:
+                if self._undos:
+                    self.rollback()
+            finally:
+                self._db.close()
         self._closed = True
 
     def __enter__(self) -> Self:
@@ -523,8 +589,8 @@ _EDITS: Mapping[Any, Callable[[Connection, Statement, Any], edits.Edit]] = Mappi
 )
 
 
-def open_connection(dialect: str, settings: Mapping[str, Any]) -> Connection:
+def open_connection(path: str | Path, dialect: str, settings: Mapping[str, Any]) -> Connection:
     """See `deltafix.sql.connect`."""
     if dialect not in DIALECTS:
         raise ValueError(f"unknown dialect {dialect!r}; one of {', '.join(DIALECTS)}")
-    return Connection(dialect, settings)
+    return Connection(path, dialect, settings)

@@ -85,7 +85,7 @@ class DurableDatabase(Database):
 
     def __init__(
         self,
-        program: Program,
+        program: Program | Callable[[Mapping[str, Any]], Program],
         path: str | Path,
         fsync: str,
         *,
@@ -95,7 +95,6 @@ class DurableDatabase(Database):
         profile: bool,
     ) -> None:
         self._edited: Identity | None = None
-        self._base = digest_of(program)
         folder = folder_at(path)
         state: State
         if isinstance(folder, LocalFolder):
@@ -104,6 +103,9 @@ class DurableDatabase(Database):
             state = StateObjects(folder)
         self._state = state
         try:
+            if not isinstance(program, Program):
+                program = program(state.marks)
+            self._base = digest_of(program)
             known = state.known
             if known is not None and known.base == self._base and known.is_edited:
                 program = _program_of(state.path, known)

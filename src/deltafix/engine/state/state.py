@@ -62,7 +62,7 @@ class Owner(Protocol):
 
 
 class State:
-    """A state, opened by this process. All but `path`, `known` and `close` need `take` before.
+    """A state, opened by this process. All but `path`, `known`, `marks` and `close` need `take`.
 
     Attributes:
         path: where it is, in words.
@@ -83,6 +83,7 @@ class State:
     def __init__(self, path: str) -> None:
         self.path = path
         self.known: Identity | None = None
+        self.marks: Marks = {}
         self.recovered: list[str] = []
         self._read: tuple[Snapshot, Records] | None = None
         self._taken = False
@@ -114,6 +115,7 @@ class State:
         self._read = snapshot, records
         try:
             self.known = records.program(snapshot.epoch, snapshot.identity)
+            self.marks = _marks_of(snapshot, records)
         except (LookupError, TypeError, ValueError) as error:
             message = f"{self.path}: the program of the state cannot be read: {error}"
             raise StateError(message, path=self.path) from error
@@ -122,9 +124,7 @@ class State:
         """Take up what was read. Raises StateError if it is of another program."""
         self._check_program(snapshot, records)
         self._state = snapshot.state
-        self.marks = snapshot.marks
-        for changed in records.marks(snapshot.epoch):
-            set_marks(self.marks, changed)
+        self.marks = _marks_of(snapshot, records)
         self._snapshot_size = snapshot.size
         self._base = snapshot.epoch
         self.same_program = self.known in (None, self._identity)
@@ -263,3 +263,10 @@ class State:
             if known.is_edited:
                 self.recovered.append("the edits of rules went with another program")
             self.recovered.append("the program has changed: derived relations follow the new rules")
+
+
+def _marks_of(snapshot: Snapshot, records: Records) -> Marks:
+    marks = dict(snapshot.marks)
+    for changed in records.marks(snapshot.epoch):
+        set_marks(marks, changed)
+    return marks

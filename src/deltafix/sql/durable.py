@@ -1,0 +1,97 @@
+"""What a state folder notes of a connection beside the rows: its catalog, and the way back.
+
+Lives here: marks as JSON. One has the CREATE statements of all tables and views, and is set in the
+epoch that changes the rules; one for each epoch of a transaction that is not committed has its
+edits. Invariant: without marks of the second kind the rows are those of committed transactions;
+`recover` takes back what a process left behind that ended inside one. Not here: rows, which are the
+engine's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any, Final
+
+from deltafix.engine.database import Database
+from deltafix.facts.schema import Row
+from deltafix.sql.catalog import Catalog, Definition
+from deltafix.sql.text import Statement, exp, statements
+
+__all__ = ["CATALOG", "UNDO", "catalog_mark", "check", "definitions", "named", "read", "recover"]
+
+CATALOG: Final = "sql"
+UNDO: Final = "sql undo "
+
+
+def check(statement: Statement, dialect: str) -> None:
+    """Refuse a definition that its own text does not give. Raises SqlRefusedError."""
+    (again,) = statements(statement.sql, dialect)
+    if again.node.find(exp.Placeholder) is not None:
+        what = "a definition with parameters, in a state folder"
+        raise statement.refused(what, None, "write the values in the statement")
+
+
+def catalog_mark(catalog: Catalog) -> list[list[Any]]:
+    """All definitions, in order."""
+    return [[one.sql, one.dialect, one.times] for one in catalog.definitions.values()]
+
+
+def definitions(marks: Mapping[str, Any]) -> list[Definition]:
+    """What `catalog_mark` gave."""
+    return [Definition(*one) for one in marks.get(CATALOG, ())]
+
+
+def read(definition: Definition) -> Statement:
+    """The statement. Raises SqlError if this deltafix does not take it any more."""
+    (statement,) = statements(definition.sql, definition.dialect)
+    return statement
+
+
+def named(definition: Definition) -> str:
+    """What the statement makes."""
+    node: Any = read(definition).node
+    return str((node.this.this if isinstance(node.this, exp.Schema) else node.this).name)
+
+
+def written(waiting: Mapping[str, Mapping[Row, int]]) -> dict[str, list[Any]]:
+    """The edits of an epoch: for each table its rows and their signs."""
+    return {
+        name: [[sign, *map(_value, row)] for row, sign in rows.items()]
+        for name, rows in waiting.items()
+    }
+
+
+def recover(db: Any, catalog: Catalog) -> None:
+    """Undo the epochs of a transaction that did not end, and note the keys of the rows. O(rows)."""
+    left = [name for name in db.marks if name.startswith(UNDO)]
+    for mark in sorted(left, key=lambda name: -int(name.removeprefix(UNDO))):
+        edits = db.marks[mark]
+        with db.transaction() as tx:
+            for name, rows in edits.items():
+                tx.delete(name, [tuple(map(_read, row)) for sign, *row in rows if sign > 0])
+                tx.insert(name, [tuple(map(_read, row)) for sign, *row in rows if sign < 0])
+            tx.mark(mark, None)
+    _note_keys(db, catalog)
+
+
+def _note_keys(db: Database, catalog: Catalog) -> None:
+    for name, table in catalog.tables.items():
+        rows: list[tuple[Any, ...]] = db.rows(name)
+        for row in rows:
+            table.add(row)
+            if table.numbered:
+                table.next_number = max(table.next_number, row[-1] + 1)
+
+
+def _value(value: Any) -> Any:
+    """An engine's value in JSON: NULL, a list of one, or a number or text by itself."""
+    if isinstance(value, tuple):
+        return [_value(value[0])]
+    return {"float": repr(value)} if isinstance(value, float) and not isfinite(value) else value
+
+
+def _read(value: Any) -> Any:
+    if isinstance(value, list):
+        return (_read(value[0]),)
+    return float(value["float"]) if isinstance(value, dict) else value

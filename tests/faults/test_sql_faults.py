@@ -1,0 +1,136 @@
+"""A state folder of SQL, killed at every step: what is committed is there, what is not is gone.
+
+The script is a list of texts, each one transaction or one definition, some of which read inside an
+open transaction, so that its epochs are in the log before it commits. DuckDB says what each of them
+leaves. Invariant asserted after every kill: the tables, views and rows are those behind the last
+acknowledged text or the one at work, and the rest of the script goes on from there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+
+import duckdb
+import pytest
+from tests.faults.killing import forking, killed
+
+import deltafix.sql
+
+pytestmark = pytest.mark.usefixtures("warm_kernel")
+
+VIEW = "CREATE {} VIEW total AS SELECT b, COUNT(*) AS n, SUM(a) AS s FROM bag GROUP BY b"
+SCRIPT = (
+    "CREATE TABLE bag (a INTEGER, b VARCHAR)",
+    "CREATE TABLE item (k INTEGER PRIMARY KEY, v DOUBLE DEFAULT 0.5, CHECK (k < 100))",
+    "INSERT INTO bag VALUES (1, 'x'), (1, 'x'), (NULL, 'y'), (3, NULL)",
+    VIEW,
+    "BEGIN; INSERT INTO item VALUES (1, 2.5), (2, NULL); INSERT INTO item (k) SELECT a FROM bag "
+    "WHERE a = 3; UPDATE item SET v = v + 1 WHERE k IN (SELECT k FROM item WHERE k < 3); COMMIT",
+    "CREATE {} VIEW both_ AS SELECT total.b, item.v FROM total JOIN item ON item.k = total.n",
+    "BEGIN; DELETE FROM bag WHERE a = 1; INSERT INTO bag SELECT n, b FROM total; "
+    "UPDATE bag SET a = 7 WHERE b IN (SELECT b FROM total); ROLLBACK",
+    "BEGIN; INSERT INTO bag VALUES (4, 'z'); INSERT INTO bag SELECT n, b FROM total; COMMIT",
+    "DROP VIEW both_",
+    "DROP TABLE item",
+    "CREATE TABLE item (w VARCHAR UNIQUE)",
+    "INSERT INTO item SELECT b FROM total",
+)
+NAMES = ("bag", "item", "total", "both_")
+
+
+def state_of(db) -> dict[str, Counter]:
+    """The rows of all there is."""
+    found = {}
+    for name in NAMES:
+        try:
+            found[name] = Counter(db.execute(f"SELECT * FROM {name}").fetchall())
+        except (duckdb.CatalogException, deltafix.sql.ProgrammingError):
+            continue
+    return found
+
+
+@cache
+def wanted() -> list[dict[str, Counter]]:
+    """What DuckDB has before the script and after each text."""
+    with duckdb.connect() as duck:
+        found = [state_of(duck)]
+        for text in SCRIPT:
+            duck.execute(text.format(""))
+            found.append(state_of(duck))
+    return found
+
+
+def play(db: deltafix.sql.Connection, first: int, acknowledge) -> None:
+    for number, text in enumerate(SCRIPT[first:], first):
+        db.execute(text.format("MATERIALIZED"))
+        acknowledge(number + 1)
+
+
+def run(folder: Path) -> None:
+    """What is killed: the script, and how much of it was acknowledged."""
+    with closing(deltafix.sql.connect(folder / "state")) as db:
+        play(db, 0, lambda number: (folder / "told").write_text(str(number)))
+
+
+def test_reopened_between_any_two_texts_everything_is_there(tmp_path):
+    for number, text in enumerate(SCRIPT):
+        with closing(deltafix.sql.connect(tmp_path / "state")) as db:
+            assert state_of(db) == wanted()[number]
+            db.execute(text.format("MATERIALIZED"))
+    with closing(deltafix.sql.connect(tmp_path / "state")) as db:
+        assert state_of(db) == wanted()[-1]
+        with pytest.raises(deltafix.sql.IntegrityError):
+            db.execute("INSERT INTO item VALUES ('x')")
+
+
+@pytest.mark.parametrize(("first", "mode"), enumerate(["die", "tear", "late"]))
+def test_a_kill_at_any_step_loses_nothing_committed_and_keeps_nothing_else(tmp_path, first, mode):
+    inside = 0
+    with forking("tests.faults.test_sql_faults") as runner:
+        for at in range(first, 1000, 3):
+            folder = tmp_path / str(at)
+            folder.mkdir()
+            if not killed(runner, folder, at, mode):
+                break
+            told = folder / "told"
+            acknowledged = int(told.read_text()) if told.exists() else 0
+            inside += _left_open(folder / "state")
+            with closing(deltafix.sql.connect(folder / "state")) as db:
+                found = state_of(db)
+                there = [n for n in (acknowledged + 1, acknowledged) if wanted()[n] == found]
+                assert there, (at, acknowledged, found)
+                if at % 2:
+                    play(db, there[0], lambda number: None)
+                    assert state_of(db) == wanted()[-1]
+    assert at > 30
+    assert inside  # some ended inside a transaction whose epochs were in the log
+
+
+def _left_open(state: Path) -> bool:
+    log = state / "log"
+    return log.exists() and b"sql undo" in log.read_bytes()
+
+
+def test_what_was_open_at_the_end_of_a_process_is_taken_back(tmp_path):
+    pid = os.fork()
+    if pid == 0:
+        db = deltafix.sql.connect(tmp_path / "state")
+        play(db, 0, lambda number: None)
+        db.execute("BEGIN; INSERT INTO bag VALUES (9, 'q'); DELETE FROM bag WHERE b = 'z'")
+        db.execute("SELECT * FROM total")
+        os._exit(0)
+    os.waitpid(pid, 0)
+    with closing(deltafix.sql.connect(tmp_path / "state")) as db:
+        assert state_of(db) == wanted()[-1]
+        assert not [name for name in db.engine.marks if name.startswith("sql undo")]
+
+
+def test_a_definition_with_parameters_is_refused_in_a_folder(tmp_path):
+    with closing(deltafix.sql.connect(tmp_path / "state")) as db:
+        db.execute(SCRIPT[0])
+        with pytest.raises(deltafix.sql.NotSupportedError, match="parameters"):
+            db.execute("CREATE MATERIALIZED VIEW v AS SELECT a FROM bag WHERE a = ?", [1])
