@@ -87,7 +87,7 @@ def test_reopened_between_any_two_texts_everything_is_there(tmp_path):
             db.execute("INSERT INTO item VALUES ('x')")
 
 
-@pytest.mark.parametrize(("first", "mode"), enumerate(["die", "tear", "late"]))
+@pytest.mark.parametrize(("first", "mode"), [(0, "die"), (1, "tear"), (2, "late")])
 def test_a_kill_at_any_step_loses_nothing_committed_and_keeps_nothing_else(tmp_path, first, mode):
     inside = 0
     with forking("tests.faults.test_sql_faults") as runner:

@@ -81,6 +81,7 @@ class _Session:
         self.db = db
         self._quiet = quiet
         self._watched: set[str] = set()
+        self._watch()
 
     def run(self, text: str, path: str) -> None:
         """Run the statements of a text one by one."""

@@ -17,6 +17,17 @@ def test_a_script_shows_results_and_changes(deltafix, tmp_path):
     assert done.out == "+texts\ta\\tb\t1\n+texts\t\t2\n1\t\ttrue\n"
 
 
+def test_a_state_folder_keeps_views_from_one_run_to_the_next(deltafix, tmp_path):
+    (tmp_path / "views.sql").write_text(SCRIPT)
+    folder = ("--state", tmp_path / "state")
+    assert deltafix("sql", tmp_path / "views.sql", *folder).code == 0
+    done = deltafix("sql", "-c", "INSERT INTO edge VALUES (1, 'a'), (2, 'a')", *folder)
+    assert (done.code, done.out) == (0, "+texts\ta\t2\n")
+    done = deltafix("sql", "-c", "SELECT * FROM texts", *folder)
+    assert (done.code, done.out) == (0, "a\t2\n")
+    assert deltafix("sql", tmp_path / "views.sql", *folder).code == 2  # the table is there already
+
+
 def test_an_error_names_the_file_and_ends_the_run(deltafix, tmp_path):
     (tmp_path / "views.sql").write_text(SCRIPT + "SELECT z FROM edge;\nSELECT 1;")
     done = deltafix("sql", tmp_path / "views.sql")
