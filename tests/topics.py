@@ -12,7 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from deltafix.spark.net import _Joined, _Task, _Wire
+from deltafix.spark.net import _Joined, _Routing, _Task, read_nets
+from deltafix.spark.sent import Ended, Packing
 from deltafix.spark.sources.kafka import KafkaTopic
 from deltafix.spark.sources.live import LiveSpark
 
@@ -55,14 +56,22 @@ class MemorySpark(LiveSpark):
 
     def _run(self, waiting: Any) -> None:
         for one in waiting:
-            wire = _Wire.of([one.look])
+            looks = (one.look,)
             ((tables, decode),) = one.frames
             order = self._rng.sample(tables, len(tables))
             tasks = [order] if self._rng.random() < 0.5 else [[table] for table in order]
-            found = []
+            sent = []
+            task = Ended(_Task(looks, decode, 0, 0), _Routing(looks, 4))
             for some in tasks:
                 table = pa.concat_tables(some).combine_chunks()
                 size = self._rng.choice([1, 2, 5, 1000])
-                found += _Task(wire, decode, 0, 0)(iter(table.to_batches(max_chunksize=size)))
-            joined = list(_Joined(wire)(iter(found)))
-            (one.net,) = wire.read(pa.Table.from_batches(joined, wire.schema))
+                sent += task(iter(table.to_batches(max_chunksize=size)))
+            # Equal rows come to one task, which has those of any number of parts.
+            parts = self._rng.choice([1, 2, 4])
+            whole = pa.Table.from_batches(sent)
+            joined = []
+            for part in range(parts):
+                mine = pa.array([target % parts == part for target in whole["target"].to_pylist()])
+                there = whole.filter(mine).to_batches()
+                joined += Ended(_Joined(looks), Packing())(iter(there))
+            (one.net,) = read_nets(pa.Table.from_batches(joined), looks)

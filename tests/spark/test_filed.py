@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,10 +14,10 @@ from tests.pipelines import Job
 
 from deltafix.errors import StateError
 from deltafix.facts.schema import Schema
-from deltafix.pipeline.condense import PLACE
 from deltafix.pipeline.signed import SIGN, Signed
 from deltafix.spark import net
 from deltafix.spark.filed import Filed, Filing, NetFolder
+from deltafix.spark.sent import Found, Rows
 from deltafix.spark.shards import ShardedDatabase
 from deltafix.store.folder import folder_at
 
@@ -33,24 +33,20 @@ ROWS = {"edge": [("b", 2), ("a", 1), ("c", 3)], "root": [(0.5,)]}
 
 def filed(folder: NetFolder) -> list[Filed]:
     """What two tasks have left: rows of two relations, and notes."""
-    wire = net._Wire.of([net.Look(SCHEMA, "said"), net.Look(OTHER, "said")])
-    texts, numbers = pa.array(["b", "a", "c"]), pa.array([2, 1, 3])
+    looks = [net.Look(SCHEMA, "said"), net.Look(OTHER, "said")]
 
-    def step(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for number in batches:
-            beside = {SIGN: pa.array([1, -1, 2]), PLACE: pa.array([5, 4, 6])}
-            mine = {"t0": texts, "n0": numbers, "relation": pa.array([0] * 3, pa.int32())}
-            if number == 0:
-                yield wire.write({**mine, **beside}, 3)
-            else:
-                bits = pa.array([0.5]).view(pa.int64())
-                one = {"n0": bits, "relation": pa.array([1], pa.int32())}
-                yield wire.write({**one, SIGN: pa.array([1]), PLACE: pa.array([9])}, 1)
-                yield wire.told([{"at": [0], "look": 0, "bad": ["odd", "here", {"x": 1}]}])
+    def rows(look: int, *columns: list[object]) -> Rows:
+        arrays = [pa.array(values) for values in columns]
+        return Rows(look, pa.Table.from_arrays(arrays, schema=looks[look].columns))
 
-    filing = Filing(step, wire, 2, str(folder.folder))
-    notes = [batch for task in (0, 1) for batch in filing(iter([task]))]
-    nets = wire.read(pa.Table.from_batches(notes))
+    tasks: list[list[Found]] = [
+        [rows(0, ["b", "a", "c"], [2, 1, 3], [1, -1, 2], [5, 4, 6])],
+        [rows(1, [0.5], [1], [9]), [{"at": [0], "look": 0, "bad": ["odd", "here", {"x": 1}]}]],
+    ]
+    filing = Filing(2, str(folder.folder))
+    nets = net.read_nets(
+        pa.Table.from_batches([batch for task in tasks for batch in filing(iter(task))]), looks
+    )
     return [Filed(one.checked().signed, folder, one.files) for one in nets]
 
 
@@ -109,22 +105,22 @@ def test_of_net_rows_only_counts_pass_the_driver(tmp_path, common, spark, monkey
         monkeypatch.setattr(pipelines, name, value)
     came: list[pa.Table] = []
     sent: list[int] = []
-    read, frame = net._Wire.read, ShardedDatabase._frame
+    read, frame = net.read_nets, ShardedDatabase._frame
 
     def brought(filed: Filed) -> None:
         raise AssertionError(f"{filed.good} rows in the driver")
 
     monkeypatch.setattr(Filed, "table", property(brought))
 
-    def noted(wire: net._Wire, table: pa.Table) -> list[net.Net]:
+    def noted(table: pa.Table, looks: Sequence[net.Look]) -> list[net.Net]:
         came.append(table)
-        return read(wire, table)
+        return read(table, looks)
 
     def framed(db: ShardedDatabase, messages: list[Message]) -> DataFrame:
         sent.append(sum(len(data) for _, data in messages))
         return frame(db, messages)
 
-    monkeypatch.setattr(net._Wire, "read", noted)
+    monkeypatch.setattr(net, "read_nets", noted)
     monkeypatch.setattr(ShardedDatabase, "_frame", framed)
     job = Job(tmp_path)
     job.toml.write_text(job.toml.read_text().replace('state = "state"', f'state = "{common}"'))

@@ -28,15 +28,15 @@ from deltafix.errors import (
 )
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Schema
+from deltafix.spark.hashing import hash_rows, shard_of
 from deltafix.spark.shards import ShardedDatabase, resident
 from deltafix.spark.shards.choose import SMALL, Sizes, choose
 from deltafix.spark.shards.core import prepare
 from deltafix.spark.shards.decompose import decompose
 from deltafix.spark.shards.frames import local_table
-from deltafix.spark.shards.hashing import hash_rows, shard_of
 from deltafix.spark.shards.rendezvous import Rendezvous
 from deltafix.spark.shards.schedule import Report
-from deltafix.spark.shards.wire import Batch, fold, pack, route, table_schema, unpack
+from deltafix.spark.wire import Batch, fold, pack, route, table_schema, unpack
 from deltafix.store import disk
 from deltafix.store.folder import folder_at
 
@@ -85,7 +85,7 @@ def test_fold_nets_and_messages_come_back(monkeypatch: pytest.MonkeyPatch) -> No
     two = signed_rows((1, "a", -1), (3, "c", 1))
     net = sorted(zip(*(c.to_pylist() for c in fold([one, two]).columns), strict=True))
     assert net == [(2, "b", -1), (3, "c", 1)]
-    monkeypatch.setattr("deltafix.spark.shards.wire.ROWS", 3)
+    monkeypatch.setattr("deltafix.spark.wire.ROWS", 3)
     pieces = list(pack([Batch("p", one), Batch("q", two), Batch("p", fold([one, two]))]))
     assert len(pieces) > 1
     found: dict[str, list[Any]] = {}

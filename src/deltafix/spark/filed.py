@@ -14,23 +14,26 @@ from __future__ import annotations
 
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 
 from deltafix.errors import DeltafixError, StateError
+from deltafix.facts.arrow import to_numpy
 from deltafix.pipeline.condense import PLACE
 from deltafix.pipeline.signed import Signed
 from deltafix.spark.common import require_here
 from deltafix.spark.errors import note_of
+from deltafix.spark.sent import Found, Rows, told
 from deltafix.store.folder import Folder, folder_at
 
-__all__ = ["Filed", "Filing", "NetFile", "NetFolder", "Step", "read_net"]
+__all__ = ["Filed", "Filing", "NetFile", "NetFolder", "in_order", "read_net"]
 
 _NETS = "net-"
 _SPOOL = 32 << 20
@@ -68,55 +71,40 @@ class NetFolder:
                     shards.remove_folder(name)
 
 
-class Wire(Protocol):
-    """How rows of several looks, and notes, travel; see `net`."""
-
-    def sorted_out(self, batch: pa.RecordBatch) -> tuple[int, pa.Table] | None:
-        """A batch that has rows: their look, and the rows as they are; None for one of notes."""
-
-    def told(self, notes: Sequence[dict[str, object]]) -> pa.RecordBatch:
-        """Notes as they travel."""
-
-
-Step = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
-
 @dataclass(frozen=True, slots=True)
 class Filing:
-    """Runs on an executor behind the step that nets: passes on its notes, and files its rows."""
+    """Runs on an executor: sends the notes that a task found, and files its rows.
 
-    step: Step
-    wire: Wire
+    Attributes:
+        looks: how many there are; each is told if rows cannot be written.
+        folder: the path or URL of the `NetFolder`.
+    """
+
     looks: int
     folder: str
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, found: Iterator[Found]) -> Iterator[pa.RecordBatch]:
         """The notes, and one for each file."""
         parts: dict[int, _Part] = {}
         try:
             with ExitStack() as stack:
-                for batch in self.step(batches):
-                    found = self.wire.sorted_out(batch)
-                    if found is None:
-                        yield batch
+                for one in found:
+                    if not isinstance(one, Rows):
+                        yield told(one)
                         continue
-                    look, rows = found
-                    if look not in parts:
-                        parts[look] = stack.enter_context(_Part(rows.schema))
-                    parts[look].write(rows)
+                    if one.look not in parts:
+                        parts[one.look] = stack.enter_context(_Part(one.table.schema))
+                    parts[one.look].write(one.table)
                 folder = folder_at(self.folder, shared=True)
                 files = {look: part.file(folder, str(look)) for look, part in parts.items()}
         except OSError as error:
             if isinstance(error, DeltafixError):
                 raise
             message = f"{self.folder}: net rows could not be written: {error}"
-            failed = StateError(message, path=self.folder)
-            error_note = {"at": [-1], "error": note_of(failed)}
-            yield self.wire.told([{**error_note, "look": look} for look in range(self.looks)])
+            failed = {"at": [-1], "error": note_of(StateError(message, path=self.folder))}
+            yield told([{**failed, "look": look} for look in range(self.looks)])
             return
-        yield self.wire.told(
-            [{"at": [-1], "look": look, "file": file} for look, file in files.items()]
-        )
+        yield told([{"at": [-1], "look": look, "file": file} for look, file in files.items()])
 
 
 class _Part:
@@ -166,7 +154,7 @@ class Filed(Signed):
     def table(self) -> pa.Table:
         """The rows, brought here, in their order."""
         tables = [pa.Table.from_batches([one]) for file in self.files for one in read_net(file)]
-        return pa.concat_tables(tables).sort_by(PLACE).drop_columns([PLACE])
+        return in_order(tables)
 
     @property
     def good(self) -> int:
@@ -195,6 +183,16 @@ class Filed(Signed):
     def remove(self) -> None:
         """Remove the files, and all others of their job. Idempotent."""
         self._folder.remove()
+
+
+def in_order(tables: Sequence[pa.Table]) -> pa.Table:
+    """Net rows of several tasks in their order, without `PLACE`. O(n log n), O(n) if they are."""
+    table = pa.concat_tables(tables)
+    places = to_numpy(table.column(PLACE))
+    table = table.drop_columns([PLACE])
+    if (places[1:] < places[:-1]).any():
+        table = table.take(pa.array(np.argsort(places)))
+    return table
 
 
 def read_net(file: NetFile) -> Iterator[pa.RecordBatch]:

@@ -19,13 +19,13 @@ import numpy as np
 import pyarrow as pa
 
 from deltafix.facts.arrow import to_numpy
+from deltafix.spark.hashing import hash_columns, place
 from deltafix.spark.shards.bulkrules import Rules
 from deltafix.spark.shards.columns import Columns, Run, Seen, distinct, joined, taken
-from deltafix.spark.shards.hashing import hash_columns, place
 from deltafix.spark.shards.layout import Derived, Layout
 from deltafix.spark.shards.ranks import RANK_BITS, rank_rows, ranked_parts
 from deltafix.spark.shards.step import Command, Entry, Outcome
-from deltafix.spark.shards.wire import Batch, fold, signed, split
+from deltafix.spark.wire import Batch, fold, signed, split
 
 __all__ = ["BulkShard"]
 

@@ -30,7 +30,7 @@ from deltafix.spark.shards.frames import messages_of
 from deltafix.spark.shards.onspark import MESSAGES, from_messages
 from deltafix.spark.shards.planning import plan_layout
 from deltafix.spark.shards.resident import Message, Spec, given_rows
-from deltafix.spark.shards.wire import signed
+from deltafix.spark.wire import signed
 from deltafix.store.folder import Folder
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from deltafix.spark.shards.hashing import Hashes, hash_columns
+from deltafix.spark.hashing import Hashes, hash_columns
 
 __all__ = [
     "BLOCK", "CollisionError", "Columns", "Found", "Ints", "Run", "Seen", "distinct", "joined",

@@ -65,7 +65,7 @@ from deltafix.spark.shards.onspark import MESSAGES, OnSpark, from_messages, plan
 from deltafix.spark.shards.planning import plan_layout
 from deltafix.spark.shards.resident import Changed, Message, Spec, forget, read_rows, told
 from deltafix.spark.shards.schedule import Work
-from deltafix.spark.shards.wire import signed
+from deltafix.spark.wire import signed
 from deltafix.store.folder import Folder, LocalFolder, Where, folder_at
 from deltafix.store.lock import Lock
 

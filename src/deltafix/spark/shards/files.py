@@ -29,7 +29,7 @@ from deltafix.engine.state.marks import Marks
 from deltafix.errors import StateError, StateInUseError, StateVersionError
 from deltafix.rules.ast import Program
 from deltafix.rules.show import show
-from deltafix.spark.shards import wire
+from deltafix.spark import wire
 from deltafix.spark.shards.layout import Layout
 from deltafix.spark.shards.step import Entry, Journal
 from deltafix.store.disk import Piece

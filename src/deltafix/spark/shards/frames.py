@@ -31,7 +31,7 @@ from deltafix.spark.filed import NetFile, read_net
 from deltafix.spark.shards.onspark import MESSAGES, from_messages
 from deltafix.spark.shards.resident import Changed, Message, Spec
 from deltafix.spark.shards.seat import SAID
-from deltafix.spark.shards.wire import Batch, fold, pack, route, table_schema
+from deltafix.spark.wire import Batch, fold, pack, route, table_schema
 from deltafix.store.folder import Folder, LocalFolder, folder_at
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from deltafix.spark.shards.files import write_journal
 from deltafix.spark.shards.resident import Place, Spec, given_before, told, write_changes
 from deltafix.spark.shards.schedule import Epoch, Report, Work, merged
 from deltafix.spark.shards.step import Command, Journal, Outcome
-from deltafix.spark.shards.wire import Batch, unpack
+from deltafix.spark.wire import Batch, unpack
 
 __all__ = [
     "Alone", "FailedError", "Link", "Loaded", "Parcel", "RefusedError", "exchanged",

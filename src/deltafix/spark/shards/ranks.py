@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from deltafix.spark.shards.hashing import Hashes
+from deltafix.spark.hashing import Hashes
 from deltafix.spark.shards.layout import Derived
 
 __all__ = ["RANK_BITS", "rank_rows", "ranked_parts"]

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import chain
 
-from deltafix.spark.shards import wire
+from deltafix.spark import wire
 from deltafix.spark.shards.load import Parcel
 from deltafix.spark.shards.schedule import Report
 from deltafix.store.folder import Folder

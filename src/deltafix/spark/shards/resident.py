@@ -28,7 +28,7 @@ from deltafix.spark.shards.layout import Layout
 from deltafix.spark.shards.schedule import Report
 from deltafix.spark.shards.shard import Shard
 from deltafix.spark.shards.step import Command, Entry, Journal, Judging
-from deltafix.spark.shards.wire import pack, split, unpack
+from deltafix.spark.wire import pack, split, unpack
 from deltafix.store.folder import Folder, folder_at
 
 __all__ = [

@@ -20,7 +20,7 @@ from deltafix.spark.shards.load import Link, Loaded, Parcel, exchanged, tally
 from deltafix.spark.shards.resident import Place, Resident, Spec, keep, take, told, write_changes
 from deltafix.spark.shards.schedule import Epoch, Report
 from deltafix.spark.shards.step import Command, Entry, Journal
-from deltafix.spark.shards.wire import Batch, unpack
+from deltafix.spark.wire import Batch, unpack
 
 __all__ = ["RestTask", "run_rest"]
 

@@ -28,7 +28,7 @@ from deltafix.pipeline.signed import Signed
 from deltafix.pipeline.times import COUNTS, Times
 from deltafix.spark.shards.layout import Layout
 from deltafix.spark.shards.step import Verdict
-from deltafix.spark.shards.wire import Batch, fold, signed
+from deltafix.spark.wire import Batch, fold, signed
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database

@@ -28,12 +28,12 @@ from deltafix.engine.outside import Users
 from deltafix.engine.run import Budget
 from deltafix.facts.arrow import to_numpy
 from deltafix.plan.depend import made_by
-from deltafix.spark.shards.hashing import hash_rows
+from deltafix.spark.hashing import hash_rows
 from deltafix.spark.shards.layout import Derived, Layout
 from deltafix.spark.shards.ranks import RANK_BITS, rank_rows, ranked_parts
 from deltafix.spark.shards.seat import SAID, Seat
 from deltafix.spark.shards.step import Command, Entry, Journal, Judging, Outcome, Verdict
-from deltafix.spark.shards.wire import Batch, fold, route, signed, split
+from deltafix.spark.wire import Batch, fold, route, signed, split
 
 __all__ = ["SMALL", "Shard"]
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 
 from deltafix.pipeline.policy import Policy
-from deltafix.spark.shards.wire import Batch
+from deltafix.spark.wire import Batch
 
 __all__ = ["Action", "Command", "Entry", "Journal", "Judging", "Outcome", "Verdict"]
 

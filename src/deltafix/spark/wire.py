@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from deltafix.facts.arrow import ARROW_TYPES, to_numpy
 from deltafix.facts.schema import BaseType
-from deltafix.spark.shards.hashing import shard_of
+from deltafix.spark.hashing import shard_of
 
 __all__ = [
     "ROWS", "Batch", "fold", "pack", "route", "signed", "split", "table_schema", "unpack"
@@ -25,6 +25,10 @@ __all__ = [
 
 ROWS = 500_000
 """Rows in one piece of bytes at most: a Spark row, and the Arrow batch it is in, stay small."""
+
+
+_FEW = 1_000
+"""Rows up to which a piece is not compressed: the frame of each buffer would outweigh it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +89,16 @@ def route(
             yield shard, table
         return
     places = shard_of(table, columns, shards)
-    for shard in range(shards):
-        here = places == shard
-        count = int(np.count_nonzero(here))
-        if count == table.num_rows:
-            yield shard, table
-        elif count:
-            yield shard, table.filter(pa.array(here))
+    counts = np.bincount(places.astype(np.int64), minlength=shards)
+    if counts.max() == table.num_rows:
+        yield int(counts.argmax()), table
+        return
+    # One sort of small numbers, and one copy, however many shards there are.
+    ends = np.cumsum(counts)
+    table = table.take(pa.array(np.argsort(places.astype(np.uint16), kind="stable")))
+    for shard in np.flatnonzero(counts).tolist():
+        count = int(counts[shard])
+        yield shard, table.slice(int(ends[shard]) - count, count)
 
 
 def pack(batches: Iterable[Batch]) -> Iterator[bytes]:
@@ -106,7 +113,8 @@ def pack(batches: Iterable[Batch]) -> Iterator[bytes]:
                 yield sink.getvalue().to_pybytes()
                 sink, count = pa.BufferOutputStream(), 0
             count += part.num_rows
-            with pa.ipc.new_stream(sink, schema) as writer:
+            options = pa.ipc.IpcWriteOptions(compression="lz4" if part.num_rows > _FEW else None)
+            with pa.ipc.new_stream(sink, schema, options=options) as writer:
                 writer.write_table(part)
     yield sink.getvalue().to_pybytes()
 
