@@ -32,6 +32,8 @@ from deltafix.spark.shards import ShardedDatabase
 
 EXECUTORS = ("driver", "shards", "auto, moved")
 CHANGES = (1, 1_000, 100_000)
+FILES = 8
+"""Into which the load is written, as Spark would write it: a file is read by one task."""
 TURNS = 5
 """Epochs of each size, after the first; 1 with `--quick`."""
 
@@ -49,7 +51,8 @@ def measure(executor: str, edges: Ints, shards: int, turns: int) -> Iterator[str
         config = read_config(folder / "p.toml")
         started = "shards" if executor == "auto, moved" else executor
         write(folder, "root", 0, np.array([[0]]), np.ones(1, np.int64))
-        write(folder, "edge", 0, edges, np.ones(len(edges), np.int64))
+        for number, part in enumerate(np.array_split(edges, FILES)):
+            write(folder, "edge", number, part, np.ones(len(part), np.int64))
         config = replace(config, values={**config.values, "executor": started, "shards": shards})
         with Pipeline(config, **spark_runner(config)._asdict()) as opened:
             seconds, epoch = timed(opened)
@@ -57,7 +60,7 @@ def measure(executor: str, edges: Ints, shards: int, turns: int) -> Iterator[str
         if executor == "auto, moved":
             config = replace(config, values={**config.values, "executor": "auto"})
         with Pipeline(config, **spark_runner(config)._asdict()) as opened:
-            left, number = edges, 1
+            left, number = edges, FILES
             for size in (one for one in CHANGES if one * (turns + 1) <= len(edges)):
                 taken: list[tuple[float, Epoch]] = []
                 for turn in range(turns + 1):

@@ -21,19 +21,17 @@ from functools import partial
 from typing import NamedTuple
 from uuid import uuid4
 
-import numpy as np
 import pyarrow as pa
 
 from deltafix.errors import DeltafixError, StateError
-from deltafix.facts.arrow import to_numpy
-from deltafix.pipeline.condense import PLACE
+from deltafix.pipeline.condense import PLACE, by_place
 from deltafix.pipeline.signed import Signed
 from deltafix.spark.common import require_here
 from deltafix.spark.errors import note_of
 from deltafix.spark.sent import Found, Rows, told
 from deltafix.store.folder import Folder, folder_at
 
-__all__ = ["Filed", "Filing", "NetFile", "NetFolder", "in_order", "read_net"]
+__all__ = ["Filed", "Filing", "NetFile", "NetFolder", "read_net"]
 
 _NETS = "net-"
 _SPOOL = 32 << 20
@@ -154,7 +152,7 @@ class Filed(Signed):
     def table(self) -> pa.Table:
         """The rows, brought here, in their order."""
         tables = [pa.Table.from_batches([one]) for file in self.files for one in read_net(file)]
-        return in_order(tables)
+        return by_place(pa.concat_tables(tables)).drop_columns([PLACE])
 
     @property
     def good(self) -> int:
@@ -183,16 +181,6 @@ class Filed(Signed):
     def remove(self) -> None:
         """Remove the files, and all others of their job. Idempotent."""
         self._folder.remove()
-
-
-def in_order(tables: Sequence[pa.Table]) -> pa.Table:
-    """Net rows of several tasks in their order, without `PLACE`. O(n log n), O(n) if they are."""
-    table = pa.concat_tables(tables)
-    places = to_numpy(table.column(PLACE))
-    table = table.drop_columns([PLACE])
-    if (places[1:] < places[:-1]).any():
-        table = table.take(pa.array(np.argsort(places)))
-    return table
 
 
 def read_net(file: NetFile) -> Iterator[pa.RecordBatch]:

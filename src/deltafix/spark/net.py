@@ -28,12 +28,12 @@ from deltafix.errors import BadRowError, DeltafixError
 from deltafix.facts.arrow import arrow_schema
 from deltafix.facts.groups import dictionary_of
 from deltafix.facts.schema import Schema
-from deltafix.pipeline.condense import PLACE, How, condense
+from deltafix.pipeline.condense import PLACE, How, by_place, condense
 from deltafix.pipeline.policy import Highs, Policy, late_rows
 from deltafix.pipeline.quarantine import BAD_ROWS, require_few
 from deltafix.pipeline.signed import SIGN, Bad, Signed, plain
 from deltafix.spark.errors import error_of, note_of
-from deltafix.spark.filed import Filed, Filing, NetFile, NetFolder, in_order
+from deltafix.spark.filed import Filed, Filing, NetFile, NetFolder
 from deltafix.spark.sent import SENT, Ended, Found, Note, Packing, Rows, opened, packed, told
 from deltafix.spark.wire import route
 
@@ -234,8 +234,8 @@ def read_nets(table: pa.Table, looks: Sequence[Look]) -> list[Net]:
         except BadRowError as error:
             net.error = net.error or error
         rows = [one.table for one in came if one.look == place]
-        signed = in_order(rows or [look.columns.empty_table()])
-        net.signed.table = _encoded(look.schema, signed)
+        signed = by_place(pa.concat_tables(rows or [look.columns.empty_table()]))
+        net.signed.table = _encoded(look.schema, signed.drop_columns([PLACE]))
     return nets
 
 
