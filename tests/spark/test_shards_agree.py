@@ -6,7 +6,9 @@ land in the wrong shard, state that files do not bring back.
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Literal
@@ -19,8 +21,13 @@ import deltafix
 from deltafix.errors import ProgramError, TypeMismatchError
 from deltafix.facts.delta import Delta
 from deltafix.spark.shards import ShardedDatabase, database, resident
+from deltafix.spark.shards import epoch as shards_epoch
+from deltafix.spark.shards import images as shard_images
 from deltafix.spark.shards.core import prepare
+from deltafix.spark.shards.files import read_journal
 from deltafix.spark.shards.localize import localize
+from deltafix.spark.shards.shard import Shard
+from deltafix.store.folder import folder_at
 
 RUNS = max(3, int(os.environ.get("DELTAFIX_EXAMPLES", "0")) // 20)
 ACCESS = Path(__file__).parents[2] / "examples" / "access-control"
@@ -116,6 +123,36 @@ def agree(
         assert len(sends) == len(set(sends)), shards.work
     for name in one.schemas:
         assert shards.rows(name) == one.rows(name)
+
+
+@pytest.fixture
+def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Have every shard leave images, as large ones do on Spark's workers; how many were taken up.
+
+    Files are joined all the time, which is when images are left. Each is what its files make.
+    """
+    taken: list[int] = []
+    take_up = shard_images.take_up
+
+    def counted(about: Sequence[object], wanted: Sequence[str], shard: Shard) -> list[str]:
+        files = take_up(about, wanted, shard)
+        taken.append(len(files))
+        if files:
+            twin, made = (Shard(shard.layout, shard.number, shard.shards) for _ in range(2))
+            assert take_up(about, wanted, twin) == files
+            journals = [read_journal(folder_at(str(about[0])), name) for name in files]
+            fresh = max(n for n, journal in enumerate(journals) if journal.fresh or not n)
+            made.replay(journals[fresh:])
+            assert twin.clock == made.clock
+            for name in shard.layout.types:
+                assert twin.db.rows(name) == made.db.rows(name)
+        return files
+
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "local"))
+    monkeypatch.setattr(resident, "_IMAGED", 0)
+    monkeypatch.setattr(shards_epoch, "_COMPACT", 0)
+    monkeypatch.setattr(shard_images, "take_up", counted)
+    return taken
 
 
 def random_edits(rng: Random, relations: dict[str, int], size: int, epochs: int) -> list:
@@ -239,6 +276,67 @@ def test_agree_known_programs_under_deletes(
         agree(program, script, db, deltafix.connect(program))
         if not shuffles:
             assert (db.work.supersteps, db.work.messages) == (1, 0)
+
+
+@pytest.mark.parametrize(("shards", "general"), [(2, False), (3, True)])
+def test_agree_random_programs_whose_shards_are_taken_up_from_images(
+    shards: int, general: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, images: list[int]
+) -> None:
+    test_agree_random_programs_in_shards(shards, general, "driver", tmp_path, monkeypatch)
+    assert sum(map(bool, images)) >= 2 * RUNS, "a shard is made from its image where there is one"
+
+
+@pytest.mark.parametrize("text", [CLOSURE, REACH, SAME_GENERATION])
+def test_agree_deletes_in_shards_taken_up_from_images(
+    text: str, tmp_path: Path, images: list[int]
+) -> None:
+    relations = {"up": 2, "same": 2} if "up" in text else {"edge": 2}
+    relations |= {"root": 1} if "root" in text else {}
+    program = deltafix.Program.parse(text)
+    script = random_edits(Random(f"images {text}"), relations, 7, 12)
+    with ShardedDatabase(program, shards=3, state=tmp_path / "state") as db:
+        agree(program, script, db, deltafix.connect(program))
+    assert any(images)
+
+
+def test_an_image_that_is_not_of_a_shards_files_or_damaged_is_not_taken_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, images: list[int]
+) -> None:
+    monkeypatch.setattr(resident, "_IMAGED", 10**9)  # else who replays files leaves a new one
+    edges = [(n, n + 1) for n in range(50)]
+    with ShardedDatabase(REACH, shards=1, state=tmp_path / "state") as db:
+        db.apply(Delta.of({"root": ([(0,)], []), "edge": (edges, [])}))
+        db.compact()
+        (told,) = (tmp_path / "local").glob("deltafix-*/told")
+
+        def taken_up() -> bool:
+            resident.forget(str(db._folder))
+            del images[:]
+            assert db.rows("reach") == [(n,) for n in range(51)]
+            (files,) = images
+            return bool(files)
+
+        assert taken_up()
+        (image,) = [path for path in told.parent.iterdir() if path != told]
+        text, data = told.read_text(), image.read_bytes()
+        for other in ("", "[]", "{}", text.replace("epoch-", "EPOCH-"), text.replace("clock", "c")):
+            told.write_text(other)
+            assert not taken_up()
+        more = json.loads(text)
+        told.write_text(json.dumps({**more, "clock": more["clock"] + 1}))
+        assert not taken_up(), "the image is sealed under what is told of it"
+        told.write_text(json.dumps({**more, "image": "../../state"}))
+        assert not taken_up()
+        told.write_text(text)
+        for place in (0, 40, len(data) // 2, len(data) - 1):
+            image.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+            assert not taken_up()
+        image.write_bytes(data[:-1])
+        assert not taken_up()
+        image.unlink()
+        assert not taken_up()
+        db.compact()  # leaves another
+        assert taken_up()
 
 
 def test_agree_words_of_32_bits(tmp_path: Path) -> None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import psutil
 import pytest
 from tests.jobs import Jobs, counting_jobs
 
@@ -97,6 +99,36 @@ def test_spark_frames_in_and_out_in_one_superstep(spark: SparkSession, tmp_path:
         assert db.read("path").where("x = 0").count() == 8
         found = db.apply({"edge": spark.createDataFrame([(3, 4, -1)], "x long, y long, sign int")})
         assert found["path"].agg({"sign": "sum"}).collect()[0][0] == -20
+
+
+def test_spark_new_workers_map_the_engines_of_a_load_instead_of_making_them(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "_WARMED", 0)
+    rng = np.random.default_rng(3)
+    edges = [*map(tuple, np.unique(rng.integers(0, 90_000, (270_000, 2)), axis=0).tolist())]
+    one = deltafix.connect(REACH)
+    with ShardedDatabase(REACH, spark, shards=2, state=tmp_path, executor="shards") as db:
+        load = Delta.of({"root": ([(0,)], []), "edge": (edges, [])}, one.schemas.values())
+        assert db.apply(load) == one.apply(load)
+        assert "by columns" in str(db.choice)
+        db.warmed()
+        for turn in range(3):
+            stop_workers()  # as Spark does with those that nobody asked for a minute
+            change = Delta.of({"edge": ([], [edges[turn]])}, one.schemas.values())
+            assert db.apply(change) == one.apply(change)
+            assert db.work.loads == 0, "what was left of the load is mapped"
+        assert db.rows("reach") == one.rows("reach")
+
+
+def stop_workers() -> None:
+    """Kill Spark's Python workers in this session; it starts others."""
+    for daemon in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if "pyspark.daemon" in daemon.cmdline():
+                for worker in daemon.children():
+                    worker.kill()
+                    worker.wait()
 
 
 def test_spark_takes_all_supersteps_behind_the_first_in_one_job(

@@ -61,7 +61,7 @@ from deltafix.spark.shards.frames import (
 )
 from deltafix.spark.shards.here import Here
 from deltafix.spark.shards.layout import Layout
-from deltafix.spark.shards.onspark import MESSAGES, OnSpark, from_messages, planless
+from deltafix.spark.shards.onspark import MESSAGES, OnSpark, Warming, from_messages, planless
 from deltafix.spark.shards.planning import plan_layout
 from deltafix.spark.shards.resident import Changed, Message, Spec, forget, read_rows, told
 from deltafix.spark.shards.schedule import Work
@@ -75,6 +75,9 @@ if TYPE_CHECKING:
 __all__ = ["ShardedDatabase"]
 
 _TASKS_PER_SLOT = 3
+
+_WARMED = 8 << 20
+"""Bytes of shards from which on workers make the engines of a load ahead of the first change."""
 
 _LOG = logging.getLogger("deltafix.spark.shards")
 
@@ -158,6 +161,7 @@ class ShardedDatabase:
             self._folder = LocalFolder(path)
             self._lock = Lock(path / "lock")
         self._closed = False
+        self._warming: Warming | None = None
         try:
             self._manifest = new_manifest(program, self.layout, shards)
             columns = {name: schema.names for name, schema in self.schemas.items()}
@@ -489,6 +493,7 @@ class ShardedDatabase:
         """Give the folder back. Idempotent."""
         if not self._closed:
             self._closed = True
+            self._end_warming()
             forget(str(self._folder))
             self._release()
 
@@ -566,6 +571,23 @@ class ShardedDatabase:
         """Commit an attempt and marks; `grown`: more given rows by."""
         self._manifest = attempt.commit(grown, marks)
         self.choice, self.work = attempt.choice, attempt.work
+        if attempt.loaded and self._manifest.base >= _WARMED:
+            self._end_warming()
+            assert self._session is not None  # noqa: S101  workers have loaded
+            self._warming = Warming(self._session, self._spec, self._manifest.files)
+
+    def warmed(self) -> None:
+        """Wait until the engines of a large load are made, which workers do beside all else.
+
+        Who does not wait has the next change wait for them.
+        """
+        if self._warming is not None:
+            self._warming.wait()
+
+    def _end_warming(self) -> None:
+        if self._warming is not None:
+            self._warming.close()
+            self._warming = None
 
     def _grown(self, changes: Mapping[str, list[Changed]]) -> int:
         """By how many rows the relations without rules have grown, as the epoch's files say."""

@@ -31,7 +31,12 @@ _COMPACT = 1 << 20
 
 
 class Executor(Protocol):
-    """Who runs a task on all shards and carries their messages: `here.Here`, `onspark.OnSpark`."""
+    """Who runs a task on all shards and carries their messages: `here.Here`, `onspark.OnSpark`.
+
+    `remote`: whether shards are in other processes.
+    """
+
+    remote: bool
 
     def run(self, task: Task) -> list[dict[str, Any]]:
         """Run it; the shards' reports, in any order."""
@@ -52,6 +57,7 @@ class Attempt:
     Attributes:
         choice: where it runs and why.
         work: what it has cost.
+        loaded: whether workers derived all by columns, so that they have no engines yet.
     """
 
     def __init__(
@@ -68,6 +74,7 @@ class Attempt:
         self._bytes = 0
         self._compacted = False
         self._whole = False
+        self.loaded = False
         self._fresh = False
         self._judging: Judging | None = None
         self._verdicts: dict[str, list[Verdict]] = {}
@@ -116,6 +123,7 @@ class Attempt:
             return False
         self.work += loaded.work
         self._compacted = True
+        self.loaded = self._executor.remote
         self._note(loaded.notes)
         return True
 

@@ -19,6 +19,8 @@ __all__ = ["Here"]
 class Here:
     """Runs the steps of one epoch, whose first messages are given."""
 
+    remote = False
+
     def __init__(self, spec: Spec, first: Iterable[Message]) -> None:
         self._spec = spec
         self._messages = list(first)

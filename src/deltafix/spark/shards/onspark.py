@@ -13,10 +13,13 @@ be finished leaves the state of the one before.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -24,14 +27,25 @@ from deltafix.errors import DeltafixError, SparkJobError
 from deltafix.spark.errors import error_of, note_of, spark_errors
 from deltafix.spark.shards.load import FailedError, Loaded, RefusedError, run_load
 from deltafix.spark.shards.rendezvous import Rendezvous
-from deltafix.spark.shards.resident import CONTROL, Message, Place, Spec, Task, run_step, told
+from deltafix.spark.shards.resident import (
+    CONTROL,
+    Message,
+    Place,
+    Spec,
+    Task,
+    run_step,
+    told,
+    warm,
+)
 from deltafix.spark.shards.rest import RestTask, run_rest
 from deltafix.spark.shards.schedule import Work
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["MESSAGES", "OnSpark", "from_messages", "planless", "to_messages"]
+__all__ = ["MESSAGES", "OnSpark", "Warming", "from_messages", "planless", "to_messages"]
+
+_LOG = logging.getLogger(__name__)
 
 PARCELS = "parcels"
 MESSAGES = "target int not null, payload binary not null"
@@ -72,6 +86,8 @@ def to_messages(batches: Iterable[pa.RecordBatch]) -> Iterator[Message]:
 
 class OnSpark:
     """Runs the steps of one epoch. `notes` are the workers' reports of the last one."""
+
+    remote = True
 
     def __init__(self, spec: Spec, first: DataFrame) -> None:
         self._spec = spec
@@ -123,6 +139,53 @@ class OnSpark:
         for frame in self._kept:
             frame.unpersist()
         self._kept.clear()
+
+
+class Warming:
+    """A job beside the caller's: workers make the engines of shards that were just loaded.
+
+    The first change finds them made, or waits for what is left of it. Nothing depends on it.
+    """
+
+    def __init__(
+        self, session: SparkSession, spec: Spec, files: Mapping[int, Sequence[str]]
+    ) -> None:
+        from pyspark import InheritableThread  # noqa: PLC0415  an extra
+
+        self._context = session.sparkContext
+        self._group = f"deltafix-{uuid4().hex}"
+        shards = session.range(spec.shards)
+        placed = shards.repartitionById(spec.shards, shards.id.cast("int"))
+        self._frame = placed.mapInArrow(partial(_warm_part, spec, files), placed.schema)
+        self._thread = InheritableThread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Until it is done."""
+        self._thread.join()
+
+    def close(self) -> None:
+        """Stop it, if it runs. Idempotent."""
+        if self._thread.is_alive():
+            with suppress(Exception):  # a session that is gone has stopped it
+                self._context.cancelJobGroup(self._group)
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._context.setJobGroup(self._group, "deltafix: engines of loaded shards")
+            self._frame.count()
+        except Exception as error:
+            _LOG.info("engines are made with the next change: %s", error)
+
+
+def _warm_part(
+    spec: Spec, files: Mapping[int, Sequence[str]], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            warm(spec, number, list(files[number]))
+        yield batch
 
 
 def _over_partition(

@@ -23,6 +23,7 @@ from pyarrow import parquet
 from deltafix.engine.outside import Users
 from deltafix.errors import DeltafixError, StateError
 from deltafix.pipeline.sink import beside, beside_columns
+from deltafix.spark.shards import images
 from deltafix.spark.shards.files import epoch_of, inside, read_journal, write_journal
 from deltafix.spark.shards.layout import Layout
 from deltafix.spark.shards.schedule import Report
@@ -32,8 +33,23 @@ from deltafix.spark.wire import pack, split, unpack
 from deltafix.store.folder import Folder, folder_at
 
 __all__ = [
-    "CONTROL", "Changed", "Message", "Place", "Resident", "Spec", "Task", "forget", "given_before",
-    "given_rows", "keep", "read_rows", "run_step", "take", "told", "write_changes",
+    "CONTROL",
+    "Changed",
+    "Message",
+    "Place",
+    "Resident",
+    "Spec",
+    "Task",
+    "forget",
+    "given_before",
+    "given_rows",
+    "keep",
+    "read_rows",
+    "run_step",
+    "take",
+    "told",
+    "warm",
+    "write_changes",
 ]  # fmt: skip
 
 CONTROL = -1
@@ -105,6 +121,9 @@ class Task(Place):
     judging: Judging | None = None
 
 
+_IMAGED = 100_000
+"""Rows in the journals of a shard from which an image is left when they were replayed: 0.1 s."""
+
 _IDLE = 300.0
 """Seconds after which a shard that nobody asked this worker for is dropped: it has moved on."""
 
@@ -145,6 +164,8 @@ def run_step(spec: Spec, task: Task, number: int, came: Iterable[bytes]) -> Iter
         resident.files = [name] if compact else [*wanted, name]
         note |= {"file": name, "size": size}
     keep(spec, number, resident)
+    if compact:
+        images.leave(spec.key(number), resident.files, shard, task.attempt)
     for target, batches in outcome.messages.items():
         for batch in batches:
             report.sent[batch.name] = report.sent.get(batch.name, 0) + batch.table.num_rows
@@ -166,7 +187,7 @@ def told(spec: Spec, error: DeltafixError | OSError) -> DeltafixError:
 
 
 def take(spec: Spec, number: int, wanted: list[str]) -> tuple[Resident, int]:
-    """A shard as its files make it, to be changed, and whether any had to be read (1 or 0).
+    """A shard as its files make it, to be changed, and whether all had to be read (1 or 0).
 
     It is `keep`'s to have it here again: a step that fails leaves nothing to go on with.
     """
@@ -216,6 +237,13 @@ def given_before(spec: Spec, number: int, wanted: list[str]) -> list[Entry]:
     return resident.shard.restart()
 
 
+def warm(spec: Spec, number: int, files: list[str]) -> None:
+    """Have the engine of a shard that was loaded made, if nobody has asked for it before."""
+    here = _RESIDENTS.get(spec.key(number))
+    if here is None or here.files[: len(files)] != files:
+        _stand_on(spec, number, files)
+
+
 def forget(folder: str) -> None:
     """Drop the shards of a folder from this process."""
     for key in [key for key in _RESIDENTS if key[0] == folder]:
@@ -223,7 +251,7 @@ def forget(folder: str) -> None:
 
 
 def _stand_on(spec: Spec, number: int, wanted: list[str]) -> tuple[Resident, int]:
-    """The shard as its files make it, and whether any had to be read (1 or 0)."""
+    """The shard as its files make it, and whether all had to be read for it (1 or 0)."""
     key = spec.key(number)
     now = time.monotonic()
     for other in [k for k, kept in _RESIDENTS.items() if k != key and now - kept.used > _IDLE]:
@@ -232,7 +260,9 @@ def _stand_on(spec: Spec, number: int, wanted: list[str]) -> tuple[Resident, int
     if resident is None or wanted[: len(resident.files)] != resident.files:
         _RESIDENTS.pop(key, None)
         resident = Resident(Shard(spec.layout, number, spec.shards, spec.users))
+        resident.files = images.take_up(key, wanted, resident.shard)
     missing = wanted[len(resident.files) :]
+    made = False
     if missing:
         journals = [read_journal(spec.place, name) for name in missing]
         # Nothing before a fresh start counts.
@@ -240,11 +270,17 @@ def _stand_on(spec: Spec, number: int, wanted: list[str]) -> tuple[Resident, int
         if starts and starts[-1] + len(resident.files) > 0:
             journals = journals[starts[-1] :]
             resident = Resident(Shard(spec.layout, number, spec.shards, spec.users))
+        made = not resident.files
         resident.shard.replay(journals)
         resident.files = wanted
+        entries = [entry for journal in journals for entry in journal.entries]
+        # A shard that was only given rows is between epochs, whatever becomes of this one.
+        rows = sum(entry.batch.table.num_rows for entry in entries)
+        if made and rows >= _IMAGED and all(entry.kind == "edit" for entry in entries):
+            images.leave(key, wanted, resident.shard, journals[-1].attempt)
     resident.used = now
     _RESIDENTS[key] = resident
-    return resident, int(bool(missing))
+    return resident, int(made)
 
 
 class Changed(NamedTuple):

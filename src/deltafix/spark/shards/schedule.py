@@ -31,7 +31,7 @@ class Report:
         sent: rows per local relation that messages carry, to be applied in the next step.
         falling: rows taken away by messages, and still to be taken away.
         bytes: size of the messages.
-        loads: shards that had to be read from files, in whole or in part, before the step.
+        loads: shards whose engines had to be made from all of their files before the step.
         refused: a load cannot go on (`load`).
         ended: every shard has said what the epoch changes in it; if nothing was sent, it is over.
         error: what failed in one of those who take steps together (`load`), as `note_of` has it.

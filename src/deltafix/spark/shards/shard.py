@@ -26,6 +26,7 @@ import pyarrow as pa
 from deltafix.engine.database import Database
 from deltafix.engine.outside import Users
 from deltafix.engine.run import Budget
+from deltafix.engine.state.cached import CachedImage
 from deltafix.facts.arrow import to_numpy
 from deltafix.plan.depend import made_by
 from deltafix.spark.hashing import hash_rows
@@ -62,6 +63,10 @@ class Shard:
             budget=Budget(),
             users=users,
         )
+        # Functions may be others when an image is taken up; only Spark's workers have images.
+        self.image: CachedImage | None = None
+        if not users.functors and not users.reducers:
+            self.image = CachedImage(self.db, str(layout.core))
         self.journal: list[Entry] = []
         self._waiting: list[Entry] = []
         self._held: dict[str, list[pa.Table]] = {}
@@ -225,6 +230,10 @@ class Shard:
                     else:
                         self._noted(kind).setdefault(batch.name, []).append(batch.table)
                 self.clock = journal.clock
+
+    def stand_at(self, clock: int, attempt: str) -> None:
+        """Go on from where the engine was when an attempt had ended."""
+        self.clock, self._attempt = clock, attempt
 
     def _begin(self, attempt: str) -> None:
         """Forget what belongs to an epoch before this attempt: it was committed."""
