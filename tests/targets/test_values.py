@@ -210,6 +210,14 @@ def test_a_log_holds_such_values_too(tmp_path) -> None:
         view |= added
         sides = [table_from_rows(SCHEMA, side) for side in ([*added.values()], removed)]
         log.publish(epoch, log.prepare(epoch, *([side] for side in sides)), 0)
+        if epoch == 1:  # the log has the view's rows itself
+
+            def asked() -> pa.Table:
+                raise AssertionError("the view is not asked for its rows")
+
+            log.fold(asked, force=True)
+            assert log.manifest.snapshot is not None
+            assert log.manifest.snapshot.rows == len(view)
         if epoch % 7 == 0:
             whole = table_from_rows(SCHEMA, list(view.values()))
             log.fold(partial(pa.concat_tables, [whole]), force=True)

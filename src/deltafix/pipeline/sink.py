@@ -217,10 +217,19 @@ class ParquetSink:
         if self._keeps_snapshot and due:
             epoch = manifest.epoch
             name = self._file("snapshot", epoch)
-            table = rows()
-            self._write(name, table)
-            one = DeltaFile(name, epoch, epoch, table.num_rows)
-            manifest = manifest.with_(snapshot=one)
+            begun = bool(self.schema.arity) and _is_one_epoch(manifest)
+            # Rows that are in the log already need not be asked for: shards would gather them.
+            tables = (self._added(one.file) for one in manifest.deltas) if begun else [rows()]
+            count = 0
+
+            def counted() -> Iterator[pa.Table]:
+                nonlocal count
+                for table in tables:
+                    count += table.num_rows
+                    yield table
+
+            self._try(lambda: write_tables(self.folder, name, counted()))
+            manifest = manifest.with_(snapshot=DeltaFile(name, epoch, epoch, count))
         if manifest != self.manifest:
             self._replace(manifest)
             self.tidy()
@@ -265,6 +274,13 @@ class ParquetSink:
         except OSError as error:
             raise self._refused(str(error)) from error
 
+    def _added(self, name: str) -> pa.Table:
+        """The rows that a file of deltas adds, as a snapshot has them."""
+        table = self._read(name)
+        sign, _ = beside(self.schema.names)
+        rows = table.filter(pc.greater(table.column(sign), 0)).select(list(self.schema.names))
+        return rows.cast(arrow_schema(self.schema))
+
     def _write(self, name: str, table: pa.Table) -> None:
         self._try(lambda: write_table(self.folder, name, table))
 
@@ -281,6 +297,12 @@ class ParquetSink:
     def _refused(self, reason: str) -> SinkError:
         message = f"output {self.schema.relation}: {self.folder}: {reason}"
         return SinkError(message, relation=self.schema.relation, path=str(self.folder))
+
+
+def _is_one_epoch(manifest: Manifest) -> bool:
+    """Whether the log begins with the view as it is now: with one epoch, before which was none."""
+    epochs = {epoch for one in manifest.deltas for epoch in (one.first, one.last)}
+    return manifest.snapshot is None and manifest.floor <= 1 and len(epochs) == 1
 
 
 _FILE = re.compile(r"(?:(?:delta|snapshot)-|deltas-\d{12}-)\d{12}(-\d+)?(?:\.\d+)?\.parquet")
