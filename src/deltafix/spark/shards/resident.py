@@ -257,7 +257,9 @@ def _stand_on(spec: Spec, number: int, wanted: list[str]) -> tuple[Resident, int
     for other in [k for k, kept in _RESIDENTS.items() if k != key and now - kept.used > _IDLE]:
         del _RESIDENTS[other]
     resident = _RESIDENTS.get(key)
-    if resident is None or wanted[: len(resident.files)] != resident.files:
+    # A shard without files, as before a load, has nothing that an image would not have.
+    is_empty = resident is not None and not resident.files and bool(wanted)
+    if resident is None or is_empty or wanted[: len(resident.files)] != resident.files:
         _RESIDENTS.pop(key, None)
         resident = Resident(Shard(spec.layout, number, spec.shards, spec.users))
         resident.files = images.take_up(key, wanted, resident.shard)
