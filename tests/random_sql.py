@@ -134,6 +134,13 @@ class _Maker:
         }
         return self.random.choice(choices[kind])
 
+    def beside(self, kind: str, *, required: bool = False) -> str:
+        """A value beside a column, which gives a literal in quotes its type."""
+        value = self.value(kind, required=required)
+        # SQLite has no booleans in quotes.
+        quoted = value != "NULL" and "'" not in value and not (self.portable and kind == BOOL)
+        return f"'{value.lower()}'" if quoted and self.maybe(0.1) else value
+
     def transaction(self) -> tuple[str, ...]:
         return tuple(self.edit() for _ in range(self.random.choice((1, 1, 1, 2, 3))))
 
@@ -148,13 +155,13 @@ class _Maker:
         if kind < 0.75 or not free:
             return f"DELETE FROM {table.name}{where}"
         chosen = self.random.sample(free, self.random.randint(1, min(2, len(free))))
-        sets = ", ".join(f"{n} = {self.value(k, required=n in table.required)}" for n, k in chosen)
+        sets = ", ".join(f"{n} = {self.beside(k, required=n in table.required)}" for n, k in chosen)
         return f"UPDATE {table.name} SET {sets}{where}"
 
     def insert(self, table: Table, count: int) -> str:
         rows: dict[str, None] = {}
         for _ in range(count):
-            cells = (self.value(k, required=n in table.required) for n, k in table.columns)
+            cells = (self.beside(k, required=n in table.required) for n, k in table.columns)
             rows[", ".join(cells)] = None
         if table.key and self.maybe(0.85):  # else a key may be there twice
             places = [place for place, (n, _) in enumerate(table.columns) if n in table.key]
@@ -170,7 +177,9 @@ class _Maker:
         if self.maybe(0.2):
             return f"{name} IS {self.random.choice(('', 'NOT '))}NULL"
         op = self.random.choice(("=", "=", "<>", "<", ">="))
-        return f"{name} {op} {self.value(kind, required=True)}"
+        # A view's column gives no literal a type in SQLite.
+        value = self.value if self.portable else self.beside
+        return f"{name} {op} {value(kind, required=True)}"
 
     # --- expressions -----------------------------------------------------------------------------
 

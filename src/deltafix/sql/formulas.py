@@ -19,7 +19,16 @@ from deltafix.sql.builder import FALSE, NIL, TRUE, Builder, Operand, equal, some
 from deltafix.sql.scalar import COMPARISONS, Scalar, Scalars, constant, typed
 from deltafix.sql.scope import Scope
 from deltafix.sql.text import exp
-from deltafix.sql.types import BIGINT, BOOLEAN, NULL, Column, common_type, decode, encode
+from deltafix.sql.types import (
+    BIGINT,
+    BOOLEAN,
+    NULL,
+    TEXT,
+    Column,
+    common_type,
+    decode,
+    encode,
+)
 
 __all__ = ["Formulas"]
 
@@ -173,7 +182,7 @@ class Formulas:
             return self.computed(node, truth)
         left = sides[0] or here.operand(node.this)
         right = sides[1] or here.operand(node.expression)
-        if left.type.is_time or right.type.is_time:
+        if left.type is not right.type and TEXT in (left.type, right.type):
             left, right = (
                 here.operand(other) if other is not one else side
                 for one, other, side in (
@@ -183,7 +192,6 @@ class Formulas:
             )
         kind = common_type(left.type, right.type)
         if kind is None:
-            Scalars(self.scope.statement, lambda _: None)
             return self.computed(node, truth)  # which says what is wrong
         if NULL in (left.type, right.type) or NIL in (left.term, right.term):
             return TRUE if truth is None else FALSE

@@ -114,9 +114,9 @@ def whole(node: exp.Expr) -> int | None:
 
 
 def typed(node: exp.Expr, kind: SqlType) -> exp.Expr:
-    """A node beside one of a type: a text that is written there is a date where dates are."""
+    """A node beside one of a type: a literal in quotes is of that type."""
     inner = node.unnest()
-    if kind.is_time and isinstance(inner, exp.Literal) and inner.is_string:
+    if kind not in (TEXT, NULL) and isinstance(inner, exp.Literal) and inner.is_string:
         return exp.Cast(this=inner.copy(), to=exp.DataType.build(kind.name))
     return node
 
@@ -399,7 +399,7 @@ class Scalars:
     ) -> tuple[Scalar, Scalar, Callable[[Any], Any]]:
         """Two sides that are compared, and what makes their values comparable."""
         left, right = self.compile(one), self.compile(two)
-        if left.type.is_time or right.type.is_time:
+        if left.type is not right.type and TEXT in (left.type, right.type):
             left, right = self.compile(typed(one, right.type)), self.compile(typed(two, left.type))
         kind = common_type(left.type, right.type)
         if kind is None:

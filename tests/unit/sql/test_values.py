@@ -104,3 +104,56 @@ def test_what_has_no_value_is_an_error_and_changes_nothing(statement: str, said:
             db.execute(statement)
         assert db.execute("SELECT * FROM t").fetchall() == ROWS[:1]
         assert "x" not in db.catalog.tables
+
+
+QUOTED = """
+CREATE TABLE q (a INTEGER, f DOUBLE, b BOOLEAN, p DECIMAL(6, 2), s TEXT);
+INSERT INTO q VALUES ('7', 'nan', 'true', '1.50', '7'), (8, 1.5, FALSE, 2, '8');
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "found"),
+    [
+        ("a = '7'", [7]),
+        ("'8' <= a", [8]),
+        ("a IN ('7', '9')", [7]),
+        ("a BETWEEN '8' AND '9'", [8]),
+        ("f = 'nan'", [7]),
+        ("b = 'false'", [8]),
+        ("p > '1.50'", [8]),
+        ("s = '7'", [7]),
+        ("a IS NOT DISTINCT FROM '7'", [7]),
+    ],
+)
+def test_a_literal_in_quotes_has_the_type_of_the_column_beside_it(
+    where: str, found: list[int]
+) -> None:
+    with deltafix.sql.connect() as db:
+        db.execute(f"{QUOTED} CREATE MATERIALIZED VIEW v AS SELECT a FROM q WHERE {where}")
+        for source in (f"q WHERE {where}", "v"):
+            assert db.execute(f"SELECT a FROM {source}").fetchall() == [(one,) for one in found]
+        db.execute("UPDATE q SET a = '9', b = 'f' WHERE a = '8'")
+        assert db.execute("SELECT a, b FROM q WHERE a > '7'").fetchall() == [(9, False)]
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("SELECT a FROM q WHERE a = 'x'", "'x' is no whole number"),
+        ("SELECT a FROM q WHERE a = '7.5'", "'7.5' is no whole number"),
+        ("INSERT INTO q (b) VALUES ('maybe')", "'maybe' is no BOOLEAN"),
+        ("UPDATE q SET p = '12345'", r"12345 is no DECIMAL\(6, 2\)"),
+        ("SELECT a FROM q WHERE s = 7", "of TEXT and INTEGER"),
+        ("CREATE MATERIALIZED VIEW v AS SELECT a FROM q WHERE a = 'x'", "'x' is no whole number"),
+    ],
+)
+def test_a_literal_in_quotes_that_is_none_of_the_columns_type_is_an_error(
+    statement: str, said: str
+) -> None:
+    with deltafix.sql.connect() as db:
+        db.execute(QUOTED)
+        with pytest.raises(deltafix.sql.Error, match=said):
+            db.execute(statement)
+        assert db.execute("SELECT a FROM q ORDER BY a").fetchall() == [(7,), (8,)]
+        assert "v" not in db.catalog.views
