@@ -21,6 +21,8 @@ class Jobs:
     jobs: int = 0
     stages: int = 0
     tasks: int = 0
+    failed: int = 0
+    """Tasks that failed; Spark runs such a one again."""
 
 
 @contextmanager
@@ -40,6 +42,7 @@ def counting_jobs(spark: SparkSession) -> Iterator[Jobs]:
         found.jobs += 1
         stages |= set(tracker.getJobInfo(job).stageIds)
     for stage in map(tracker.getStageInfo, stages):
+        found.failed += 0 if stage is None else stage.numFailedTasks
         if stage is not None and stage.numCompletedTasks:
             found.stages += 1
             found.tasks += stage.numCompletedTasks

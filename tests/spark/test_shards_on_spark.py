@@ -18,7 +18,7 @@ import pytest
 from tests.jobs import Jobs, counting_jobs
 
 import deltafix
-from deltafix.errors import FunctorError, SparkJobError
+from deltafix.errors import FunctorError, SparkJobError, StateError
 from deltafix.facts.delta import Delta
 from deltafix.spark.shards import ShardedDatabase, database, onspark
 from deltafix.store.folder import folder_at
@@ -120,6 +120,23 @@ def test_spark_new_workers_map_the_engines_of_a_load_instead_of_making_them(
             assert db.apply(change) == one.apply(change)
             assert db.work.loads == 0, "engines are there, or mapped"
         assert db.rows("reach") == one.rows("reach")
+
+
+def test_spark_a_load_over_a_damaged_shard_says_so_at_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "LOAD", 0)
+    rows = {"root": ([(0,)], []), "edge": ([(n, n + 1) for n in range(9)], [])}
+    with ShardedDatabase(REACH, spark, shards=2, state=tmp_path, executor="shards") as db:
+        db.apply(Delta.of(rows, db.schemas.values()))
+    (damaged,) = tmp_path.glob("epoch-*/step-*-shard-1.dfx")
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+    stop_workers()
+    more = Delta.of({"edge": ([(9, 0)], [])}, db.schemas.values())
+    with ShardedDatabase(REACH, spark, shards=2, state=tmp_path, executor="recompute") as db:
+        with counting_jobs(spark) as done, pytest.raises(StateError, match=r"shard-1.* damaged"):
+            db.apply(more)
+        assert done.failed == 0, "Spark does not run a task again that will fail again"
 
 
 def stop_workers() -> None:

@@ -121,19 +121,19 @@ class _Load:
         self.spec = spec
         self.task = task
         self.link = link
+        self.rules = rules
+        self.first = first
         self.notes: list[dict[str, Any]] = []
         self.shards: dict[int, BulkShard] = {}
         self.inbox: dict[int, list[Batch]] = {}
-        for number, came in sorted(first.items()):
-            before = given_before(spec, number, list(task.files.get(number, ())))
-            self.shards[number] = BulkShard(spec.layout, rules, number, spec.shards, before)
-            self.inbox[number] = [batch for data in came if data for batch in unpack(data)]
 
     def step(self, command: Command) -> Report:
         """One superstep of the shards held here, then the exchange."""
         report, away = Report(), list[Parcel]()
         failed: DeltafixError | None = None
         try:
+            if not self.shards:
+                self._take()
             for number in self.shards:
                 self._step(number, command, report, away)
         except CollisionError:
@@ -147,6 +147,14 @@ class _Load:
         for number, batch in came:
             self.inbox.setdefault(number, []).append(batch)
         return whole
+
+    def _take(self) -> None:
+        """Begin with what is given already, and the first messages."""
+        spec = self.spec
+        for number, came in sorted(self.first.items()):
+            before = given_before(spec, number, list(self.task.files.get(number, ())))
+            self.shards[number] = BulkShard(spec.layout, self.rules, number, spec.shards, before)
+            self.inbox[number] = [batch for data in came if data for batch in unpack(data)]
 
     def _step(self, number: int, command: Command, report: Report, away: list[Parcel]) -> None:
         shard = self.shards[number]
