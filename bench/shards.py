@@ -2,8 +2,8 @@
 
 Lives here: workloads (closure of a random graph and reach from ten roots, which decompose, and
 reach from one root, which does not), their DataFrame loop, and a line a route: seconds of the load,
-supersteps, messages and bytes between shards, the first change after the load (which makes the
-engines) and the median of the next ones. Every route's answer is counted and must agree: else the
+supersteps, messages and bytes between shards, how long workers make engines beside all else, the
+first change after that (which makes them in the driver) and the median of the next ones. Every route's answer is counted and must agree: else the
 exit code is 1. `--only reach 1000000 2 4` runs one workload. Not here: change sizes
 (`bench.change_sizes`), the engine on one machine (`bench.run`).
 """
@@ -111,8 +111,8 @@ def workload(
         path = str(Path(folder) / "edge.parquet")
         parquet.write_table(pa.table({"x": edges[:, 0], "y": edges[:, 1]}), path)
         what = f"{name}, {len(edges):,} edges"
-        print(f"\n| {what} | load | of which | first delete | next | system load |")
-        print("| --- | --- | --- | --- | --- | --- |", flush=True)
+        print(f"\n| {what} | load | of which | engines | first delete | next | system load |")
+        print("| --- | --- | --- | --- | --- | --- | --- |", flush=True)
         answer = one_engine(program, edges, gone, roots)
         quickest = 1e9
         routes: list[tuple[int, Literal["auto", "shards"]]] = [(4, "auto")]
@@ -173,6 +173,9 @@ def in_shards(
     note += ", by columns" if "by columns" in db.choice.why else ""
     count = changes["out"].count()
     require(label, count, answer[0])
+    began = time.perf_counter()
+    db.warmed()
+    made = time.perf_counter() - began
     seconds = []
     for edge in gone.tolist():
         began = time.perf_counter()
@@ -180,16 +183,26 @@ def in_shards(
         seconds.append(time.perf_counter() - began)
         count -= len(delta["out"].removed)
     require(label, count, answer[1])
-    line(label, load, note, seconds[0], seconds[1:])
+    line(label, load, note, seconds[0], seconds[1:], made)
     return load
 
 
-def line(what: str, load: float, note: str, first: float | None, more: list[float] | None) -> None:
+def line(
+    what: str,
+    load: float,
+    note: str,
+    first: float | None,
+    more: list[float] | None,
+    made: float = 0.0,
+) -> None:
     """A line of the table."""
+    engines = f"{made:.2f} s" if made >= 0.01 else ""
     delete = "" if first is None else f"{first:.4f} s"
     median = "" if more is None else f"{statistics.median(more):.4f} s"
     now = f"{os.getloadavg()[0]:.1f}"
-    print(f"| {what} | {load:.2f} s | {note} | {delete} | {median} | {now} |", flush=True)
+    print(
+        f"| {what} | {load:.2f} s | {note} | {engines} | {delete} | {median} | {now} |", flush=True
+    )
 
 
 def loop(edges: DataFrame, workload: str, limit: float = 1e9) -> tuple[int | None, int]:
