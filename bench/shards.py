@@ -2,10 +2,11 @@
 
 Lives here: workloads (closure of a random graph and reach from ten roots, which decompose, and
 reach from one root, which does not), their DataFrame loop, and a line a route: seconds of the load,
-supersteps, messages and bytes between shards, how long workers make engines beside all else, the
-first change after that (which makes them in the driver) and the median of the next ones. Every route's answer is counted and must agree: else the
-exit code is 1. `--only reach 1000000 2 4` runs one workload. Not here: change sizes
-(`bench.change_sizes`), the engine on one machine (`bench.run`).
+supersteps, messages and bytes between shards, for how long workers make engines beside all else,
+the first change after that (which makes them in the driver) and the median of the next ones. Every
+route's answer is counted and must agree: else the exit code is 1. `--only reach 1000000 2 4` runs
+one workload. Not here: change sizes (`bench.change_sizes`), the engine on one machine
+(`bench.run`).
 """
 
 from __future__ import annotations
@@ -183,7 +184,7 @@ def in_shards(
         seconds.append(time.perf_counter() - began)
         count -= len(delta["out"].removed)
     require(label, count, answer[1])
-    line(label, load, note, seconds[0], seconds[1:], made)
+    line(label, load, note, seconds[0], seconds[1:], made=made)
     return load
 
 
@@ -193,6 +194,7 @@ def line(
     note: str,
     first: float | None,
     more: list[float] | None,
+    *,
     made: float = 0.0,
 ) -> None:
     """A line of the table."""
