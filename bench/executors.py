@@ -60,7 +60,7 @@ def measure(executor: str, edges: Ints, shards: int, turns: int) -> Iterator[str
             yield line(executor, f"load of {len(edges):,}", seconds, epoch, opened)
             if isinstance(db := opened.maintainer.db, ShardedDatabase):
                 began = time.perf_counter()
-                db.warmed()
+                db.warm(wait=True)
                 seconds = time.perf_counter() - began
                 yield f"| {executor} | engines of the load, beside all else | {seconds:.3f} s | | |"
         if executor == "auto, moved":

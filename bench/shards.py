@@ -175,7 +175,7 @@ def in_shards(
     count = changes["out"].count()
     require(label, count, answer[0])
     began = time.perf_counter()
-    db.warmed()
+    db.warm(wait=True)
     made = time.perf_counter() - began
     seconds = []
     for edge in gone.tolist():

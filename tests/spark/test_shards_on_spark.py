@@ -112,7 +112,7 @@ def test_spark_new_workers_map_the_engines_of_a_load_instead_of_making_them(
         load = Delta.of({"root": ([(0,)], []), "edge": (edges, [])}, one.schemas.values())
         assert db.apply(load) == one.apply(load)
         assert "by columns" in str(db.choice)
-        db.warmed()
+        db.warm(wait=True)
         for turn in range(4):
             if turn:
                 stop_workers()  # as Spark does with those that nobody asked for a minute

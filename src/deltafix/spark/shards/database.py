@@ -162,6 +162,7 @@ class ShardedDatabase:
             self._lock = Lock(path / "lock")
         self._closed = False
         self._warming: Warming | None = None
+        self._is_cold = False
         try:
             self._manifest = new_manifest(program, self.layout, shards)
             columns = {name: schema.names for name, schema in self.schemas.items()}
@@ -571,17 +572,21 @@ class ShardedDatabase:
         """Commit an attempt and marks; `grown`: more given rows by."""
         self._manifest = attempt.commit(grown, marks)
         self.choice, self.work = attempt.choice, attempt.work
-        if attempt.loaded and self._manifest.base >= _WARMED:
+        self._is_cold = attempt.loaded and self._manifest.base >= _WARMED
+
+    def warm(self, *, wait: bool = False) -> None:
+        """Have workers make the engines of a large load beside all else, if the last epoch was one.
+
+        Else the next change makes them. Call it when what the load gave was taken: Spark runs one
+        job after another. Does nothing where small changes run in the driver. `wait` until all are
+        made.
+        """
+        if self._is_cold and self._choose(self._sizes(1, None)).executor != "driver":
             self._end_warming()
             assert self._session is not None  # noqa: S101  workers have loaded
             self._warming = Warming(self._session, self._spec, self._manifest.files)
-
-    def warmed(self) -> None:
-        """Wait until the engines of a large load are made, which workers do beside all else.
-
-        Who does not wait has the next change wait for them.
-        """
-        if self._warming is not None:
+        self._is_cold = False
+        if wait and self._warming is not None:
             self._warming.wait()
 
     def _end_warming(self) -> None:

@@ -210,6 +210,7 @@ class _Opened:
         if self.prepared is not None:
             self.prepared(self._db.delta(attempt, self.views))
         self._db.commit(attempt, self._grown, self._marks)
+        self._db.warm()
         for one in self._filed:
             one.remove()
 
