@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from deltafix.spark.net import _Joined, _Routing, _Task, read_nets
-from deltafix.spark.sent import Ended, Packing
+from deltafix.spark.sent import Ended, send
 from deltafix.spark.sources.kafka import KafkaTopic
 from deltafix.spark.sources.live import LiveSpark
 
@@ -73,5 +73,5 @@ class MemorySpark(LiveSpark):
             for part in range(parts):
                 mine = pa.array([target % parts == part for target in whole["target"].to_pylist()])
                 there = whole.filter(mine).to_batches()
-                joined += Ended(_Joined(looks), Packing())(iter(there))
+                joined += Ended(_Joined(looks), send)(iter(there))
             (one.net,) = read_nets(pa.Table.from_batches(joined), looks)

@@ -34,7 +34,7 @@ from deltafix.pipeline.quarantine import BAD_ROWS, require_few
 from deltafix.pipeline.signed import SIGN, Bad, Signed, plain
 from deltafix.spark.errors import error_of, note_of
 from deltafix.spark.filed import Filed, Filing, NetFile, NetFolder
-from deltafix.spark.sent import SENT, Ended, Found, Note, Packing, Rows, opened, packed, told
+from deltafix.spark.sent import SENT, Ended, Found, Note, Rows, opened, packed, send, told
 from deltafix.spark.wire import route
 
 if TYPE_CHECKING:
@@ -158,8 +158,8 @@ def net_frames(
     small = small or any(look.needs_order for look in looks)
     parts = [frame.coalesce(1) if small else frame for frame, _ in frames]
     together = not small or len(frames) > len(looks)
-    ending = Packing() if folder is None else Filing(len(looks), str(folder.folder))
-    routing = Packing() if small else _Routing(tuple(looks), _targets(parts[0]))
+    ending = send if folder is None else Filing(len(looks), str(folder.folder))
+    routing = send if small else _Routing(tuple(looks), _targets(parts[0]))
     tasks: list[DataFrame] = []
     for number, (part, (_, decode)) in enumerate(zip(parts, frames, strict=True)):
         task = _Task(tuple(looks), decode, number, owners[number] if owners else 0)

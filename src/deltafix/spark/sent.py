@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from deltafix.spark.wire import Batch, pack, unpack
 
-__all__ = ["SENT", "Ended", "Found", "Note", "Packing", "Rows", "opened", "packed", "told"]
+__all__ = ["SENT", "Ended", "Found", "Note", "Rows", "opened", "packed", "send", "told"]
 
 SENT = pa.schema([("target", pa.int32()), ("note", pa.string()), ("rows", pa.binary())])
 
@@ -59,14 +59,10 @@ def opened(sent: pa.Table) -> tuple[list[Note], list[Rows]]:
     return notes, [Rows(int(batch.name), batch.table) for batch in batches]
 
 
-@dataclass(frozen=True, slots=True)
-class Packing:
+def send(found: Iterator[Found]) -> Iterator[pa.RecordBatch]:
     """Runs on an executor: sends all that a task found."""
-
-    def __call__(self, found: Iterator[Found]) -> Iterator[pa.RecordBatch]:
-        """Packed."""
-        for one in found:
-            yield packed(one) if isinstance(one, Rows) else told(one)
+    for one in found:
+        yield packed(one) if isinstance(one, Rows) else told(one)
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,6 +106,11 @@ class View:
         return self.builder.used
 
 
+def created(node: Any) -> Any:
+    """What a CREATE names, as a node."""
+    return node.this.this if isinstance(node.this, exp.Schema) else node.this
+
+
 @dataclass(frozen=True, slots=True)
 class Definition:
     """A CREATE statement as a state folder keeps it; `times` is what the catalog had before it."""

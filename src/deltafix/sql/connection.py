@@ -33,7 +33,16 @@ from deltafix.rules.check import typed
 from deltafix.rules.show import show_rule
 from deltafix.sql import durable, edits, reading
 from deltafix.sql.builder import Builder, Relation
-from deltafix.sql.catalog import Catalog, Definition, Table, program, table_of, used_by, view_of
+from deltafix.sql.catalog import (
+    Catalog,
+    Definition,
+    Table,
+    created,
+    program,
+    table_of,
+    used_by,
+    view_of,
+)
 from deltafix.sql.changes import Subscription, ViewDelta, view_delta
 from deltafix.sql.cursor import Cursor
 from deltafix.sql.merging import merge
@@ -329,7 +338,7 @@ class Connection:
     def _create(self, statement: Statement, node: exp.Create) -> int:
         kind = str(node.args.get("kind") or "").upper()
         builder = Builder(statement, "", {})
-        named = node.this.this if isinstance(node.this, exp.Schema) else node.this
+        named = created(node)
         if kind not in ("TABLE", "VIEW") or (
             node.args.get("expression") is not None and kind == "TABLE"
         ):
@@ -357,7 +366,7 @@ class Connection:
     def _define(self, statement: Statement, dialect: str) -> None:
         """Put the table or view of a CREATE into the catalog."""
         node: Any = statement.node
-        named = node.this.this if isinstance(node.this, exp.Schema) else node.this
+        named = created(node)
         name, times = named.name, self.catalog.times[named.name]
         if str(node.args["kind"]).upper() == "TABLE":
             self.catalog.tables[name] = table_of(statement, node)
@@ -444,8 +453,9 @@ class Connection:
 
             def program_of(marks: Mapping[str, Any]) -> Program:
                 for one in durable.definitions(marks):
-                    self.catalog.times[durable.named(one)] = one.times
-                    self._define(durable.read(one), one.dialect)
+                    statement = durable.read(one)
+                    self.catalog.times[created(statement.node).name] = one.times
+                    self._define(statement, one.dialect)
                 functions.update(self.catalog.functions())
                 return self.catalog.program()
 

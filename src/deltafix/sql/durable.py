@@ -18,7 +18,7 @@ from deltafix.facts.schema import Row
 from deltafix.sql.catalog import Catalog, Definition
 from deltafix.sql.text import Statement, exp, statements
 
-__all__ = ["CATALOG", "UNDO", "catalog_mark", "check", "definitions", "named", "read", "recover"]
+__all__ = ["CATALOG", "UNDO", "catalog_mark", "check", "definitions", "read", "recover"]
 
 CATALOG: Final = "sql"
 UNDO: Final = "sql undo "
@@ -46,12 +46,6 @@ def read(definition: Definition) -> Statement:
     """The statement. Raises SqlError if this deltafix does not take it any more."""
     (statement,) = statements(definition.sql, definition.dialect)
     return statement
-
-
-def named(definition: Definition) -> str:
-    """What the statement makes."""
-    node: Any = read(definition).node
-    return str((node.this.this if isinstance(node.this, exp.Schema) else node.this).name)
 
 
 def written(waiting: Mapping[str, Mapping[Row, int]]) -> dict[str, list[Any]]:

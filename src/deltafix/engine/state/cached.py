@@ -7,12 +7,17 @@ taken up is what was left, byte for byte, under the name it was left under; all 
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 from deltafix.engine.database import Database
-from deltafix.engine.state.image import Moment, RefusedError, open_image, origin, write_image
-from deltafix.kernel import layout as at
+from deltafix.engine.state.image import (
+    Moment,
+    RefusedError,
+    is_half_way,
+    open_image,
+    origin,
+    write_image,
+)
 
 __all__ = ["CachedImage"]
 
@@ -22,13 +27,11 @@ class CachedImage:
 
     def __init__(self, db: Database, program: str) -> None:
         self._db = db
-        digest = hashlib.sha256(program.encode()).hexdigest()
-        self._origin = origin(digest, db._linked, db._arena, db._codes)
+        self._origin = origin(program, db._linked, db._arena, db._codes)
 
     def leave(self, path: Path, name: str) -> bool:
         """Write an image between epochs; whether there is one. O(state). Raises OSError."""
-        cells = self._db._arena.cells
-        if cells[at.J + 1] or cells[at.Q + 1]:  # an epoch was left half-way
+        if is_half_way(self._db._arena):
             return False
         write_image(path, Moment(name, 0, self._origin), self._db._arena, self._db._codes)
         return True

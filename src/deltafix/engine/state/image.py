@@ -32,6 +32,7 @@ from deltafix.engine.link import Linked
 from deltafix.engine.state.catalog import Catalog
 from deltafix.engine.state.trust import SEAL_SIZE, VARIABLE, seal
 from deltafix.errors import StateVersionError
+from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
 from deltafix.kernel.image import PAGE, Extent, extents, lay, linked_bytes
 from deltafix.kernel.jit import sources_digest
@@ -39,7 +40,10 @@ from deltafix.store import disk
 from deltafix.store.disk import Piece
 from deltafix.store.frame import DamagedError, check_preamble, pack, preamble, read
 
-__all__ = ["Moment", "RefusedError", "open_image", "origin", "origin_in_steps", "write_image"]
+__all__ = [
+    "Moment", "RefusedError", "is_half_way", "open_image", "origin", "origin_in_steps",
+    "write_image",
+]  # fmt: skip
 
 _BLOCK = 4 << 20
 """Bytes under one digest; threads check blocks side by side."""
@@ -87,6 +91,11 @@ def _digest_of(program: str, parts: Iterable[bytes]) -> str:
     for part in parts:
         found.update(part)
     return found.hexdigest()
+
+
+def is_half_way(arena: Arena) -> bool:
+    """Whether an epoch was left before its end: there is no image of that."""
+    return bool(arena.cells[at.J + 1] or arena.cells[at.Q + 1])
 
 
 def write_image(path: Path, moment: Moment, arena: Arena, codes: Codes) -> None:

@@ -16,6 +16,7 @@ from deltafix.engine.state.catalog import Catalog
 from deltafix.engine.state.image import (
     Moment,
     RefusedError,
+    is_half_way,
     open_image,
     origin_in_steps,
     write_image,
@@ -121,8 +122,7 @@ class Images:
         path, epoch = self._state.image, self._state.epoch
         if path is None or epoch == self._epoch or not self._state.is_ours or self._users():
             return
-        cells = self._arena.cells
-        if cells[at.J + 1] or cells[at.Q + 1]:
+        if is_half_way(self._arena):
             self._state.recovered.append(
                 f"no image after epoch {epoch}: an epoch was left half-way"
             )

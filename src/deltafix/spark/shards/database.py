@@ -581,9 +581,9 @@ class ShardedDatabase:
         job after another. Does nothing where small changes run in the driver. `wait` until all are
         made.
         """
-        if self._is_cold and self._choose(self._sizes(1, None)).executor != "driver":
+        by_workers = self._choose(self._sizes(1, None)).executor != "driver"
+        if self._is_cold and by_workers and self._session is not None:
             self._end_warming()
-            assert self._session is not None  # noqa: S101  workers have loaded
             self._warming = Warming(self._session, self._spec, self._manifest.files)
         self._is_cold = False
         if wait and self._warming is not None:

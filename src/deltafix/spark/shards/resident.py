@@ -275,14 +275,18 @@ def _stand_on(spec: Spec, number: int, wanted: list[str]) -> tuple[Resident, int
         made = not resident.files
         resident.shard.replay(journals)
         resident.files = wanted
-        entries = [entry for journal in journals for entry in journal.entries]
-        # A shard that was only given rows is between epochs, whatever becomes of this one.
-        rows = sum(entry.batch.table.num_rows for entry in entries)
-        if made and rows >= _IMAGED and all(entry.kind == "edit" for entry in entries):
+        if made and _is_large_and_given(journals):
             images.leave(key, wanted, resident.shard, journals[-1].attempt)
     resident.used = now
     _RESIDENTS[key] = resident
     return resident, int(made)
+
+
+def _is_large_and_given(journals: Sequence[Journal]) -> bool:
+    """Whether an image pays, and is one between epochs: the shard was only given rows."""
+    entries = [entry for journal in journals for entry in journal.entries]
+    rows = sum(entry.batch.table.num_rows for entry in entries)
+    return rows >= _IMAGED and all(entry.kind == "edit" for entry in entries)
 
 
 class Changed(NamedTuple):
