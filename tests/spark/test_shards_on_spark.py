@@ -57,6 +57,39 @@ def test_spark_supersteps_equal_one_engine(spark: SparkSession, tmp_path: Path) 
         assert db.read("reach").collect() == one.rows("reach") == [(0,)]
 
 
+TYPES = """
+.decl given(n: number, u: unsigned, f: float, s: symbol)
+.decl all(n: number, u: unsigned, f: float, s: symbol)
+.decl none(n: number)
+.decl some()
+all(n, u, f, s) :- given(n, u, f, s).
+none(n) :- given(n, _, _, "no such").
+some() :- given(_, _, _, _).
+"""
+
+
+def test_spark_rows_come_in_parts_by_way_of_files(spark: SparkSession, tmp_path: Path) -> None:
+    """What a snapshot of a view is written from: the driver has a piece of a shard at a time."""
+    rows = [(n, 2**64 - 1 - n, [math.nan, -0.0, 0.5][n % 3], f"{n}") for n in range(250_000)]
+    one = deltafix.connect(TYPES)
+    delta = Delta.of({"given": (rows, [])}, one.schemas.values())
+    one.apply(delta)
+    with ShardedDatabase(TYPES, spark, shards=2, state=tmp_path, executor="shards") as db:
+        db.apply(delta)
+        folders = set(folder_at(tmp_path).folders())
+        parts = db.tables("all")
+        sizes = [next(parts).num_rows, next(parts).num_rows]
+        assert set(folder_at(tmp_path).folders()) > folders
+        sizes += [part.num_rows for part in parts]
+        assert set(folder_at(tmp_path).folders()) == folders
+        assert sum(sizes) == 250_000
+        assert max(sizes) <= 100_000
+        for name in one.schemas:
+            assert repr(db.rows(name)) == repr(one.rows(name))
+            assert len({str(part.schema) for part in db.tables(name)}) == 1
+            assert list(db.tables(name))
+
+
 WHOLE = """
 .type Pair = [a: number, b: symbol]
 .functor gcd(x: number, y: number): number

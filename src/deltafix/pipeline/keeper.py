@@ -9,7 +9,7 @@ depend on its keeper; rows are in one place: where there is a manifest of shards
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, NamedTuple, Protocol
 
@@ -145,6 +145,9 @@ class Keeper(Protocol):
         Without `careful`, it may raise RecheckError and is then to be tried again with it.
         """
 
+    def tables(self, relation: str) -> Iterable[pa.Table]:
+        """The rows of a relation in the last epoch, in parts as large as memory has to be."""
+
     def grown(self, rows: int) -> Keeper:
         """Who keeps the rows when so many more are to come: itself, or another, then it is closed.
 
@@ -193,6 +196,10 @@ class Driver:
     def touched(self) -> int:
         """As `Keeper.touched`."""
         return self.db.last_epoch.touched
+
+    def tables(self, relation: str) -> Iterable[pa.Table]:
+        """As `Keeper.tables`: the engine has them all."""
+        return [self.db.to_arrow(relation)]
 
     def grown(self, rows: int) -> Keeper:
         """As `Keeper.grown`: it stays, whatever comes."""

@@ -210,7 +210,7 @@ class Maintainer:
             message = f"{error}; epoch {self.db.epoch} is committed, and published with the next"
             raise SinkError(message, **error.values) from error
         with suppress(SinkError):  # joining files can wait for room
-            self.outputs.fold()
+            self.outputs.fold(self.keeper.tables)
         clock.lap("publish")
         self.journal.write(epoch)
         return epoch
@@ -223,7 +223,7 @@ class Maintainer:
         """
         self.outputs.publish()
         self.db.compact()
-        self.outputs.fold(force=True, keep=keep)
+        self.outputs.fold(self.keeper.tables, force=True, keep=keep)
 
     def close(self) -> None:
         """Give state and targets back. Idempotent."""
@@ -268,7 +268,7 @@ class Maintainer:
         epoch = replace(epoch, touched=self.keeper.touched)
         self.outputs.publish()
         self.outputs.catch_up(lagging)
-        self.outputs.fold()
+        self.outputs.fold(self.keeper.tables)
         clock.lap("publish")
         epoch = replace(epoch, seconds=clock.seconds)
         self.journal.write(epoch)

@@ -179,10 +179,19 @@ class Outputs:
         for delivery in self.deliveries.values():
             delivery.target.close()
 
-    def fold(self, *, force: bool = False, keep: int | None = None) -> None:
-        """Join files and write snapshots where it is due; keep the deltas of `keep` epochs."""
+    def fold(
+        self,
+        tables: Callable[[str], Iterable[pa.Table]],
+        *,
+        force: bool = False,
+        keep: int | None = None,
+    ) -> None:
+        """Join files and write snapshots where it is due; keep the deltas of `keep` epochs.
+
+        `tables` gives the rows of a view as `Keeper.tables` does.
+        """
         for name, sink in self.sinks.items():
-            anew = sink.fold(partial(self._db.to_arrow, name), force=force)
+            anew = sink.fold(partial(tables, name), force=force)
             snapshot = sink.manifest.snapshot
             if anew and snapshot is not None and name in self.deliveries:
                 # Nobody but the target reads this log.

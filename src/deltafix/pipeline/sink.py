@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,9 +29,11 @@ from deltafix.facts.arrow import arrow_schema
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.manifest import MANIFEST, DeltaFile, Manifest, parse_manifest
 from deltafix.store.folder import Head, LocalFolder, Where, folder_at
-from deltafix.store.tables import read_table, schema_of, write_table, write_tables
+from deltafix.store.tables import read_table, schema_of, write_tables
 
 __all__ = ["MERGE", "ParquetSink", "delta_table"]
+
+T = TypeVar("T")
 
 MERGE = 50
 """So many files of single epochs are joined into one."""
@@ -131,24 +133,15 @@ class ParquetSink:
         if sum(rows for _, rows in files) > LINK and self._link(epoch, files):
             self._prepared = (epoch, self._writer)
             return [rows for _, rows in files]
-        rows = 0
-
-        def tables() -> Iterator[pa.Table]:
-            nonlocal rows
-            removals = (delta_table(self.schema, one.slice(0, 0), one, epoch) for one in removed)
-            additions = (delta_table(self.schema, one, one.slice(0, 0), epoch) for one in added)
-            for table in chain(removals, additions):
-                if table.num_rows:
-                    rows += table.num_rows
-                    yield table
-
-        waiting = tables()
+        removals = (delta_table(self.schema, one.slice(0, 0), one, epoch) for one in removed)
+        additions = (delta_table(self.schema, one, one.slice(0, 0), epoch) for one in added)
+        waiting = (table for table in chain(removals, additions) if table.num_rows)
         first = next(waiting, None)
+        parts = []
         if first is not None:
-            name = self._file("delta", epoch)
-            self._try(lambda: write_tables(self.folder, name, chain([first], waiting)))
+            parts = [self._write(self._file("delta", epoch), chain([first], waiting))]
         self._prepared = (epoch, self._writer)
-        return [rows] if rows else []
+        return parts
 
     def _link(self, epoch: int, files: Sequence[tuple[Path, int]]) -> bool:
         """Have files here too, as parts of the epoch; whether that could be done."""
@@ -199,10 +192,11 @@ class ParquetSink:
             if name not in named and name != MANIFEST and 0 <= _writer_of(name) <= self._writer:
                 self._try(partial(self.folder.remove, name))
 
-    def fold(self, rows: Callable[[], pa.Table], *, force: bool = False) -> bool:
+    def fold(self, tables: Callable[[], Iterable[pa.Table]], *, force: bool = False) -> bool:
         """Join small files, and write a new snapshot if the deltas since the last outweigh it.
 
-        `rows` gives the view at the published epoch. Returns whether a snapshot was written.
+        `tables` gives the view at the published epoch, in parts, of which one at a time is in
+        memory. Returns whether a snapshot was written.
         """
         single = [one for one in self.manifest.deltas if one.first == one.last]
         manifest = self.manifest
@@ -219,17 +213,9 @@ class ParquetSink:
             name = self._file("snapshot", epoch)
             begun = bool(self.schema.arity) and _is_one_epoch(manifest)
             # Rows that are in the log already need not be asked for: shards would gather them.
-            tables = (self._added(one.file) for one in manifest.deltas) if begun else [rows()]
-            count = 0
-
-            def counted() -> Iterator[pa.Table]:
-                nonlocal count
-                for table in tables:
-                    count += table.num_rows
-                    yield table
-
-            self._try(lambda: write_tables(self.folder, name, counted()))
-            manifest = manifest.with_(snapshot=DeltaFile(name, epoch, epoch, count))
+            parts = (self._added(one.file) for one in manifest.deltas) if begun else tables()
+            rows = self._write(name, parts)
+            manifest = manifest.with_(snapshot=DeltaFile(name, epoch, epoch, rows))
         if manifest != self.manifest:
             self._replace(manifest)
             self.tidy()
@@ -258,8 +244,7 @@ class ParquetSink:
 
     def _joined(self, table: pa.Table, first: int, last: int) -> DeltaFile:
         name = self._file("deltas", first, last)
-        self._write(name, table)
-        return DeltaFile(name, first, last, table.num_rows)
+        return DeltaFile(name, first, last, self._write(name, [table]))
 
     # --- files ---------------------------------------------------------------------------------
 
@@ -281,16 +266,16 @@ class ParquetSink:
         rows = table.filter(pc.greater(table.column(sign), 0)).select(list(self.schema.names))
         return rows.cast(arrow_schema(self.schema))
 
-    def _write(self, name: str, table: pa.Table) -> None:
-        self._try(lambda: write_table(self.folder, name, table))
+    def _write(self, name: str, tables: Iterable[pa.Table]) -> int:
+        return self._try(lambda: write_tables(self.folder, name, tables))
 
     def _replace(self, manifest: Manifest) -> None:
         self._try(lambda: self._head.replace(manifest.to_bytes()))
         self.manifest = manifest
 
-    def _try(self, step: Callable[[], Any]) -> None:
+    def _try(self, step: Callable[[], T]) -> T:
         try:
-            step()
+            return step()
         except OSError as error:
             raise self._refused(f"it cannot be written: {error.strerror or error}") from error
 

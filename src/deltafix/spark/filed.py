@@ -31,11 +31,15 @@ from deltafix.spark.errors import note_of
 from deltafix.spark.sent import Found, Rows, told
 from deltafix.store.folder import Folder, folder_at
 
-__all__ = ["Filed", "Filing", "NetFile", "NetFolder", "read_net"]
+__all__ = ["NET_FILES", "Filed", "Filing", "NetFile", "NetFolder", "file_net", "read_net"]
 
 _NETS = "net-"
 _SPOOL = 32 << 20
 """Bytes of a file that is being written which are kept in memory."""
+
+
+_CHUNK = 100_000
+"""Rows that who reads a file has in memory at a time."""
 
 
 class NetFile(NamedTuple):
@@ -45,6 +49,10 @@ class NetFile(NamedTuple):
     name: str
     size: int
     rows: int
+
+
+NET_FILES = "folder string, name string, size long, rows long"
+"""A `NetFile` as Spark has it."""
 
 
 class NetFolder:
@@ -115,7 +123,7 @@ class _Part:
 
     def write(self, rows: pa.Table) -> None:
         self._rows += rows.num_rows
-        self._writer.write_table(rows)
+        self._writer.write_table(rows, max_chunksize=_CHUNK)
 
     def __enter__(self) -> _Part:
         return self
@@ -123,13 +131,20 @@ class _Part:
     def __exit__(self, *_: object) -> None:
         self._spool.close()
 
-    def file(self, folder: Folder, look: str) -> NetFile:
+    def file(self, folder: Folder, kind: str) -> NetFile:
         """Write it whole, under a name of its own."""
         self._writer.close()
         self._spool.seek(0)
-        name = f"{look}-{uuid4().hex}.arrow"
+        name = f"{kind}-{uuid4().hex}.arrow"
         size = folder.write(name, iter(partial(self._spool.read, _SPOOL), b""), durable=False)
         return NetFile(str(folder), name, size, self._rows)
+
+
+def file_net(folder: Folder, kind: str, rows: pa.Table) -> NetFile:
+    """Write rows as a file of a name of its own, which begins with its kind. Raises OSError."""
+    with _Part(rows.schema) as part:
+        part.write(rows)
+        return part.file(folder, kind)
 
 
 class Filed(Signed):

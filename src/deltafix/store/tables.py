@@ -17,30 +17,34 @@ from deltafix.errors import SourceError
 from deltafix.store.folder import Folder
 
 
-def write_table(folder: Folder, name: str, table: pa.Table) -> int:
-    """Write a table, whole or not at all; returns its bytes. Raises OSError."""
-    return write_tables(folder, name, [table])
+def write_table(folder: Folder, name: str, table: pa.Table) -> None:
+    """Write a table, whole or not at all. Raises OSError."""
+    write_tables(folder, name, [table])
 
 
 def write_tables(folder: Folder, name: str, tables: Iterable[pa.Table]) -> int:
     """Write tables of one schema, at least one, as one; only one of them is in memory at a time.
 
-    Whole or not at all; returns the bytes. Raises OSError.
+    Whole or not at all; returns the rows. Raises OSError.
     """
+    rows = 0
 
     def pieces() -> Iterator[bytes]:
+        nonlocal rows
         waiting = iter(tables)
         first = next(waiting)
         sink = io.BytesIO()
         with pq.ParquetWriter(sink, first.schema) as writer:
             for table in chain([first], waiting):
+                rows += table.num_rows
                 writer.write_table(table)
                 yield sink.getvalue()
                 sink.seek(0)
                 sink.truncate()
         yield sink.getvalue()
 
-    return folder.write(name, pieces())
+    folder.write(name, pieces())
+    return rows
 
 
 def schema_of(path: Path) -> pa.Schema:

@@ -86,7 +86,7 @@ def test_deltas_before_an_epoch_are_dropped_and_files_of_later_ones_stay(epoch, 
         rows = sink.prepare(number, [table_from_rows(SCHEMA, [(f"p{number}", "core")])], [nothing])
         sink.publish(number, rows, 0)
         if number in (4, 7):  # files of epochs 1 to 4, 5 to 7, and 8
-            sink.fold(lambda: nothing, force=True)
+            sink.fold(lambda: [nothing], force=True)
     before = sink.manifest.deltas
     assert [(one.first, one.last) for one in before] == [(1, 4), (5, 7), (8, 8)]
     sink.drop_before(epoch)

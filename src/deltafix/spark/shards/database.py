@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -40,24 +40,26 @@ from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.signed import Signed
 from deltafix.rules.ast import Program
 from deltafix.rules.schemas import row_schemas
+from deltafix.spark.common import require_here
 from deltafix.spark.errors import spark_errors
-from deltafix.spark.filed import Filed, NetFile, NetFolder
+from deltafix.spark.filed import NET_FILES, Filed, NetFile, NetFolder, file_net, read_net
 from deltafix.spark.shards.bulkrules import bulk_rules
 from deltafix.spark.shards.carry import adopted, carried, carried_frame, spec_of
 from deltafix.spark.shards.choose import LOAD, Choice, Sizes, choose
 from deltafix.spark.shards.epoch import Attempt, Executor
 from deltafix.spark.shards.files import Ledger, Manifest, new_manifest, require_same
 from deltafix.spark.shards.frames import (
+    PIECE,
     Said,
     changes_frame,
     for_spark,
     frame_bytes,
-    from_spark,
     local_table,
     messages_frame,
     messages_of,
     read_delta,
     said_frame,
+    shown_schema,
 )
 from deltafix.spark.shards.here import Here
 from deltafix.spark.shards.layout import Layout
@@ -424,30 +426,51 @@ class ShardedDatabase:
         from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415  an extra
 
         shape = for_spark(self.schemas[relation])
-        shards = self._spark.range(self._spec.shards)
-        placed = shards.repartitionById(self._spec.shards, shards.id.cast("int"))
         task = partial(_read_part, self._spec, self._manifest.files, relation, shape)
-        return placed.mapInArrow(task, from_arrow_schema(shape))
+        return self._by_shard(task, from_arrow_schema(shape))
 
     def to_arrow(self, relation: str) -> pa.Table:
         """A relation of the last committed epoch as an Arrow table, gathered in this process."""
-        return pa.concat_tables(self._parts(relation))
+        return pa.concat_tables(self.tables(relation))
 
-    def _parts(self, relation: str) -> Iterator[pa.Table]:
+    def tables(self, relation: str) -> Iterator[pa.Table]:
+        """The same in parts, of which one at a time is in this process.
+
+        Where workers have the shards, they leave the rows in files beside them until all were
+        taken. Raises UnknownRelationError, StateError, SparkJobError.
+        """
         self._require(relation)
         self.settle()
         if self._choose(self._sizes(0, None)).executor != "driver" and self._spark is not None:
-            # Workers have the shards; here only the rows that are asked for need room.
-            frame = self.read(relation)
-            with spark_errors(f"{relation} cannot be read", kind=SparkJobError):
-                table = frame.toArrow()
-            yield from_spark(self.schemas[relation], table)
+            yield from self._filed(relation)
             return
         for number in range(self._spec.shards):
             files = self._manifest.files.get(number, [])
             table = read_rows(self._spec, files, number, relation)
             if table is not None:
                 yield table
+
+    def _filed(self, relation: str) -> Iterator[pa.Table]:
+        """The rows of a relation, by way of files that workers write."""
+        nets, shape = NetFolder(self._folder, self.generation), shown_schema(self.schemas[relation])
+        yield shape.empty_table()
+        try:
+            task = partial(_file_part, self._spec, self._manifest.files, relation, str(nets.folder))
+            with spark_errors(f"{relation} cannot be read", kind=SparkJobError):
+                files = [NetFile(*row) for row in self._by_shard(task, NET_FILES).collect()]
+            for file in files:
+                require_here(nets.folder, file.name, file.size, "a task that read a shard")
+                for batch in read_net(file):
+                    yield pa.Table.from_batches([batch]).cast(shape)
+        finally:
+            nets.remove()
+
+    def _by_shard(self, task: Callable[..., Iterator[pa.RecordBatch]], shape: Any) -> DataFrame:
+        """What a task gives for the number of every shard, where that shard is."""
+        assert self._spark is not None  # noqa: S101  who asks has looked
+        shards = self._spark.range(self._spec.shards)
+        placed = shards.repartitionById(self._spec.shards, shards.id.cast("int"))
+        return placed.mapInArrow(task, shape)
 
     def rows(self, relation: str) -> list[Row]:
         """The rows of a relation in the last committed epoch, sorted, gathered in this process."""
@@ -458,14 +481,14 @@ class ShardedDatabase:
 
     def count(self, relation: str) -> int:
         """How many rows a relation has. O(shards), once they are in this process."""
-        return sum(part.num_rows for part in self._parts(relation))
+        return sum(part.num_rows for part in self.tables(relation))
 
     def select(self, relation: str, pattern: Sequence[Any]) -> list[Row]:
         """The rows that fit a pattern (None: any value), sorted, gathered in this process."""
         self._require(relation)
         schema = self.schemas[relation]
         found = []
-        for part in self._parts(relation):
+        for part in self.tables(relation):
             table = part
             for name, column, value in zip(schema.names, schema.columns, pattern, strict=True):
                 if value is not None:
@@ -633,10 +656,34 @@ def _read_part(
     files: Mapping[int, list[str]],
     relation: str,
     shape: pa.Schema,
-    batches: Iterator[pa.RecordBatch],
+    batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
+    for table in _rows_of(spec, files, relation, batches):
+        yield from table.cast(shape).to_batches(max_chunksize=PIECE)
+
+
+def _file_part(
+    spec: Spec,
+    files: Mapping[int, list[str]],
+    relation: str,
+    folder: str,
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    place = folder_at(folder, shared=True)
+    filed = [file_net(place, "rows", table) for table in _rows_of(spec, files, relation, batches)]
+    columns = zip(*filed, strict=True) if filed else [[]] * len(NetFile._fields)
+    yield pa.RecordBatch.from_arrays([pa.array([*one]) for one in columns], NetFile._fields)
+
+
+def _rows_of(
+    spec: Spec,
+    files: Mapping[int, list[str]],
+    relation: str,
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.Table]:
+    """The rows of a relation in shards whose numbers are given."""
     for batch in batches:
         for number in batch.column(0).to_pylist():
             table = read_rows(spec, files.get(number, []), number, relation)
             if table is not None:
-                yield from table.cast(shape).to_batches(max_chunksize=100_000)
+                yield table

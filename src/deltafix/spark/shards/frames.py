@@ -42,10 +42,10 @@ __all__ = [
     "changes_frame",
     "for_spark",
     "frame_bytes",
-    "from_spark",
     "local_table",
     "messages_frame",
     "messages_of",
+    "shown_schema",
     "sign_column",
 ]
 
@@ -184,14 +184,9 @@ def for_spark(schema: Schema) -> pa.Schema:
     )
 
 
-def from_spark(schema: Schema, table: pa.Table) -> pa.Table:
-    """A relation's rows as Spark gave them (`for_spark`), in its own types."""
-    if not schema.arity:
-        return table
-    for place, field in enumerate(table.schema):
-        if pa.types.is_decimal(field.type):
-            table = table.set_column(place, field.name, table.column(place).cast(pa.uint64()))
-    return table.cast(arrow_schema(schema))
+def shown_schema(schema: Schema) -> pa.Schema:
+    """A relation's columns in its own types; a nullary one has the column `present`."""
+    return arrow_schema(schema) if schema.arity else for_spark(schema)
 
 
 class FileSide(Side):

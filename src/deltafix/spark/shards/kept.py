@@ -9,10 +9,12 @@ its files, so one step commits both; before it nothing has happened.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
 
 from deltafix.engine.state.marks import Marks, check_mark
 from deltafix.errors import ConfigError
@@ -111,6 +113,10 @@ class Shards:
             yield opened
             opened.commit()
             self._dropped |= opened.below
+
+    def tables(self, relation: str) -> Iterable[pa.Table]:
+        """As `Keeper.tables`: a piece of a shard at a time."""
+        return self.db.tables(relation)
 
     def grown(self, rows: int) -> Keeper:
         """As `Keeper.grown`."""
