@@ -21,7 +21,8 @@ from deltafix.pipeline.replay import replay
 from deltafix.pipeline.runner import Pipeline
 from deltafix.pipeline.status import status
 from deltafix.spark import keeping, maintain
-from deltafix.spark.shards import frames, resident
+from deltafix.spark.shards import balance, frames, resident
+from deltafix.spark.shards import epoch as shards_epoch
 from deltafix.spark.shards.past import around
 
 QUARANTINE = 'bad_rows = "quarantine"'
@@ -259,3 +260,27 @@ def test_the_command_refuses_them_too(tmp_path) -> None:
     assert done.returncode == 2, done.stderr
     assert 'needs runner = "spark"' in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("options", ["", 'duplicates = "count"', 'key = ["who"]'])
+def test_a_group_that_has_outgrown_its_shard_is_shared_between_epochs(
+    options, tmp_path, monkeypatch, caplog
+) -> None:
+    monkeypatch.setattr(pipelines, "KEEPER", "shards")
+    monkeypatch.setattr(balance, "_LARGE", 0)
+    monkeypatch.setattr(shards_epoch, "_COMPACT", 0)
+    # Whole paths are joined with whole paths, so nobody's rows can stay where they are.
+    text = pipelines.TEXT.replace("stands(x, y), member(y, z)", "stands(x, y), stands(y, z)")
+    job = Job(tmp_path, text=text, member=options)
+    job.say("member", *(("+", (f"p{n}", "core")) for n in range(60)))
+    job.say("grant", ("+", ("core", 7)))
+    job.run()
+    job.say("member", ("-", ("p3", "core")), ("+", ("core", "all")))
+    job.say("grant", ("+", ("all", 8)), ("-", ("core", 7)))
+    with job.open() as pipeline:
+        list(pipeline.drain())
+        job.check(pipeline)
+        assert bool(pipeline.maintainer.db.layout.heavy) is ("key" not in options)
+    assert ("stay in it" in caplog.text) is ("key" in options)
+    job.say("member", ("-", ("core", "all")), ("+", ("p3", "core")))
+    job.run()

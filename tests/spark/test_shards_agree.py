@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import Literal
 
+import numpy as np
 import pytest
 from tests.agree.test_beyond import FUNCTORS, PROGRAMS
 from tests.strategies import FEATURES, REDUCERS, random_program, random_script
@@ -20,6 +21,7 @@ from tests.strategies import FEATURES, REDUCERS, random_program, random_script
 import deltafix
 from deltafix.errors import ProgramError, TypeMismatchError
 from deltafix.facts.delta import Delta
+from deltafix.spark.hashing import Heavy
 from deltafix.spark.shards import ShardedDatabase, database, resident
 from deltafix.spark.shards import epoch as shards_epoch
 from deltafix.spark.shards import images as shard_images
@@ -185,17 +187,24 @@ def random_edits(rng: Random, relations: dict[str, int], size: int, epochs: int)
         (2, True, "recompute"),
         (2, True, "driver"),
         (4, True, "driver"),
+        (3, "shared", "driver"),
+        (4, "shared", "recompute"),
     ],
 )
 def test_agree_random_programs_in_shards(
     shards: int,
-    general: bool,
+    general: bool | Literal["shared"],
     executor: Literal["driver", "recompute"],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """`general`: without the layouts that need no shuffle; `shared`: half of all keys are heavy."""
     if general:
-        monkeypatch.setattr(database, "plan_layout", lambda program: localize(prepare(program)))
+        heavy = (0,) if general == "shared" else ()
+        monkeypatch.setattr(
+            database, "plan_layout", lambda program, _=(): localize(prepare(program), heavy)
+        )
+        monkeypatch.setattr(Heavy, "rows", lambda self, hashes: hashes & np.uint64(64) > 0)
     rng = Random(f"shards {shards} {general} {executor}")
     run = 0
     while run < RUNS:

@@ -16,6 +16,7 @@ from tests.spark.test_shards_agree import CLOSURE, SAME_GENERATION, agree, rando
 
 import deltafix
 from deltafix.facts.delta import Delta
+from deltafix.spark.hashing import Heavy
 from deltafix.spark.shards import ShardedDatabase, columns, database, resident
 from deltafix.spark.shards.bulkrules import bulk_rules
 from deltafix.spark.shards.core import prepare
@@ -47,8 +48,8 @@ PROGRAMS = {
 }
 
 
-def general(program: deltafix.Program) -> Layout:
-    return localize(prepare(program))
+def general(program: deltafix.Program, heavy: tuple[int, ...] = ()) -> Layout:
+    return localize(prepare(program), heavy)
 
 
 @pytest.fixture
@@ -87,6 +88,15 @@ def test_agree_loads_then_changes_then_a_restart_then_more(
         check_engines(db)
     with ShardedDatabase(program, shards=shards, state=tmp_path, executor="recompute") as db:
         agree(program, script[6:], db, one)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_agree_loads_of_which_half_of_all_keys_are_shared(
+    name: str, loads: Counter[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "plan_layout", lambda program, _=(): general(program, (0,)))
+    monkeypatch.setattr(Heavy, "rows", lambda self, hashes: hashes & np.uint64(64) > 0)
+    test_agree_loads_then_changes_then_a_restart_then_more(name, 3, loads, tmp_path)
 
 
 def check_engines(db: ShardedDatabase) -> None:

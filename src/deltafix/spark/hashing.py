@@ -9,19 +9,52 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from deltafix.facts.arrow import to_numpy
 
-__all__ = ["Hashes", "hash_columns", "hash_rows", "place", "shard_of"]
+__all__ = ["Hashes", "Heavy", "Key", "hash_columns", "hash_rows", "place"]
 
 Hashes: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]
 
 _SEED = np.uint64(0x9E3779B97F4A7C15)
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+
+
+class Heavy(NamedTuple):
+    """Keys of which one shard would have too many rows.
+
+    Attributes:
+        hashes: theirs (`hash_rows`), ascending.
+        columns: the columns that place their rows instead; None: every shard has them.
+    """
+
+    hashes: tuple[int, ...]
+    columns: tuple[int, ...] | None
+
+    def rows(self, hashes: Hashes) -> Any:
+        """Which rows are of such a key, by the hashes of their keys."""
+        return np.isin(hashes, np.array(self.hashes, np.uint64))
+
+
+class Key(NamedTuple):
+    """What places rows: the columns whose hash says in which shard a row is.
+
+    Attributes:
+        columns: None: every shard has every row. No columns: one shard has them all.
+        heavy: keys whose rows are placed otherwise.
+    """
+
+    columns: tuple[int, ...] | None
+    heavy: Heavy | None = None
+
+    @property
+    def places(self) -> bool:
+        """Whether every row is in one shard alone."""
+        return self.columns is not None and (self.heavy is None or self.heavy.columns is not None)
 
 
 def hash_rows(table: pa.Table, columns: Sequence[int]) -> Hashes:
@@ -35,13 +68,8 @@ def hash_columns(columns: Sequence[np.ndarray[Any, Any]], size: int | None = Non
     return _mixed([column.view(np.uint64) for column in columns], rows)
 
 
-def shard_of(table: pa.Table, columns: Sequence[int], shards: int) -> Any:
-    """The shard of each row, by its key columns. No columns: one shard for all rows."""
-    return place(hash_rows(table, columns), shards)
-
-
 def place(hashes: Hashes, shards: int) -> Any:
-    """The shard of each hash."""
+    """The shard of each hash. That of no columns is one for all rows."""
     return (hashes >> np.uint64(32)) % np.uint64(shards)
 
 

@@ -34,6 +34,7 @@ from deltafix.pipeline.quarantine import BAD_ROWS, require_few
 from deltafix.pipeline.signed import SIGN, Bad, Signed, plain
 from deltafix.spark.errors import error_of, note_of
 from deltafix.spark.filed import Filed, Filing, NetFile, NetFolder
+from deltafix.spark.hashing import Key
 from deltafix.spark.sent import SENT, Ended, Found, Note, Rows, opened, packed, send, told
 from deltafix.spark.wire import route
 
@@ -261,7 +262,7 @@ class _Routing:
                 continue
             look = self.looks[one.look]
             names = look.policy.keying.key or look.schema.names
-            alike = [one.table.column_names.index(name) for name in names]
+            alike = Key(tuple(one.table.column_names.index(name) for name in names))
             for target, rows in route(one.table, alike, self.targets):
                 yield packed(Rows(one.look, rows), target)
 

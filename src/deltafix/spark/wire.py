@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from deltafix.facts.arrow import ARROW_TYPES, to_numpy
 from deltafix.facts.schema import BaseType
-from deltafix.spark.hashing import shard_of
+from deltafix.spark.hashing import Key, hash_rows, place
 
 __all__ = [
     "ROWS", "Batch", "fold", "pack", "route", "signed", "split", "table_schema", "unpack"
@@ -78,17 +78,20 @@ def fold(tables: Sequence[pa.Table]) -> pa.Table:
     )
 
 
-def route(
-    table: pa.Table, columns: Sequence[int] | None, shards: int
-) -> Iterator[tuple[int, pa.Table]]:
-    """The parts of a table by shard; `columns` None: all of it to each."""
+def route(table: pa.Table, key: Key, shards: int) -> Iterator[tuple[int, pa.Table]]:
+    """The parts of a table by shard; rows of heavy keys are in parts of their own."""
     if table.num_rows == 0:
         return
-    if columns is None or shards == 1:
+    if key.columns is None or shards == 1:
         for shard in range(shards):
             yield shard, table
         return
-    places = shard_of(table, columns, shards)
+    hashes = hash_rows(table, key.columns)
+    if key.heavy is not None and (heavy := key.heavy.rows(hashes)).any():
+        yield from route(table.filter(pa.array(heavy)), Key(key.heavy.columns), shards)
+        yield from route(table.filter(pa.array(~heavy)), Key(key.columns), shards)
+        return
+    places = place(hashes, shards)
     counts = np.bincount(places.astype(np.int64), minlength=shards)
     if counts.max() == table.num_rows:
         yield int(counts.argmax()), table

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from deltafix.facts.arrow import to_numpy
-from deltafix.spark.hashing import hash_columns, place
+from deltafix.spark.hashing import Key, hash_columns, place
 from deltafix.spark.shards.bulkrules import Rules
 from deltafix.spark.shards.columns import Columns, Run, Seen, distinct, joined, taken
 from deltafix.spark.shards.layout import Derived, Layout
@@ -145,16 +145,17 @@ class BulkShard:
             else:
                 self._outbox.setdefault((shard, made.part("vote")), []).append(part)
 
-    def _route(
-        self, rows: Columns, columns: tuple[int, ...] | None
-    ) -> Iterator[tuple[int, Columns]]:
-        if columns is None or self.shards == 1:
+    def _route(self, rows: Columns, key: Key) -> Iterator[tuple[int, Columns]]:
+        if key.columns is None or self.shards == 1:
             for shard in range(self.shards):
                 yield shard, rows
             return
-        places = place(
-            hash_columns(tuple(rows[column] for column in columns), len(rows[0])), self.shards
-        )
+        hashes = hash_columns(tuple(rows[column] for column in key.columns), len(rows[0]))
+        if key.heavy is not None and (heavy := key.heavy.rows(hashes)).any():
+            yield from self._route(taken(rows, heavy), Key(key.heavy.columns))
+            yield from self._route(taken(rows, ~heavy), Key(key.columns))
+            return
+        places = place(hashes, self.shards)
         for shard in range(self.shards):
             here = places == shard
             if here.any():
@@ -191,7 +192,7 @@ class BulkShard:
                 ranked = (*rows, rank_rows(hash_columns(rows), self.clock))
                 self._derive(made.part("now"), ranked)
                 for copy in made.within:
-                    for shard, part in self._route(ranked, copy.columns):
+                    for shard, part in self._route(ranked, copy.key):
                         if shard == self.number:
                             self._derive(copy.name, part)
                         else:
@@ -211,7 +212,7 @@ class BulkShard:
 
     def _copy(self, made: Derived, rows: Columns) -> None:
         for copy in made.above:
-            for shard, part in self._route(rows, copy.columns):
+            for shard, part in self._route(rows, copy.key):
                 self._outbox.setdefault((shard, copy.name), []).append(part)
 
     # --- the ends ----------------------------------------------------------------------------

@@ -85,7 +85,7 @@ def spec_of(folder: str, found: Manifest, schemas: Mapping[str, Schema]) -> Spec
     """
     try:
         program = Text.parse(found.rules)
-        layout = plan_layout(program)
+        layout = plan_layout(program, found.heavy)
     except DeltafixError as error:
         message = f"{folder}: the rules of its manifest cannot be read: {error}"
         raise StateError(message, path=folder) from error

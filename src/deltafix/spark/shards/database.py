@@ -26,6 +26,7 @@ from deltafix.engine.folds.users import UserReducer
 from deltafix.engine.outside import Users
 from deltafix.engine.state.marks import Marks
 from deltafix.errors import (
+    ConfigError,
     DeltafixError,
     SparkJobError,
     StateError,
@@ -43,11 +44,12 @@ from deltafix.rules.schemas import row_schemas
 from deltafix.spark.common import require_here
 from deltafix.spark.errors import spark_errors
 from deltafix.spark.filed import NET_FILES, Filed, NetFile, NetFolder, file_net, read_net
+from deltafix.spark.shards.balance import KEY_COUNTS, is_uneven, key_counts, outgrown
 from deltafix.spark.shards.bulkrules import bulk_rules
 from deltafix.spark.shards.carry import adopted, carried, carried_frame, spec_of
 from deltafix.spark.shards.choose import LOAD, Choice, Sizes, choose
 from deltafix.spark.shards.epoch import Attempt, Executor
-from deltafix.spark.shards.files import Ledger, Manifest, new_manifest, require_same
+from deltafix.spark.shards.files import Ledger, Manifest, digest_of, new_manifest, require_same
 from deltafix.spark.shards.frames import (
     PIECE,
     Said,
@@ -139,38 +141,33 @@ class ShardedDatabase:
         if executor == "shards" and spark is None:
             raise ValueError("executor='shards' needs a Spark session")
         self.program = program
-        self.layout = seats(plan_layout(program))
+        self._folder = folder_at(state)
+        if isinstance(self._folder, LocalFolder):
+            self._folder = LocalFolder(self._folder.path.absolute())
+        layout = seats(plan_layout(program))
         bound(program, functors)
         self.schemas: Mapping[str, Schema] = MappingProxyType(
-            {
-                name: schema
-                for name, schema in row_schemas(program).items()
-                if name in self.layout.given
-            }
+            {n: schema for n, schema in row_schemas(program).items() if n in layout.given}
         )
+        columns = {name: schema.names for name, schema in self.schemas.items()}
+        users = Users(dict(functors), dict(reducers))
+        self._seats = seats
+        self._spec = Spec(str(self._folder), layout, shards, columns, users, digest_of(layout))
+        self._manifest = new_manifest(program, layout, shards)
         self.choice: Choice | None = None
         self._derived = {head.relation for rule in program.rules for head in rule.heads}
-        self._loadable = bulk_rules(self.layout) is not None
         self.work = Work()
         self._spark = spark
         self._session = None if spark is None else planless(spark)
         self._executor = executor
-        self._folder = folder_at(state)
         self._lock: Lock | None = None
         if isinstance(self._folder, LocalFolder):
-            path = self._folder.path.absolute()
-            path.mkdir(parents=True, exist_ok=True)
-            self._folder = LocalFolder(path)
-            self._lock = Lock(path / "lock")
+            self._folder.path.mkdir(parents=True, exist_ok=True)
+            self._lock = Lock(self._folder.path / "lock")
         self._closed = False
         self._warming: Warming | None = None
-        self._is_cold = False
+        self._is_cold = self._is_uneven = False
         try:
-            self._manifest = new_manifest(program, self.layout, shards)
-            columns = {name: schema.names for name, schema in self.schemas.items()}
-            users = Users(dict(functors), dict(reducers))
-            digest = self._manifest.program
-            self._spec = Spec(str(self._folder), self.layout, shards, columns, users, digest)
             with self._stored():
                 self._open(around, noted)
         except BaseException:
@@ -179,7 +176,10 @@ class ShardedDatabase:
 
     def _open(self, around: Folder | None, noted: Mapping[str, Any]) -> None:
         self._ledger = Ledger(self._folder)
-        if self._ledger.found is None and around is not None:
+        found = self._ledger.found
+        if found is not None and found.heavy:
+            self._lay_out(found.heavy)
+        elif found is None and around is not None:
             self._adopt(around, noted)
         if not self._manifest.files:
             same = partial(require_same, self._folder, wanted=self._manifest)
@@ -204,6 +204,25 @@ class ShardedDatabase:
     def _release(self) -> None:
         if self._lock is not None:
             self._lock.release()
+
+    def _lay_out(self, heavy: tuple[int, ...]) -> bool:
+        """Have a layout whose shards share the rows of keys, and no rows yet; whether one fits.
+
+        It does not where what inputs say of their own keys would be in more than one shard.
+        """
+        try:
+            layout = self._seats(plan_layout(self.program, heavy))
+        except ConfigError as error:
+            _LOG.warning("%s: keys that have outgrown a shard stay in it: %s", self._folder, error)
+            return False
+        self._manifest = new_manifest(self.program, layout, self.shards)
+        self._spec = replace(self._spec, layout=layout, program=self._manifest.program)
+        return True
+
+    @property
+    def layout(self) -> Layout:
+        """Which rows belong where, and what each shard runs."""
+        return self._spec.layout
 
     @property
     def epoch(self) -> int:
@@ -372,7 +391,11 @@ class ShardedDatabase:
         if (found.program, found.shards) == (wanted.program, wanted.shards):
             self._manifest = found
             return
-        old = spec_of(str(self._folder), found, self.schemas)
+        self._carry(spec_of(str(self._folder), found, self.schemas), found)
+
+    def _carry(self, old: Spec, found: Manifest) -> None:
+        """Begin with the given rows of another layout, at its epoch."""
+        wanted = self._manifest
         new = replace(
             wanted, epoch=found.epoch, name=found.name, marks=found.marks,
             generation=found.generation, owner=found.owner,
@@ -513,6 +536,43 @@ class ShardedDatabase:
             self._manifest = now
             raise
 
+    def balance(self) -> int:
+        """Have all shards share the rows of keys that one shard has too many of; how many.
+
+        Does nothing unless one shard was much larger than the others when all were last written
+        whole. Else all is derived anew from the given rows, as for another number of shards.
+        Pipelines call it after each epoch; rules, rows and the epoch are as before. Where such a
+        key is joined, one literal's rows of it are spread, and every shard has those of the others
+        (fragment and replicate: Epstein, Stonebraker and Wong, SIGMOD 1978, DOI
+        10.1145/509252.509283). Groups of an aggregate stay together. Raises as `apply` does.
+        """
+        if not self._is_uneven:
+            return 0
+        before = self._spec, self._manifest
+        found = outgrown(self._key_counts(), self.shards)
+        heavy = tuple(sorted({*self.layout.heavy, *found}))
+        self._is_uneven = False
+        if heavy == self.layout.heavy or not self._lay_out(heavy):
+            return 0
+        self._end_warming()
+        try:
+            self._carry(*before)
+        except BaseException:
+            self._spec, self._manifest = before
+            self._is_uneven = True
+            raise
+        _LOG.info("%s: all shards share %d keys", self._folder, len(heavy))
+        return len(found)
+
+    def _key_counts(self) -> pa.Table:
+        """How many rows shards have of the keys with the most."""
+        task = partial(_count_part, self._spec, self._manifest.files)
+        if self._spark is None:
+            numbers = pa.record_batch([pa.array(range(self.shards))], ["id"])
+            return pa.Table.from_batches(task(iter([numbers])))
+        with spark_errors("keys cannot be counted", kind=SparkJobError):
+            return self._by_shard(task, KEY_COUNTS).toArrow()
+
     def close(self) -> None:
         """Give the folder back. Idempotent."""
         if not self._closed:
@@ -596,6 +656,8 @@ class ShardedDatabase:
         self._manifest = attempt.commit(grown, marks)
         self.choice, self.work = attempt.choice, attempt.work
         self._is_cold = attempt.loaded and self._manifest.base >= _WARMED
+        if attempt.whole:
+            self._is_uneven = is_uneven(attempt.whole)
 
     def warm(self, *, wait: bool = False) -> None:
         """Have workers make the engines of a large load beside all else, if the last epoch was one.
@@ -634,7 +696,8 @@ class ShardedDatabase:
     def _loads(self, changed: int | None, recompute: bool) -> bool:
         """Whether an epoch is to be a load: all is derived, and enough that columns pay."""
         large = changed is None or changed >= LOAD
-        return self._loadable and large and (recompute or not self._manifest.given)
+        is_load = large and (recompute or not self._manifest.given)
+        return is_load and bulk_rules(self.layout) is not None
 
     def _frame(self, messages: list[Message]) -> DataFrame:
         """Messages as a frame, and one without bytes for every shard, so that every shard runs."""
@@ -687,3 +750,11 @@ def _rows_of(
             table = read_rows(spec, files.get(number, []), number, relation)
             if table is not None:
                 yield table
+
+
+def _count_part(
+    spec: Spec, files: Mapping[int, list[str]], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            yield key_counts(spec, files.get(number, []), number)

@@ -58,6 +58,7 @@ class Attempt:
         choice: where it runs and why.
         work: what it has cost.
         loaded: whether workers derived all by columns, so that they have no engines yet.
+        whole: the rows of each shard, if it wrote them whole.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Attempt:
         self._files = {n: [*manifest.files.get(n, ())] for n in range(spec.shards)}
         self._name = f"epoch-{manifest.epoch + 1:06}-{manifest.generation}-{uuid4().hex[:8]}"
         self._number = 0
+        self.whole: dict[int, int] = {}
         self._bytes = 0
         self._compacted = False
         self._whole = False
@@ -224,6 +226,8 @@ class Attempt:
                 self._require_here(shard, name, int(note["size"]))
                 self._files[shard] = [name] if self._compacted else [*self._files[shard], name]
                 self._bytes += int(note["size"])
+                if self._compacted:
+                    self.whole[shard] = int(note["rows"])
             self._changes[shard] = {name: Changed(*one) for name, one in note["changes"].items()}
             for changed in self._changes[shard].values():
                 self._require_here(shard, changed.path, None)

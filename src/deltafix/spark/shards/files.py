@@ -42,7 +42,7 @@ __all__ = [
     "require_same", "write_journal",
 ]  # fmt: skip
 
-FORMAT = 3
+FORMAT = 4
 _KIND = "shard"
 _MANIFEST = "manifest.json"
 _TRIES = 20
@@ -54,16 +54,19 @@ def inside(folder: Folder, path: str) -> tuple[Folder, str]:
     return folder / way, name
 
 
-def write_journal(folder: Folder, path: str, journal: Journal) -> int:
-    """Write a journal under its final name, whole or not at all; returns its bytes.
+def write_journal(folder: Folder, path: str, journal: Journal) -> tuple[int, int]:
+    """Write a journal under its final name, whole or not at all; returns its bytes and its rows.
 
     `path` is relative to the shards' folder; its first part is the journal's attempt.
     """
+    rows = 0
 
     def pieces() -> Iterator[Piece]:
+        nonlocal rows
         yield preamble(_KIND)
         yield from pack(0, {"clock": journal.clock, "fresh": journal.fresh})
         for kind, batch in journal.entries:
+            rows += batch.table.num_rows
             for data in wire.pack([batch]):
                 yield from pack(0, {"kind": kind}, [data])
         yield from pack(1, {})
@@ -71,7 +74,7 @@ def write_journal(folder: Folder, path: str, journal: Journal) -> int:
     attempt, name = inside(folder, path)
     size = attempt.write(name, pieces())
     attempt.sync()  # this worker, or its machine, need not see the commit
-    return size
+    return size, rows
 
 
 def read_journal(folder: Folder, path: str) -> Journal:
@@ -117,6 +120,7 @@ class Manifest:
         marks: what was noted beside the rows, as of the last epoch.
         generation: how often a state in an object store was opened; 0 on a disk.
         owner: who opened it last there.
+        heavy: `Layout.heavy`.
     """
 
     program: str
@@ -131,6 +135,7 @@ class Manifest:
     marks: Marks = field(default_factory=dict)
     generation: int = 0
     owner: dict[str, Any] = field(default_factory=dict)
+    heavy: tuple[int, ...] = ()
 
     @classmethod
     def load(cls, folder: Folder) -> Manifest | None:
@@ -159,6 +164,7 @@ class Manifest:
                 int(saved["given"]), int(saved["base"]), int(saved["log"]),
                 str(saved["rules"]), str(saved["name"]), dict(saved["marks"]),
                 int(saved["generation"]), dict(saved["owner"]),
+                tuple(int(one) for one in saved["heavy"]),
             )  # fmt: skip
         except (LookupError, TypeError, ValueError) as damage:
             message = f"{path}: not a manifest of shards: {damage}"
@@ -170,7 +176,7 @@ class Manifest:
             "format": FORMAT, "program": self.program, "shards": self.shards,
             "epoch": self.epoch, "given": self.given, "base": self.base, "log": self.log,
             "files": self.files, "rules": self.rules, "name": self.name, "marks": self.marks,
-            "generation": self.generation, "owner": self.owner,
+            "generation": self.generation, "owner": self.owner, "heavy": self.heavy,
         }  # fmt: skip
         return json.dumps(saved, indent=1).encode()
 
@@ -266,13 +272,14 @@ def epoch_of(name: str) -> int:
 def digest_of(layout: Layout) -> str:
     """What tells the program of shards from others."""
     merges = [f"{r.name}: {r.merge}" for r in layout.core.relations if r.merge is not None]
-    text = "\n".join((show(layout.program), str(layout.core), *merges))
+    heavy = [str(layout.heavy)] if layout.heavy else []
+    text = "\n".join((show(layout.program), str(layout.core), *merges, *heavy))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def new_manifest(program: Program, layout: Layout, shards: int) -> Manifest:
     """That of a folder without one."""
-    return Manifest(digest_of(layout), shards, rules=show(program))
+    return Manifest(digest_of(layout), shards, rules=show(program), heavy=layout.heavy)
 
 
 def require_same(folder: Folder, found: Manifest, wanted: Manifest) -> None:

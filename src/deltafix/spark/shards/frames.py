@@ -91,7 +91,7 @@ def messages_of(spec: Spec, edits: Mapping[str, pa.Table]) -> Iterator[Message]:
     for relation, table in edits.items():
         net = fold([table])
         for copy in spec.layout.given[relation]:
-            for shard, part in route(net, copy.columns, spec.shards):
+            for shard, part in route(net, copy.key, spec.shards):
                 for data in pack([Batch(copy.name, part)]):
                     yield shard, data
 
@@ -114,7 +114,7 @@ class Said:
         rows = self._rows(table)
         copies = layout.given[relation] if self.in_place else [layout.seat(relation)]
         for copy in copies:
-            for shard, part in route(rows, copy.columns, self.spec.shards):
+            for shard, part in route(rows, copy.key, self.spec.shards):
                 for data in pack([Batch(SAID + copy.name, part)]):
                     yield shard, data
 

@@ -216,9 +216,10 @@ class _Opened:
         if self.prepared is not None:
             self.prepared(self._db.delta(attempt, self.views))
         self._db.commit(attempt, self._grown, self._marks)
-        self._db.warm()
         for one in self._filed:
             one.remove()
+        self._db.balance()
+        self._db.warm()
 
     def _begin(self, first: list[Message] | DataFrame) -> Attempt:
         self._attempt = self._stack.enter_context(self._db.attempt(first, self._changed))

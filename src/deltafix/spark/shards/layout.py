@@ -15,32 +15,33 @@ from types import MappingProxyType
 from deltafix.facts.schema import BaseType, Row
 from deltafix.plan.normalize import Core
 from deltafix.rules.ast import Attribute, Program, RelationDecl
+from deltafix.spark.hashing import Key
 
 __all__ = ["Copy", "Derived", "Layout", "Report", "declarations"]
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A local relation that holds rows of a relation, and the key columns that place them.
-
-    `columns` None: every shard has every row. No columns: one shard has them all.
-    """
+    """A local relation that holds rows of a relation, and the key that places them."""
 
     name: str
-    columns: tuple[int, ...] | None
+    key: Key
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The changes of a local relation are those of `relation`; `columns` place it (see `Copy`)."""
+    """The changes of a local relation are those of `relation`; `key` places its rows.
+
+    Every row is in one shard, or in all of them (`everywhere`).
+    """
 
     relation: str
-    columns: tuple[int, ...] | None
+    key: Key
 
     @property
     def everywhere(self) -> bool:
         """Whether every shard has every row."""
-        return self.columns is None
+        return self.key.columns is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Derived:
 
     Attributes:
         arity: columns, without rank.
-        home: the columns that place a row.
+        home: what places a row.
         stratum: number of its stratum.
         ranked: whether it is recursive, so that votes and rows carry ranks.
         within: copies for rules of its own stratum (ranked relations; with the rank behind).
@@ -61,7 +62,7 @@ class Derived:
 
     relation: str
     arity: int
-    home: tuple[int, ...]
+    home: Key
     stratum: int
     ranked: bool
     within: tuple[Copy, ...]
@@ -88,6 +89,7 @@ class Layout:
         seeds: rows given at first, for the facts of the program's text.
         bounded: they are given with the first inputs, which can bound what follows from them.
         seats: where rows of some relations are judged, if not at the copy that is placed first.
+        heavy: the hashes of keys whose rows many shards share (`hashing.Heavy`), ascending.
     """
 
     core: Core
@@ -100,6 +102,7 @@ class Layout:
     seeds: Mapping[str, list[Row]] = field(default_factory=lambda: MappingProxyType({}))
     bounded: bool = False
     seats: Mapping[str, Copy] = field(default_factory=lambda: MappingProxyType({}))
+    heavy: tuple[int, ...] = ()
 
     @property
     def shuffles(self) -> bool:
@@ -111,8 +114,8 @@ class Layout:
         if relation in self.seats:
             return self.seats[relation]
         copies = self.given[relation]
-        placed = next((copy for copy in copies if copy.columns is not None), None)
-        return placed or Copy(copies[0].name, ())
+        placed = next((copy for copy in copies if copy.key.places), None)
+        return placed or Copy(copies[0].name, Key(()))
 
     def beside(self, pairs: Mapping[str, str]) -> Layout:
         """The layout with relations that no rule reads placed where others have their seats.
@@ -122,9 +125,9 @@ class Layout:
         given, reports = dict(self.given), dict(self.reports)
         for name, other in pairs.items():
             (copy,) = given[name]
-            columns = self.seat(other).columns
-            given[name] = (Copy(copy.name, columns),)
-            reports[copy.name] = Report(name, columns)
+            key = self.seat(other).key
+            given[name] = (Copy(copy.name, key),)
+            reports[copy.name] = Report(name, key)
         return replace(self, given=given, reports=reports)
 
     def by_key(self, relation: str, words: str, gone: str, key: Sequence[int]) -> Layout | None:
@@ -134,13 +137,13 @@ class Layout:
         them by the key, so copies of both are placed alike. None where no two copies are.
         """
         for rows in self.given[words]:
-            columns = rows.columns or ()
-            if not set(columns) <= set(key):
+            columns = rows.key.columns or ()
+            if rows.key.heavy is not None or not set(columns) <= set(key):
                 continue
             alike = tuple(list(key).index(column) for column in columns)
             for deletes in self.given[gone]:
-                if deletes.columns in (None, alike):
-                    seat = Copy(self.given[relation][0].name, columns)
+                if deletes.key in (Key(None), Key(alike)):
+                    seat = Copy(self.given[relation][0].name, Key(columns))
                     found = {relation: seat, words: rows, gone: deletes}
                     return replace(self, seats={**self.seats, **found})
         return None
@@ -149,7 +152,7 @@ class Layout:
         """The copy whose shard reports a relation's rows."""
         for name, report in self.reports.items():
             if report.relation == relation:
-                return Copy(name, report.columns)
+                return Copy(name, report.key)
         raise KeyError(relation)
 
 

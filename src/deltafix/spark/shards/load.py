@@ -163,6 +163,7 @@ class _Load:
         if command.action == "commit":
             name = self.task.file(number)
             journal = Journal(shard.clock, self.task.attempt, shard.given(), fresh=True)
-            size = write_journal(self.spec.place, name, journal)
+            size, rows = write_journal(self.spec.place, name, journal)
             changes = write_changes(self.spec, self.task, number, outcome.changes)
-            self.notes.append({"shard": number, "file": name, "size": size, "changes": changes})
+            note = {"shard": number, "file": name, "size": size, "rows": rows, "changes": changes}
+            self.notes.append(note)

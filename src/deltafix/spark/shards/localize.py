@@ -11,9 +11,15 @@ For a derived relation R the local program has (columns `x`, rank `k`, sender `s
 `any` are rows with a vote or given, `has` the rows of `now`; `shard` moves rows into and out of
 `now`, by `lost` and `new`. Each piece of a rule derives `R out(x)` or `R out(x, k)`, k the highest
 rank of the rows of R's own stratum that it used; the changes of `out` are votes. A pinned relation
-(`core`) has none of these: its clauses read copies that are together where it is. Invariant: but
-for pinned strata the local program is not recursive, so its relations are exact counts, and votes
-are exact.
+(`core`) has none of these: its clauses read copies that are together where it is.
+
+Rows of a heavy key are too many for one shard. So of the literals of a piece one is *split* there:
+its rows of such a key are placed by all of their columns; the others are *shared*: every shard has
+their rows of it. A derivation is still found once, where its row of the split literal is. Homes are
+split too; what an aggregate or a pinned relation reads stays together.
+
+Invariant: but for pinned strata the local program is not recursive, so its relations are exact
+counts, and votes are exact.
 """
 
 from __future__ import annotations
@@ -39,8 +45,9 @@ from deltafix.plan.clause import (
 )
 from deltafix.plan.depend import Layer, layers, made_by, needs
 from deltafix.plan.normalize import Core
+from deltafix.spark.hashing import Heavy, Key
 from deltafix.spark.shards.core import HERE, Prepared, column_kinds
-from deltafix.spark.shards.cut import Cutter, Piece
+from deltafix.spark.shards.cut import Cutter, Piece, Use
 from deltafix.spark.shards.layout import Copy, Derived, Layout, Report, declarations
 
 __all__ = ["localize"]
@@ -48,9 +55,12 @@ __all__ = ["localize"]
 _RANK: BaseType = "number"
 
 
-def localize(prepared: Prepared) -> Layout:
-    """The layout of a program that shards derive together, stratum by stratum."""
-    return _Localizing(prepared).layout()
+def localize(prepared: Prepared, heavy: tuple[int, ...] = ()) -> Layout:
+    """The layout of a program that shards derive together, stratum by stratum.
+
+    `heavy` are the hashes of keys whose rows they share.
+    """
+    return _Localizing(prepared, heavy).layout()
 
 
 def _strata(core: Core) -> dict[str, tuple[int, Layer]]:
@@ -72,9 +82,10 @@ def _strata(core: Core) -> dict[str, tuple[int, Layer]]:
 
 
 class _Localizing:
-    def __init__(self, prepared: Prepared) -> None:
+    def __init__(self, prepared: Prepared, heavy: tuple[int, ...]) -> None:
         core = prepared.core
         self.prepared = prepared
+        self.heavy = heavy
         self.pinned = prepared.pinned
         cutter = Cutter({r.name: r.types for r in core.relations})
         for clause in core.clauses:
@@ -92,7 +103,7 @@ class _Localizing:
         self.kinds = column_kinds(cut, prepared.program)
         self.layer = _strata(cut)
         self.derived = {p.head for p in self.pieces} | {n for f in self.folds for n in made_by(f)}
-        self.home = {name: self._home(r) for name, r in self.relations.items()}
+        self.home = {name: self.split(name, self._home(r)) for name, r in self.relations.items()}
         self.locals: dict[str, Relation] = {}
         self.columns: dict[str, tuple[str, ...]] = {}
         self.clauses: list[Clause] = []
@@ -111,6 +122,43 @@ class _Localizing:
         if wanted:
             return wanted.most_common(1)[0][0]
         return tuple(range(len(relation.types)))
+
+    def split(self, relation: str, columns: tuple[int, ...]) -> Key:
+        """The key by which rows are placed by these columns, those of a heavy key by all."""
+        every = tuple(range(len(self.relations[relation].types)))
+        if not self.heavy or not columns or set(columns) == set(every):
+            return Key(columns)
+        return Key(columns, Heavy(self.heavy, every))
+
+    def keys(self, piece: Piece) -> list[Key]:
+        """What places the rows of each literal of a piece: heavy ones are split in one of them."""
+        found = [Key(use.columns) for use in piece.uses]
+        placed = [n for n, use in enumerate(piece.uses) if use.columns]
+        if piece.lone:
+            for n, use in enumerate(piece.uses):
+                if use.columns is not None:
+                    found[n] = self.home[use.literal.relation]
+        elif self.heavy and placed:
+            for n in placed:
+                found[n] = Key(piece.uses[n].columns, Heavy(self.heavy, None))
+            chosen = max(placed, key=lambda n: self._gain(piece, piece.uses[n]))
+            use = piece.uses[chosen]
+            found[chosen] = self.split(use.literal.relation, use.columns or ())
+        return found
+
+    def _gain(self, piece: Piece, use: Use) -> tuple[bool, ...]:
+        """What speaks for splitting a literal: what is not split is copied to all shards.
+
+        A test of absence is never split, since its row has to be seen to be absent.
+        """
+        name = use.literal.relation
+        return (
+            isinstance(use.literal, Match),
+            self.split(name, use.columns or ()).heavy is not None,  # else a key has one row
+            self._same(piece.head, name),
+            name in self.derived,
+            self.home[name].columns == use.columns,
+        )
 
     def _same(self, head: str, relation: str) -> bool:
         return self.layer[head][1] is self.layer[relation][1]
@@ -152,6 +200,7 @@ class _Localizing:
             self.readers,
             seeds,
             self.prepared.bounded,
+            heavy=self.heavy,
         )
 
     def local(self, name: str, like: str, *ranks: str, merged: bool = False) -> None:
@@ -164,14 +213,15 @@ class _Localizing:
     def input(self, relation: Relation, reports: dict[str, Report]) -> tuple[Copy, ...]:
         """A given relation's copies; the first that places rows reports them."""
         copies = [*self.above[relation.name].values()]
-        if not copies:
-            name = f"{relation.name} by {list(self.home[relation.name])}"
-            copies = [Copy(name, self.home[relation.name])]
+        is_shared = any(copy.key.heavy for copy in copies) or not copies
+        if is_shared and not any(copy.key.places for copy in copies):
+            home = self.home[relation.name]
+            copies.append(Copy(f"{relation.name} {_place(home)}", home))
         for copy in copies:
             self.local(copy.name, relation.name)
-        placed = next((c for c in copies if c.columns is not None), copies[0])
+        placed = next((c for c in copies if c.key.places), copies[0])
         if not relation.hidden:
-            reports[placed.name] = Report(relation.name, placed.columns)
+            reports[placed.name] = Report(relation.name, placed.key)
         return tuple(copies)
 
     def relation(self, relation: Relation) -> Derived:
@@ -224,14 +274,13 @@ class _Localizing:
         ranked = self.ranked(piece.head)
         body: list[Literal] = []
         ranks: list[Argument] = []
-        for use in piece.uses:
+        for use, key in zip(piece.uses, self.keys(piece), strict=True):
             name = use.literal.relation
-            columns = self.home[name] if piece.lone and use.columns is not None else use.columns
             if ranked and self._same(piece.head, name):
                 ranks.append(Slot(f"~k{len(ranks)}"))
-                body.append(Match(self.near(name, columns), (*use.literal.args, ranks[-1])))
+                body.append(Match(self.near(name, key), (*use.literal.args, ranks[-1])))
             else:
-                body.append(replace(use.literal, relation=self.far(name, columns, piece.head)))
+                body.append(replace(use.literal, relation=self.far(name, key, piece.head)))
         body += piece.tests
         args: tuple[Argument, ...] = piece.args
         if ranked:
@@ -243,34 +292,30 @@ class _Localizing:
             args = (*args, rank)
         self.rule(f"{piece.head} out", args, *body)
 
-    def near(self, relation: str, columns: tuple[int, ...] | None) -> str:
+    def near(self, relation: str, key: Key) -> str:
         """The copy, with ranks, that a rule of the same stratum reads."""
-        if columns == self.home[relation]:
+        if key == self.home[relation]:
             return f"{relation} now"
-        name = f"{relation} rank {_place(columns)}"
-        self.within[relation].setdefault(name, Copy(name, columns))
+        name = f"{relation} rank {_place(key)}"
+        self.within[relation].setdefault(name, Copy(name, key))
         return name
 
-    def far(self, relation: str, columns: tuple[int, ...] | None, head: str) -> str:
+    def far(self, relation: str, key: Key, head: str) -> str:
         """The copy that a rule of another stratum reads."""
         if relation in self.pinned:
             return relation
-        if (
-            relation in self.derived
-            and not self.ranked(relation)
-            and columns == self.home[relation]
-        ):
+        if relation in self.derived and not self.ranked(relation) and key == self.home[relation]:
             name = relation
         else:
-            name = f"{relation} {_place(columns)}"
-            self.above[relation].setdefault(name, Copy(name, columns))
+            name = f"{relation} {_place(key)}"
+            self.above[relation].setdefault(name, Copy(name, key))
         stratum = self.layer[head][0]
         self.readers[name] = min(stratum, self.readers.get(name, stratum))
         return name
 
     def pin(self, relation: Relation) -> None:
         """A pinned relation: its clauses over copies that are together where it is."""
-        name, columns = relation.name, self.pinned[relation.name]
+        name, key = relation.name, Key(self.pinned[relation.name])
         self.local(name, name, merged=True)
         # Its copies have been read when the relations above have what it derives.
         above = min(
@@ -281,7 +326,7 @@ class _Localizing:
 
         def body(literals: Sequence[Literal]) -> tuple[Literal, ...]:
             return tuple(
-                replace(one, relation=self.far(one.relation, columns, above))
+                replace(one, relation=self.far(one.relation, key, above))
                 if isinstance(one, Match | Absent)
                 else one
                 for one in literals
@@ -300,11 +345,11 @@ class _Localizing:
 
     def fold(self, fold: Fold) -> None:
         """An aggregate: each group in the shard of its values, all of it there."""
-        source = self.far(fold.source, fold.group, fold.relation)
+        source = self.far(fold.source, Key(fold.group), fold.relation)
         made = f"{fold.relation} out"
         if not fold.group:
             # Without groups there is a value where there is no row: in one shard only.
-            guard = self.far(HERE, (), fold.relation)
+            guard = self.far(HERE, Key(()), fold.relation)
             made = f"{fold.relation} fold"
             self.local(made, fold.relation)
             self.rule(
@@ -317,5 +362,9 @@ class _Localizing:
         self.local_folds.append(replace(fold, relation=made, source=source, present=present))
 
 
-def _place(columns: tuple[int, ...] | None) -> str:
-    return "everywhere" if columns is None else f"by {list(columns)}"
+def _place(key: Key) -> str:
+    if key.columns is None:
+        return "everywhere"
+    if key.heavy is None:
+        return f"by {list(key.columns)}"
+    return f"by {list(key.columns)} {'shared' if key.heavy.columns is None else 'split'}"

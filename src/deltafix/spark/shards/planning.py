@@ -1,4 +1,4 @@
-"""From a program to its layout: without a shuffle where that is possible."""
+"""From a program to its layout: without a shuffle where that is possible, and no key is heavy."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from deltafix.spark.shards.whole import whole
 __all__ = ["plan_layout"]
 
 
-def plan_layout(program: Program) -> Layout:
-    """The layout of a program. Raises ProgramError (see `core.prepare`)."""
+def plan_layout(program: Program, heavy: tuple[int, ...] = ()) -> Layout:
+    """The layout of a program, whose rows of `heavy` keys are shared (`Layout.heavy`).
+
+    Raises ProgramError (see `core.prepare`).
+    """
     prepared = prepare(program)
-    placement = decompose(prepared)
-    return localize(prepared) if placement is None else whole(prepared, placement)
+    placement = None if heavy else decompose(prepared)
+    return localize(prepared, heavy) if placement is None else whole(prepared, placement)

@@ -23,6 +23,7 @@ from pyarrow import parquet
 from deltafix.engine.outside import Users
 from deltafix.errors import DeltafixError, StateError
 from deltafix.pipeline.sink import beside, beside_columns
+from deltafix.spark.hashing import Key
 from deltafix.spark.shards import images
 from deltafix.spark.shards.files import epoch_of, inside, read_journal, write_journal
 from deltafix.spark.shards.layout import Layout
@@ -44,6 +45,7 @@ __all__ = [
     "given_before",
     "given_rows",
     "keep",
+    "local_rows",
     "read_rows",
     "run_step",
     "take",
@@ -160,9 +162,9 @@ def run_step(spec: Spec, task: Task, number: int, came: Iterable[bytes]) -> Iter
         name = task.file(number)
         entries = shard.given() if compact else shard.journal
         journal = Journal(shard.clock, task.attempt, entries, task.fresh or compact)
-        size = write_journal(spec.place, name, journal)
+        size, rows = write_journal(spec.place, name, journal)
         resident.files = [name] if compact else [*wanted, name]
-        note |= {"file": name, "size": size}
+        note |= {"file": name, "size": size, "rows": rows}
     keep(spec, number, resident)
     if compact:
         images.leave(spec.key(number), resident.files, shard, task.attempt)
@@ -206,7 +208,7 @@ def given_rows(spec: Spec, files: Sequence[str], number: int, relation: str) -> 
     seat = spec.layout.seat(relation)
     resident, _ = _stand_on(spec, number, list(files))
     table = resident.shard.db.to_arrow(seat.name)
-    if seat.columns == () and spec.layout.given[relation][0].columns is None:
+    if seat.key == Key(()) and spec.layout.given[relation][0].key == Key(None):
         return table if number == 0 else table.slice(0, 0)
     return table
 
@@ -214,13 +216,20 @@ def given_rows(spec: Spec, files: Sequence[str], number: int, relation: str) -> 
 def read_rows(spec: Spec, files: Sequence[str], number: int, relation: str) -> pa.Table | None:
     """The rows of a relation that a shard answers for; None if another one does."""
     home = spec.layout.home(relation)
-    if home.columns is None and number != 0:
+    if home.key.columns is None and number != 0:
         return None
     resident, _ = _stand_on(spec, number, list(files))
     table = resident.shard.db.to_arrow(home.name)
     names = spec.columns[relation]
     width = max(len(names), 1)
     return table.select(range(width)).rename_columns(list(names) or ["present"])
+
+
+def local_rows(spec: Spec, files: Sequence[str], number: int, local: str) -> pa.Table:
+    """The rows of a local relation of a shard."""
+    resident, _ = _stand_on(spec, number, list(files))
+    table: pa.Table = resident.shard.db.to_arrow(local)
+    return table
 
 
 def given_before(spec: Spec, number: int, wanted: list[str]) -> list[Entry]:

@@ -117,9 +117,9 @@ class _Rest:
         note: dict[str, Any] = {"shard": number}
         if entries or clock != self.clocks[number]:
             name = task.file(number)
-            size = write_journal(self.spec.place, name, Journal(clock, task.attempt, entries))
+            size, rows = write_journal(self.spec.place, name, Journal(clock, task.attempt, entries))
             resident.files = [*task.files.get(number, ()), name]
-            note |= {"file": name, "size": size}
+            note |= {"file": name, "size": size, "rows": rows}
         note["changes"] = write_changes(self.spec, task, number, self.changes[number])
         keep(self.spec, number, resident)
         return note

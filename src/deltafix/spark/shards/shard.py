@@ -29,7 +29,7 @@ from deltafix.engine.run import Budget
 from deltafix.engine.state.cached import CachedImage
 from deltafix.facts.arrow import to_numpy
 from deltafix.plan.depend import made_by
-from deltafix.spark.hashing import hash_rows
+from deltafix.spark.hashing import Key, hash_rows
 from deltafix.spark.shards.layout import Derived, Layout
 from deltafix.spark.shards.ranks import RANK_BITS, rank_rows, ranked_parts
 from deltafix.spark.shards.seat import SAID, Seat
@@ -158,7 +158,7 @@ class Shard:
                     if copy.name not in said:
                         continue
                     verdict = seat.judge(relation, said[copy.name], policy, copy.name)
-                    alone = not judging.in_place or copy.columns is not None or self.number == 0
+                    alone = not judging.in_place or copy.key.columns is not None or self.number == 0
                     if copy.name == tells and alone:
                         verdicts[relation] = verdict
             for relation, sequence in judging.below.items():
@@ -173,7 +173,7 @@ class Shard:
             self._outbox.setdefault((self.number, batch.name), []).append(batch.table)
         for net in edits:
             for copy in self.layout.given[net.name]:
-                self._send(Batch(copy.name, net.table), copy.columns)
+                self._send(Batch(copy.name, net.table), copy.key)
         outcome = Outcome(verdicts=verdicts)
         for (shard, name), parts in self._outbox.items():
             outcome.messages.setdefault(shard, []).append(Batch(name, fold(parts)))
@@ -287,7 +287,7 @@ class Shard:
         counted = self._counted.get(name)
         if counted is not None:
             for copy in counted.above:
-                self._send(Batch(copy.name, load()), copy.columns)
+                self._send(Batch(copy.name, load()), copy.key)
         report = self.layout.reports.get(name)
         mine = report is not None and (self.number == 0 or not report.everywhere)
         if report is not None and mine and name not in self._ranks:
@@ -304,8 +304,8 @@ class Shard:
     def _noted(self, kind: Literal["net", "gone"]) -> dict[str, list[pa.Table]]:
         return self._net if kind == "net" else self._gone
 
-    def _send(self, batch: Batch, columns: tuple[int, ...] | None) -> None:
-        for shard, part in route(batch.table, columns, self.shards):
+    def _send(self, batch: Batch, key: Key) -> None:
+        for shard, part in route(batch.table, key, self.shards):
             self._outbox.setdefault((shard, batch.name), []).append(part)
 
     # --- votes and the phases of a recursive stratum -----------------------------------------
@@ -337,16 +337,16 @@ class Shard:
                         continue
                     local.append(Batch(made.part("now"), moved))
                     for copy in made.within:
-                        self._spread(Batch(copy.name, moved), copy.columns, local)
+                        self._spread(Batch(copy.name, moved), copy.key, local)
                     self._note(Batch(made.relation, moved.drop_columns([f"c{made.arity}"])))
             if not local:
                 self.clock -= 1  # nothing moved in this round
                 return
             self._edit(local)
 
-    def _spread(self, batch: Batch, columns: tuple[int, ...] | None, local: list[Batch]) -> None:
+    def _spread(self, batch: Batch, key: Key, local: list[Batch]) -> None:
         """Send the parts for others, keep this shard's own."""
-        for shard, part in route(batch.table, columns, self.shards):
+        for shard, part in route(batch.table, key, self.shards):
             if shard == self.number:
                 local.append(Batch(batch.name, part))
             else:
@@ -379,7 +379,7 @@ class Shard:
             if made.ranked and tables:
                 net = Batch("", fold(tables))
                 for copy in made.above:
-                    self._send(Batch(copy.name, net.table), copy.columns)
+                    self._send(Batch(copy.name, net.table), copy.key)
 
     def _pending(self) -> dict[int, int]:
         found: dict[int, int] = {}

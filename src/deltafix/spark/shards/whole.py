@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from deltafix.plan.clause import Absent, Clause, Literal, Match, Relation, Slot
 from deltafix.plan.normalize import Core
+from deltafix.spark.hashing import Key
 from deltafix.spark.shards.core import Prepared, column_kinds
 from deltafix.spark.shards.decompose import Placement, kept
 from deltafix.spark.shards.layout import Copy, Layout, Report, declarations
@@ -46,7 +47,7 @@ class _Whole:
         for relation in core.relations:
             name = relation.name
             if name in self.placement:
-                copies = [Copy(name, (self.placement[name],))]
+                copies = [Copy(name, Key((self.placement[name],)))]
             else:
                 if not self.copies[name]:
                     self.copy(name, 0)
@@ -61,10 +62,10 @@ class _Whole:
                 clauses.append(Clause(name, row, (Match(apart, row),), -1))
                 relations.append(Relation(apart, relation.types))
                 columns[apart] = kinds[name]
-                given[name] = (Copy(apart, (self.placement[name],)),)
+                given[name] = (Copy(apart, Key((self.placement[name],))),)
             if not relation.hidden:
-                shown = next((c for c in copies if c.columns is not None), copies[0])
-                reports[shown.name] = Report(name, shown.columns)
+                shown = next((c for c in copies if c.key.places), copies[0])
+                reports[shown.name] = Report(name, shown.key)
         entries = self.prepared.entries
         return Layout(
             Core(tuple(relations), tuple(clauses), tuple(folds)),
@@ -91,6 +92,6 @@ class _Whole:
     def copy(self, relation: str, column: int | None) -> str:
         """The name of the copy split by a column, or of the one that is everywhere."""
         name = f"{relation} everywhere" if column is None else f"{relation} by [{column}]"
-        columns = None if column is None else (column,)
-        self.copies[relation].setdefault(name, Copy(name, columns))
+        key = Key(None if column is None else (column,))
+        self.copies[relation].setdefault(name, Copy(name, key))
         return name
