@@ -158,6 +158,31 @@ def test_what_was_appended_to_an_iceberg_table_is_all_that_is_read(spark, tmp_pa
     assert reader.take("spark")[1] == {("a", n) for n in range(200)}
 
 
+@needs("iceberg")
+@pytest.mark.shows("Iceberg tables, in: appends, and diffs of snapshots")
+def test_oracle_the_changelog_of_an_iceberg_table_is_all_that_is_read(spark, tmp_path) -> None:
+    table, rng = "both.db.logged", Random("logged")
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS both.db")
+    spark.sql(f"CREATE TABLE {table} ({SHAPE}) USING iceberg PARTITIONED BY (x)")
+    spark.sql(f"INSERT INTO {table} SELECT 'z', id FROM range(1000, 1500)")
+    reader = Reader(tmp_path, f'{at("logged")}\nduplicates = "count"')
+    reader.text = reader.text.replace("rows_per_epoch = 3", "rows_per_epoch = 1000")
+    assert len(reader.take("spark")[1]) == 500
+    for _ in range(TURNS):
+        for _ in range(rng.randrange(1, 4)):
+            change(spark, rng, table, "iceberg")
+        epochs, rows = reader.take("spark")
+        assert rows == {tuple(row) for row in spark.table(table).collect()}
+        assert sum(sum(epoch.read.values()) for epoch in epochs) < 200, "not the whole table"
+    # Deletes beside the rows are not in a changelog: the rows are diffed.
+    mode = "'write.delete.mode' = 'merge-on-read', 'format-version' = '2'"
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({mode})")
+    spark.sql(f"DELETE FROM {table} WHERE x = 'z' AND n % 7 = 3")
+    (epoch,), rows = reader.take("spark")
+    assert rows == {tuple(row) for row in spark.table(table).collect()}
+    assert epoch.read["edge"] > 400
+
+
 def test_a_table_that_was_made_anew_is_refused_by_both(spark, tmp_path) -> None:
     path = tmp_path / "lake"
     reader = Reader(tmp_path, f'source = "delta"\npath = "{path}"')

@@ -2,7 +2,9 @@
 
     source = "delta"      the table at one version, from then on its change feed, version by version
     source = "iceberg"    what was appended between snapshots, where nothing else happened in
-                          between; else all rows of the current one, diffed on the executors
+                          between; its changelog, where rows are counted and no file of deletes
+                          lies beside them; else all rows of the current one, diffed on the
+                          executors
 
 Marks are those of `deltafix.pipeline.sources.delta_lake` and `.iceberg`, so a pipeline may go from
 one runner to the other between any two epochs. Invariant: a version, or the appends of a snapshot,
@@ -12,8 +14,9 @@ rows of that version, which says of each row what is left to do.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deltafix.errors import PipelineError
 from deltafix.pipeline.portion import Portion, State
@@ -33,6 +36,9 @@ from deltafix.spark.formats import (
 )
 from deltafix.spark.sources.feeds import DeltaFeed, in_order
 from deltafix.spark.sources.frames import FrameSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 __all__ = ["SparkDelta", "SparkIceberg"]
 
@@ -97,12 +103,19 @@ class SparkIceberg(FrameSource):
             version = NO_SNAPSHOT if current is None else current.id
             if version == done:
                 return None
-            last = _appended(current, list(takewhile(lambda one: one.id != done, way)), done, limit)
-            if last is not None:
+            counts = self.policy.duplicates == "count"
+            before = list(takewhile(lambda one: one.id != done, way))
+            next_ = _followed(current, before, done, limit, _LOGGED if counts else _APPENDED)
+            if next_ is not None:
+                last, appended = next_
                 options = {"start-snapshot-id": str(done), "end-snapshot-id": str(last)}
                 portion = Portion(self.name, policy=self.policy, more=last != version)
-                rows = spark.read.options(**options).table(self._place)
-                self.take(portion, rows, self._origin, state, sign=1)
+                reader = spark.read.options(**options)
+                if appended:
+                    self.take(portion, reader.table(self._place), self._origin, state, sign=1)
+                else:
+                    rows = _logged(reader.table(f"{self._place}.changes"))
+                    self.take(portion, rows, self._origin, state, sign=CHANGE)
                 portion.marks[mark] = last
                 return portion
             at = f" VERSION AS OF {version}" if version else ""
@@ -129,23 +142,48 @@ class SparkIceberg(FrameSource):
                 spark.conf.set(name, value)
 
 
-def _appended(
-    current: Ancestor | None, before: list[Ancestor], done: int | None, limit: int
-) -> int | None:
-    """The snapshot up to which at most `limit` rows were appended since `done`; the first at least.
+_APPENDED = frozenset({"append", "replace"})
+"""What leaves all rows where they are: compaction replaces files."""
 
-    None if they were not only appended, or do not lead back to `done`. `before` are the ancestors
-    of the current one, down to the one behind `done`.
+_LOGGED = _APPENDED | {"overwrite", "delete"}
+"""What a changelog tells. It tells every row of a file that was written anew as gone and come, so
+rows are right where they are counted; as a set, a row that is there twice would be gone with one of
+the two."""
+
+
+def _followed(
+    current: Ancestor | None,
+    before: list[Ancestor],
+    done: int | None,
+    limit: int,
+    operations: Collection[str],
+) -> tuple[int, bool] | None:
+    """The snapshot up to which at most `limit` rows came or went since `done`; the first at least.
+
+    And whether rows were only appended. None if more than these operations happened, or files of
+    deletes are beside the rows (Iceberg's changelog refuses them), or if they do not lead back to
+    `done`. `before` are the ancestors of the current one, down to the one behind `done`.
     """
     way = [*([] if current is None else [current]), *before]
     if not done or not way or way[-1].parent != done:
         return None
-    if any(one.operation not in ("append", "replace") for one in way):  # compaction replaces files
+    appended = all(one.operation in _APPENDED for one in way)
+    deletes = any(int(one.summary.get("total-delete-files", 0)) for one in way)
+    if any(one.operation not in operations for one in way) or (deletes and not appended):
         return None
     total, last = 0, way[-1].id
     for one in reversed(way):
-        total += int(one.summary.get("added-records", 0)) if one.operation == "append" else 0
+        counted = (one.summary.get(f"{what}-records", 0) for what in ("added", "deleted"))
+        total += sum(map(int, counted)) if one.operation != "replace" else 0
         if total > limit and one is not way[-1]:
             break
         last = one.id
-    return last
+    return last, appended
+
+
+def _logged(changes: DataFrame) -> DataFrame:
+    """A changelog in its order: in a snapshot rows go before rows come."""
+    from pyspark.sql import functions as f  # noqa: PLC0415  an extra
+
+    named = changes.withColumn(CHANGE, f.lower(CHANGE))  # delete, insert
+    return named.orderBy("_change_ordinal", CHANGE).drop("_change_ordinal", "_commit_snapshot_id")
