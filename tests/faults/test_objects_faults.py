@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import threading
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from random import Random
 from typing import Any
 
@@ -306,6 +306,47 @@ def test_a_pipeline_goes_on_behind_errors_of_the_store(
     store.settle()
     assert failed > 3
     finish(job)
+
+
+def test_an_attempt_that_failed_writes_over_nothing_of_the_next(
+    keeper, tmp_path, store, monkeypatch
+) -> None:
+    """With each attempt there is more to say, by one writer or another; late puts come between."""
+    monkeypatch.setattr(objects, "RETRIES", 0)
+    job = on_store(Job(tmp_path / "job", pipeline='bad_rows = "quarantine"'), store.url())
+    rng = Random("attempts")
+    bad: list[int] = []
+    failed = 0
+    with ExitStack() as stack:
+        pipeline = stack.enter_context(job.open())
+        for number in range(60):
+            job.say("member", ("+", (f"{number}", rng.choice("abcd"))))
+            job.say("grant", ("+", (rng.choice("abcd"), number)))
+            if rng.random() < 0.5:
+                job.write("grant", [("?", ("a", number))])
+                bad.append(number)
+            store.fault = lambda method, path: (
+                rng.choice(["not", "done", "late"])
+                if method == "PUT" and rng.random() < 0.2
+                else ""
+            )
+            try:
+                pipeline.step()
+            except DeltafixError as error:
+                assert "500" in str(error)
+                failed += 1
+            store.fault = lambda method, path: ""
+            if rng.random() < 0.2:
+                pipeline.close()
+                pipeline = stack.enter_context(job.open())
+            if rng.random() < 0.3:
+                store.settle()
+        list(pipeline.drain())
+        store.settle()
+        assert failed > 9
+        job.check(pipeline)
+        aside = pipeline.maintainer.quarantine.rows("grant")
+        assert sorted(int(one["row"]["doc"]) for one in aside) == bad
 
 
 def test_of_two_pipelines_the_newest_goes_on(keeper, tmp_path, store) -> None:

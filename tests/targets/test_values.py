@@ -209,7 +209,7 @@ def test_a_log_holds_such_values_too(tmp_path) -> None:
         added = {key: row for key, row in come.items() if key not in view and key not in gone}
         view |= added
         sides = [table_from_rows(SCHEMA, side) for side in ([*added.values()], removed)]
-        log.publish(epoch, log.prepare(epoch, *([side] for side in sides)), 0)
+        log.publish(epoch, log.prepare(epoch, *([side] for side in sides)))
         if epoch == 1:  # the log has the view's rows itself
 
             def asked() -> list[pa.Table]:

@@ -114,7 +114,8 @@ class Maintainer:
             lag = what_changed(noted or {}, cones(before)).changed
         self.keeper = keep(before, folder, fsync, additions)
         db = self.db
-        self.quarantine = Quarantine(folder / "quarantine", db.generation)
+        self.quarantine = Quarantine(folder / "quarantine")
+        self._attempts = 0
         try:
             self.journal = Journal(folder)
             self.journal.mend(db.epoch, self._journaled())
@@ -291,13 +292,16 @@ class Maintainer:
         behind: Mapping[str, Sides] | None = None,
     ) -> Epoch:
         """Write outputs and quarantine; the epoch with what they hold, as it is marked."""
-        self.quarantine.write(epoch.epoch, bad)
-        out = self.outputs.prepare(delta, behind or {})
+        self._attempts += 1
+        # What a store answers with an error it may do late, over the files of the next attempt.
+        attempt = f"{self.db.generation}-{self._attempts}" if self.db.generation else ""
+        self.quarantine.write(epoch.epoch, bad, attempt)
+        out = self.outputs.prepare(delta, behind or {}, attempt)
         parts = {name: one.parts for name, one in out.items()}
         if behind is not None:
             out = {name: one for name, one in out.items() if name in behind or any(one.counts)}
         epoch = replace(epoch, out={name: one.counts for name, one in out.items()})
-        tx.mark(PREPARED, {"epoch": epoch.epoch, "writer": self.db.generation, "outputs": parts})
+        tx.mark(PREPARED, {"epoch": epoch.epoch, "writer": attempt, "outputs": parts})
         tx.mark(LINE, asdict(epoch))
         if self.db.marks.get(EXECUTOR) != self.keeper.why:
             tx.mark(EXECUTOR, self.keeper.why)

@@ -95,11 +95,15 @@ class Outputs:
         self._db = db
 
     def prepare(
-        self, delta: Delta, behind: Mapping[str, Sides] = MappingProxyType({})
+        self,
+        delta: Delta,
+        behind: Mapping[str, Sides] = MappingProxyType({}),
+        attempt: str = "",
     ) -> dict[str, Prepared]:
         """Write every output's part of an epoch ahead of its commit.
 
-        Outputs of `behind` take what they lack (`lagging`) and the epoch's part as one.
+        Outputs of `behind` take what they lack (`lagging`) and the epoch's part as one; `attempt`
+        is in the names of the files.
         Returns how many rows were added and removed, and in how many rows a file.
         """
         done: dict[str, Prepared] = {}
@@ -109,16 +113,16 @@ class Outputs:
             if name in behind:
                 both = [(behind[name][n], *side.tables()) for n, side in enumerate(sides)]
                 new, old = _sides(sink.schema, _net(sink.schema, *both))
-                parts = sink.prepare(epoch, [new], [old])
+                parts = sink.prepare(epoch, [new], [old], attempt=attempt)
                 done[name] = Prepared((new.num_rows, old.num_rows), parts)
                 continue
             counts = (len(sides[0]), len(sides[1]))
             parts = []
             if any(counts):
                 added, removed = (side.tables() for side in sides)
-                parts = sink.prepare(epoch, added, removed, sides[0].files)
+                parts = sink.prepare(epoch, added, removed, sides[0].files, attempt)
             else:
-                sink.prepare(epoch, (), ())
+                sink.prepare(epoch, (), (), attempt=attempt)
             done[name] = Prepared(counts, parts)
         return done
 
@@ -140,13 +144,13 @@ class Outputs:
             raise failed[0]
 
     def _publish(self, prepared: dict[str, Any]) -> None:
-        writer = prepared["writer"]
+        attempt = _attempt_of(prepared)
         for name, sink in self.sinks.items():
             parts = prepared["outputs"].get(name)
             behind = sink.manifest.epoch == self._db.epoch - 1
             # A machine without power may lose the name of a file that was synced.
-            if parts is not None and behind and sink.has(self._db.epoch, parts, writer):
-                sink.publish(self._db.epoch, parts, writer)
+            if parts is not None and behind and sink.has(self._db.epoch, parts, attempt):
+                sink.publish(self._db.epoch, parts, attempt)
 
     def tidy(self) -> None:
         """Remove what belongs to epochs that were not committed."""
@@ -169,8 +173,9 @@ class Outputs:
     def catch_up(self, names: Iterable[str]) -> None:
         """Publish an epoch that was prepared with what `lagging` gave."""
         for name in names:
-            parts = self._db.marks[PREPARED]["outputs"][name]
-            self.sinks[name].publish(self._db.epoch, parts, self._db.generation)
+            prepared = self._db.marks[PREPARED]
+            parts = prepared["outputs"][name]
+            self.sinks[name].publish(self._db.epoch, parts, _attempt_of(prepared))
             self.sinks[name].is_new = False
         self.publish()
 
@@ -200,6 +205,11 @@ class Outputs:
                 continue
             if keep is not None and snapshot is not None:
                 sink.drop_before(min(self._db.epoch - keep, snapshot.last) + 1)
+
+
+def _attempt_of(prepared: Mapping[str, Any]) -> str:
+    """What is in the names of the files of an epoch; the number of a writer in older states."""
+    return str(prepared["writer"] or "")
 
 
 def _net(schema: Schema, added: Iterable[pa.Table], removed: Iterable[pa.Table]) -> pa.Table:

@@ -1,9 +1,13 @@
 """Bad rows, set aside: one file of JSON lines per epoch and input, each line with its reason.
 
     <state>/quarantine/<input>-<epoch>.jsonl
+    <state>/quarantine/<input>-<epoch>-<writer>-<attempt>.jsonl        in an object store
 
-Invariant: a file of a committed epoch holds exactly the rows that the epoch set aside; files are
-written ahead of the commit, and those of epochs that were not committed are removed on opening.
+Invariant: the files of a committed epoch hold exactly the rows that the epoch set aside; files are
+written ahead of the commit, and those of epochs that were not committed are removed on opening, and
+ahead of the next attempt. An object store may do late what it answered with an error: there each
+attempt has names of its own, and those of the last one count, which alone can have committed the
+epoch. One that sets nothing aside where an earlier one may have leaves a file without an input.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ __all__ = ["BAD_ROWS", "Quarantine", "refused", "require_few"]
 BAD_ROWS: Final = 100_000
 """An epoch with more bad rows of an input fails: the input is not what its section says."""
 
-_NAME = re.compile(r"(.+)-(\d{12})(?:-(\d+))?\.jsonl")
+_NAME = re.compile(r"(.*)-(\d{12})(?:-(\d+)(?:-(\d+))?)?\.jsonl")
 
 
 def require_few(bad: Sequence[Bad], beyond: int = 0) -> None:
@@ -39,35 +43,37 @@ def require_few(bad: Sequence[Bad], beyond: int = 0) -> None:
 
 
 class Quarantine:
-    """The quarantine of a pipeline, in a folder that is made when the first row goes in.
+    """The quarantine of a pipeline, in a folder that is made when the first row goes in."""
 
-    `writer` is the generation of a state in an object store: a writer that was fenced off writes
-    over nothing.
-    """
-
-    def __init__(self, folder: Where, writer: int = 0) -> None:
+    def __init__(self, folder: Where) -> None:
         self.folder = folder_at(folder)
-        self._writer = writer
+        self._tried = -1
+        """The last epoch that was written; -1: others may have tried the next one."""
 
-    def write(self, epoch: int, bad: Mapping[str, Sequence[Bad]]) -> None:
-        """Write what an epoch sets aside, by input. Raises SinkError."""
-        by = f"-{self._writer}" if self._writer else ""
-        for name, rows in bad.items():
-            lines = [json.dumps(asdict(one), default=str) for one in rows]
+    def write(self, epoch: int, bad: Mapping[str, Sequence[Bad]], attempt: str = "") -> None:
+        """Write what an attempt at an epoch sets aside, by input. Raises SinkError."""
+        if self._tried == epoch:
+            self.tidy(epoch - 1)
+        by = f"-{attempt}" if attempt else ""
+        is_told = bool(bad) or not by or self._tried not in (-1, epoch)
+        self._tried = epoch
+        for name, rows in (bad if is_told else {"": ()}).items():
+            lines = [json.dumps(asdict(one), default=str) + "\n" for one in rows]
             file = f"{name}-{epoch:012d}{by}.jsonl"
             try:
-                self.folder.write(file, [("\n".join(lines) + "\n").encode()])
+                self.folder.write(file, ["".join(lines).encode()])
             except OSError as error:
-                path = f"{self.folder}/{file}"
-                message = f"{path}: the quarantine cannot be written: {error.strerror or error}"
-                raise SinkError(message, path=path) from error
+                raise self._failed("written", error, file) from error
 
     def tidy(self, epoch: int) -> None:
-        """Remove the files of epochs after `epoch`: they were not committed."""
-        for file in self.folder.names():
-            match = _NAME.fullmatch(file)
-            if match and int(match[2]) > epoch:
-                self.folder.remove(file)
+        """Remove the files of epochs after `epoch`: they were not committed. Raises SinkError."""
+        try:
+            for file in self.folder.names():
+                match = _NAME.fullmatch(file)
+                if match and int(match[2]) > epoch:
+                    self.folder.remove(file)
+        except OSError as error:
+            raise self._failed("tidied", error) from error
 
     def counts(self) -> dict[str, int]:
         """How many rows are set aside, by input. Raises SinkError."""
@@ -89,23 +95,25 @@ class Quarantine:
         try:
             return self.folder.read(file)
         except OSError as error:
-            path = f"{self.folder}/{file}"
-            message = f"{path}: the quarantine cannot be read: {error.strerror or error}"
-            raise SinkError(message, path=path) from error
+            raise self._failed("read", error, file) from error
 
     def _files(self) -> Iterator[tuple[str, int, str]]:
-        """Input, epoch and name of each file; of several for one epoch, that of its last writer.
-
-        An object store may do late what it answered with an error, when the epoch has been taken
-        by a later writer: only that one can have committed it.
-        """
-        last: dict[tuple[str, int], tuple[int, str]] = {}
+        """Input, epoch and name of each file that counts: of each epoch, those of one attempt."""
+        last: dict[int, tuple[int, int]] = {}
+        found = []
         for file in self.folder.names():
-            match = _NAME.fullmatch(file)
-            if match:
-                key, found = (match[1], int(match[2])), (int(match[3] or 0), file)
-                last[key] = max(found, last.get(key, found))
-        yield from ((name, epoch, file) for (name, epoch), (_, file) in sorted(last.items()))
+            if match := _NAME.fullmatch(file):
+                epoch, attempt = int(match[2]), (int(match[3] or 0), int(match[4] or 0))
+                last[epoch] = max(attempt, last.get(epoch, attempt))
+                found.append((match[1], epoch, file, attempt))
+        for name, epoch, file, attempt in sorted(found):
+            if name and attempt == last[epoch]:
+                yield name, epoch, file
+
+    def _failed(self, what: str, error: OSError, file: str = "") -> SinkError:
+        path = f"{self.folder}/{file}".rstrip("/")
+        message = f"{path}: the quarantine cannot be {what}: {error.strerror or error}"
+        return SinkError(message, path=path)
 
 
 def refused(source: str, bad: Sequence[Bad], what: str) -> BadRowError:

@@ -108,7 +108,7 @@ class ParquetSink:
                 raise
             raise self._refused(f"it cannot be used: {error.strerror or error}") from error
         self.is_new = found is None
-        self._prepared = (-1, -1)
+        self._prepared = (-1, "")
         self.manifest = found or Manifest(state, schema.show(), 0, None, (), 1)
         if self.manifest.view != schema.show():
             raise self._refused(f"it holds {self.manifest.view}, not {schema.show()}")
@@ -123,15 +123,17 @@ class ParquetSink:
         added: Iterable[pa.Table],
         removed: Iterable[pa.Table],
         files: Sequence[tuple[Path, int]] = (),
+        attempt: str = "",
     ) -> list[int]:
         """Write what the epoch changes, ahead of its commit; returns the rows of each file.
 
+        `attempt` is in their names, in place of the writer: one that failed writes over nothing.
         Of the tables one is in memory at a time. If there are more than `LINK` rows, and `files` of
         a log hold them already, with so many rows each, those become files of this log, where
         they are on its disk. Raises SinkError.
         """
         if sum(rows for _, rows in files) > LINK and self._link(epoch, files):
-            self._prepared = (epoch, self._writer)
+            self._prepared = (epoch, attempt)
             return [rows for _, rows in files]
         removals = (delta_table(self.schema, one.slice(0, 0), one, epoch) for one in removed)
         additions = (delta_table(self.schema, one, one.slice(0, 0), epoch) for one in added)
@@ -139,8 +141,8 @@ class ParquetSink:
         first = next(waiting, None)
         parts = []
         if first is not None:
-            parts = [self._write(self._file("delta", epoch), chain([first], waiting))]
-        self._prepared = (epoch, self._writer)
+            parts = [self._write(self._file("delta", epoch, by=attempt), chain([first], waiting))]
+        self._prepared = (epoch, attempt)
         return parts
 
     def _link(self, epoch: int, files: Sequence[tuple[Path, int]]) -> bool:
@@ -153,29 +155,29 @@ class ParquetSink:
             try:
                 if schema_of(path) != wanted:
                     return False
-                self.folder.link(self._file("delta", epoch, part=part), path)
+                self.folder.link(self._file("delta", epoch, by="", part=part), path)
             except OSError as error:
                 if error.errno in _NO_LINK:
                     return False
                 raise self._refused(f"{path}: {error.strerror or error}") from error
         return True
 
-    def has(self, epoch: int, parts: Sequence[int], writer: int) -> bool:
-        """Whether the epoch stands prepared by that writer, with files of so many rows each."""
-        return self._prepared == (epoch, writer) or all(
-            self.folder.exists(self._file("delta", epoch, writer=writer, part=part))
+    def has(self, epoch: int, parts: Sequence[int], attempt: str = "") -> bool:
+        """Whether the epoch stands prepared by that attempt, with files of so many rows each."""
+        return self._prepared == (epoch, attempt) or all(
+            self.folder.exists(self._file("delta", epoch, by=attempt, part=part))
             for part in range(len(parts))
         )
 
-    def publish(self, epoch: int, parts: Sequence[int], writer: int) -> None:
-        """Name an epoch that a writer prepared in the manifest, with the rows of each file.
+    def publish(self, epoch: int, parts: Sequence[int], attempt: str = "") -> None:
+        """Name an epoch that an attempt prepared in the manifest, with the rows of each file.
 
         Idempotent. Raises SinkError.
         """
         if epoch <= self.manifest.epoch:
             return
         new = (
-            DeltaFile(self._file("delta", epoch, writer=writer, part=part), epoch, epoch, rows)
+            DeltaFile(self._file("delta", epoch, by=attempt, part=part), epoch, epoch, rows)
             for part, rows in enumerate(parts)
         )
         deltas = (*self.manifest.deltas, *new)
@@ -248,9 +250,10 @@ class ParquetSink:
 
     # --- files ---------------------------------------------------------------------------------
 
-    def _file(self, kind: str, *epochs: int, writer: int | None = None, part: int = 0) -> str:
-        by = self._writer if writer is None else writer
-        numbers = [f"{epoch:012d}" for epoch in epochs] + ([f"{by}"] if by else [])
+    def _file(self, kind: str, *epochs: int, by: str | None = None, part: int = 0) -> str:
+        if by is None:
+            by = str(self._writer or "")
+        numbers = [f"{epoch:012d}" for epoch in epochs] + ([by] if by else [])
         return f"{'-'.join([kind, *numbers])}{f'.{part}' if part else ''}.parquet"
 
     def _read(self, name: str) -> pa.Table:
@@ -290,7 +293,9 @@ def _is_one_epoch(manifest: Manifest) -> bool:
     return manifest.snapshot is None and manifest.floor <= 1 and len(epochs) == 1
 
 
-_FILE = re.compile(r"(?:(?:delta|snapshot)-|deltas-\d{12}-)\d{12}(-\d+)?(?:\.\d+)?\.parquet")
+_FILE = re.compile(
+    r"(?:(?:delta|snapshot)-|deltas-\d{12}-)\d{12}(-\d+)?(?:-\d+)?(?:\.\d+)?\.parquet"
+)
 
 
 def _writer_of(name: str) -> int:

@@ -84,7 +84,7 @@ def test_deltas_before_an_epoch_are_dropped_and_files_of_later_ones_stay(epoch, 
     nothing = table_from_rows(SCHEMA, [])
     for number in range(1, 9):
         rows = sink.prepare(number, [table_from_rows(SCHEMA, [(f"p{number}", "core")])], [nothing])
-        sink.publish(number, rows, 0)
+        sink.publish(number, rows)
         if number in (4, 7):  # files of epochs 1 to 4, 5 to 7, and 8
             sink.fold(lambda: [nothing], force=True)
     before = sink.manifest.deltas
