@@ -271,21 +271,49 @@ def test_spark_frames_whose_state_fits_are_read_by_the_driver(
         assert db._manifest.given == 3
 
 
+MADE = """
+.decl given(x: number)
+.decl pair(x: number, y: number)
+.decl near(y: number)
+.decl far(z: number)
+.decl made(x: number)
+.functor make(x: number): number
+near(y) :- given(x), pair(x, y).
+far(z) :- near(y), pair(y, z).
+made(@make(z)) :- far(z), near(_).
+"""
+
+
+def test_a_task_that_is_lost_among_those_that_run_together_has_all_of_them_run_again(
+    spark: SparkSession, common: str, tmp_path: Path
+) -> None:
+    ended = tmp_path / "ended"
+
+    def make(number: int) -> int:
+        if number == 5 and not ended.exists():
+            ended.touch()
+            os._exit(1)
+        return math.factorial(number)
+
+    one = deltafix.connect(MADE, functors={"make": math.factorial})
+    with ShardedDatabase(
+        MADE, spark, shards=2, state=common, executor="shards", functors={"make": make}
+    ) as db:
+        for rows, jobs in (
+            ({"given": ([(1,)], []), "pair": ([(1, 2), (2, 4)], [])}, 2),
+            ({"pair": ([(2, 5)], [])}, 3),
+        ):
+            change = Delta.of(rows, one.schemas.values())
+            with counting_jobs(spark) as done:
+                assert db.apply(change) == one.apply(change)
+            assert done.jobs == jobs < db.work.supersteps
+        assert ended.exists(), "behind the first superstep, and all of it was run again"
+        assert db.rows("made") == one.rows("made")
+
+
 def test_what_fails_in_a_task_is_an_error_of_ours_and_the_state_as_before(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    program = """
-    .decl given(x: number)
-    .decl pair(x: number, y: number)
-    .decl near(y: number)
-    .decl far(z: number)
-    .decl made(x: number)
-    .functor make(x: number): number
-    near(y) :- given(x), pair(x, y).
-    far(z) :- near(y), pair(y, z).
-    made(@make(z)) :- far(z), near(_).
-    """
-
     def of(db: ShardedDatabase, row: int) -> Delta:
         rows = {"given": ([(1,)], []), "pair": ([(1, 2), (2, row)], [])}
         return Delta.of(rows, db.schemas.values())
@@ -296,7 +324,7 @@ def test_what_fails_in_a_task_is_an_error_of_ours_and_the_state_as_before(
     ):
         state, functors = tmp_path / kind.__name__, {"make": make}
         with ShardedDatabase(
-            program, spark, shards=2, state=state, executor="shards", functors=functors
+            MADE, spark, shards=2, state=state, executor="shards", functors=functors
         ) as db:
             with pytest.raises(kind, match=text) as raised:
                 db.apply(of(db, -1))

@@ -1,11 +1,12 @@
 """A superstep as a Spark job, or many: one `mapInArrow` over shards, one shuffle before it.
 
 A job of many has tasks that run together (`load`, `rest`) and exchange through the state's folder
-(`rendezvous`). Else messages are rows (destination, bytes). Spark sends them to the partition of
-their shard, keeps what a step gave on the executors' disks until the epoch ends, and runs a task
-again, from the step before if need be, when a worker or an executor is lost: a task's answer
-depends on its shard's files and its messages only. What a task raises that is deltafix's own, or
-the file system's, is told like a report and raised here: the same again would come of it.
+(`rendezvous`); Spark gives such a job up when a task of it is lost, and it is run again from here.
+Else messages are rows (destination, bytes). Spark sends them to the partition of their shard, keeps
+what a step gave on the executors' disks until the epoch ends, and runs a task again, from the step
+before if need be, when a worker or an executor is lost: a task's answer depends on its shard's
+files and its messages only. What a task raises that is deltafix's own, or the file system's, is
+told like a report and raised here: the same again would come of it.
 Invariant: nothing durable is Spark's; the files of `files` are the state, and an epoch that cannot
 be finished leaves the state of the one before.
 """
@@ -48,6 +49,11 @@ __all__ = ["MESSAGES", "OnSpark", "Warming", "from_messages", "planless", "to_me
 _LOG = logging.getLogger(__name__)
 
 PARCELS = "parcels"
+_TRIES = 4
+"""How often tasks run together before a loss of one fails the epoch: as often as Spark's others."""
+
+_LOST = "failed barrier ResultStage"
+"""What Spark says when it gives up tasks that run together because one of them was lost."""
 MESSAGES = "target int not null, payload binary not null"
 _SCHEMA = pa.schema(
     [
@@ -118,17 +124,29 @@ class OnSpark:
         return done
 
     def _together(self, run: Callable[..., Loaded], task: Place) -> Loaded:
+        for tried in range(1, _TRIES):
+            try:
+                return self._at_once(run, task)
+            except SparkJobError as error:
+                if _LOST not in str(error.__cause__):
+                    raise
+                _LOG.info("tasks that run together are run again, try %d: %s", tried + 1, error)
+        return self._at_once(run, task)
+
+    def _at_once(self, run: Callable[..., Loaded], task: Place) -> Loaded:
         tasks = min(self._spec.shards, _slots(self._frame.sparkSession))
         if tasks < 1:
             raise RefusedError
         target = self._frame.target
         sent = self._frame.where(target != CONTROL)
         placed = sent.repartitionById(tasks, target % tasks)
-        over = partial(_together_in, self._spec, run, task, tasks)
+        # Of its own: a task of a run that was given up may still be at work.
+        parcels = f"{task.attempt}/{PARCELS}-{uuid4().hex[:8]}"
+        over = partial(_together_in, self._spec, partial(run, self._spec, task), parcels, tasks)
         try:
             notes = _reports(placed.mapInArrow(over, MESSAGES, barrier=True))
         finally:
-            (self._spec.place / task.attempt).remove_folder(PARCELS)
+            self._spec.place.remove_folder(parcels)
         works = [note for note in notes if "supersteps" in note]
         if not works:
             raise RefusedError
@@ -208,7 +226,7 @@ def _over_partition(
 def _together_in(
     spec: Spec,
     run: Callable[..., Loaded],
-    task: Place,
+    parcels: str,
     tasks: int,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
@@ -219,12 +237,12 @@ def _together_in(
     from pyspark import BarrierTaskContext  # noqa: PLC0415  an extra
 
     me = BarrierTaskContext.get().partitionId()
-    link = Rendezvous(spec.place / task.attempt / PARCELS, me, tasks)
+    link = Rendezvous(spec.place / parcels, me, tasks)
     first: dict[int, list[bytes]] = {n: [] for n in range(me, spec.shards, tasks)}
     for target, data in to_messages(batches):
         first[target].append(data)
     try:
-        done = run(spec, task, first, link)
+        done = run(first, link)
     except RefusedError:
         return
     except FailedError as failed:

@@ -1,11 +1,11 @@
 """Tasks of one Spark stage that exchange parcels through the state's folder.
 
-In barrier mode Spark starts all tasks of a stage together and runs all of them again when one is
-lost, so a task may wait for another. Its own `allGather` sleeps a second each time; here a task
-writes a file after every step, with a section for each other task, then one that says where the
-sections are; the others wait for that one and read their sections. Invariant: a file appears whole,
-and what it holds depends only on the rows that the epoch was given, so it makes no difference if
-it is one that an earlier run of the stage has left. The driver removes the folder at the end.
+In barrier mode Spark starts all tasks of a stage together and ends all of them when one is lost, so
+a task may wait for another; who asked for them runs all again, in another folder (`onspark`). Its
+own `allGather` sleeps a second each time; here a task writes a file after every step, with a
+section for each other task, then one that says where the sections are; the others wait for that one
+and read their sections. Invariant: a file appears whole, and only the tasks of one run see it. The
+driver removes the folder at the end.
 """
 
 from __future__ import annotations
