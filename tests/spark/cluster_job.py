@@ -23,7 +23,7 @@ def main(master: str, folder: Path) -> None:
     """Follow the lines."""
     pipelines.RUNNER, pipelines.KEEPER, pipelines.SHARDS = "spark", "shards", 2
     sink.LINK = 1  # what shards wrote becomes files of logs
-    job = Job(folder, rewrite=False)
+    job = Job(folder, text=(folder / "access.dl").read_text(), rewrite=False)
     with spark_session(master=master, options=OPTIONS), job.open() as pipeline:
         for _ in sys.stdin:
             try:
