@@ -15,6 +15,7 @@ from pyspark.errors import StreamingQueryException
 from deltafix.errors import FactError, MissingRowError, OperatorError, StateError
 from deltafix.reactive import Min, Sum, Union, product
 from deltafix.spark.reduce import StreamReduce
+from deltafix.store import disk
 
 
 def _rows(*rows):
@@ -70,7 +71,7 @@ def test_oracle_crashes_anywhere_and_replays_give_the_batch_recomputation(
                 held.append((chance.choice("abc"), chance.randint(0, 3)))
                 batch.append((*held[-1], 1))
         batches.append(_rows(*batch))
-    replace, crashes = os.replace, 0
+    rename, crashes = disk.rename, 0
     deltas, done = {}, 0
     reducer = product(Sum(), Min())
     while done < len(batches):
@@ -81,10 +82,10 @@ def test_oracle_crashes_anywhere_and_replays_give_the_batch_recomputation(
             countdown -= 1
             if not countdown:
                 raise OSError("crash")
-            replace(source, target)
+            rename(source, target)
 
         stream = StreamReduce(reducer, tmp_path)
-        monkeypatch.setattr(os, "replace", fragile)
+        monkeypatch.setattr(disk, "rename", fragile)
         try:
             start = max(min(done, stream.last_batch + 1) - chance.randint(0, 2), 0)
             for number in range(start, len(batches)):
@@ -93,7 +94,7 @@ def test_oracle_crashes_anywhere_and_replays_give_the_batch_recomputation(
                 done = max(done, number + 1)
         except OSError:
             crashes += 1
-        monkeypatch.setattr(os, "replace", replace)
+        monkeypatch.setattr(disk, "rename", rename)
     wanted = {
         key: (sum(v for k, v in held if k == key), min(v for k, v in held if k == key))
         for key in {key for key, _ in held}
