@@ -101,7 +101,11 @@ class Quarantine:
         """Input, epoch and name of each file that counts: of each epoch, those of one attempt."""
         last: dict[int, tuple[int, int]] = {}
         found = []
-        for file in self.folder.names():
+        try:
+            names = self.folder.names()
+        except OSError as error:
+            raise self._failed("read", error) from error
+        for file in names:
             if match := _NAME.fullmatch(file):
                 epoch, attempt = int(match[2]), (int(match[3] or 0), int(match[4] or 0))
                 last[epoch] = max(attempt, last.get(epoch, attempt))

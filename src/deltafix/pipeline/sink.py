@@ -164,9 +164,9 @@ class ParquetSink:
 
     def has(self, epoch: int, parts: Sequence[int], attempt: str = "") -> bool:
         """Whether the epoch stands prepared by that attempt, with files of so many rows each."""
-        return self._prepared == (epoch, attempt) or all(
-            self.folder.exists(self._file("delta", epoch, by=attempt, part=part))
-            for part in range(len(parts))
+        names = [self._file("delta", epoch, by=attempt, part=part) for part in range(len(parts))]
+        return self._prepared == (epoch, attempt) or self._try(
+            lambda: all(map(self.folder.exists, names))
         )
 
     def publish(self, epoch: int, parts: Sequence[int], attempt: str = "") -> None:
@@ -190,7 +190,7 @@ class ParquetSink:
         named = {one.file for one in self.manifest.deltas}
         if self.manifest.snapshot is not None:
             named.add(self.manifest.snapshot.file)
-        for name in self.folder.names():
+        for name in self._try(self.folder.names):
             if name not in named and name != MANIFEST and 0 <= _writer_of(name) <= self._writer:
                 self._try(partial(self.folder.remove, name))
 

@@ -15,13 +15,16 @@ __all__ = ["require_here"]
 def require_here(folder: Folder, name: str, size: int | None, who: str) -> None:
     """Raise StateError if what somebody wrote, of that size if it is known, is not there here.
 
-    Raises OSError for a store that cannot say.
+    As where an object store cannot say.
     """
     try:
         if size in (None, folder.size(name)):
             return
     except (FileNotFoundError, NotADirectoryError):
         pass
+    except OSError as error:
+        message = f"{folder}/{name}: it cannot be looked for: {error}"
+        raise StateError(message, path=f"{folder}/{name}") from error
     message = (
         f"{folder}/{name} was written where {who} ran, and is not there here: the folder of the "
         "state must be one folder, at the same path on the driver and on every worker, or one "
