@@ -76,6 +76,7 @@ pytestmark = pytest.mark.usefixtures("warm_kernel")
 
 SHOWN_ONLY = {
     "docs/guides/spark.md": "needs streams and frames of its own: tests/spark/test_maintain.py",
+    "docs/guides/bundle.md": "shows files of examples/bundle: tests/spark/test_bundle.py",
     "docs/guides/dead-code.md": "prints how long it took: tests/unit/analyses/test_report.py",
 }
 """Pages whose code is not run here, with the tests that run the like of it."""
@@ -89,6 +90,7 @@ PAGES = [
 ]
 DEMOS = {
     "access-control": "tests/unit/examples/test_pipeline_examples.py",
+    "bundle": "tests/spark/test_bundle.py",
     "cluster": "tests/spark/test_cluster.py",
     "dead-code": "tests/unit/analyses/test_demo.py",
     "gallery": "tests/unit/reactive/test_gallery.py",
