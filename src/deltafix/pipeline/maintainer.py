@@ -44,7 +44,7 @@ from deltafix.pipeline.keeper import (
     peek,
     shards_head,
 )  # fmt: skip
-from deltafix.pipeline.outputs import PREPARED, Outputs, Sides
+from deltafix.pipeline.outputs import PREPARED, Outputs, Sides, attempt_of
 from deltafix.pipeline.policy import RecheckError, high_mark, late_rows, lowest
 from deltafix.pipeline.portion import Portion
 from deltafix.pipeline.quarantine import Quarantine, refused, require_few
@@ -247,7 +247,7 @@ class Maintainer:
 
         With a `changed` program, that is also the epoch from which on it has the rows.
         """
-        self.quarantine.tidy(self.db.epoch)
+        self.quarantine.tidy(self.db.epoch, attempt_of(self.db.marks.get(PREPARED, {})))
         self.outputs.publish()
         self.outputs.tidy()
         lagging = self.outputs.lagging(lag)

@@ -30,7 +30,7 @@ from deltafix.pipeline.sink import ParquetSink
 from deltafix.pipeline.targets.deliver import Delivery
 from deltafix.pipeline.targets.registry import MakeTarget, make_target
 
-__all__ = ["PREPARED", "Outputs"]
+__all__ = ["PREPARED", "Outputs", "attempt_of"]
 
 PREPARED = "pipeline/prepared"
 """The mark that says which outputs an epoch was prepared for, and the rows of their files."""
@@ -144,7 +144,7 @@ class Outputs:
             raise failed[0]
 
     def _publish(self, prepared: dict[str, Any]) -> None:
-        attempt = _attempt_of(prepared)
+        attempt = attempt_of(prepared)
         for name, sink in self.sinks.items():
             parts = prepared["outputs"].get(name)
             behind = sink.manifest.epoch == self._db.epoch - 1
@@ -175,7 +175,7 @@ class Outputs:
         for name in names:
             prepared = self._db.marks[PREPARED]
             parts = prepared["outputs"][name]
-            self.sinks[name].publish(self._db.epoch, parts, _attempt_of(prepared))
+            self.sinks[name].publish(self._db.epoch, parts, attempt_of(prepared))
             self.sinks[name].is_new = False
         self.publish()
 
@@ -207,9 +207,9 @@ class Outputs:
                 sink.drop_before(min(self._db.epoch - keep, snapshot.last) + 1)
 
 
-def _attempt_of(prepared: Mapping[str, Any]) -> str:
-    """What is in the names of the files of an epoch; the number of a writer in older states."""
-    return str(prepared["writer"] or "")
+def attempt_of(prepared: Mapping[str, Any]) -> str:
+    """What is in the names of an epoch's files, from its mark; in old states a writer's number."""
+    return str(prepared.get("writer") or "")
 
 
 def _net(schema: Schema, added: Iterable[pa.Table], removed: Iterable[pa.Table]) -> pa.Table:

@@ -4,10 +4,10 @@
     <state>/quarantine/<input>-<epoch>-<writer>-<attempt>.jsonl        in an object store
 
 Invariant: the files of a committed epoch hold exactly the rows that the epoch set aside; files are
-written ahead of the commit, and those of epochs that were not committed are removed on opening, and
-ahead of the next attempt. An object store may do late what it answered with an error: there each
-attempt has names of its own, and those of the last one count, which alone can have committed the
-epoch. One that sets nothing aside where an earlier one may have leaves a file without an input.
+written ahead of the commit, and those of attempts that were not committed are removed on opening,
+on a disk ahead of the next attempt too. An object store may do late what it answered with an error:
+there each attempt has names of its own, and those of the last one count. One that sets nothing
+aside where an earlier one may have leaves a file without an input.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Quarantine:
 
     def write(self, epoch: int, bad: Mapping[str, Sequence[Bad]], attempt: str = "") -> None:
         """Write what an attempt at an epoch sets aside, by input. Raises SinkError."""
-        if self._tried == epoch:
-            self.tidy(epoch - 1)
+        if self._tried == epoch and not attempt:
+            self.tidy(epoch - 1, "")
         by = f"-{attempt}" if attempt else ""
         is_told = bool(bad) or not by or self._tried not in (-1, epoch)
         self._tried = epoch
@@ -65,12 +65,18 @@ class Quarantine:
             except OSError as error:
                 raise self._failed("written", error, file) from error
 
-    def tidy(self, epoch: int) -> None:
-        """Remove the files of epochs after `epoch`: they were not committed. Raises SinkError."""
+    def tidy(self, epoch: int, attempt: str) -> None:
+        """Remove what was not committed: files of epochs after `epoch`, which `attempt` committed.
+
+        Raises SinkError.
+        """
         try:
             for file in self.folder.names():
                 match = _NAME.fullmatch(file)
-                if match and int(match[2]) > epoch:
+                if match is None:
+                    continue
+                by = "-".join(filter(None, match.groups()[2:]))
+                if int(match[2]) > epoch or (int(match[2]) == epoch and by != attempt):
                     self.folder.remove(file)
         except OSError as error:
             raise self._failed("tidied", error) from error
