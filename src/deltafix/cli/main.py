@@ -53,6 +53,7 @@ COMMANDS: Final = (
     Command("check-reducer", "deltafix.cli.check_reducer", "check_reducer"),
     Command("dead-code", "deltafix.cli.dead_code", "dead_code"),
     Command("analyse", "deltafix.cli.analyse", "analyse"),
+    Command("ask", "deltafix.cli.ask", "ask"),
     Command("lsp", "deltafix.cli.lsp", "lsp"),
     Command("churn", "deltafix.cli.churn", "churn"),
     Command("pipeline", "deltafix.cli.pipeline", "pipeline"),

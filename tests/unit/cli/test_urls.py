@@ -18,6 +18,7 @@ COMMANDS = [
     "run s3://b/p.dl", "run p.dl -F s3://b/in", "run p.dl -D hdfs://b/out", "plan s3://b/p.dl",
     "check p.dl s3://b/p.dl", "fmt s3://b/p.dl", "serve p.dl -F gs://b", "why s3://b/p.dl e(1)",
     "watch p.dl -F s3a://b", "dead-code s3://b/src", "analyse lineage s3://b/sql",
+    "ask callers f --in s3://b/src", "ask impact s3://b/f.py",
     "churn https://host/repo HEAD", "pipeline check s3://b/p.toml", "pipeline run s3://b/p.toml",
 ]  # fmt: skip
 

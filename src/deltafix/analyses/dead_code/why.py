@@ -13,20 +13,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from deltafix.analyses.dead_code.findings import short_name
-from deltafix.diagnostics import suggest
-from deltafix.errors import FactError
+from deltafix.analyses.dead_code.symbols import find_symbol
 
-__all__ = ["Explainer", "Step", "UnknownSymbolError"]
+__all__ = ["Explainer", "Step"]
 
 Row: TypeAlias = tuple[Any, ...]
 """One row of a relation; in this program all columns are symbols."""
-
-
-class UnknownSymbolError(FactError, LookupError):
-    """The symbol asked about does not exist, or the name given fits several."""
-
-    code = "DF652"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +51,8 @@ class Explainer:
         self.steps = _search(rows("root"), links, mentions, named)
 
     def find(self, text: str) -> str:
-        """The symbol that `text` means: an id, or the end of exactly one.
-
-        Raises UnknownSymbolError naming the candidates, or the closest name.
-        """
-        if text in self.kinds:
-            return text
-        ends = (f":{text}", f".{text}")
-        fits = sorted(symbol for symbol in self.kinds if symbol.endswith(ends))
-        if len(fits) == 1:
-            return fits[0]
-        if fits:
-            some = ", ".join(fits[:5]) + (", …" if len(fits) > 5 else "")
-            raise UnknownSymbolError(f"{text!r} fits {len(fits)} symbols: {some}")
-        wanted = short_name(text)
-        close = suggest(wanted, sorted({short_name(s) for s in self.kinds}))
-        help_ = f"; did you mean {close!r}?" if close else ""
-        raise UnknownSymbolError(f"there is no symbol {text!r}{help_}")
+        """The symbol that `text` means, see `find_symbol`. Raises UnknownSymbolError."""
+        return find_symbol(text, self.kinds)
 
     def chain(self, symbol: str) -> list[Step]:
         """Steps from a root to `symbol`, the root first; empty if the symbol is dead."""

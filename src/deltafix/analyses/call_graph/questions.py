@@ -1,0 +1,233 @@
+"""Questions to the call graph: who calls a symbol, who reaches it and how, what a file affects.
+
+    callers X, reaches X, path X Y    over the calls, one symbol to another
+    impact FILE                       over the imports, one file to another
+
+Invariant: an answer is a `Chain`, a shortest one, each step of which is a row of the graph; answers
+are ordered by length, then by name, so equal sources give equal answers.
+A call of a class is a call of the class as well as of its `__init__`, so that classes without one
+have callers too. Impact goes by imports and not by calls, which are not all known: a file that
+changed can matter only to what imports it, or is given its fixtures by pytest.
+Nothing here reads files or prints.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import chain as joined
+from pathlib import PurePosixPath
+from typing import Any
+
+from deltafix.analyses.dead_code.policy import is_test_file
+from deltafix.analyses.dead_code.symbols import UnknownSymbolError, find_symbol
+from deltafix.analyses.job import Job
+from deltafix.errors import SourceError
+
+__all__ = ["Affected", "Chain", "Questions"]
+
+_CALLED = frozenset({"function", "method", "class"})
+_IMPORTS = frozenset({"imports", "is in package", "may import by a computed name"})
+_FIXTURES = "conftest.py"
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A way through the calls: the symbols from who calls to what is called, and where they stand.
+
+    Attributes:
+        steps: symbols, the first calls the second and so on; at least one.
+        places: (path, line from 1) of each step.
+    """
+
+    steps: tuple[str, ...]
+    places: tuple[tuple[str, int], ...]
+
+    @property
+    def symbol(self) -> str:
+        """Who reaches."""
+        return self.steps[0]
+
+    def as_data(self) -> dict[str, Any]:
+        """The chain as JSON data."""
+        path, line = self.places[0]
+        steps = [
+            {"symbol": symbol, "path": where, "line": at}
+            for symbol, (where, at) in zip(self.steps, self.places, strict=True)
+        ]
+        return {"symbol": self.symbol, "path": path, "line": line, "steps": steps}
+
+
+@dataclass(frozen=True, slots=True)
+class Affected:
+    """A file to which a change may matter.
+
+    Attributes:
+        path: relative to the tree.
+        test: whether a test runner collects it by name.
+        steps: paths, the first imports the second and so on to one that changed.
+    """
+
+    path: str
+    test: bool
+    steps: tuple[str, ...]
+
+    def as_data(self) -> dict[str, Any]:
+        """The file as JSON data."""
+        return {"path": self.path, "test": self.test, "steps": list(self.steps)}
+
+
+class Questions:
+    """Questions to one state of a job of `CALL_GRAPH`. Ask a new one after an update.
+
+    Building reads the calls, the links and the places; O(calls + links). A question is a
+    breadth-first search, O(calls) or O(imports), and its answer's chains.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._errors = job.errors
+        self._places: dict[str, tuple[str, int]] = {}
+        self._files: dict[str, set[str]] = defaultdict(set)  # module -> paths
+        for path, fragment in sorted(job.fragments.items()):
+            for place in fragment.places:
+                here = (path, place.line)
+                self._places[place.symbol] = min(self._places.get(place.symbol, here), here)
+                if place.kind == "module":
+                    self._files[place.symbol].add(path)
+        self._kinds = {str(symbol): str(kind) for symbol, kind in job.rows("symbol")}
+        classes = (row for row in job.rows("means") if self._kinds.get(str(row[1])) == "class")
+        self._callers: dict[str, set[str]] = defaultdict(set)
+        for caller, callee in joined(job.rows("calls"), classes):
+            self._callers[str(callee)].add(str(caller))
+        self._paths = set(job.fragments)
+        self._importers = self._imports(job)
+
+    # -- calls ---------------------------------------------------------------------------------
+
+    def callers(self, symbol: str) -> list[Chain]:
+        """Who calls a symbol, itself included if it does: chains of two.
+
+        Args:
+            symbol: its id, or the end of exactly one.
+
+        Raises:
+            UnknownSymbolError: there is none such, it fits several, or nothing can call it.
+        """
+        called = self._called(symbol)
+        return [self._chain((caller, called)) for caller in sorted(self._callers[called])]
+
+    def reaches(self, symbol: str) -> list[Chain]:
+        """Who reaches a symbol by one call or more, each with a shortest way to it.
+
+        Raises UnknownSymbolError as `callers`.
+        """
+        called = self._called(symbol)
+        towards = _search([called], self._callers)
+        ways = [_way(one, towards) for one in towards if one != called]
+        callees = [one for one, callers in self._callers.items() if called in callers]
+        round_ = [(called, *_way(one, towards)) for one in callees if one in towards]
+        ways += sorted(round_, key=_order)[:1]
+        return [self._chain(way) for way in sorted(ways, key=_order)]
+
+    def path(self, caller: str, callee: str) -> Chain | None:
+        """A shortest way of one call or more from a symbol, which may be a module, to another.
+
+        Raises UnknownSymbolError as `callers`.
+        """
+        start = find_symbol(caller, self._kinds)
+        return next((one for one in self.reaches(callee) if one.symbol == start), None)
+
+    def _called(self, text: str) -> str:
+        """The symbol that is meant, if calls can reach it."""
+        called = {one for one, kind in self._kinds.items() if kind in _CALLED}
+        try:
+            return find_symbol(text, called)
+        except UnknownSymbolError:
+            kind = self._kinds.get(text)
+            if kind is None or kind in _CALLED:
+                raise
+            way_out = "; ask for the impact of its file" if kind == "module" else ""
+            raise UnknownSymbolError(
+                f"{text} is a {kind}, and calls go to functions, methods and classes{way_out}"
+            ) from None
+
+    def _chain(self, way: tuple[str, ...]) -> Chain:
+        return Chain(way, tuple(self._places[symbol] for symbol in way))
+
+    # -- imports -------------------------------------------------------------------------------
+
+    def impact(self, paths: Iterable[str]) -> list[Affected]:
+        """What must be tested again when these files change: tests first, then by length.
+
+        All files that import one of them, directly or not, and those of them that are tests.
+
+        Args:
+            paths: relative to the tree, with forward slashes.
+
+        Raises:
+            SourceError: one is no file of the tree, or could not be read.
+        """
+        changed = sorted(set(paths))
+        for path in changed:
+            if path not in self._paths:
+                reason = self._errors.get(path)
+                said = f"could not be read: {reason}" if reason else "is no Python file of the tree"
+                raise SourceError(f"{path} {said}", path=path)
+        towards = _search(changed, self._importers)
+        found = [
+            Affected(path, _is_test(path), _way(path, towards))
+            for path in towards
+            if path not in changed or _is_test(path)
+        ]
+        return sorted(found, key=lambda one: (not one.test, *_order(one.steps)))
+
+    def _imports(self, job: Job) -> Mapping[str, set[str]]:
+        """File to the files that import it, or that pytest gives its fixtures to."""
+        importers: dict[str, set[str]] = defaultdict(set)
+        for user, symbol, how in job.rows("link"):
+            asked = how == "asks for the fixture"
+            for path in self._files[_module(str(symbol))]:
+                # A test file's fixtures are its own, a conftest's its folder's.
+                if how in _IMPORTS or (asked and not is_test_file(path)):
+                    importers[path] |= self._files[_module(str(user))] - {path}
+        for path in self._paths:
+            if is_test_file(path):
+                above = {str(folder / _FIXTURES) for folder in PurePosixPath(path).parents}
+                for conftest in above & self._paths - {path}:
+                    importers[conftest].add(path)
+        return importers
+
+
+def _search(goals: Iterable[str], before: Mapping[str, set[str]]) -> dict[str, str]:
+    """Breadth first, backwards: each node that reaches a goal, to its next node; goals to ""."""
+    towards = dict.fromkeys(goals, "")
+    level = sorted(towards)
+    while level:
+        found: dict[str, str] = {}
+        for node in level:
+            for one in before.get(node, ()):
+                if one not in towards:
+                    found.setdefault(one, node)
+        towards |= found
+        level = sorted(found)
+    return towards
+
+
+def _way(node: str, towards: Mapping[str, str]) -> tuple[str, ...]:
+    way = [node]
+    while towards[way[-1]]:
+        way.append(towards[way[-1]])
+    return tuple(way)
+
+
+def _order(way: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
+    return len(way), way
+
+
+def _module(symbol: str) -> str:
+    return symbol.partition(":")[0]
+
+
+def _is_test(path: str) -> bool:
+    return is_test_file(path) and PurePosixPath(path).name != _FIXTURES

@@ -1,0 +1,39 @@
+"""Symbols as people write them: an id, or the end of one.
+
+Invariant: a text means at most one symbol; where it fits several, the error names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from deltafix.analyses.dead_code.findings import short_name
+from deltafix.diagnostics import suggest
+from deltafix.errors import FactError
+
+__all__ = ["UnknownSymbolError", "find_symbol"]
+
+
+class UnknownSymbolError(FactError, LookupError):
+    """The symbol asked about does not exist, or the name given fits several."""
+
+    code = "DF652"
+
+
+def find_symbol(text: str, symbols: Collection[str]) -> str:
+    """The symbol that `text` means: an id, or the end of exactly one. O(symbols).
+
+    Raises UnknownSymbolError naming the candidates, or the closest name.
+    """
+    if text in symbols:
+        return text
+    ends = (f":{text}", f".{text}")
+    fits = sorted(symbol for symbol in symbols if symbol.endswith(ends))
+    if len(fits) == 1:
+        return fits[0]
+    if fits:
+        some = ", ".join(fits[:5]) + (", …" if len(fits) > 5 else "")
+        raise UnknownSymbolError(f"{text!r} fits {len(fits)} symbols: {some}")
+    close = suggest(short_name(text), sorted({short_name(symbol) for symbol in symbols}))
+    help_ = f"; did you mean {close!r}?" if close else ""
+    raise UnknownSymbolError(f"there is no symbol {text!r}{help_}")

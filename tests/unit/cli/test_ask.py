@@ -1,0 +1,124 @@
+"""`deltafix ask`: answers as lines and as JSON, limits, what is said when there is none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from deltafix.cli import main as command_line
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for path, text in {
+        "src/shop/__init__.py": "",
+        "src/shop/cart.py": "from shop.tax import rate\ndef total(): return rate()\n",
+        "src/shop/tax.py": "def rate(): ...\ndef unused(): ...\n",
+        "main.py": "from shop.cart import total\ndef go(): total()\n",
+        "tests/test_cart.py": "from shop import cart\ndef test_total(): cart.total()\n",
+        "tests/test_none.py": "def test_none(): ...\n",
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_callers_reaches_and_path(tree: Path, deltafix) -> None:
+    assert deltafix("ask", "callers", "rate") == (0, "src/shop/cart.py:2: shop.cart:total\n", "")
+    assert deltafix("ask", "reaches", "rate", "--limit", 2) == (
+        0,
+        "src/shop/cart.py:2: shop.cart:total\nmain.py:2: main:go  // via shop.cart:total\n",
+        "2 of 3 shown\n",
+    )
+    assert deltafix("ask", "path", "test_total", "shop.tax:rate") == (
+        0,
+        "tests/test_cart.py:2: tests.test_cart:test_total\n"
+        "src/shop/cart.py:2: shop.cart:total\nsrc/shop/tax.py:1: shop.tax:rate\n",
+        "",
+    )
+
+
+def test_impact_is_as_seen_from_here(tree: Path, deltafix, monkeypatch) -> None:
+    tax = Path("src/shop/tax.py")
+    assert deltafix("ask", "impact", tax) == (
+        0,
+        "tests/test_cart.py  // via src/shop/cart.py\nsrc/shop/cart.py\n"
+        "main.py  // via src/shop/cart.py\n",
+        "",
+    )
+    assert deltafix("ask", "impact", tax, "--tests") == (0, "tests/test_cart.py\n", "")
+    monkeypatch.chdir(tree / "src")
+    ran = deltafix("ask", "impact", "shop/tax.py", "--in", "..", "--tests", "-q")
+    assert ran == (0, "../tests/test_cart.py\n", "")
+
+
+def test_nothing_found_is_exit_code_1(tree: Path, deltafix) -> None:
+    for question in (
+        ["callers", "unused"],
+        ["reaches", "unused"],
+        ["path", "rate", "total"],
+        ["impact", "main.py"],
+        ["impact", "main.py", "--tests"],
+    ):
+        assert deltafix("ask", *question) == (1, "", "none\n")
+
+
+def test_json(tree: Path, deltafix) -> None:
+    def told(*arguments: str) -> dict:
+        ran = deltafix("ask", *arguments, "--format", "json", "-q")
+        assert (ran.code, ran.err) == (0 if json.loads(ran.out)["total"] else 1, "")
+        return json.loads(ran.out)
+
+    cart = {"symbol": "shop.cart:total", "path": "src/shop/cart.py", "line": 2}
+    rate = {"symbol": "shop.tax:rate", "path": "src/shop/tax.py", "line": 1}
+    head = {"version": 1, "event": "answer", "root": str(tree.resolve())}
+    chain = {**cart, "steps": [cart, rate]}
+    assert told("callers", "rate") == head | {
+        "question": "callers", "asked": ["rate"], "total": 1, "rows": [chain],
+    }  # fmt: skip
+    found = told("reaches", "rate", "--limit", "1")
+    assert (found["total"], found["rows"]) == (3, [chain])
+    found = told("path", "total", "rate")
+    assert (found["asked"], found["rows"]) == (["total", "rate"], [chain])
+    found = told("path", "rate", "total")
+    assert (found["total"], found["rows"]) == (0, [])
+    found = told("impact", "src/shop/cart.py", "--tests")
+    steps = ["tests/test_cart.py", "src/shop/cart.py"]
+    assert found["rows"] == [{"path": "tests/test_cart.py", "test": True, "steps": steps}]
+
+
+def test_errors_say_what_to_write(tree: Path, deltafix) -> None:
+    (tree / "broken.py").write_text("def f(:")
+    ran = deltafix("ask", "callers", "rates")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        "note: broken.py skipped: line 1: invalid syntax\n"
+        "error[DF652]: there is no symbol 'rates'; did you mean 'rate'?\n"
+    )
+    for arguments, said in {
+        ("callers", "rate", "--in", "main.py"): "main.py is not a folder: write --in FOLDER",
+        ("impact", "broken.py"): "broken.py could not be read: line 1: invalid syntax",
+        ("impact", "README.md"): "README.md is no Python file of the tree",
+        ("impact", "main.py", "--in", "src"): "../main.py is no Python file of the tree",
+        ("callers", "rate", "--in", "s3://b/src"): "is a URL",
+    }.items():
+        ran = deltafix("ask", *arguments, "-q")
+        assert (ran.code, ran.out) == (2, "")
+        assert said in ran.err
+        assert "Traceback" not in ran.err
+
+
+def test_files_can_be_left_out(tree: Path, deltafix) -> None:
+    ran = deltafix("ask", "reaches", "rate", "--exclude", "tests")
+    assert ran.out.count("\n") == 2
+    assert "test_cart" not in ran.out
+
+
+def test_help_names_the_questions(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command_line.main(["ask", "--help"])
+    shown = capsys.readouterr().out
+    assert all(one in shown for one in ("callers", "reaches", "path", "impact"))
