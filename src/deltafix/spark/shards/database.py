@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -28,7 +28,6 @@ from deltafix.engine.state.marks import Marks
 from deltafix.errors import (
     ConfigError,
     DeltafixError,
-    SparkJobError,
     StateError,
     TransactionError,
     UnknownRelationError,
@@ -41,32 +40,28 @@ from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.signed import Signed
 from deltafix.rules.ast import Program
 from deltafix.rules.schemas import row_schemas
-from deltafix.spark.common import require_here
-from deltafix.spark.errors import spark_errors
-from deltafix.spark.filed import NET_FILES, Filed, NetFile, NetFolder, file_net, read_net
-from deltafix.spark.shards.balance import KEY_COUNTS, is_uneven, key_counts, outgrown
+from deltafix.spark.filed import Filed, NetFile, NetFolder
+from deltafix.spark.shards.balance import is_uneven, outgrown
 from deltafix.spark.shards.bulkrules import bulk_rules
 from deltafix.spark.shards.carry import adopted, carried, carried_frame, spec_of
 from deltafix.spark.shards.choose import LOAD, Choice, Sizes, choose
 from deltafix.spark.shards.epoch import Attempt, Executor
 from deltafix.spark.shards.files import Ledger, Manifest, digest_of, new_manifest, require_same
 from deltafix.spark.shards.frames import (
-    PIECE,
     Said,
     changes_frame,
-    for_spark,
     frame_bytes,
     local_table,
     messages_frame,
     messages_of,
     read_delta,
     said_frame,
-    shown_schema,
 )
 from deltafix.spark.shards.here import Here
 from deltafix.spark.shards.layout import Layout
 from deltafix.spark.shards.onspark import MESSAGES, OnSpark, Warming, from_messages, planless
 from deltafix.spark.shards.planning import plan_layout
+from deltafix.spark.shards.reading import counted, frame_of, tables_of
 from deltafix.spark.shards.resident import Changed, Message, Spec, forget, read_rows, told
 from deltafix.spark.shards.schedule import Work
 from deltafix.spark.wire import signed
@@ -446,11 +441,7 @@ class ShardedDatabase:
         self.settle()
         if self._spark is None:
             raise ValueError("frames need a Spark session; see `rows` and `to_arrow`")
-        from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415  an extra
-
-        shape = for_spark(self.schemas[relation])
-        task = partial(_read_part, self._spec, self._manifest.files, relation, shape)
-        return self._by_shard(task, from_arrow_schema(shape))
+        return frame_of(self._spark, self._spec, self._manifest.files, self.schemas[relation])
 
     def to_arrow(self, relation: str) -> pa.Table:
         """A relation of the last committed epoch as an Arrow table, gathered in this process."""
@@ -465,35 +456,15 @@ class ShardedDatabase:
         self._require(relation)
         self.settle()
         if self._choose(self._sizes(0, None)).executor != "driver" and self._spark is not None:
-            yield from self._filed(relation)
+            nets = NetFolder(self._folder, self.generation)
+            schema = self.schemas[relation]
+            yield from tables_of(self._spark, self._spec, self._manifest.files, schema, nets)
             return
         for number in range(self._spec.shards):
             files = self._manifest.files.get(number, [])
             table = read_rows(self._spec, files, number, relation)
             if table is not None:
                 yield table
-
-    def _filed(self, relation: str) -> Iterator[pa.Table]:
-        """The rows of a relation, by way of files that workers write."""
-        nets, shape = NetFolder(self._folder, self.generation), shown_schema(self.schemas[relation])
-        yield shape.empty_table()
-        try:
-            task = partial(_file_part, self._spec, self._manifest.files, relation, str(nets.folder))
-            with spark_errors(f"{relation} cannot be read", kind=SparkJobError):
-                files = [NetFile(*row) for row in self._by_shard(task, NET_FILES).collect()]
-            for file in files:
-                require_here(nets.folder, file.name, file.size, "a task that read a shard")
-                for batch in read_net(file):
-                    yield pa.Table.from_batches([batch]).cast(shape)
-        finally:
-            nets.remove()
-
-    def _by_shard(self, task: Callable[..., Iterator[pa.RecordBatch]], shape: Any) -> DataFrame:
-        """What a task gives for the number of every shard, where that shard is."""
-        assert self._spark is not None  # noqa: S101  who asks has looked
-        shards = self._spark.range(self._spec.shards)
-        placed = shards.repartitionById(self._spec.shards, shards.id.cast("int"))
-        return placed.mapInArrow(task, shape)
 
     def rows(self, relation: str) -> list[Row]:
         """The rows of a relation in the last committed epoch, sorted, gathered in this process."""
@@ -549,7 +520,7 @@ class ShardedDatabase:
         if not self._is_uneven:
             return 0
         before = self._spec, self._manifest
-        found = outgrown(self._key_counts(), self.shards)
+        found = outgrown(counted(self._spark, self._spec, self._manifest.files), self.shards)
         heavy = tuple(sorted({*self.layout.heavy, *found}))
         self._is_uneven = False
         if heavy == self.layout.heavy or not self._lay_out(heavy):
@@ -563,15 +534,6 @@ class ShardedDatabase:
             raise
         _LOG.info("%s: all shards share %d keys", self._folder, len(heavy))
         return len(found)
-
-    def _key_counts(self) -> pa.Table:
-        """How many rows shards have of the keys with the most."""
-        task = partial(_count_part, self._spec, self._manifest.files)
-        if self._spark is None:
-            numbers = pa.record_batch([pa.array(range(self.shards))], ["id"])
-            return pa.Table.from_batches(task(iter([numbers])))
-        with spark_errors("keys cannot be counted", kind=SparkJobError):
-            return self._by_shard(task, KEY_COUNTS).toArrow()
 
     def close(self) -> None:
         """Give the folder back. Idempotent."""
@@ -712,49 +674,3 @@ class ShardedDatabase:
             known = ", ".join(self.schemas) or "none"
             message = f"unknown relation {relation!r}; the program declares {known}"
             raise UnknownRelationError(message + (f" (did you mean {hint!r}?)" if hint else ""))
-
-
-def _read_part(
-    spec: Spec,
-    files: Mapping[int, list[str]],
-    relation: str,
-    shape: pa.Schema,
-    batches: Iterable[pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
-    for table in _rows_of(spec, files, relation, batches):
-        yield from table.cast(shape).to_batches(max_chunksize=PIECE)
-
-
-def _file_part(
-    spec: Spec,
-    files: Mapping[int, list[str]],
-    relation: str,
-    folder: str,
-    batches: Iterable[pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
-    place = folder_at(folder, shared=True)
-    filed = [file_net(place, "rows", table) for table in _rows_of(spec, files, relation, batches)]
-    columns = zip(*filed, strict=True) if filed else [[]] * len(NetFile._fields)
-    yield pa.RecordBatch.from_arrays([pa.array([*one]) for one in columns], NetFile._fields)
-
-
-def _rows_of(
-    spec: Spec,
-    files: Mapping[int, list[str]],
-    relation: str,
-    batches: Iterable[pa.RecordBatch],
-) -> Iterator[pa.Table]:
-    """The rows of a relation in shards whose numbers are given."""
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            table = read_rows(spec, files.get(number, []), number, relation)
-            if table is not None:
-                yield table
-
-
-def _count_part(
-    spec: Spec, files: Mapping[int, list[str]], batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            yield key_counts(spec, files.get(number, []), number)
