@@ -18,6 +18,7 @@ from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from tests.hdfs import Hdfs
     from tests.postgres import Postgres
     from tests.s3 import Server
 
@@ -197,11 +198,29 @@ def store(_s3: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     _s3.settle()
 
 
-@pytest.fixture(params=["disk", "s3"])
+@pytest.fixture(scope="session")
+def _hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
+    from tests.hdfs import Hdfs
+
+    with Hdfs(tmp_path_factory.mktemp("hdfs")) as running:
+        yield running
+
+
+@pytest.fixture
+def hdfs(_hdfs: Hdfs) -> Iterator[Hdfs]:
+    """A namenode and a datanode on loopback."""
+    yield _hdfs
+    _hdfs.fault = lambda op, path: ""
+    _hdfs.settle()
+
+
+@pytest.fixture(params=["disk", "s3", "hdfs"])
 def common(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A folder for shards, which Spark's driver and workers see: its path, or its URL."""
     if request.param == "disk":
         return str(tmp_path / "common")
+    if request.param == "hdfs":
+        return str(request.getfixturevalue("hdfs").url())
     store, context = request.getfixturevalue("store"), request.getfixturevalue("spark").sparkContext
     monkeypatch = request.getfixturevalue("monkeypatch")
     for name, value in store.settings.items():

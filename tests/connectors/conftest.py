@@ -24,7 +24,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
     assert SparkSession.getActiveSession() is None, "run tests/connectors before tests/spark"
-    chosen = [name for name in SETS if name != "broker"]
+    chosen = [name for name in SETS if name not in ("broker", "hdfs")]
     options = {
         "spark.jars": ",".join(str(path) for name in chosen for path in jars(name)),
         "spark.sql.shuffle.partitions": "2",

@@ -34,6 +34,8 @@ VERSION = ".".join(pyspark.__version__.split(".")[:2])
 # Of these, the newest that the registry has for that Spark; none is built for 4.3.
 _CONNECTOR = {"4.0": "4.0.0", "4.1": "4.1.1"}.get(VERSION, "4.2.0")
 
+HADOOP = next(SPARK_JARS.glob("hadoop-client-api-*.jar")).stem.rpartition("-")[2]
+
 SETS: dict[str, list[tuple[str, ...]]] = {
     # A broker. What else it needs (Scala, Jackson, logging) it takes from Spark's own jars.
     "broker": [
@@ -50,6 +52,12 @@ SETS: dict[str, list[tuple[str, ...]]] = {
         ("org.bitbucket.b_c", "jose4j", "0.9.6"),
         ("org.hdrhistogram", "HdrHistogram", "2.2.2"),
         ("org.pcollections", "pcollections", "4.0.2"),
+    ],
+    # A namenode and a datanode, of the Hadoop whose client is among Spark's own jars.
+    "hdfs": [
+        ("org.apache.hadoop", "hadoop-client-minicluster", HADOOP),
+        ("javax.xml.bind", "jaxb-api", "2.3.1"),  # which Java has no more
+        ("javax.activation", "javax.activation-api", "1.2.0"),
     ],
     "postgres": [("org.postgresql", "postgresql", "42.7.4")],
     # Spark's Kafka connector.

@@ -45,19 +45,32 @@ class Journal:
             else _Objects(folder)
         )
         self._waiting: list[Epoch] = []
+        self._unmended: tuple[int, list[Epoch]] | None = None
 
     def write(self, epoch: Epoch) -> None:
         """Append a line; while the disk is full, lines wait for room, and the epoch stands."""
         self._waiting.append(epoch)
         with suppress(OSError):
+            self._mend()
             self._lines.append(self._waiting)
             self._waiting.clear()
 
     def mend(self, epoch: int, known: Iterable[Epoch]) -> None:
-        """Bring it up to the state's epoch: lines of `known` that are not there, no others."""
+        """Bring it up to the state's epoch: lines of `known` that are not there, no others.
+
+        What cannot be written now is before the next line.
+        """
         with suppress(OSError):
-            last = self._lines.keep(epoch)
-            self._lines.append([one for one in known if last < one.epoch <= epoch])
+            self._unmended = epoch, [*known]
+            self._mend()
+
+    def _mend(self) -> None:
+        if self._unmended is None:
+            return
+        epoch, known = self._unmended
+        last = self._lines.keep(epoch)
+        self._lines.append([one for one in known if last < one.epoch <= epoch])
+        self._unmended = None
 
     def last(self) -> dict[str, Any] | None:
         """What the last whole line says; None if there is none."""
@@ -165,7 +178,11 @@ class _File:
 
 
 class _Objects:
-    """The lines of `_EPOCHS` epochs in one object."""
+    """The lines of `_EPOCHS` epochs in one object.
+
+    It is replaced as it was seen: what a store does late, of an epoch that was told to have failed,
+    does not take the lines behind it away.
+    """
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -174,15 +191,19 @@ class _Objects:
         for one in epochs:
             number = one.epoch - one.epoch % _EPOCHS
             name = f"epochs-{number:012d}.jsonl"
-            found = self._folder.look(name)
-            self._folder.write(name, [b"" if found is None else found[0], _bytes([one])])
+            data, seen = self._folder.look(name) or (b"", None)
+            before = (
+                line for line in data.splitlines(keepends=True) if _epoch_of(line) < one.epoch
+            )
+            self._folder.commit(name, [*before, _bytes([one])], seen)
 
     def keep(self, epoch: int) -> int:
         for name in self._names():
-            lines = self._folder.read(name).splitlines(keepends=True)
+            data, seen = self._folder.look(name) or (b"", None)
+            lines = data.splitlines(keepends=True)
             kept = [line for line in lines if 0 <= _epoch_of(line) <= epoch]
             if kept != lines:
-                self._folder.write(name, kept)
+                self._folder.commit(name, kept, seen)
             if kept:
                 return _epoch_of(kept[-1])
         return 0

@@ -28,6 +28,6 @@ def require_here(folder: Folder, name: str, size: int | None, who: str) -> None:
     message = (
         f"{folder}/{name} was written where {who} ran, and is not there here: the folder of the "
         "state must be one folder, at the same path on the driver and on every worker, or one "
-        "object store, which all of them reach"
+        "object store or HDFS, which all of them reach"
     )
     raise StateError(message, path=f"{folder}/{name}")

@@ -52,7 +52,7 @@ def keeping(session: Callable[[], SparkSession | None], executor: Where, shards:
             why = before.removeprefix("shards: ") if before.startswith("shards: ") else ""
             return sharded(program, folder, additions, why or "they have the rows")
         if not isinstance(folder, LocalFolder):
-            return Driver(program, folder, fsync, additions, "the state is in an object store")
+            return Driver(program, folder, fsync, additions, "the state is not on a disk")
         why = _outgrown(folder, 0)
         if why:
             return sharded(program, folder, additions, why)

@@ -5,17 +5,20 @@
     head.replace(...)           one file that names them, replaced in one step
 
 `folder_at` opens a path or URL. `LocalFolder` is a folder of a local disk; `objects.ObjectFolder`
-is a prefix in an object store. Invariant: a name never shows part of a file, and `Head.replace`
-succeeds only on the content that its caller saw last. On a local disk a `Lock` keeps other writers
-out, so nothing is compared there; in an object store the comparison is the lock.
+is a prefix in an object store, `hdfs.HadoopFolder` a folder in HDFS. Invariant: a name never shows
+part of a file, and `Head.replace` succeeds only on the content that its caller saw last. On a local
+disk a `Lock` keeps other writers out, so nothing is compared there; elsewhere the comparison is the
+lock.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterable
+from datetime import timedelta
 from pathlib import Path
-from typing import BinaryIO, Protocol, TypeAlias
+from typing import BinaryIO, Final, Protocol, TypeAlias
 from uuid import uuid4
 
 from deltafix.errors import SourceError
@@ -80,6 +83,16 @@ class Folder(Protocol):
     def remove_folder(self, name: str) -> None:
         """Remove what can be removed of a folder inside, and all in it. Raises nothing."""
 
+
+OBJECTS: Final = ("s3", "s3a", "gs", "az", "abfs", "abfss")
+HADOOP: Final = ("webhdfs", "swebhdfs")
+"""Schemes of URLs, by what reaches them."""
+
+RETRIES = 8
+"""How often a request is tried again that a store answered with an error of its own."""
+
+PATIENCE: Final = timedelta(seconds=float(os.environ.get("DELTAFIX_STORE_TIMEOUT", "60")))
+"""How long a request is tried again, in all, before it fails."""
 
 Where: TypeAlias = str | Path | Folder
 """A path, a URL, or a folder."""
@@ -232,7 +245,7 @@ class Head:
 
 
 def folder_at(where: Where, *, shared: bool = False) -> Folder:
-    """The folder of a path or URL: a path, `file://`, `s3://`, `gs://`, `az://` or `abfs://`.
+    """The folder of a path or URL: `file://`, `s3://`, `gs://`, `az://`, `abfs://`, `webhdfs://`.
 
     Raises:
         SourceError: a URL of another kind.
@@ -247,9 +260,16 @@ def folder_at(where: Where, *, shared: bool = False) -> Folder:
         return LocalFolder(local_path(where), shared=shared)
     if scheme == "file":
         return LocalFolder(local_path(where), shared=shared)
-    from deltafix.store.objects import SCHEMES, ObjectFolder  # noqa: PLC0415  an extra
+    if scheme in HADOOP:
+        from deltafix.store.hdfs import HadoopFolder  # noqa: PLC0415  an extra
 
-    if scheme not in SCHEMES:
-        valid = ", ".join(f"{one}://" for one in ("file", *SCHEMES))
-        raise SourceError(f"{where}: a path, or a URL of {valid}", value=where)
-    return ObjectFolder.at(where)
+        return HadoopFolder.at(where)
+    if scheme in OBJECTS:
+        from deltafix.store.objects import ObjectFolder  # noqa: PLC0415  an extra
+
+        return ObjectFolder.at(where)
+    valid = ", ".join(f"{one}://" for one in ("file", *OBJECTS, *HADOOP))
+    message = f"{where}: a path, or a URL of {valid}"
+    if scheme == "hdfs":
+        message += "; HDFS is reached by the namenode's web port: webhdfs://namenode:9870/path"
+    raise SourceError(message, value=where)

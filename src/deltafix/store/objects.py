@@ -15,12 +15,12 @@ import io
 import os
 from collections.abc import Iterable
 from contextlib import suppress
-from datetime import timedelta
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO
 
 from deltafix.errors import MissingDependencyError, SourceError
 from deltafix.store.disk import Piece
-from deltafix.store.folder import ReplacedError, Version
+from deltafix.store.folder import PATIENCE, RETRIES, ReplacedError, Version
+from deltafix.store.parts import PART, Parts
 
 try:
     import obstore
@@ -29,16 +29,6 @@ except ImportError as _error:
     raise MissingDependencyError(
         "object stores need the package obstore: `pip install 'deltafix[s3]'`"
     ) from _error
-
-SCHEMES: Final = ("s3", "s3a", "gs", "az", "abfs", "abfss")
-RETRIES = 8
-"""How often a request is tried again that the store answered with an error of its own."""
-
-_PART: Final = 1 << 20
-"""Bytes of an object that are asked for at once, where it is read in parts."""
-
-_PATIENCE: Final = timedelta(seconds=float(os.environ.get("DELTAFIX_STORE_TIMEOUT", "60")))
-"""How long a request is tried again, in all, before it fails."""
 
 
 class ObjectFolder:
@@ -59,8 +49,8 @@ class ObjectFolder:
         try:
             store = obstore.store.from_url(
                 root,
-                client_options={"allow_http": http, "timeout": _PATIENCE},
-                retry_config={"retry_timeout": _PATIENCE, "max_retries": RETRIES},
+                client_options={"allow_http": http, "timeout": PATIENCE},
+                retry_config={"retry_timeout": PATIENCE, "max_retries": RETRIES},
             )
         except (BaseError, ValueError, OSError) as error:
             raise SourceError(f"{url}: no object store: {_first_line(error)}", value=url) from None
@@ -78,7 +68,7 @@ class ObjectFolder:
 
     def open(self, name: str) -> BinaryIO:
         """As `Folder.open`."""
-        return io.BufferedReader(_Object(self, name), _PART)
+        return io.BufferedReader(Parts(self, name), PART)
 
     def size(self, name: str) -> int:
         """As `Folder.size`."""
@@ -171,39 +161,6 @@ class ObjectFolder:
 
     def _failed(self, name: str, error: Exception) -> OSError:
         return OSError(f"{self._url}/{name}: {_first_line(error)}")
-
-
-class _Object(io.RawIOBase):
-    """An object as a file: each read is a request for just these bytes."""
-
-    def __init__(self, folder: ObjectFolder, name: str) -> None:
-        self._folder = folder
-        self._name = name
-        self._place = 0
-        self._size = folder.size(name)
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._place
-
-    def seek(self, place: int, whence: int = os.SEEK_SET) -> int:
-        begin = {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self._size}[whence]
-        self._place = begin + place
-        return self._place
-
-    def readinto(self, room: Any) -> int:
-        end = min(self._place + len(room), self._size)
-        if end <= self._place:
-            return 0
-        data = self._folder.part(self._name, self._place, end)
-        room[: len(data)] = data
-        self._place += len(data)
-        return len(data)
 
 
 def _first_line(error: Exception) -> str:

@@ -1,9 +1,10 @@
-"""Folders on a disk and in an object store: the same laws; then what only a store can do wrong."""
+"""Folders on a disk, in an object store and in HDFS: the same laws; then what stores do wrong."""
 
 from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,15 +13,28 @@ from deltafix.store import objects
 from deltafix.store.folder import Folder, Head, LocalFolder, ReplacedError, folder_at
 
 
-@pytest.fixture(params=["disk", "s3"])
-def folder(request, tmp_path, store) -> Folder:
-    return folder_at(tmp_path / "f") if request.param == "disk" else folder_at(store.url())
+@pytest.fixture(params=["disk", "store", "hdfs"])
+def folder(request, tmp_path) -> Folder:
+    if request.param == "disk":
+        return folder_at(tmp_path / "f")
+    return folder_at(request.getfixturevalue(request.param).url())
+
+
+@pytest.fixture(params=["store", "hdfs"])
+def server(request) -> Any:
+    """Where writers race, and what commits a file there."""
+    found = request.getfixturevalue(request.param)
+    found.commits = {"store": "PUT", "hdfs": "RENAME"}[request.param]
+    return found
 
 
 def test_what_was_written_is_read(folder) -> None:
     assert folder.names() == []
     assert folder.look("a") is None
     assert folder.write("a", [b"1", memoryview(b"23")]) == 3
+    looked = folder.look("a")
+    assert looked is not None
+    assert looked[0] == b"123"
     (folder / "inside").write("b", [b""])
     assert (folder.read("a"), (folder / "inside").read("b")) == (b"123", b"")
     assert folder.names() == ["a"]
@@ -69,15 +83,19 @@ def test_urls_and_paths(store, tmp_path) -> None:
     assert isinstance(folder_at(f"file://{tmp_path}"), LocalFolder)
     assert str(folder_at("s3://bucket/a/") / "b") == "s3://bucket/a/b"
     assert str(folder_at(Path("x")) / "b") == "x/b"
-    with pytest.raises(SourceError, match="file://, s3://"):
+    assert str(folder_at("webhdfs://ada@name:1/a/") / "b") == "webhdfs://ada@name:1/a/b"
+    with pytest.raises(SourceError, match=r"file://, s3://.*webhdfs://namenode:9870/path"):
         folder_at("hdfs://name/a")
+    for wrong in ("webhdfs:///a", "webhdfs://name:none/a"):
+        with pytest.raises(SourceError, match="no folder of HDFS"):
+            folder_at(wrong)
     with pytest.raises(OSError, match=r"NoSuchBucket|not found"):
         folder_at("s3://nowhere/a").write("b", [b""])
 
 
-def test_of_writers_that_saw_the_same_one_wins(store) -> None:
+def test_of_writers_that_saw_the_same_one_wins(server) -> None:
     for seen in (None, b"before"):
-        folder = folder_at(store.url())
+        folder = folder_at(server.url())
         if seen is not None:
             Head(folder, "head").replace(seen)
         heads = [Head(folder, "head") for _ in range(8)]
@@ -100,23 +118,23 @@ def test_of_writers_that_saw_the_same_one_wins(store) -> None:
 
 
 @pytest.mark.parametrize("what", ["not", "done", "late"])
-def test_a_put_that_failed_is_settled_by_the_next(what, store, monkeypatch) -> None:
+def test_a_commit_that_failed_is_settled_by_the_next(what, server, monkeypatch) -> None:
     monkeypatch.setattr(objects, "RETRIES", 0)
     for settle in ("at once", "before", "behind"):
-        folder = folder_at(store.url())
+        folder = folder_at(server.url())
         head = Head(folder, "head")
         head.replace(b"one")
-        store.fault = lambda method, path: what if method == "PUT" else ""
+        server.fault = lambda method, path: what if method == server.commits else ""
         with pytest.raises(OSError, match="500"):
             head.replace(b"two")
-        store.fault = lambda method, path: ""
+        server.fault = lambda method, path: ""
         if settle == "at once":
-            store.settle()
+            server.settle()
         if settle == "before":  # between looking and putting
-            store.fault = lambda method, path: store.settle() or ""
+            server.fault = lambda method, path: server.settle() or ""
         head.replace(b"three")
-        store.fault = lambda method, path: ""
-        store.settle()
+        server.fault = lambda method, path: ""
+        server.settle()
         assert Head(folder, "head").data == b"three"
         head.replace(b"four")
         assert Head(folder, "head").data == b"four"
@@ -130,3 +148,37 @@ def test_a_put_that_was_done_and_is_tried_again_succeeds(store) -> None:
     head.replace(b"one")
     assert Head(folder, "head").data == b"one"
     assert list(answers) == []
+
+
+def test_a_late_writer_of_hdfs_finds_its_number_free_and_is_told(hdfs) -> None:
+    folder = folder_at(hdfs.url())
+    first, late = Head(folder, "head"), Head(folder, "head")
+    for number in range(3):  # the number that the late one will take is removed by then
+        first.replace(b"%d" % number)
+    with pytest.raises(ReplacedError):
+        late.replace(b"late")
+    assert Head(folder, "head").data == b"2"
+    assert (folder / "head.versions").names() == ["000000000003"]
+    assert folder.names() == ["head"]
+    assert folder.folders() == []
+    assert folder.read("head") == b"2"
+    assert folder.exists("head")
+    first.replace(b"more")
+    folder.remove("head")
+    assert (folder.look("head"), folder.names()) == (None, [])
+
+
+def test_what_hdfs_refuses_is_an_error_of_the_system_that_names_the_path(hdfs, monkeypatch) -> None:
+    monkeypatch.setattr("deltafix.store.hdfs.RETRIES", 0)
+    folder = folder_at(hdfs.url())
+    folder.write("file", [b"1"])
+    with pytest.raises(OSError, match=r"/file/\.b.*ParentNotDirectory") as told:
+        (folder / "file").write("b", [b""])
+    assert "webhdfs://tests@127.0.0.1" in str(told.value)
+    assert (folder / "none").names() == []
+    hdfs.fault = lambda op, path: "not" if op == "RENAME" else ""
+    with pytest.raises(OSError, match="500"):
+        folder.write("new", [b"1"])
+    assert folder.names() == ["file"], "what was written beside is gone again"
+    with pytest.raises(OSError, match=r"nowhere\.invalid"):
+        folder_at("webhdfs://nowhere.invalid/a").read("b")

@@ -55,7 +55,7 @@ class SparkStream(FrameSource):
         self._checkpoint = str(self.values["checkpoint"] or state / "streams" / self.name)
         if "://" in str(state) and not self.values["checkpoint"]:
             message = (
-                f"{self._origin}: the state is in an object store, which Spark reaches by names of "
+                f"{self._origin}: the state is at a URL, and Spark reaches such places by names of "
                 'its own: say checkpoint = "s3a://..." (or wherever Spark can write)'
             )
             raise ConfigError(message, key="checkpoint")

@@ -1,0 +1,151 @@
+"""What can happen to a state in HDFS: stops at requests, errors and late answers, a second writer.
+
+The scripts are those of states in an object store; a subset of their stops, since each request goes
+to a namenode. Invariant asserted after every fault: nothing acknowledged is lost, nothing is twice.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from tests import pipelines
+from tests.faults.test_objects_faults import drain, finish, on_store, run_script
+from tests.faults.test_pipeline_faults import prepare
+from tests.faults.test_state_faults import check, commit, connect
+from tests.s3 import Stopped
+
+from deltafix.errors import DeltafixError, StateInUseError
+from deltafix.pipeline.config import read_config
+from deltafix.spark.shards import resident
+from deltafix.store import hdfs as store_hdfs
+from deltafix.store.folder import folder_at
+
+STOPS = 8
+
+
+class Cut:
+    """The process ends before the request of number `at` to HDFS, or behind it."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, at: int, mode: str = "before") -> None:
+        self.seen = 0
+        real = store_hdfs._Namenode.send
+
+        def send(namenode: Any, *args: Any, **options: Any) -> Any:
+            number = self.seen
+            self.seen += 1
+            if number < at:
+                return real(namenode, *args, **options)
+            if number == at and mode == "behind":
+                real(namenode, *args, **options)
+            raise Stopped
+
+        patch.setattr(store_hdfs._Namenode, "send", send)
+
+
+def test_a_stop_at_any_request_leaves_the_last_epoch_or_the_one_at_work(hdfs, monkeypatch) -> None:
+    with monkeypatch.context() as patch:
+        counter = Cut(patch, 1 << 60)
+        run_script(hdfs.url(), [])
+    rng = Random("state in HDFS")
+    for number in range(STOPS):
+        url = hdfs.url()
+        acknowledged: list[int] = [-1]
+        at = (number * counter.seen + rng.randrange(counter.seen)) // STOPS
+        with monkeypatch.context() as patch:
+            Cut(patch, at, ("before", "behind")[number % 2])
+            with pytest.raises(Stopped):
+                run_script(url, acknowledged)
+        with connect(url) as db:
+            assert db.epoch in (max(acknowledged[-1], 0), acknowledged[-1] + 1), at
+            check(db, rules=True)
+            commit(db, rules=True)
+            check(db, rules=True)
+
+
+def test_the_newest_opener_has_the_state_and_the_other_is_told(hdfs) -> None:
+    url = hdfs.url()
+    first = connect(url)
+    commit(first)
+    second = connect(url)
+    with pytest.raises(StateInUseError, match=r"process \d+ on .* newest"):
+        commit(first)
+    commit(second)
+    second.compact()
+    with pytest.raises(StateInUseError):
+        commit(first)
+    first.close()
+    second.close()
+    with connect(url) as third:
+        assert third.epoch == 2
+        check(third)
+
+
+@pytest.fixture(params=["driver", "shards"])
+def keeper(request, monkeypatch) -> str:
+    """Who keeps the rows; shards, whose folder is in HDFS too, run in this process."""
+    monkeypatch.setattr(pipelines, "KEEPER", request.param)
+    return request.param
+
+
+def test_a_pipeline_that_is_stopped_at_any_request_loses_nothing(
+    keeper, tmp_path, hdfs, monkeypatch
+) -> None:
+    job = on_store(prepare(tmp_path / "count"), hdfs.url())
+    with monkeypatch.context() as patch:
+        counter = Cut(patch, 1 << 60)
+        drain(job)
+    finish(job)
+    kept = folder_at(read_config(job.toml).state)
+    assert (kept / "shards").exists("manifest.json") == (keeper == "shards") != kept.exists("log")
+    rng = Random("stops in HDFS")
+    for number in range(3):
+        at = (number * counter.seen + rng.randrange(counter.seen)) // 3
+        job = on_store(prepare(tmp_path / f"{number}"), hdfs.url())
+        for place in (at, rng.randrange(40))[: 1 + number % 2]:
+            with monkeypatch.context() as patch:
+                Cut(patch, place, rng.choice(["before", "behind"]))
+                with pytest.raises(Stopped):
+                    drain(job)
+        finish(job)
+
+
+def test_a_pipeline_goes_on_behind_errors_of_the_namenode(keeper, tmp_path, hdfs) -> None:
+    job = on_store(prepare(tmp_path / "job"), hdfs.url())
+    rng = Random("errors in HDFS")
+    failed = 0
+    for _ in range(200):
+        hdfs.fault = lambda op, path: (
+            rng.choice(["not", "done", "late"])
+            if op in ("RENAME", "CREATE") and rng.random() < 0.1
+            else ""
+        )
+        try:
+            with job.open() as pipeline:
+                while pipeline.step() is not None:
+                    if rng.random() < 0.3:
+                        hdfs.settle()
+            break
+        except DeltafixError as error:
+            assert "500" in str(error)
+            failed += 1
+    hdfs.fault = lambda op, path: ""
+    hdfs.settle()
+    assert failed > 3
+    finish(job)
+
+
+def test_of_two_pipelines_the_newest_goes_on(keeper, tmp_path, hdfs) -> None:
+    job = on_store(prepare(tmp_path / "job"), hdfs.url())
+    first = job.open()
+    first.step()
+    second = job.open()
+    second.step()
+    second.compact()
+    with pytest.raises(StateInUseError):
+        first.step()
+    resident.forget(f"{read_config(job.toml).state}/shards")
+    first.close()
+    second.close()
+    finish(job)
