@@ -27,7 +27,13 @@ from deltafix.store.folder import Folder, LocalFolder, Where, folder_at
 __all__ = ["LINE", "Journal"]
 
 LINE = "pipeline/epoch"
-"""The mark that says of the last epoch what its line says, as far as it is known in its commit."""
+"""The mark that says of the last epoch what its line says, as far as it is known in its commit.
+
+A list: lines of epochs before it that could not be written yet are there too.
+"""
+
+_MOST = 100
+"""Such lines at most: marks are written with every epoch."""
 
 _TAIL = 1 << 16
 _EPOCHS = 500
@@ -63,6 +69,12 @@ class Journal:
         with suppress(OSError):
             self._unmended = epoch, [*known]
             self._mend()
+
+    @property
+    def waiting(self) -> list[Epoch]:
+        """The last lines that could not be written yet."""
+        known = self._unmended[1] if self._unmended else []
+        return [*known, *self._waiting][-_MOST:]
 
     def _mend(self) -> None:
         if self._unmended is None:
@@ -192,9 +204,8 @@ class _Objects:
             number = one.epoch - one.epoch % _EPOCHS
             name = f"epochs-{number:012d}.jsonl"
             data, seen = self._folder.look(name) or (b"", None)
-            before = (
-                line for line in data.splitlines(keepends=True) if _epoch_of(line) < one.epoch
-            )
+            lines = data.splitlines(keepends=True)
+            before = [line for line in lines if _epoch_of(line) < one.epoch]
             self._folder.commit(name, [*before, _bytes([one])], seen)
 
     def keep(self, epoch: int) -> int:

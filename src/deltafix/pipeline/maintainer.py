@@ -279,8 +279,8 @@ class Maintainer:
         """What the state knows of its last epochs, ascending."""
         lines = {}
         for marks in self.keeper.history():
-            if LINE in marks:
-                lines[marks[LINE]["epoch"]] = Epoch(**marks[LINE])
+            for line in marks.get(LINE, ()):
+                lines[line["epoch"]] = Epoch(**line)
         yield from (lines[number] for number in sorted(lines))
 
     def _prepare(
@@ -302,7 +302,7 @@ class Maintainer:
             out = {name: one for name, one in out.items() if name in behind or any(one.counts)}
         epoch = replace(epoch, out={name: one.counts for name, one in out.items()})
         tx.mark(PREPARED, {"epoch": epoch.epoch, "writer": attempt, "outputs": parts})
-        tx.mark(LINE, asdict(epoch))
+        tx.mark(LINE, [asdict(one) for one in (*self.journal.waiting, epoch)])
         if self.db.marks.get(EXECUTOR) != self.keeper.why:
             tx.mark(EXECUTOR, self.keeper.why)
         return epoch
