@@ -19,11 +19,15 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
 
 from bench.graphs import Ints
 from bench.pipeline import INPUT, REACH, stages, write
+from bench.shards import loop
 from deltafix.pipeline.config import read_config
 from deltafix.pipeline.epoch import Epoch
 from deltafix.pipeline.runner import Pipeline
@@ -31,16 +35,24 @@ from deltafix.spark.runner import spark_runner
 from deltafix.spark.session import spark_session
 from deltafix.spark.shards import ShardedDatabase
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 EXECUTORS = ("driver", "shards", "auto, moved")
-CHANGES = (1, 1_000, 100_000)
+CHANGES = (1, 10, 1_000, 100_000, 1_000_000)
 FILES = 8
 """Into which the load is written, as Spark would write it: a file is read by one task."""
 TURNS = 5
-"""Epochs of each size, after the first; 1 with `--quick`."""
+"""Epochs of each size, after the first; 1 with `--quick`, and of a million changes."""
 
 
-def measure(executor: str, edges: Ints, shards: int, turns: int) -> Iterator[str]:
-    """One keeper: lines of the table; the last line says how many rows there are."""
+def measure(
+    executor: str, edges: Ints, shards: int, turns: int, looped: SparkSession | None
+) -> Iterator[str]:
+    """One keeper: lines of the table; a line without a bar says how many rows there are.
+
+    `looped`: run the DataFrame loop in that session, too, on the edges that are left.
+    """
     with tempfile.TemporaryDirectory(prefix="deltafix-bench-") as name:
         folder = Path(name)
         (folder / "p.dl").write_text(REACH)
@@ -67,19 +79,28 @@ def measure(executor: str, edges: Ints, shards: int, turns: int) -> Iterator[str
             config = replace(config, values={**config.values, "executor": "auto"})
         with Pipeline(config, **spark_runner(config)._asdict()) as opened:
             left, number = edges, FILES
-            for size in (one for one in CHANGES if one * (turns + 1) <= len(edges)):
+            for size in (one for one in CHANGES if one * 3 <= len(edges)):
                 taken: list[tuple[float, Epoch]] = []
-                for turn in range(turns + 1):
+                more = turns if size < CHANGES[-1] else 1
+                for turn in range(more + 1):
                     left, gone = left[:-size], left[-size:]
                     write(folder, "edge", number, gone, np.full(size, -1))
                     number += 1
                     taken.append(timed(opened))
                     if turn == 0 and size == CHANGES[0]:
                         yield line(executor, "first change", *taken[0], opened)
-                middle = sorted(taken[1:], key=lambda one: one[0])[turns // 2]
+                middle = sorted(taken[1:], key=lambda one: one[0])[more // 2]
                 median = statistics.median(seconds for seconds, _ in taken[1:])
                 yield line(executor, f"{size:,} deletes", median, middle[1], opened)
-            yield str(len(opened.maintainer.db.rows("reach")))
+            if looped:
+                path = str(folder / "left.parquet")
+                parquet.write_table(pa.table({"x": left[:, 0], "y": left[:, 1]}), path)
+                began = time.perf_counter()
+                count, rounds = loop(looped.read.parquet(path), "reach")
+                seconds = time.perf_counter() - began
+                yield f"| DataFrame loop | all anew, {rounds} iterations | {seconds:.3f} s | | |"
+                yield str(count)
+            yield str(opened.maintainer.db.count("reach"))
 
 
 def timed(opened: Pipeline) -> tuple[float, Epoch]:
@@ -103,6 +124,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--edges", type=int, default=5_000_000)
     parser.add_argument("--shards", type=int, default=4)
     parser.add_argument("--only", choices=EXECUTORS)
+    parser.add_argument("--loop", action="store_true", help="beside the DataFrame loop")
     asked = parser.parse_args(arguments)
     many = 20_000 if asked.quick else asked.edges
     edges = np.random.default_rng(1).integers(0, many // 5, (many, 2))
@@ -115,7 +137,9 @@ def main(arguments: list[str]) -> int:
     with spark_session(master="local[2]") as session:
         session.range(1).count()
         for executor in EXECUTORS if asked.only is None else (asked.only,):
-            for told in measure(executor, edges, asked.shards, 1 if asked.quick else TURNS):
+            turns, last = 1 if asked.quick else TURNS, executor in (EXECUTORS[-1], asked.only)
+            looped = session if asked.loop and last else None
+            for told in measure(executor, edges, asked.shards, turns, looped):
                 if not told.startswith("|"):
                     answers.add(told)
                     continue

@@ -21,7 +21,7 @@ from deltafix.pipeline.replay import replay
 from deltafix.pipeline.runner import Pipeline
 from deltafix.pipeline.status import status
 from deltafix.spark import keeping, maintain
-from deltafix.spark.shards import balance, frames, resident
+from deltafix.spark.shards import ShardedDatabase, balance, frames, resident
 from deltafix.spark.shards import epoch as shards_epoch
 from deltafix.spark.shards.past import around
 
@@ -283,4 +283,28 @@ def test_a_group_that_has_outgrown_its_shard_is_shared_between_epochs(
         assert bool(pipeline.maintainer.db.layout.heavy) is ("key" not in options)
     assert ("stay in it" in caplog.text) is ("key" in options)
     job.say("member", ("-", ("core", "all")), ("+", ("p3", "core")))
+    job.run()
+
+
+def test_a_group_that_cannot_be_shared_now_stays_and_the_epoch_stands(
+    tmp_path, monkeypatch, caplog
+) -> None:
+    def fails(*_: object) -> None:
+        raise StateError("the disk is full")
+
+    monkeypatch.setattr(pipelines, "KEEPER", "shards")
+    monkeypatch.setattr(balance, "_LARGE", 0)
+    monkeypatch.setattr(shards_epoch, "_COMPACT", 0)
+    text = pipelines.TEXT.replace("stands(x, y), member(y, z)", "stands(x, y), stands(y, z)")
+    job = Job(tmp_path, text=text)
+    job.say("member", *(("+", (f"p{n}", "core")) for n in range(60)))
+    job.say("grant", ("+", ("core", 7)))
+    with monkeypatch.context() as patch:
+        patch.setattr(ShardedDatabase, "_carry", fails)
+        with job.open() as pipeline:
+            assert [epoch.epoch for epoch in pipeline.drain()]
+            job.check(pipeline)
+            assert pipeline.maintainer.db.layout.heavy == ()
+    assert "stay in it for now: the disk is full" in caplog.text
+    job.say("member", ("-", ("p3", "core")))
     job.run()

@@ -9,6 +9,7 @@ its files, so one step commits both; before it nothing has happened.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from deltafix.engine.state.marks import Marks, check_mark
-from deltafix.errors import ConfigError
+from deltafix.errors import ConfigError, SparkJobError, StateError
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.augment import Additions
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["Shards"]
+
+_LOG = logging.getLogger("deltafix.spark.shards")
 
 
 class Shards:
@@ -218,7 +221,10 @@ class _Opened:
         self._db.commit(attempt, self._grown, self._marks)
         for one in self._filed:
             one.remove()
-        self._db.balance()
+        try:
+            self._db.balance()
+        except (StateError, SparkJobError) as error:  # the epoch stands, and so do all rows
+            _LOG.warning("keys that have outgrown a shard stay in it for now: %s", error)
         self._db.warm()
 
     def _begin(self, first: list[Message] | DataFrame) -> Attempt:
