@@ -117,6 +117,40 @@ def test_impact_follows_imports_fixtures_and_conftest(job: Job) -> None:
     }  # fmt: skip
 
 
+def test_what_counts_as_an_import(job: Job) -> None:
+    job.update(
+        fragments({
+            "app/__init__.py": "",
+            "app/plug_one.py": "",
+            "app/base.py": "",
+            "computed.py": "import importlib\ndef f(x): importlib.import_module(f'app.plug_{x}')\n",
+            "text.py": "PLUGINS = ['app.plug_one']\n",
+            "app/types.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n"
+            "    from . import plug_one\n",
+            "app/relative.py": "def f():\n    from .plug_one import x\n",
+            "star.py": "from app.plug_one import *\n",
+            "test_a.py": "import pytest, app.base\n@pytest.fixture\ndef box(): ...\n",
+            "test_b.py": "import pytest\n@pytest.fixture\ndef box(): ...\ndef test_b(box): ...\n",
+        })
+    )  # fmt: skip
+    ask = Questions(job)
+    assert [one.path for one in ask.impact(["app/plug_one.py"])] == [
+        "app/relative.py", "app/types.py", "computed.py", "star.py", "text.py",
+    ]  # fmt: skip
+    # A fixture of that name in another test file is not the one that is asked for.
+    assert [one.path for one in ask.impact(["app/base.py"])] == ["test_a.py"]
+    assert [one.path for one in ask.impact(["test_a.py"])] == ["test_a.py"]
+
+
+def test_of_ways_as_short_and_places_of_one_symbol_the_first(job: Job) -> None:
+    both = "def a(): b(); c()\ndef b(): d()\ndef c(): d()\n"
+    job.update(fragments({"m.py": f"{both}if 1:\n    def d(): ...\nelse:\n    def d(): ...\n"}))
+    way = Questions(job).path("a", "d")
+    assert way is not None
+    assert way.steps == ("m:a", "m:b", "m:d")
+    assert way.places == (("m.py", 1), ("m.py", 2), ("m.py", 5))
+
+
 def test_what_cannot_be_asked_says_what_can(job: Job) -> None:
     job.update(fragments(SHOP | {"bad.py": "def f(:"}))
     ask = Questions(job)

@@ -190,7 +190,7 @@ class Questions:
             for path in self._files[_module(str(symbol))]:
                 # A test file's fixtures are its own, a conftest's its folder's.
                 if how in _IMPORTS or (asked and not is_test_file(path)):
-                    importers[path] |= self._files[_module(str(user))] - {path}
+                    importers[path] |= self._files[_module(str(user))]
         for path in self._paths:
             if is_test_file(path):
                 above = {str(folder / _FIXTURES) for folder in PurePosixPath(path).parents}
