@@ -1,4 +1,4 @@
-"""Where state, logs and outputs lie: a local disk, an object store or HDFS, behind one small interface.
+"""Where state, logs and outputs lie: a local disk, an object store or HDFS, behind one interface.
 
 Map, from the bottom up: `disk` (every call that changes a local file), `frame` (checksummed pieces
 of a file), `folder` (files by name, and the one that decides), `objects` (the same in an object
