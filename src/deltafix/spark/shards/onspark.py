@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from deltafix.errors import DeltafixError, SparkJobError
 from deltafix.spark.errors import error_of, note_of, spark_errors
+from deltafix.spark.placing import placed
 from deltafix.spark.shards.load import FailedError, Loaded, RefusedError, run_load
 from deltafix.spark.shards.rendezvous import Rendezvous
 from deltafix.spark.shards.resident import (
@@ -105,8 +106,8 @@ class OnSpark:
         step: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
         step = partial(_over_partition, self._spec, task)
         sent = self._frame.where(f"target <> {CONTROL}")
-        placed = sent.repartitionById(self._spec.shards, sent.target)
-        self._frame = placed.mapInArrow(step, MESSAGES).persist(_level())
+        rows = placed(sent, self._spec.shards, sent.target)
+        self._frame = rows.mapInArrow(step, MESSAGES).persist(_level())
         self._kept.append(self._frame)
         return _reports(self._frame.where(f"target = {CONTROL}"))
 
@@ -139,12 +140,12 @@ class OnSpark:
             raise RefusedError
         target = self._frame.target
         sent = self._frame.where(target != CONTROL)
-        placed = sent.repartitionById(tasks, target % tasks)
+        rows = placed(sent, tasks, target % tasks)
         # Of its own: a task of a run that was given up may still be at work.
         parcels = f"{task.attempt}/{PARCELS}-{uuid4().hex[:8]}"
         over = partial(_together_in, self._spec, partial(run, self._spec, task), parcels, tasks)
         try:
-            notes = _reports(placed.mapInArrow(over, MESSAGES, barrier=True))
+            notes = _reports(rows.mapInArrow(over, MESSAGES, barrier=True))
         finally:
             self._spec.place.remove_folder(parcels)
         works = [note for note in notes if "supersteps" in note]
@@ -173,8 +174,8 @@ class Warming:
         self._context = session.sparkContext
         self._group = f"deltafix-{uuid4().hex}"
         shards = session.range(spec.shards)
-        placed = shards.repartitionById(spec.shards, shards.id.cast("int"))
-        self._frame = placed.mapInArrow(partial(_warm_part, spec, files), placed.schema)
+        rows = placed(shards, spec.shards, shards.id.cast("int"))
+        self._frame = rows.mapInArrow(partial(_warm_part, spec, files), rows.schema)
         self._thread = InheritableThread(target=self._run, daemon=True)
         self._thread.start()
 

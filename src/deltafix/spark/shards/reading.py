@@ -18,6 +18,7 @@ from deltafix.facts.schema import Schema
 from deltafix.spark.common import require_here
 from deltafix.spark.errors import spark_errors
 from deltafix.spark.filed import NET_FILES, NetFile, NetFolder, file_net, read_net
+from deltafix.spark.placing import placed
 from deltafix.spark.shards.balance import KEY_COUNTS, key_counts
 from deltafix.spark.shards.frames import PIECE, for_spark, shown_schema
 from deltafix.spark.shards.resident import Spec, read_rows
@@ -77,8 +78,8 @@ def _by_shard(
 ) -> DataFrame:
     """What a task gives for the number of every shard, each in a task of its own."""
     shards = spark.range(spec.shards)
-    placed = shards.repartitionById(spec.shards, shards.id.cast("int"))
-    return placed.mapInArrow(task, shape)
+    rows = placed(shards, spec.shards, shards.id.cast("int"))
+    return rows.mapInArrow(task, shape)
 
 
 def _read_part(
