@@ -21,6 +21,7 @@ from tests.targets import job as jobs
 from tests.targets.job import finish, go, job_at, kill_everywhere
 
 from deltafix.errors import SinkError
+from deltafix.pipeline.targets.kafka import KafkaTarget
 from deltafix.pipeline.targets.registry import make_target
 
 pytestmark = pytest.mark.spark  # beside the other tests of the broker
@@ -140,6 +141,25 @@ def test_a_second_producer_fences_the_first_and_nothing_comes_twice(more, tmp_pa
         other.close()
     view = finish(job)
     assert ("yan", 77) in view
+    assert told(broker.servers, topic) == view
+
+
+@pytest.mark.parametrize("heard", ["fenced by a newer instance", ""])
+def test_a_fatal_error_that_the_client_raises_as_none_of_its_own_is_told(
+    heard, tmp_path, broker, monkeypatch
+) -> None:
+    def fails(target: KafkaTarget) -> None:
+        if heard:
+            target._hear(heard)
+        raise SystemError("flush returned NULL without setting an exception")
+
+    topic = new_topic(broker.servers)
+    job = job_at(tmp_path / "job", section(broker.servers, topic, ""))
+    with monkeypatch.context() as patch:
+        patch.setattr(KafkaTarget, "_commit", fails)
+        with pytest.raises(SinkError, match=heard or "returned NULL"):
+            go(job)
+    view = finish(job)
     assert told(broker.servers, topic) == view
 
 

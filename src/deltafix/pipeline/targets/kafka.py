@@ -84,11 +84,13 @@ class KafkaTarget:
             try:
                 self._send(rows)
             except SystemError as error:
-                # The client raises its fatal errors through the callback it was in.
+                # The client raises its fatal errors through the callback it was in, or not at all:
+                # then it is known from what it has logged (seen where a newer producer fences it).
                 self.close()
                 if isinstance(error.__cause__, KafkaException):
                     raise error.__cause__ from None
-                raise
+                told = self._heard[-1] if self._heard else str(error)
+                raise KafkaException(KafkaError(KafkaError._FATAL, told)) from None
             except BaseException:
                 self.close()
                 raise
