@@ -116,13 +116,16 @@ def side(schema: Schema, rows: Any) -> RelationDelta:
     return RelationDelta(schema, table, [])
 
 
-def measured(db: ShardedDatabase, edges: Any, one: Any) -> tuple[Steps, Steps, float]:
+def measured(
+    db: ShardedDatabase, edges: Any, one: Any, *, balanced: bool = False
+) -> tuple[Steps, Steps, float]:
     """The load, the median epoch of changes (by its path), and the seconds of a median epoch."""
     schemas = db.schemas.values()
     given = [("root", np.zeros((1, 1), np.int64)), ("edge", edges)]
     with stepping() as load:
         db.apply(Delta([side(db.schemas[name], rows) for name, rows in given], schemas))
-    db.balance()
+    if balanced:
+        db.balance()
     found, seconds = [], []
     for number, (back, gone) in enumerate(epochs(edges)):
         change = {"edge": ([*map(tuple, back.tolist())], [*map(tuple, gone.tolist())])}
@@ -205,18 +208,13 @@ def skew(nodes: int, shards: int) -> None:
     print(f"\n| {len(edges):,} edges, half of them from one node | largest shard, of the mean |"
           " load: path | 1,000 changes: path |")  # fmt: skip
     print("| --- | --- | --- | --- |")
-    real = ShardedDatabase.balance
-    for label, balance in (("as hashes have it", lambda db: 0), ("shared", real)):
-        ShardedDatabase.balance = balance  # type: ignore[method-assign]
-        try:
-            with (
-                tempfile.TemporaryDirectory() as folder,
-                ShardedDatabase(REACH, shards=shards, state=folder, executor="driver") as db,
-            ):
-                load, steps, _ = measured(db, edges, None)
-                rows = sizes(db)
-        finally:
-            ShardedDatabase.balance = real  # type: ignore[method-assign]
+    for label, balanced in (("as hashes have it", False), ("shared", True)):
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            ShardedDatabase(REACH, shards=shards, state=folder, executor="driver") as db,
+        ):
+            load, steps, _ = measured(db, edges, None, balanced=balanced)
+            rows = sizes(db)
         share = max(rows) * len(rows) / sum(rows)
         path = f"{load.path:.2f} s | {steps.path * 1e3:.1f} ms"
         print(f"| {label} | {share:.2f} | {path} |", flush=True)

@@ -11,14 +11,20 @@ from typing import Any
 
 import pytest
 from tests import pipelines
-from tests.faults.test_objects_faults import drain, finish, on_store, run_script
+from tests.faults.test_objects_faults import (
+    drain,
+    finish,
+    go_on_behind_errors,
+    newest_goes_on,
+    on_store,
+    run_script,
+)
 from tests.faults.test_pipeline_faults import prepare
 from tests.faults.test_state_faults import check, commit, connect
 from tests.s3 import Stopped
 
-from deltafix.errors import DeltafixError, StateInUseError
+from deltafix.errors import StateInUseError
 from deltafix.pipeline.config import read_config
-from deltafix.spark.shards import resident
 from deltafix.store import hdfs as store_hdfs
 from deltafix.store.folder import folder_at
 
@@ -113,39 +119,8 @@ def test_a_pipeline_that_is_stopped_at_any_request_loses_nothing(
 
 def test_a_pipeline_goes_on_behind_errors_of_the_namenode(keeper, tmp_path, hdfs) -> None:
     job = on_store(prepare(tmp_path / "job"), hdfs.url())
-    rng = Random("errors in HDFS")
-    failed = 0
-    for _ in range(200):
-        hdfs.fault = lambda op, path: (
-            rng.choice(["not", "done", "late"])
-            if op in ("RENAME", "CREATE") and rng.random() < 0.1
-            else ""
-        )
-        try:
-            with job.open() as pipeline:
-                while pipeline.step() is not None:
-                    if rng.random() < 0.3:
-                        hdfs.settle()
-            break
-        except DeltafixError as error:
-            assert "500" in str(error)
-            failed += 1
-    hdfs.fault = lambda op, path: ""
-    hdfs.settle()
-    assert failed > 3
-    finish(job)
+    go_on_behind_errors(job, hdfs, Random("errors in HDFS"), ["RENAME", "CREATE"], 0.1)
 
 
 def test_of_two_pipelines_the_newest_goes_on(keeper, tmp_path, hdfs) -> None:
-    job = on_store(prepare(tmp_path / "job"), hdfs.url())
-    first = job.open()
-    first.step()
-    second = job.open()
-    second.step()
-    second.compact()
-    with pytest.raises(StateInUseError):
-        first.step()
-    resident.forget(f"{read_config(job.toml).state}/shards")
-    first.close()
-    second.close()
-    finish(job)
+    newest_goes_on(on_store(prepare(tmp_path / "job"), hdfs.url()))

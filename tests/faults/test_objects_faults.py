@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import threading
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from random import Random
 from typing import Any
@@ -258,6 +259,46 @@ def finish(job: Job) -> None:
         assert lines == [*range(pipeline.maintainer.epoch, 0, -1)]
 
 
+def newest_goes_on(job: Job) -> None:
+    """Whoever opened the job's pipeline first is told, and the other's answer is right."""
+    first: Pipeline = job.open()
+    first.step()
+    second = job.open()
+    second.step()
+    second.compact()
+    for _ in ("a worker that holds shards", "that reads them, where their files were removed"):
+        with pytest.raises(StateInUseError):
+            first.step()
+        resident.forget(f"{read_config(job.toml).state}/shards")
+    first.close()
+    second.close()
+    finish(job)
+
+
+def go_on_behind_errors(
+    job: Job, server: Any, rng: Random, kinds: Sequence[str], share: float
+) -> None:
+    """A job whose server fails, or is late with, a share of the requests of some kinds."""
+    failed = 0
+    for _ in range(200):
+        server.fault = lambda kind, path: (
+            rng.choice(["not", "done", "late"]) if kind in kinds and rng.random() < share else ""
+        )
+        try:
+            with job.open() as pipeline:
+                while pipeline.step() is not None:
+                    if rng.random() < 0.3:
+                        server.settle()
+            break
+        except DeltafixError as error:
+            assert "500" in str(error)
+            failed += 1
+    server.fault = lambda kind, path: ""
+    server.settle()
+    assert failed > 3
+    finish(job)
+
+
 def test_a_pipeline_that_is_stopped_at_any_request_loses_nothing(
     keeper, tmp_path, store, monkeypatch
 ) -> None:
@@ -287,25 +328,7 @@ def test_a_pipeline_goes_on_behind_errors_of_the_store(
 ) -> None:
     monkeypatch.setattr(objects, "RETRIES", 0)
     job = on_store(prepare(tmp_path / "job"), store.url())
-    rng = Random("errors")
-    failed = 0
-    for _ in range(200):
-        store.fault = lambda method, path: (
-            rng.choice(["not", "done", "late"]) if method == "PUT" and rng.random() < 0.2 else ""
-        )
-        try:
-            with job.open() as pipeline:
-                while pipeline.step() is not None:
-                    if rng.random() < 0.3:
-                        store.settle()
-            break
-        except DeltafixError as error:
-            assert "500" in str(error)
-            failed += 1
-    store.fault = lambda method, path: ""
-    store.settle()
-    assert failed > 3
-    finish(job)
+    go_on_behind_errors(job, store, Random("errors"), ["PUT"], 0.2)
 
 
 def test_an_attempt_that_failed_writes_over_nothing_of_the_next(
@@ -350,19 +373,7 @@ def test_an_attempt_that_failed_writes_over_nothing_of_the_next(
 
 
 def test_of_two_pipelines_the_newest_goes_on(keeper, tmp_path, store) -> None:
-    job = on_store(prepare(tmp_path / "job"), store.url())
-    first: Pipeline = job.open()
-    first.step()
-    second = job.open()
-    second.step()
-    second.compact()
-    for _ in ("a worker that holds shards", "that reads them, where their files were removed"):
-        with pytest.raises(StateInUseError):
-            first.step()
-        resident.forget(f"{read_config(job.toml).state}/shards")
-    first.close()
-    second.close()
-    finish(job)
+    newest_goes_on(on_store(prepare(tmp_path / "job"), store.url()))
 
 
 def test_a_state_in_the_store_stays_with_who_keeps_it_and_is_told_of(

@@ -10,9 +10,9 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["placed"]
+__all__ = ["numbered", "placed"]
 
 _SEED = 42
 """Of the hash by which Spark places rows."""
@@ -26,6 +26,12 @@ def placed(frame: DataFrame, partitions: int, number: Column) -> DataFrame:
 
     keys = sf.array(*map(sf.lit, _keys(partitions)))
     return frame.repartition(partitions, sf.get(keys, number))
+
+
+def numbered(spark: SparkSession, many: int) -> DataFrame:
+    """The numbers from 0 on (`id`), each in the partition of its own: a task for every shard."""
+    numbers = spark.range(many)
+    return placed(numbers, many, numbers.id.cast("int"))
 
 
 @cache

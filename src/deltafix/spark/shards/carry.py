@@ -25,7 +25,7 @@ from deltafix.engine.state.rows import decode
 from deltafix.errors import DeltafixError, StateError
 from deltafix.facts.schema import Schema
 from deltafix.rules.schemas import row_schemas
-from deltafix.spark.placing import placed
+from deltafix.spark.placing import numbered
 from deltafix.spark.shards.files import Manifest, digest_of
 from deltafix.spark.shards.frames import messages_of
 from deltafix.spark.shards.onspark import MESSAGES, from_messages
@@ -126,9 +126,8 @@ def carried_frame(
     spark: SparkSession, old: Spec, new: Spec, files: Mapping[int, Sequence[str]]
 ) -> DataFrame:
     """The same, on Spark's workers."""
-    shards = spark.range(old.shards)
-    rows = placed(shards, old.shards, shards.id.cast("int"))
-    return rows.mapInArrow(partial(_carry_part, old, new, files), MESSAGES)
+    task = partial(_carry_part, old, new, files)
+    return numbered(spark, old.shards).mapInArrow(task, MESSAGES)
 
 
 def _carry_part(

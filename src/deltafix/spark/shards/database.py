@@ -46,7 +46,7 @@ from deltafix.spark.shards.bulkrules import bulk_rules
 from deltafix.spark.shards.carry import adopted, carried, carried_frame, spec_of
 from deltafix.spark.shards.choose import LOAD, Choice, Sizes, choose
 from deltafix.spark.shards.epoch import Attempt, Executor
-from deltafix.spark.shards.files import Ledger, Manifest, digest_of, new_manifest, require_same
+from deltafix.spark.shards.files import Ledger, Manifest, new_manifest, require_same
 from deltafix.spark.shards.frames import (
     Said,
     changes_frame,
@@ -147,8 +147,9 @@ class ShardedDatabase:
         columns = {name: schema.names for name, schema in self.schemas.items()}
         users = Users(dict(functors), dict(reducers))
         self._seats = seats
-        self._spec = Spec(str(self._folder), layout, shards, columns, users, digest_of(layout))
         self._manifest = new_manifest(program, layout, shards)
+        digest = self._manifest.program
+        self._spec = Spec(str(self._folder), layout, shards, columns, users, digest)
         self.choice: Choice | None = None
         self._derived = {head.relation for rule in program.rules for head in rule.heads}
         self.work = Work()

@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from deltafix.errors import DeltafixError, SparkJobError
 from deltafix.spark.errors import error_of, note_of, spark_errors
-from deltafix.spark.placing import placed
+from deltafix.spark.placing import numbered, placed
 from deltafix.spark.shards.load import FailedError, Loaded, RefusedError, run_load
 from deltafix.spark.shards.rendezvous import Rendezvous
 from deltafix.spark.shards.resident import (
@@ -173,9 +173,8 @@ class Warming:
 
         self._context = session.sparkContext
         self._group = f"deltafix-{uuid4().hex}"
-        shards = session.range(spec.shards)
-        rows = placed(shards, spec.shards, shards.id.cast("int"))
-        self._frame = rows.mapInArrow(partial(_warm_part, spec, files), rows.schema)
+        shards = numbered(session, spec.shards)
+        self._frame = shards.mapInArrow(partial(_warm_part, spec, files), shards.schema)
         self._thread = InheritableThread(target=self._run, daemon=True)
         self._thread.start()
 

@@ -7,9 +7,9 @@ time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
@@ -18,7 +18,7 @@ from deltafix.facts.schema import Schema
 from deltafix.spark.common import require_here
 from deltafix.spark.errors import spark_errors
 from deltafix.spark.filed import NET_FILES, NetFile, NetFolder, file_net, read_net
-from deltafix.spark.placing import placed
+from deltafix.spark.placing import numbered
 from deltafix.spark.shards.balance import KEY_COUNTS, key_counts
 from deltafix.spark.shards.frames import PIECE, for_spark, shown_schema
 from deltafix.spark.shards.resident import Spec, read_rows
@@ -39,7 +39,7 @@ def frame_of(spark: SparkSession, spec: Spec, files: Files, schema: Schema) -> D
 
     shape = for_spark(schema)
     task = partial(_read_part, spec, files, schema.relation, shape)
-    return _by_shard(spark, spec, task, from_arrow_schema(shape))
+    return numbered(spark, spec.shards).mapInArrow(task, from_arrow_schema(shape))
 
 
 def tables_of(
@@ -54,7 +54,7 @@ def tables_of(
     try:
         task = partial(_file_part, spec, files, schema.relation, str(nets.folder))
         with spark_errors(f"{schema.relation} cannot be read", kind=SparkJobError):
-            rows = _by_shard(spark, spec, task, NET_FILES).collect()
+            rows = numbered(spark, spec.shards).mapInArrow(task, NET_FILES).collect()
         for file in (NetFile(*row) for row in rows):
             require_here(nets.folder, file.name, file.size, "a task that read a shard")
             for batch in read_net(file):
@@ -70,16 +70,7 @@ def counted(spark: SparkSession | None, spec: Spec, files: Files) -> pa.Table:
         numbers = pa.record_batch([pa.array(range(spec.shards))], ["id"])
         return pa.Table.from_batches(task(iter([numbers])))
     with spark_errors("keys cannot be counted", kind=SparkJobError):
-        return _by_shard(spark, spec, task, KEY_COUNTS).toArrow()
-
-
-def _by_shard(
-    spark: SparkSession, spec: Spec, task: Callable[..., Iterator[pa.RecordBatch]], shape: Any
-) -> DataFrame:
-    """What a task gives for the number of every shard, each in a task of its own."""
-    shards = spark.range(spec.shards)
-    rows = placed(shards, spec.shards, shards.id.cast("int"))
-    return rows.mapInArrow(task, shape)
+        return numbered(spark, spec.shards).mapInArrow(task, KEY_COUNTS).toArrow()
 
 
 def _read_part(

@@ -206,8 +206,7 @@ def keep(spec: Spec, number: int, resident: Resident) -> None:
 def given_rows(spec: Spec, files: Sequence[str], number: int, relation: str) -> pa.Table:
     """The given rows of a relation whose seat a shard is; columns are those of the copy."""
     seat = spec.layout.seat(relation)
-    resident, _ = _stand_on(spec, number, list(files))
-    table = resident.shard.db.to_arrow(seat.name)
+    table = local_rows(spec, files, number, seat.name)
     if seat.key == Key(()) and spec.layout.given[relation][0].key == Key(None):
         return table if number == 0 else table.slice(0, 0)
     return table
@@ -218,8 +217,7 @@ def read_rows(spec: Spec, files: Sequence[str], number: int, relation: str) -> p
     home = spec.layout.home(relation)
     if home.key.columns is None and number != 0:
         return None
-    resident, _ = _stand_on(spec, number, list(files))
-    table = resident.shard.db.to_arrow(home.name)
+    table = local_rows(spec, files, number, home.name)
     names = spec.columns[relation]
     width = max(len(names), 1)
     return table.select(range(width)).rename_columns(list(names) or ["present"])
