@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -19,12 +19,8 @@ from deltafix.spark import net
 from deltafix.spark.filed import Filed, Filing, NetFolder
 from deltafix.spark.sent import Found, Rows
 from deltafix.spark.shards import ShardedDatabase
+from deltafix.spark.shards.step import First
 from deltafix.store.folder import folder_at
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from deltafix.spark.shards.resident import Message
 
 SCHEMA = Schema.of("edge", ["x", "y"], ["symbol", "number"])
 OTHER = Schema.of("root", ["x"], ["float"])
@@ -105,7 +101,7 @@ def test_of_net_rows_only_counts_pass_the_driver(tmp_path, common, spark, monkey
         monkeypatch.setattr(pipelines, name, value)
     came: list[pa.Table] = []
     sent: list[int] = []
-    read, frame = net.read_nets, ShardedDatabase._frame
+    read, to_judges = net.read_nets, ShardedDatabase.to_judges
 
     def brought(filed: Filed) -> None:
         raise AssertionError(f"{filed.good} rows in the driver")
@@ -116,12 +112,13 @@ def test_of_net_rows_only_counts_pass_the_driver(tmp_path, common, spark, monkey
         came.append(table)
         return read(table, looks)
 
-    def framed(db: ShardedDatabase, messages: list[Message]) -> DataFrame:
-        sent.append(sum(len(data) for _, data in messages))
-        return frame(db, messages)
+    def told(db: ShardedDatabase, *args: Any, **kwargs: Any) -> First:
+        first = to_judges(db, *args, **kwargs)
+        sent.append(len(first.here))
+        return first
 
     monkeypatch.setattr(net, "read_nets", noted)
-    monkeypatch.setattr(ShardedDatabase, "_frame", framed)
+    monkeypatch.setattr(ShardedDatabase, "to_judges", told)
     job = Job(tmp_path)
     job.toml.write_text(job.toml.read_text().replace('state = "state"', f'state = "{common}"'))
     with job.open() as pipeline:

@@ -182,7 +182,7 @@ def stop_workers() -> None:
                     worker.wait()
 
 
-def test_spark_takes_all_supersteps_behind_the_first_in_one_job(
+def test_spark_takes_all_supersteps_of_an_epoch_in_one_job(
     spark: SparkSession, common: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chain = [(n, n + 1) for n in range(30)]
@@ -192,7 +192,7 @@ def test_spark_takes_all_supersteps_behind_the_first_in_one_job(
             change = Delta.of(rows, one.schemas.values())
             with counting_jobs(spark) as done:
                 assert db.apply(change) == one.apply(change)
-            assert done.jobs <= 2 < db.work.supersteps
+            assert done.jobs == 1 < db.work.supersteps
         back = Delta.of({"edge": ([(9, 10)], [])}, one.schemas.values())
         # Where Spark cannot start its tasks together, each is a job.
         monkeypatch.setattr(onspark, "_slots", lambda session: 0)
@@ -201,19 +201,30 @@ def test_spark_takes_all_supersteps_behind_the_first_in_one_job(
         assert done.jobs == db.work.supersteps > 2
 
 
-def test_spark_runs_a_job_a_superstep_and_one_ends_an_epoch_that_stays_in_its_shards(
-    spark: SparkSession, tmp_path: Path
+@pytest.mark.parametrize("why", ["no slots", "another folder"])
+def test_spark_runs_a_job_a_superstep_where_tasks_cannot_exchange_through_the_folder(
+    why: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chain = [(n, n + 1) for n in range(30)]
     with ShardedDatabase(REACH, spark, shards=2, state=tmp_path, executor="shards") as db:
-        db.apply(Delta.of({"root": ([(0,)], []), "edge": (chain, [])}))
+        with counting_jobs(spark) as done:
+            db.apply(Delta.of({"root": ([(0,)], []), "edge": (chain, [])}))
+        assert done == Jobs(1, 1, 2)
+        if why == "no slots":
+            monkeypatch.setattr(onspark, "_slots", lambda session: 0)
+        else:
+            monkeypatch.setattr(onspark, "leave_mark", lambda folder: None)
         steps = []
         for n in range(29, 21, -1):
             with counting_jobs(spark) as done:
                 assert db.apply(Delta.of({"edge": ([], [(n, n + 1)])}))["reach"].removed == [
                     (n + 1,)
                 ]
-            assert done == Jobs(db.work.supersteps, 2 * db.work.supersteps, 4 * db.work.supersteps)
+            ran = db.work.supersteps
+            if why == "no slots":
+                assert done == Jobs(ran, 2 * ran, 4 * ran)
+            else:
+                assert done.jobs == 2 * ran, "tasks look for the driver's mark, and find none"
             steps.append((db.work.supersteps, db.work.messages))
     # A vote is lost: in the shard that decides, or in the other, which tells it.
     assert set(steps) == {(1, 0), (2, 1)}
@@ -300,14 +311,14 @@ def test_a_task_that_is_lost_among_those_that_run_together_has_all_of_them_run_a
         MADE, spark, shards=2, state=common, executor="shards", functors={"make": make}
     ) as db:
         for rows, jobs in (
-            ({"given": ([(1,)], []), "pair": ([(1, 2), (2, 4)], [])}, 2),
-            ({"pair": ([(2, 5)], [])}, 3),
+            ({"given": ([(1,)], []), "pair": ([(1, 2), (2, 4)], [])}, 1),
+            ({"pair": ([(2, 5)], [])}, 2),
         ):
             change = Delta.of(rows, one.schemas.values())
             with counting_jobs(spark) as done:
                 assert db.apply(change) == one.apply(change)
             assert done.jobs == jobs < db.work.supersteps
-        assert ended.exists(), "behind the first superstep, and all of it was run again"
+        assert ended.exists(), "and all of it was run again"
         assert db.rows("made") == one.rows("made")
 
 

@@ -34,7 +34,7 @@ from deltafix.spark.shards.choose import SMALL, Sizes, choose
 from deltafix.spark.shards.core import prepare
 from deltafix.spark.shards.decompose import decompose
 from deltafix.spark.shards.frames import local_table
-from deltafix.spark.shards.rendezvous import Rendezvous
+from deltafix.spark.shards.rendezvous import Rendezvous, leave_mark
 from deltafix.spark.shards.schedule import Report
 from deltafix.spark.wire import Batch, fold, pack, route, table_schema, unpack
 from deltafix.store import disk
@@ -274,6 +274,9 @@ def test_tasks_of_a_load_exchange_by_two_files_each_a_step(tmp_path: Path) -> No
             rows = sorted((shard, batch.table[0][0].as_py()) for shard, batch in parcels)
             heard[me, step] = senders, rows
 
+    with pytest.raises(RuntimeError, match="is another one where this task runs"):
+        Rendezvous(folder_at(tmp_path), 0, tasks)
+    leave_mark(folder_at(tmp_path))
     threads = [threading.Thread(target=run, args=(me,)) for me in range(tasks)]
     for thread in threads:
         thread.start()
@@ -284,4 +287,4 @@ def test_tasks_of_a_load_exchange_by_two_files_each_a_step(tmp_path: Path) -> No
         assert senders == list(range(tasks))
         mine = range(me, shards, tasks)
         assert rows == [(s, 1000 * sender + s) for s in mine for sender in range(tasks)]
-    assert len(list(tmp_path.iterdir())) == 2 * tasks * steps
+    assert len(list(tmp_path.iterdir())) == 1 + 2 * tasks * steps

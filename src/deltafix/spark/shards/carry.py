@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -25,19 +23,15 @@ from deltafix.engine.state.rows import decode
 from deltafix.errors import DeltafixError, StateError
 from deltafix.facts.schema import Schema
 from deltafix.rules.schemas import row_schemas
-from deltafix.spark.placing import numbered
 from deltafix.spark.shards.files import Manifest, digest_of
-from deltafix.spark.shards.frames import messages_of
-from deltafix.spark.shards.onspark import MESSAGES, from_messages
+from deltafix.spark.shards.frames import parcels_of
 from deltafix.spark.shards.planning import plan_layout
-from deltafix.spark.shards.resident import Message, Spec, given_rows
+from deltafix.spark.shards.resident import Spec, given_rows
+from deltafix.spark.shards.step import Parcel
 from deltafix.spark.wire import signed
 from deltafix.store.folder import Folder
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-__all__ = ["Adopted", "adopted", "carried", "carried_frame", "spec_of"]
+__all__ = ["Adopted", "adopted", "carried", "spec_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +98,7 @@ def spec_of(folder: str, found: Manifest, schemas: Mapping[str, Schema]) -> Spec
 
 def carried(
     old: Spec, new: Spec, files: Mapping[int, Sequence[str]], shards: Iterable[int]
-) -> Iterator[Message]:
+) -> Iterator[Parcel]:
     """The given rows of some shards, as messages to the shards of another layout.
 
     Raises StateError for rows of a relation that is not there, or has other columns.
@@ -119,22 +113,4 @@ def carried(
             if not there or types != new.layout.types[new.layout.seat(relation).name]:
                 message = f"{new.folder}: the program does not take the given rows of {relation}"
                 raise StateError(message, path=new.folder, relation=relation)
-            yield from messages_of(new, {relation: signed(table, types, 1)})
-
-
-def carried_frame(
-    spark: SparkSession, old: Spec, new: Spec, files: Mapping[int, Sequence[str]]
-) -> DataFrame:
-    """The same, on Spark's workers."""
-    task = partial(_carry_part, old, new, files)
-    return numbered(spark, old.shards).mapInArrow(task, MESSAGES)
-
-
-def _carry_part(
-    old: Spec,
-    new: Spec,
-    files: Mapping[int, Sequence[str]],
-    batches: Iterable[pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        yield from from_messages(carried(old, new, files, batch.column(0).to_pylist()))
+            yield from parcels_of(new, {relation: signed(table, types, 1)})

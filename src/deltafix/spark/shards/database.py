@@ -40,10 +40,10 @@ from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.signed import Signed
 from deltafix.rules.ast import Program
 from deltafix.rules.schemas import row_schemas
-from deltafix.spark.filed import Filed, NetFile, NetFolder
+from deltafix.spark.filed import Filed, NetFolder
 from deltafix.spark.shards.balance import is_uneven, outgrown
 from deltafix.spark.shards.bulkrules import bulk_rules
-from deltafix.spark.shards.carry import adopted, carried, carried_frame, spec_of
+from deltafix.spark.shards.carry import adopted, carried, spec_of
 from deltafix.spark.shards.choose import LOAD, Choice, Sizes, choose
 from deltafix.spark.shards.epoch import Attempt, Executor
 from deltafix.spark.shards.files import Ledger, Manifest, new_manifest, require_same
@@ -53,17 +53,17 @@ from deltafix.spark.shards.frames import (
     frame_bytes,
     local_table,
     messages_frame,
-    messages_of,
+    parcels_of,
     read_delta,
-    said_frame,
 )
 from deltafix.spark.shards.here import Here
 from deltafix.spark.shards.layout import Layout
-from deltafix.spark.shards.onspark import MESSAGES, OnSpark, Warming, from_messages, planless
+from deltafix.spark.shards.onspark import OnSpark, Warming, first_frame, planless
 from deltafix.spark.shards.planning import plan_layout
 from deltafix.spark.shards.reading import counted, frame_of, tables_of
-from deltafix.spark.shards.resident import Changed, Message, Spec, forget, read_rows, told
+from deltafix.spark.shards.resident import Changed, Spec, forget, read_rows, told
 from deltafix.spark.shards.schedule import Work
+from deltafix.spark.shards.step import First, Parcel
 from deltafix.spark.wire import signed
 from deltafix.store.folder import Folder, LocalFolder, Where, folder_at
 from deltafix.store.lock import Lock
@@ -72,8 +72,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["ShardedDatabase"]
-
-_TASKS_PER_SLOT = 3
 
 _WARMED = 8 << 20
 """Bytes of shards from which on workers make the engines of a load ahead of the first change."""
@@ -285,7 +283,7 @@ class ShardedDatabase:
         grown = sum(len(part.added) - len(part.removed) for part in changes.values())
         first = self.first()
         given = None if first else changes.keys()
-        with self.attempt([*first, *messages_of(self._spec, edits)], changed) as attempt:
+        with self.attempt(First([*first, *parcels_of(self._spec, edits)]), changed) as attempt:
             self.finish(attempt, changed, given)
             delta = self.delta(attempt)
             self.commit(attempt, grown, {})
@@ -302,9 +300,10 @@ class ShardedDatabase:
             }
             changed = sum(table.num_rows for table in tables.values())
             grown = sum(pa.compute.sum(t.column("sign")).as_py() or 0 for t in tables.values())
-            found = self._run([*self.first(), *messages_of(self._spec, tables)], changed, grown)
+            first = First([*self.first(), *parcels_of(self._spec, tables)])
+            found = self._run(first, changed, grown)
         else:
-            first = self._frame(self.first())
+            first = first_frame(self._session, self.shards, First(self.first()))
             for name, frame in changes.items():
                 first = first.unionAll(messages_frame(self._spec, self.schemas[name], frame))
             found = self._run(first, None, None)
@@ -321,9 +320,9 @@ class ShardedDatabase:
         """
         if not self._manifest.files:
             self._manifest = replace(self._manifest, epoch=self.epoch - 1)
-            self._run(self._seeds(), 0, 0)
+            self._run(First(self._seeds()), 0, 0)
 
-    def first(self) -> list[Message]:
+    def first(self) -> list[Parcel]:
         """The program's facts, where they wait for the first changes."""
         if self._manifest.files:
             return []
@@ -342,27 +341,24 @@ class ShardedDatabase:
 
     def to_judges(
         self,
-        first: list[Message],
+        first: Sequence[Parcel],
         rows: Sequence[tuple[Signed, Keying]],
         *,
         in_place: bool,
-    ) -> list[Message] | DataFrame:
+    ) -> First:
         """First messages, and signed rows as messages to who judges them (`Said`).
 
         Rows in files are read where the epoch runs.
         """
         here = self._choose(self._sizes(sum(one.good for one, _ in rows), None))
-        messages, filed = [*first], list[tuple[Said, NetFile]]()
+        parcels, made = [*first], list[Callable[[], Iterator[Parcel]]]()
         for one, keying in rows:
             said = Said(self._spec, one.schema, keying, in_place)
             if isinstance(one, Filed) and here.executor != "driver":
-                filed += ((said, file) for file in one.files)
+                made += (partial(said.parcels_in, file) for file in one.files)
             else:
-                messages += said.messages(one.table)
-        if not filed or self._session is None:
-            return messages
-        tasks = self._session.sparkContext.defaultParallelism * _TASKS_PER_SLOT
-        return self._frame(messages).unionAll(said_frame(self._session, filed, tasks))
+                parcels += said.parcels(one.table)
+        return First(parcels, made)
 
     def delta(self, attempt: Attempt, views: Collection[str] | None = None) -> Delta:
         """What an attempt that was run changes in some relations (None: in all)."""
@@ -373,13 +369,13 @@ class ShardedDatabase:
         ]
         return Delta(parts, self.schemas.values(), epoch=self.epoch + 1)
 
-    def _seeds(self) -> list[Message]:
+    def _seeds(self) -> list[Parcel]:
         edits: dict[str, pa.Table] = {}
         for name, rows in self.layout.seeds.items():
             types = self.layout.types[self.layout.given[name][0].name]
             schema = Schema.of(name, [f"c{n}" for n in range(len(types))], types)
             edits[name] = signed(table_from_rows(schema, rows), types, 1)
-        return list(messages_of(self._spec, edits))
+        return list(parcels_of(self._spec, edits))
 
     def _take(self, found: Manifest) -> None:
         """Go on with a folder's manifest, or begin with its given rows, at the same epoch."""
@@ -398,10 +394,9 @@ class ShardedDatabase:
         )  # fmt: skip
         if not found.files:
             self._begin(new, None)
-        elif self._session is None:
-            self._begin(new, [*carried(old, self._spec, found.files, range(old.shards))])
         else:
-            self._begin(new, carried_frame(self._session, old, self._spec, found.files))
+            carry = partial(carried, old, self._spec, found.files)
+            self._begin(new, First((), [partial(carry, [n]) for n in range(old.shards)]))
 
     def _adopt(self, around: Folder, noted: Mapping[str, Any]) -> None:
         """Take over what an engine has kept, at its epoch."""
@@ -409,27 +404,22 @@ class ShardedDatabase:
         if found is None:
             return
         rows = [
-            message
-            for name, table in found.rows
-            for message in messages_of(self._spec, {name: table})
+            parcel for name, table in found.rows for parcel in parcels_of(self._spec, {name: table})
         ]
         new = replace(
             self._manifest, epoch=found.epoch, name=found.name, marks={**found.marks, **noted}
         )
-        self._begin(new, rows or None)
+        self._begin(new, First(rows) if rows else None)
 
-    def _begin(self, new: Manifest, rows: list[Message] | DataFrame | None) -> None:
+    def _begin(self, new: Manifest, rows: First | None) -> None:
         """Begin at a manifest's epoch with given rows, in one step; None: there are none."""
         if rows is None and self.layout.bounded:
             self._ledger.commit(new)
             self._manifest = new
             return
         self._manifest = replace(new, epoch=new.epoch - 1)
-        first: list[Message] | DataFrame = self._seeds()
-        if rows is not None:
-            is_list = isinstance(rows, list)
-            first = [*first, *rows] if is_list else self._frame(first).unionAll(rows)
-        self._run(first, None, None)
+        rows = rows or First()
+        self._run(First([*self._seeds(), *rows.here], rows.made), None, None)
 
     # --- reading -----------------------------------------------------------------------------
 
@@ -501,7 +491,7 @@ class ShardedDatabase:
         now = self._manifest
         self._manifest = replace(now, epoch=now.epoch - 1)
         try:
-            with self.attempt([], 0) as attempt:
+            with self.attempt(First(), 0) as attempt:
                 attempt.compact()
                 self.commit(attempt, 0, {})
         except BaseException:
@@ -553,7 +543,7 @@ class ShardedDatabase:
     # --- an epoch ----------------------------------------------------------------------------
 
     def _run(
-        self, first: list[Message] | DataFrame, changed: int | None, grown: int | None
+        self, first: First | DataFrame, changed: int | None, grown: int | None
     ) -> dict[str, list[Changed]]:
         """An epoch; `changed` and `grown` (more rows by) are None for frames nobody counted."""
         with self.attempt(first, changed) as attempt:
@@ -564,7 +554,7 @@ class ShardedDatabase:
         return attempt.changes
 
     @contextmanager
-    def attempt(self, first: list[Message] | DataFrame, changed: int | None) -> Iterator[Attempt]:
+    def attempt(self, first: First | DataFrame, changed: int | None) -> Iterator[Attempt]:
         """An attempt at an epoch with these first messages.
 
         What the block raises undoes it. Raises StateError where files could not be written,
@@ -572,11 +562,12 @@ class ShardedDatabase:
         """
         began = time.perf_counter()
         choice = self._choose(self._sizes(changed, None))
-        here = choice.executor == "driver" or self._spark is None
-        if here and isinstance(first, list):
-            executor: Executor = Here(self._spec, first)
+        executor: Executor
+        if self._session is None or (choice.executor == "driver" and not _is_away(first)):
+            assert isinstance(first, First)  # noqa: S101  frames need a session
+            executor = Here(self._spec, first)
         else:
-            executor = OnSpark(self._spec, self._frame(first) if isinstance(first, list) else first)
+            executor = OnSpark(self._session, self._spec, first)
         attempt = Attempt(self._spec, self._manifest, executor, choice, self._ledger)
         try:
             yield attempt
@@ -662,16 +653,14 @@ class ShardedDatabase:
         is_load = large and (recompute or not self._manifest.given)
         return is_load and bulk_rules(self.layout) is not None
 
-    def _frame(self, messages: list[Message]) -> DataFrame:
-        """Messages as a frame, and one without bytes for every shard, so that every shard runs."""
-        assert self._session is not None  # noqa: S101  who asks has looked
-        wake = [(number, b"") for number in range(self._spec.shards)]
-        table = pa.Table.from_batches(from_messages([*wake, *messages]))
-        return self._session.createDataFrame(table, MESSAGES)
-
     def _require(self, relation: str) -> None:
         if relation not in self.schemas:
             hint = suggest(relation, list(self.schemas))
             known = ", ".join(self.schemas) or "none"
             message = f"unknown relation {relation!r}; the program declares {known}"
             raise UnknownRelationError(message + (f" (did you mean {hint!r}?)" if hint else ""))
+
+
+def _is_away(first: First | DataFrame) -> bool:
+    """Whether some of the first messages are made where an epoch runs that is not run here."""
+    return not isinstance(first, First) or bool(first.made)

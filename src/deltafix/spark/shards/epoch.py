@@ -45,7 +45,10 @@ class Executor(Protocol):
         """Run a whole epoch by columns. Raises RefusedError; the first messages are kept."""
 
     def rest(self, task: RestTask) -> Loaded:
-        """Run the supersteps that are left. Raises RefusedError; the messages are kept."""
+        """Run the supersteps that are left, of all of them or behind one.
+
+        Raises RefusedError; the messages are kept.
+        """
 
     def close(self) -> None:
         """Let go of messages."""
@@ -82,7 +85,7 @@ class Attempt:
         self._verdicts: dict[str, list[Verdict]] = {}
         self._changes: dict[int, dict[str, Changed]] = {}
         self._epoch = Epoch(spec.layout, self)
-        self._begun = False
+        self._begun = self._is_run = False
         self.work = Work()
 
     @property
@@ -94,17 +97,18 @@ class Attempt:
                 found.setdefault(relation, []).append(piece)
         return found
 
-    def judge(self, judging: Judging, given: Collection[str] | None) -> dict[str, list[Verdict]]:
+    def judge(
+        self, judging: Judging, given: Collection[str] | None, *, goes_on: bool
+    ) -> dict[str, list[Verdict]]:
         """Have the rows of the first messages judged, by shard; verdicts by relation.
 
         Where every copy judges, that is the beginning of the epoch's first superstep; `given` as
-        for `run`.
+        for `run`. If it `goes_on` from the rows that are there, all of the epoch may be run.
         """
         self._judging = judging
         if judging.in_place:
-            self._begun = True
-            self._epoch.begin(given)
-        else:
+            self._begin(given)
+        elif not (goes_on and self._rest(given=given, judging=judging)):
             report = self.step(Command("judge"))
             sent = sum(report.sent.values())
             self.work += Work(1, sent, report.bytes, report.loads, ["judge"])
@@ -113,7 +117,7 @@ class Attempt:
     @property
     def is_idle(self) -> bool:
         """Whether what was judged changes nothing, and no superstep has begun."""
-        return not self._begun and not self.work.messages
+        return not (self._begun or self._is_run or self.work.messages)
 
     def load(self) -> bool:
         """Derive everything by columns, not committed yet; whether that was possible."""
@@ -136,29 +140,36 @@ class Attempt:
         away (None: any may).
         """
         self._fresh = recompute
-        if not self._begun:
-            self._epoch.begin(None if recompute else given)
-        if not self._rest():
-            self._epoch.finish()
-        self.work += self._epoch.work
-
-    def _rest(self) -> bool:
-        """Take the supersteps that are left in one go; whether that was possible."""
+        if not (self._begun or self._is_run):
+            self._begin(None if recompute else given)
         epoch = self._epoch
-        if epoch.is_over:
-            return True
+        if not (self._is_run or epoch.is_over or self._rest(last=epoch.last, begun=epoch.begun)):
+            epoch.finish()
+        self.work += epoch.work
+
+    def _begin(self, given: Collection[str] | None) -> None:
+        """Take the whole epoch in one go, or its first superstep."""
+        self._begun = True
+        if not self._rest(given=given, judging=self._judging, fresh=self._fresh):
+            self._epoch.begin(given)
+
+    def _rest(self, given: Collection[str] | None = None, **what: Any) -> bool:
+        """Take the supersteps that are left in one go; whether that was possible."""
         if self._is_large():
             return False
-        task = RestTask(self._files, self._name, self._number, epoch.last, epoch.begun)
+        only = None if given is None else frozenset(given)
+        task = RestTask(self._files, self._name, self._number, given=only, **what)
         try:
             rest = self._executor.rest(task)
         except RefusedError:
             return False
+        self._judging, self._fresh = None, False
+        self._is_run = True
         self._number += 1
-        epoch.work += rest.work
+        self._epoch.work += rest.work
         self._note(rest.notes)
         if self._is_large():
-            epoch.step("commit")
+            self._epoch.step("commit")
         return True
 
     def compact(self) -> None:

@@ -28,10 +28,11 @@ from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.signed import SIGN, plain
 from deltafix.pipeline.sink import beside
 from deltafix.spark.filed import NetFile, read_net
-from deltafix.spark.shards.onspark import MESSAGES, from_messages
-from deltafix.spark.shards.resident import Changed, Message, Spec
+from deltafix.spark.shards.onspark import MESSAGES, in_rows
+from deltafix.spark.shards.resident import Changed, Spec
 from deltafix.spark.shards.seat import SAID
-from deltafix.spark.wire import Batch, fold, pack, route, table_schema
+from deltafix.spark.shards.step import Parcel
+from deltafix.spark.wire import Batch, fold, route, table_schema
 from deltafix.store.folder import Folder, LocalFolder, folder_at
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ __all__ = [
     "frame_bytes",
     "local_table",
     "messages_frame",
-    "messages_of",
+    "parcels_of",
     "shown_schema",
     "sign_column",
 ]
@@ -86,14 +87,13 @@ def local_table(schema: Schema, table: pa.Table) -> pa.Table:
     return pa.Table.from_arrays([*rows.columns, signs], schema=table_schema(schema.types))
 
 
-def messages_of(spec: Spec, edits: Mapping[str, pa.Table]) -> Iterator[Message]:
+def parcels_of(spec: Spec, edits: Mapping[str, pa.Table]) -> Iterator[Parcel]:
     """Signed local tables by relation, as messages to the shards of their copies."""
     for relation, table in edits.items():
         net = fold([table])
         for copy in spec.layout.given[relation]:
             for shard, part in route(net, copy.key, spec.shards):
-                for data in pack([Batch(copy.name, part)]):
-                    yield shard, data
+                yield shard, Batch(copy.name, part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +108,19 @@ class Said:
     keying: Keying
     in_place: bool
 
-    def messages(self, table: pa.Table) -> Iterator[Message]:
+    def parcels(self, table: pa.Table) -> Iterator[Parcel]:
         """Messages; a table without `PLACE` has its rows in their order."""
         layout, relation = self.spec.layout, self.schema.relation
         rows = self._rows(table)
         copies = layout.given[relation] if self.in_place else [layout.seat(relation)]
         for copy in copies:
             for shard, part in route(rows, copy.key, self.spec.shards):
-                for data in pack([Batch(SAID + copy.name, part)]):
-                    yield shard, data
+                yield shard, Batch(SAID + copy.name, part)
+
+    def parcels_in(self, file: NetFile) -> Iterator[Parcel]:
+        """Messages of the rows of a file. Raises StateError."""
+        for rows in read_net(file):
+            yield from self.parcels(pa.Table.from_batches([rows]))
 
     def _rows(self, table: pa.Table) -> pa.Table:
         types = self.spec.layout.types[self.spec.layout.seat(self.schema.relation).name]
@@ -132,24 +136,6 @@ class Said:
         columns = [table.column(name) for name in self.schema.names]
         columns += [column.cast(pa.int64()) for column in numbers.values()]
         return pa.table(columns, schema=pa.schema(fields))
-
-
-def said_frame(
-    session: SparkSession, said: Sequence[tuple[Said, NetFile]], tasks: int
-) -> DataFrame:
-    """The messages of rows in files, made on Spark's workers."""
-    frame = session.range(0, len(said), 1, min(len(said), tasks))
-    return frame.mapInArrow(partial(_messages_of_files, said), MESSAGES)
-
-
-def _messages_of_files(
-    said: Sequence[tuple[Said, NetFile]], batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            one, file = said[number]
-            for rows in read_net(file):
-                yield from from_messages(one.messages(pa.Table.from_batches([rows])))
 
 
 def frame_bytes(frames: Iterable[DataFrame]) -> int | None:
@@ -169,7 +155,7 @@ def _messages(
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         table = local_table(schema, pa.Table.from_batches([batch]))
-        yield from from_messages(messages_of(spec, {schema.relation: table}))
+        yield from in_rows(parcels_of(spec, {schema.relation: table}))
 
 
 def for_spark(schema: Schema) -> pa.Schema:

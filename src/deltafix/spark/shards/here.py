@@ -5,13 +5,14 @@ The function that runs a shard, its files and its messages are those of `onspark
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from deltafix.spark.shards.load import Alone, FailedError, Loaded, run_load
-from deltafix.spark.shards.resident import CONTROL, Message, Place, Spec, Task, run_step
+from deltafix.spark.shards.resident import Place, Spec, Task, run_step
 from deltafix.spark.shards.rest import RestTask, run_rest
+from deltafix.spark.shards.step import First
+from deltafix.spark.wire import Batch
 
 __all__ = ["Here"]
 
@@ -21,21 +22,19 @@ class Here:
 
     remote = False
 
-    def __init__(self, spec: Spec, first: Iterable[Message]) -> None:
+    def __init__(self, spec: Spec, first: First) -> None:
         self._spec = spec
-        self._messages = list(first)
+        self._parcels = [*first.here, *(parcel for make in first.made for parcel in make())]
 
     def run(self, task: Task) -> list[dict[str, Any]]:
         """One superstep on every shard; the shards' reports."""
-        came, self._messages = self._came(), []
-        reports = []
+        came, self._parcels = self._came(), []
+        notes = []
         for number, inbox in came.items():
-            for target, payload in run_step(self._spec, task, number, filter(None, inbox)):
-                if target == CONTROL:
-                    reports.append(json.loads(payload))
-                else:
-                    self._messages.append((target, payload))
-        return reports
+            parcels, note = run_step(self._spec, task, number, inbox)
+            self._parcels += parcels
+            notes.append(note)
+        return notes
 
     def load(self, task: Place) -> Loaded:
         """A whole epoch by columns. Raises RefusedError; the messages are there as before."""
@@ -44,7 +43,7 @@ class Here:
     def rest(self, task: RestTask) -> Loaded:
         """The supersteps that are left of an epoch."""
         done = self._alone(run_rest, task)
-        self._messages = []
+        self._parcels = []
         return done
 
     def _alone(self, run: Callable[..., Loaded], task: Place) -> Loaded:
@@ -53,11 +52,11 @@ class Here:
         except FailedError as failed:
             raise failed.error from failed
 
-    def _came(self) -> dict[int, list[bytes]]:
+    def _came(self) -> dict[int, list[Batch]]:
         """The messages by shard."""
-        came: dict[int, list[bytes]] = {n: [] for n in range(self._spec.shards)}
-        for target, data in self._messages:
-            came[target].append(data)
+        came: dict[int, list[Batch]] = {n: [] for n in range(self._spec.shards)}
+        for target, batch in self._parcels:
+            came[target].append(batch)
         return came
 
     def close(self) -> None:

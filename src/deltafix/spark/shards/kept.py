@@ -35,14 +35,13 @@ from deltafix.spark.filed import Filed
 from deltafix.spark.shards.database import ShardedDatabase
 from deltafix.spark.shards.epoch import Attempt
 from deltafix.spark.shards.layout import Layout
-from deltafix.spark.shards.resident import Message
 from deltafix.spark.shards.seat import judges_in_place
-from deltafix.spark.shards.step import Judging, Verdict
+from deltafix.spark.shards.step import First, Judging, Verdict
 from deltafix.store.folder import Folder, LocalFolder
 from deltafix.store.lock import Lock
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 __all__ = ["Shards"]
 
@@ -192,9 +191,8 @@ class _Opened:
             return [(0, 0) for _ in said]
         self._filed = [one for one, _ in rows if isinstance(one, Filed)]
         self._changed = sum(signed.good for signed, _ in rows)
-        in_place = self._db.goes_on(self._changed) and all(
-            judges_in_place(one.policy) for one in said
-        )
+        goes_on = self._db.goes_on(self._changed)
+        in_place = goes_on and all(judges_in_place(one.policy) for one in said)
         first = self._db.first()
         attempt = self._begin(self._db.to_judges(first, rows, in_place=in_place))
         self.below = due(said, self._dropped)
@@ -202,7 +200,8 @@ class _Opened:
         if not first:
             beside = (name + end for name in policies for end in ("", KEYED, GONE, COUNTS))
             self._given = {name for name in beside if name in self._db.layout.given}
-        verdicts = attempt.judge(Judging(policies, self.below, in_place), self._given)
+        judging = Judging(policies, self.below, in_place)
+        verdicts = attempt.judge(judging, self._given, goes_on=goes_on)
         self._idle = attempt.is_idle
         counts = [_told(one.signed, verdicts.get(one.signed.schema.relation, [])) for one in said]
         self._grown = sum(new - old for new, old in counts)
@@ -213,7 +212,7 @@ class _Opened:
         attempt = self._attempt
         if attempt is None:
             first = self._db.first()
-            attempt, self._idle = self._begin(first), not first
+            attempt, self._idle = self._begin(First(first)), not first
         if not self._idle:
             self._db.finish(attempt, self._changed, self._given)
         if self.prepared is not None:
@@ -227,7 +226,7 @@ class _Opened:
             _LOG.warning("keys that have outgrown a shard stay in it for now: %s", error)
         self._db.warm()
 
-    def _begin(self, first: list[Message] | DataFrame) -> Attempt:
+    def _begin(self, first: First) -> Attempt:
         self._attempt = self._stack.enter_context(self._db.attempt(first, self._changed))
         return self._attempt
 

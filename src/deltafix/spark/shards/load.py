@@ -10,9 +10,9 @@ refused or fails leaves nothing that counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 from deltafix.errors import DeltafixError
 from deltafix.spark.errors import error_of, note_of
@@ -20,18 +20,14 @@ from deltafix.spark.shards.bulk import BulkShard
 from deltafix.spark.shards.bulkrules import bulk_rules
 from deltafix.spark.shards.columns import CollisionError
 from deltafix.spark.shards.files import write_journal
-from deltafix.spark.shards.resident import Place, Spec, given_before, told, write_changes
+from deltafix.spark.shards.resident import Place, Spec, given_before, tally, told, write_changes
 from deltafix.spark.shards.schedule import Epoch, Report, Work, merged
-from deltafix.spark.shards.step import Command, Journal, Outcome
-from deltafix.spark.wire import Batch, unpack
+from deltafix.spark.shards.step import Command, Journal, Parcel
+from deltafix.spark.wire import Batch
 
 __all__ = [
-    "Alone", "FailedError", "Link", "Loaded", "Parcel", "RefusedError", "exchanged",
-    "run_load", "tally",
+    "Alone", "FailedError", "Link", "Loaded", "RefusedError", "exchanged", "run_load",
 ]  # fmt: skip
-
-Parcel: TypeAlias = tuple[int, Batch]
-"""A batch and the shard it is for."""
 
 
 class RefusedError(Exception):
@@ -83,17 +79,6 @@ def exchanged(
     return whole, came
 
 
-def tally(outcome: Outcome, report: Report, away: list[Parcel]) -> None:
-    """Add to a report, and to the parcels, what a shard's step gave."""
-    for stratum, count in outcome.pending.items():
-        report.pending[stratum] = report.pending.get(stratum, 0) + count
-    for target, batches in outcome.messages.items():
-        for batch in batches:
-            report.sent[batch.name] = report.sent.get(batch.name, 0) + batch.table.num_rows
-            report.bytes += batch.table.nbytes
-            away.append((target, batch))
-
-
 @dataclass
 class Loaded:
     """What a load cost, and a note for each shard held here (as `resident.run_step` reports)."""
@@ -102,7 +87,7 @@ class Loaded:
     notes: list[dict[str, Any]]
 
 
-def run_load(spec: Spec, task: Place, first: Mapping[int, Iterable[bytes]], link: Link) -> Loaded:
+def run_load(spec: Spec, task: Place, first: Mapping[int, Sequence[Batch]], link: Link) -> Loaded:
     """Load the shards that are keys of `first`, whose messages are its values.
 
     Raises RefusedError, or FailedError, in all who take part.
@@ -113,7 +98,7 @@ def run_load(spec: Spec, task: Place, first: Mapping[int, Iterable[bytes]], link
 
 class _Load:
     def __init__(
-        self, spec: Spec, task: Place, first: Mapping[int, Iterable[bytes]], link: Link
+        self, spec: Spec, task: Place, first: Mapping[int, Sequence[Batch]], link: Link
     ) -> None:
         rules = bulk_rules(spec.layout)
         if rules is None:
@@ -154,12 +139,12 @@ class _Load:
         for number, came in sorted(self.first.items()):
             before = given_before(spec, number, list(self.task.files.get(number, ())))
             self.shards[number] = BulkShard(spec.layout, self.rules, number, spec.shards, before)
-            self.inbox[number] = [batch for data in came if data for batch in unpack(data)]
+            self.inbox[number] = [*came]
 
     def _step(self, number: int, command: Command, report: Report, away: list[Parcel]) -> None:
         shard = self.shards[number]
         outcome = shard.step(command, self.inbox.pop(number, ()))
-        tally(outcome, report, away)
+        away += tally(outcome, report)
         if command.action == "commit":
             name = self.task.file(number)
             journal = Journal(shard.clock, self.task.attempt, shard.given(), fresh=True)

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -27,34 +28,43 @@ import pyarrow as pa
 from deltafix.errors import DeltafixError, SparkJobError
 from deltafix.spark.errors import error_of, note_of, spark_errors
 from deltafix.spark.placing import numbered, placed
-from deltafix.spark.shards.load import FailedError, Loaded, RefusedError, run_load
-from deltafix.spark.shards.rendezvous import Rendezvous
-from deltafix.spark.shards.resident import (
-    CONTROL,
-    Message,
-    Place,
-    Spec,
-    Task,
-    run_step,
-    told,
-    warm,
+from deltafix.spark.shards.load import (
+    FailedError,
+    Link,
+    Loaded,
+    RefusedError,
+    exchanged,
+    run_load,
 )
+from deltafix.spark.shards.rendezvous import APART, Rendezvous, leave_mark
+from deltafix.spark.shards.resident import Place, Spec, Task, run_step, told, warm
 from deltafix.spark.shards.rest import RestTask, run_rest
-from deltafix.spark.shards.schedule import Work
+from deltafix.spark.shards.schedule import Report, Work
+from deltafix.spark.shards.step import First, Parcel
+from deltafix.spark.wire import Batch, pack, unpack
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["MESSAGES", "OnSpark", "Warming", "from_messages", "planless", "to_messages"]
+__all__ = ["MESSAGES", "OnSpark", "Warming", "first_frame", "in_rows", "planless"]
 
 _LOG = logging.getLogger(__name__)
 
 PARCELS = "parcels"
+_TASKS_PER_SLOT = 3
+"""Of those that make first messages for a shuffle."""
+
 _TRIES = 4
 """How often tasks run together before a loss of one fails the epoch: as often as Spark's others."""
 
 _LOST = "failed barrier ResultStage"
 """What Spark says when it gives up tasks that run together because one of them was lost."""
+CONTROL = -1
+"""The destination of a report: the driver."""
+
+Message = tuple[int, bytes]
+"""Destination and bytes. No bytes: the shard is to run, and nothing was sent to it."""
+
 MESSAGES = "target int not null, payload binary not null"
 _SCHEMA = pa.schema(
     [
@@ -78,38 +88,83 @@ def planless(session: SparkSession) -> SparkSession:
     return other
 
 
-def from_messages(messages: Iterable[Message]) -> Iterator[pa.RecordBatch]:
+def first_frame(session: SparkSession, shards: int, first: First) -> DataFrame:
+    """First messages as a frame, and one without bytes for every shard, so that each runs."""
+    wake: list[Message] = [(number, b"") for number in range(shards)]
+    table = pa.Table.from_batches(_rows([*wake, *_messages(first.here)]))
+    frame = session.createDataFrame(table, MESSAGES)
+    if not first.made:
+        return frame
+    tasks = min(len(first.made), session.sparkContext.defaultParallelism * _TASKS_PER_SLOT)
+    numbers = session.range(0, len(first.made), 1, tasks)
+    return frame.unionAll(numbers.mapInArrow(partial(_make, first.made), MESSAGES))
+
+
+def _make(
+    made: Sequence[Callable[[], Iterable[Parcel]]], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            for parcel in made[number]():
+                yield from in_rows([parcel])
+
+
+def in_rows(parcels: Iterable[Parcel]) -> Iterator[pa.RecordBatch]:
+    """Parcels as rows of a frame, packed."""
+    return _rows(_messages(parcels))
+
+
+def _messages(parcels: Iterable[Parcel]) -> Iterator[Message]:
+    shards: dict[int, list[Batch]] = {}
+    for target, batch in parcels:
+        shards.setdefault(target, []).append(batch)
+    for target, batches in shards.items():
+        for data in pack(batches):
+            yield target, data
+
+
+def _rows(messages: Iterable[Message]) -> Iterator[pa.RecordBatch]:
     """Messages as record batches, one each."""
     for target, data in messages:
         columns = [pa.array([target], pa.int32()), pa.array([data], pa.binary())]
         yield pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
 
 
-def to_messages(batches: Iterable[pa.RecordBatch]) -> Iterator[Message]:
-    """The messages in record batches."""
+def _inboxes(batches: Iterable[pa.RecordBatch]) -> dict[int, list[Batch]]:
+    """The messages in rows of a frame, by shard: also those of shards that are to run only."""
+    came: dict[int, list[Batch]] = {}
     for batch in batches:
-        yield from zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)
+        for target, data in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            came.setdefault(target, []).extend(unpack(data) if data else ())
+    return came
 
 
 class OnSpark:
-    """Runs the steps of one epoch. `notes` are the workers' reports of the last one."""
+    """Runs the steps of one epoch, whose first messages are given."""
 
     remote = True
 
-    def __init__(self, spec: Spec, first: DataFrame) -> None:
+    def __init__(self, session: SparkSession, spec: Spec, first: First | DataFrame) -> None:
+        self._session = session
         self._spec = spec
-        self._frame = first
+        self._waiting = first
         self._kept: list[DataFrame] = []
 
     def run(self, task: Task) -> list[dict[str, Any]]:
         """One superstep on every shard; the shards' reports."""
         step: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
         step = partial(_over_partition, self._spec, task)
-        sent = self._frame.where(f"target <> {CONTROL}")
+        sent = self._sent()
         rows = placed(sent, self._spec.shards, sent.target)
-        self._frame = rows.mapInArrow(step, MESSAGES).persist(_level())
-        self._kept.append(self._frame)
-        return _reports(self._frame.where(f"target = {CONTROL}"))
+        self._waiting = rows.mapInArrow(step, MESSAGES).persist(_level())
+        self._kept.append(self._waiting)
+        return _reports(self._waiting.where(f"target = {CONTROL}"))
+
+    def _sent(self) -> DataFrame:
+        """The messages that wait, as a frame."""
+        if isinstance(self._waiting, First):
+            return first_frame(self._session, self._spec.shards, self._waiting)
+        return self._waiting.where(f"target <> {CONTROL}")
 
     def load(self, task: Place) -> Loaded:
         """A whole epoch by columns, as one job whose tasks run together.
@@ -121,7 +176,7 @@ class OnSpark:
     def rest(self, task: RestTask) -> Loaded:
         """The supersteps that are left of an epoch, likewise. Raises RefusedError."""
         done = self._together(run_rest, task)
-        self._frame = self._frame.where(f"target <> {CONTROL} AND length(payload) = 0")
+        self._waiting = First()
         return done
 
     def _together(self, run: Callable[..., Loaded], task: Place) -> Loaded:
@@ -129,23 +184,29 @@ class OnSpark:
             try:
                 return self._at_once(run, task)
             except SparkJobError as error:
+                if APART in str(error.__cause__):
+                    raise RefusedError from error
                 if _LOST not in str(error.__cause__):
                     raise
                 _LOG.info("tasks that run together are run again, try %d: %s", tried + 1, error)
         return self._at_once(run, task)
 
     def _at_once(self, run: Callable[..., Loaded], task: Place) -> Loaded:
-        tasks = min(self._spec.shards, _slots(self._frame.sparkSession))
+        tasks = min(self._spec.shards, _slots(self._session))
         if tasks < 1:
             raise RefusedError
-        target = self._frame.target
-        sent = self._frame.where(target != CONTROL)
-        rows = placed(sent, tasks, target % tasks)
+        if isinstance(self._waiting, First):
+            # No shuffle: each takes its own of what all are told, and makes its share of the rest.
+            first, rows = self._waiting, self._session.range(0, tasks, 1, tasks)
+        else:
+            first, sent = None, self._sent()
+            rows = placed(sent, tasks, sent.target % tasks)
         # Of its own: a task of a run that was given up may still be at work.
         parcels = f"{task.attempt}/{PARCELS}-{uuid4().hex[:8]}"
-        over = partial(_together_in, self._spec, partial(run, self._spec, task), parcels, tasks)
+        one = _Together(self._spec, partial(run, self._spec, task), parcels, tasks, first)
         try:
-            notes = _reports(rows.mapInArrow(over, MESSAGES, barrier=True))
+            leave_mark(self._spec.place / parcels)
+            notes = _reports(rows.mapInArrow(one, MESSAGES, barrier=True))
         finally:
             self._spec.place.remove_folder(parcels)
         works = [note for note in notes if "supersteps" in note]
@@ -210,50 +271,69 @@ def _over_partition(
     spec: Spec, task: Task, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """The shards whose messages are in one partition: one, but nothing here relies on it."""
-    came: dict[int, list[bytes]] = {}
-    for target, data in to_messages(batches):
-        came.setdefault(target, []).append(data)
-    for number in sorted(came):
+    for number, inbox in sorted(_inboxes(batches).items()):
         try:
-            yield from from_messages(
-                run_step(spec, task, number, (data for data in came[number] if data))
-            )
+            parcels, note = run_step(spec, task, number, inbox)
         except (DeltafixError, OSError) as error:
-            yield from from_messages(_failure(told(spec, error)))
+            yield from _told([{"error": note_of(told(spec, error))}])
             return
+        yield from in_rows(parcels)
+        yield from _rows([(number, b"")])
+        yield from _told([note])
 
 
-def _together_in(
-    spec: Spec,
-    run: Callable[..., Loaded],
-    parcels: str,
-    tasks: int,
-    batches: Iterable[pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
+@dataclass(frozen=True, slots=True)
+class _Together:
     """The shards of one of the tasks that run together; its notes, and what all cost.
 
-    None: refused.
+    None: refused. `first`: the first messages of the epoch; None: those that come.
     """
-    from pyspark import BarrierTaskContext  # noqa: PLC0415  an extra
 
-    me = BarrierTaskContext.get().partitionId()
-    link = Rendezvous(spec.place / parcels, me, tasks)
-    first: dict[int, list[bytes]] = {n: [] for n in range(me, spec.shards, tasks)}
-    for target, data in to_messages(batches):
-        first[target].append(data)
-    try:
-        done = run(first, link)
-    except RefusedError:
-        return
-    except FailedError as failed:
-        yield from from_messages(_failure(failed.error))
-        return
-    notes = [*done.notes, asdict(done.work)] if me == 0 else done.notes
-    yield from from_messages((CONTROL, json.dumps(note).encode()) for note in notes)
+    spec: Spec
+    run: Callable[..., Loaded]
+    parcels: str
+    tasks: int
+    first: First | None
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import BarrierTaskContext  # noqa: PLC0415  an extra
+
+        me = BarrierTaskContext.get().partitionId()
+        link = Rendezvous(self.spec.place / self.parcels, me, self.tasks)
+        if self.first is None:
+            came = _inboxes(batches)
+        else:
+            came = {}
+            deque(batches, maxlen=0)  # Spark ends a worker that leaves input unread
+        inboxes = {n: came.get(n, []) for n in range(me, self.spec.shards, self.tasks)}
+        try:
+            if self.first is not None:
+                self._open(self.first, inboxes, me, link)
+            done = self.run(inboxes, link)
+        except RefusedError:
+            return
+        except FailedError as failed:
+            yield from _told([{"error": note_of(failed.error)}])
+            return
+        yield from _told([*done.notes, asdict(done.work)] if me == 0 else done.notes)
+
+    def _open(self, first: First, inboxes: dict[int, list[Batch]], me: int, link: Link) -> None:
+        """Have one's own of the first messages, and make one's share for all."""
+        parcels = [parcel for parcel in first.here if parcel[0] in inboxes]
+        if first.made:
+            away, failed = list[Parcel](), None
+            try:
+                for make in first.made[me :: self.tasks]:
+                    away += make()
+            except (DeltafixError, OSError) as error:
+                failed = told(self.spec, error)
+            parcels += exchanged(link, Report(), away, failed)[1]
+        for target, batch in parcels:
+            inboxes[target].append(batch)
 
 
-def _failure(error: DeltafixError) -> list[Message]:
-    return [(CONTROL, json.dumps({"error": note_of(error)}).encode())]
+def _told(notes: Iterable[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
+    return _rows((CONTROL, json.dumps(note).encode()) for note in notes)
 
 
 def _reports(frame: DataFrame) -> list[dict[str, Any]]:

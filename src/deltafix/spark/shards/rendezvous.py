@@ -4,8 +4,8 @@ In barrier mode Spark starts all tasks of a stage together and ends all of them 
 a task may wait for another; who asked for them runs all again, in another folder (`onspark`). Its
 own `allGather` sleeps a second each time; here a task writes a file after every step, with a
 section for each other task, then one that says where the sections are; the others wait for that one
-and read their sections. Invariant: a file appears whole, and only the tasks of one run see it. The
-driver removes the folder at the end.
+and read their sections. Invariant: a file appears whole, and only the tasks of one run see it, all
+of which have seen what the driver left in the folder before. The driver removes it at the end.
 """
 
 from __future__ import annotations
@@ -16,17 +16,26 @@ from dataclasses import asdict
 from itertools import chain
 
 from deltafix.spark import wire
-from deltafix.spark.shards.load import Parcel
 from deltafix.spark.shards.schedule import Report
+from deltafix.spark.shards.step import Parcel
 from deltafix.store.folder import Folder
 from deltafix.store.frame import check_preamble, pack, preamble, read
 
-__all__ = ["Rendezvous"]
+__all__ = ["APART", "Rendezvous", "leave_mark"]
 
 _KIND = "parcels"
 _PARCELS = ".parcels"
+_MARK = "mark"
+APART = "the folder of the state is another one where this task runs"
+"""What a task raises that does not see the driver's mark; the others end with it."""
+
 _PATIENCE = 3600.0
 """Seconds to wait for a task that Spark has not given up: a step may be long."""
+
+
+def leave_mark(folder: Folder) -> None:
+    """Leave what tasks look for before they rely on the folder: whoever sees it sees theirs."""
+    folder.write(_MARK, [b"here"], durable=False)
 
 
 class Rendezvous:
@@ -37,6 +46,8 @@ class Rendezvous:
         self._me = me
         self._tasks = tasks
         self._step = 0
+        if tasks > 1 and folder.look(_MARK) is None:
+            raise RuntimeError(APART)
 
     def exchange(self, report: Report, away: Sequence[Parcel]) -> tuple[list[Report], list[Parcel]]:
         """Write for the others, wait for what they wrote."""

@@ -10,9 +10,8 @@ that the step wrote.
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
@@ -29,14 +28,12 @@ from deltafix.spark.shards.files import epoch_of, inside, read_journal, write_jo
 from deltafix.spark.shards.layout import Layout
 from deltafix.spark.shards.schedule import Report
 from deltafix.spark.shards.shard import Shard
-from deltafix.spark.shards.step import Command, Entry, Journal, Judging
-from deltafix.spark.wire import pack, split, unpack
+from deltafix.spark.shards.step import Command, Entry, Journal, Judging, Outcome, Parcel
+from deltafix.spark.wire import Batch, split
 from deltafix.store.folder import Folder, folder_at
 
 __all__ = [
-    "CONTROL",
     "Changed",
-    "Message",
     "Place",
     "Resident",
     "Spec",
@@ -49,16 +46,11 @@ __all__ = [
     "read_rows",
     "run_step",
     "take",
+    "tally",
     "told",
     "warm",
     "write_changes",
 ]  # fmt: skip
-
-CONTROL = -1
-"""The destination of a report: the driver."""
-
-Message = tuple[int, bytes]
-"""Destination and bytes. No bytes: the shard is to run, and nothing was sent to it."""
 
 
 @dataclass(frozen=True)
@@ -143,19 +135,19 @@ _Key: TypeAlias = tuple[str, int, str, int, bool]
 _RESIDENTS: dict[_Key, Resident] = {}
 
 
-def run_step(spec: Spec, task: Task, number: int, came: Iterable[bytes]) -> Iterator[Message]:
-    """Run a superstep of a shard: its messages, then its report."""
+def run_step(
+    spec: Spec, task: Task, number: int, inbox: Iterable[Batch]
+) -> tuple[list[Parcel], dict[str, Any]]:
+    """Run a superstep of a shard: its messages, and a note with its report."""
     wanted = list(task.files.get(number, ()))
     resident, loaded = take(spec, number, wanted)
     if task.fresh:
         resident.shard = resident.shard.anew()
     shard = resident.shard
     clock = shard.clock
-    inbox = (batch for data in came for batch in unpack(data))
     outcome = shard.step(task.attempt, task.command, inbox, task.judging, spec.columns)
-    report = Report(
-        dict(outcome.pending), falling=outcome.falling, loads=loaded, ended=outcome.ended
-    )
+    report = Report(loads=loaded, ended=True)
+    parcels = tally(outcome, report)
     note: dict[str, Any] = {"shard": number}
     compact = number in task.compact
     if shard.journal or shard.clock != clock or task.fresh or compact:
@@ -168,16 +160,24 @@ def run_step(spec: Spec, task: Task, number: int, came: Iterable[bytes]) -> Iter
     keep(spec, number, resident)
     if compact:
         images.leave(spec.key(number), resident.files, shard, task.attempt)
+    note["changes"] = write_changes(spec, task, number, outcome.changes)
+    note["verdicts"] = {name: asdict(verdict) for name, verdict in outcome.verdicts.items()}
+    return parcels, {**note, "report": asdict(report)}
+
+
+def tally(outcome: Outcome, report: Report) -> list[Parcel]:
+    """Add to a report what a shard's step gave; the messages."""
+    parcels: list[Parcel] = []
+    for stratum, count in outcome.pending.items():
+        report.pending[stratum] = report.pending.get(stratum, 0) + count
+    report.falling += outcome.falling
+    report.ended &= outcome.ended
     for target, batches in outcome.messages.items():
         for batch in batches:
             report.sent[batch.name] = report.sent.get(batch.name, 0) + batch.table.num_rows
-        for data in pack(batches):
-            report.bytes += len(data)
-            yield target, data
-    note["changes"] = write_changes(spec, task, number, outcome.changes)
-    note["verdicts"] = {name: asdict(verdict) for name, verdict in outcome.verdicts.items()}
-    yield number, b""
-    yield CONTROL, json.dumps({**note, "report": asdict(report)}).encode()
+            report.bytes += batch.table.nbytes
+            parcels.append((target, batch))
+    return parcels
 
 
 def told(spec: Spec, error: DeltafixError | OSError) -> DeltafixError:

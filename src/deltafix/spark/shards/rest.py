@@ -1,4 +1,4 @@
-"""The rest of an epoch, behind its first superstep: in one go, and with one file a shard.
+"""An epoch, or what is left of one behind a superstep: in one go, and with one file a shard.
 
 Everyone who takes part holds some shards and runs the same schedule over them, as in a `load`;
 between supersteps they exchange messages and reports through a `Link`. What a superstep costs is
@@ -8,37 +8,53 @@ step by step (the same state, messages and changes); one that fails leaves nothi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from deltafix.errors import DeltafixError
 from deltafix.spark.shards.files import write_journal
-from deltafix.spark.shards.load import Link, Loaded, Parcel, exchanged, tally
-from deltafix.spark.shards.resident import Place, Resident, Spec, keep, take, told, write_changes
+from deltafix.spark.shards.load import Link, Loaded, exchanged
+from deltafix.spark.shards.resident import (
+    Place,
+    Resident,
+    Spec,
+    keep,
+    take,
+    tally,
+    told,
+    write_changes,
+)
 from deltafix.spark.shards.schedule import Epoch, Report
-from deltafix.spark.shards.step import Command, Entry, Journal
-from deltafix.spark.wire import Batch, unpack
+from deltafix.spark.shards.step import Command, Entry, Journal, Judging, Parcel, Verdict
+from deltafix.spark.wire import Batch
 
 __all__ = ["RestTask", "run_rest"]
 
 
 @dataclass(frozen=True)
 class RestTask(Place):
-    """What comes after the first superstep, and where.
+    """What is left of an epoch, and where.
 
     Attributes:
-        last: what all shards together reported of that one; `begun`: its stratum, if it had one.
+        last: what all shards together reported of the step before; None: there was none, or one
+            that judged. `begun`: the stratum that it began, if it did.
+        given: the only relations of which the first messages have rows; None: any may.
+        judging: how those are judged, if they are.
+        fresh: whether all is derived anew.
     """
 
-    last: Report
-    begun: int | None
+    last: Report | None = None
+    begun: int | None = None
+    given: frozenset[str] | None = None
+    judging: Judging | None = None
+    fresh: bool = False
 
 
 def run_rest(
-    spec: Spec, task: RestTask, first: Mapping[int, Iterable[bytes]], link: Link
+    spec: Spec, task: RestTask, first: Mapping[int, Sequence[Batch]], link: Link
 ) -> Loaded:
     """Take the shards that are keys of `first`, whose messages are its values, to the end.
 
@@ -46,14 +62,24 @@ def run_rest(
     """
     rest = _Rest(spec, task, first, link)
     epoch = Epoch(spec.layout, rest)
-    epoch.last, epoch.begun = task.last, task.begun
-    work = epoch.finish()
-    return Loaded(work, rest.leave())
+    if task.last is not None:
+        epoch.last, epoch.begun = task.last, task.begun
+    elif task.judging is None or task.judging.in_place or judged(epoch):
+        epoch.begin(task.given)
+    else:
+        return Loaded(epoch.work, rest.leave())
+    return Loaded(epoch.finish(), rest.leave())
+
+
+def judged(epoch: Epoch) -> bool:
+    """Have the seats judge the first messages; whether that changes anything."""
+    epoch.step("judge")
+    return bool(epoch.last.sent)
 
 
 class _Rest:
     def __init__(
-        self, spec: Spec, task: RestTask, first: Mapping[int, Iterable[bytes]], link: Link
+        self, spec: Spec, task: RestTask, first: Mapping[int, Sequence[Batch]], link: Link
     ) -> None:
         self.spec = spec
         self.task = task
@@ -64,6 +90,8 @@ class _Rest:
         self.clocks: dict[int, int] = {}
         self.entries: dict[int, list[Entry]] = {}
         self.changes: dict[int, dict[str, pa.Table]] = {}
+        self.verdicts: dict[int, dict[str, Verdict]] = {}
+        self.judging = task.judging
 
     def step(self, command: Command) -> Report:
         """One superstep of the shards held here, then the exchange."""
@@ -74,6 +102,7 @@ class _Rest:
                 self._take(report)
             for number in self.held:
                 self._step(number, command, report, away)
+            self.judging = None
         except (DeltafixError, OSError) as error:
             failed = told(self.spec, error)
         whole, came = exchanged(self.link, report, away, failed)
@@ -82,23 +111,26 @@ class _Rest:
         return whole
 
     def _take(self, report: Report) -> None:
-        """Begin with the shards, and the messages of the first superstep."""
+        """Begin with the shards, and the messages that wait."""
         for number, came in sorted(self.first.items()):
             wanted = list(self.task.files.get(number, ()))
             self.held[number], loaded = take(self.spec, number, wanted)
+            if self.task.fresh:
+                self.held[number].shard = self.held[number].shard.anew()
             report.loads += loaded
             self.clocks[number] = self.held[number].shard.clock
             self.entries[number] = []
-            self.inbox[number] = [batch for data in came if data for batch in unpack(data)]
+            self.inbox[number] = [*came]
 
     def _step(self, number: int, command: Command, report: Report, away: list[Parcel]) -> None:
         shard = self.held[number].shard
-        outcome = shard.step(self.task.attempt, command, self.inbox.pop(number, ()))
+        inbox, columns = self.inbox.pop(number, ()), self.spec.columns
+        outcome = shard.step(self.task.attempt, command, inbox, self.judging, columns)
+        if self.judging is not None:
+            self.verdicts[number] = outcome.verdicts
         self.entries[number] += shard.journal
         self.changes[number] = outcome.changes
-        report.falling += outcome.falling
-        report.ended &= outcome.ended
-        tally(outcome, report, away)
+        away += tally(outcome, report)
 
     def leave(self) -> list[dict[str, Any]]:
         """Write what the steps did to the shards; a note of the files of each, as in `run_step`."""
@@ -115,11 +147,14 @@ class _Rest:
         resident, entries, task = self.held[number], self.entries[number], self.task
         clock = resident.shard.clock
         note: dict[str, Any] = {"shard": number}
-        if entries or clock != self.clocks[number]:
+        if entries or clock != self.clocks[number] or task.fresh:
             name = task.file(number)
-            size, rows = write_journal(self.spec.place, name, Journal(clock, task.attempt, entries))
+            journal = Journal(clock, task.attempt, entries, task.fresh)
+            size, rows = write_journal(self.spec.place, name, journal)
             resident.files = [*task.files.get(number, ()), name]
             note |= {"file": name, "size": size, "rows": rows}
         note["changes"] = write_changes(self.spec, task, number, self.changes[number])
+        verdicts = self.verdicts.get(number, {})
+        note["verdicts"] = {name: asdict(verdict) for name, verdict in verdicts.items()}
         keep(self.spec, number, resident)
         return note

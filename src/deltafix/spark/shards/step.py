@@ -1,19 +1,41 @@
-"""What goes into a superstep and what comes out of it: commands, journals, outcomes. Data only."""
+"""What goes into a superstep and what comes out of it: messages, commands, journals, outcomes.
+
+Data only.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
 from deltafix.pipeline.policy import Policy
 from deltafix.spark.wire import Batch
 
-__all__ = ["Action", "Command", "Entry", "Journal", "Judging", "Outcome", "Verdict"]
+__all__ = [
+    "Action", "Command", "Entry", "First", "Journal", "Judging", "Outcome", "Parcel", "Verdict",
+]  # fmt: skip
+
+Parcel: TypeAlias = tuple[int, Batch]
+"""A message: a batch, and the shard it is for."""
 
 Action = Literal["judge", "apply", "send", "retract", "insert", "finish", "commit"]
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """The first messages of an epoch.
+
+    Attributes:
+        here: those that are in the driver.
+        made: what makes the others, where the epoch runs. Each is a share of the work, and gives
+            the same if it runs again.
+    """
+
+    here: Sequence[Parcel] = ()
+    made: Sequence[Callable[[], Iterable[Parcel]]] = ()
 
 
 class Command(NamedTuple):
