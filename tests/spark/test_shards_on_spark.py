@@ -20,7 +20,7 @@ from tests.jobs import Jobs, counting_jobs
 import deltafix
 from deltafix.errors import FunctorError, SparkJobError, StateError
 from deltafix.facts.delta import Delta
-from deltafix.spark.shards import ShardedDatabase, database, onspark
+from deltafix.spark.shards import ShardedDatabase, choose, database, onspark
 from deltafix.store.folder import folder_at
 
 if TYPE_CHECKING:
@@ -259,6 +259,29 @@ def test_spark_load_by_columns_is_one_job_and_engines_go_on_from_it(
         back = Delta.of({"edge": ([edges[3]], [(7, 7)])}, one.schemas.values())
         assert db.apply(back) == one.apply(back)
         assert str(db.choice) == "recompute: asked for"
+
+
+def test_spark_derives_all_anew_by_columns_where_shards_would_take_longer_to_change(
+    spark: SparkSession, common: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choose, "LOAD", 50)
+    monkeypatch.setattr(database, "LOAD", 50)
+    one = deltafix.connect(REACH)
+    rng = np.random.default_rng(6)
+    edges = sorted({tuple(row) for row in rng.integers(0, 300, (1100, 2)).tolist()})
+    with ShardedDatabase(REACH, spark, shards=3, state=common, executor="shards") as db:
+        for rows, executor in (
+            ({"root": ([(0,)], []), "edge": (edges[:1000], [])}, "shards"),
+            ({"edge": ([], edges[100:130])}, "shards"),
+            ({"edge": (edges[1000:], [])}, "shards"),
+            ({"edge": ([], edges[200:260])}, "recompute"),
+            ({"edge": ([edges[222]], [edges[0]])}, "shards"),
+        ):
+            change = Delta.of(rows, one.schemas.values())
+            assert db.apply(change) == one.apply(change)
+            assert db.choice is not None
+            assert db.choice.executor == executor, rows
+        assert db.rows("reach") == one.rows("reach")
 
 
 def test_spark_frames_whose_state_fits_are_read_by_the_driver(

@@ -30,7 +30,7 @@ from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Schema
 from deltafix.spark.hashing import Key, hash_rows, place
 from deltafix.spark.shards import ShardedDatabase, resident
-from deltafix.spark.shards.choose import SMALL, Sizes, choose
+from deltafix.spark.shards.choose import SMALL, Sizes, choose, recomputed
 from deltafix.spark.shards.core import prepare
 from deltafix.spark.shards.decompose import decompose
 from deltafix.spark.shards.frames import local_table
@@ -135,6 +135,12 @@ def test_choice_names_its_reason() -> None:
     huge = choose(small._replace(changed=500_000), spark=True)
     assert str(huge) == "recompute: 500,000 changes are 50% of the given rows"
     assert choose(small._replace(changed=500_000), spark=False).executor == "driver"
+    some = small._replace(changed=60_000)
+    assert recomputed(some) is None
+    anew = recomputed(some._replace(removed=50_000))
+    assert str(anew) == "recompute: 50,000 rows taken away are 5% of the given rows"
+    assert recomputed(some._replace(given=100_000)).why.startswith("60,000 changes are 60%")
+    assert recomputed(Sizes(given=10, changed=9, state_bytes=0)) is None, "too few for columns"
 
 
 def test_bad_input_is_refused_by_name_and_changes_nothing(tmp_path: Path) -> None:

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltafix.facts.arrow import arrow_schema, settled_columns
+from deltafix.facts.arrow import arrow_schema, settled_columns, to_numpy
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.fold import net_sums
 
@@ -50,6 +51,11 @@ class Signed:
     def good(self) -> int:
         """How many rows the table has."""
         return int(self.table.num_rows)
+
+    @property
+    def removed(self) -> int:
+        """How many of those take rows away."""
+        return int(np.count_nonzero(to_numpy(self.table.column(SIGN)) < 0))
 
     @property
     def rows(self) -> int:

@@ -21,11 +21,13 @@ from functools import partial
 from typing import NamedTuple
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 
 from deltafix.errors import DeltafixError, StateError
+from deltafix.facts.arrow import to_numpy
 from deltafix.pipeline.condense import PLACE, by_place
-from deltafix.pipeline.signed import Signed
+from deltafix.pipeline.signed import SIGN, Signed
 from deltafix.spark.common import require_here
 from deltafix.spark.errors import note_of
 from deltafix.spark.sent import Found, Rows, told
@@ -43,15 +45,19 @@ _CHUNK = 100_000
 
 
 class NetFile(NamedTuple):
-    """A file of net rows in a folder: its size, and how many of its first rows count."""
+    """A file of net rows in a folder: its size, and how many of its first rows count.
+
+    `removed`: how many of all its rows take rows away, if any do.
+    """
 
     folder: str
     name: str
     size: int
     rows: int
+    removed: int
 
 
-NET_FILES = "folder string, name string, size long, rows long"
+NET_FILES = "folder string, name string, size long, rows long, removed long"
 """A `NetFile` as Spark has it."""
 
 
@@ -117,12 +123,14 @@ class _Part:
     """A file that is being written."""
 
     def __init__(self, schema: pa.Schema) -> None:
-        self._rows = 0
+        self._rows = self._removed = 0
         self._spool = tempfile.SpooledTemporaryFile(_SPOOL)  # noqa: SIM115  it is closed below
         self._writer = pa.ipc.new_stream(self._spool, schema)
 
     def write(self, rows: pa.Table) -> None:
         self._rows += rows.num_rows
+        if SIGN in rows.column_names:
+            self._removed += int(np.count_nonzero(to_numpy(rows.column(SIGN)) < 0))
         self._writer.write_table(rows, max_chunksize=_CHUNK)
 
     def __enter__(self) -> _Part:
@@ -137,7 +145,7 @@ class _Part:
         self._spool.seek(0)
         name = f"{kind}-{uuid4().hex}.arrow"
         size = folder.write(name, iter(partial(self._spool.read, _SPOOL), b""), durable=False)
-        return NetFile(str(folder), name, size, self._rows)
+        return NetFile(str(folder), name, size, self._rows, self._removed)
 
 
 def file_net(folder: Folder, kind: str, rows: pa.Table) -> NetFile:
@@ -173,6 +181,11 @@ class Filed(Signed):
     def good(self) -> int:
         """As `Signed.good`."""
         return sum(file.rows for file in self.files)
+
+    @property
+    def removed(self) -> int:
+        """As `Signed.removed`; no less, where some rows of a file do not count."""
+        return sum(min(file.removed, file.rows) for file in self.files)
 
     @property
     def has_versions(self) -> bool:

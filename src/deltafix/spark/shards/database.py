@@ -44,7 +44,7 @@ from deltafix.spark.filed import Filed, NetFolder
 from deltafix.spark.shards.balance import is_uneven, outgrown
 from deltafix.spark.shards.bulkrules import bulk_rules
 from deltafix.spark.shards.carry import adopted, carried, spec_of
-from deltafix.spark.shards.choose import LOAD, Choice, Sizes, choose
+from deltafix.spark.shards.choose import LOAD, Choice, Sizes, choose, recomputed
 from deltafix.spark.shards.epoch import Attempt, Executor
 from deltafix.spark.shards.files import Ledger, Manifest, new_manifest, require_same
 from deltafix.spark.shards.frames import (
@@ -279,14 +279,16 @@ class ShardedDatabase:
         edits = {
             name: local_table(self.schemas[name], part.to_arrow()) for name, part in changes.items()
         }
-        changed = sum(len(part) for part in changes.values())
-        grown = sum(len(part.added) - len(part.removed) for part in changes.values())
+        removed = sum(len(part.removed) for part in changes.values())
+        added = sum(len(part.added) for part in changes.values())
+        changed = added + removed
         first = self.first()
         given = None if first else changes.keys()
-        with self.attempt(First([*first, *parcels_of(self._spec, edits)]), changed) as attempt:
+        messages = First([*first, *parcels_of(self._spec, edits)])
+        with self.attempt(messages, changed, removed) as attempt:
             self.finish(attempt, changed, given)
             delta = self.delta(attempt)
-            self.commit(attempt, grown, {})
+            self.commit(attempt, added - removed, {})
         return delta
 
     def _apply_frames(self, changes: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
@@ -554,14 +556,16 @@ class ShardedDatabase:
         return attempt.changes
 
     @contextmanager
-    def attempt(self, first: First | DataFrame, changed: int | None) -> Iterator[Attempt]:
-        """An attempt at an epoch with these first messages.
+    def attempt(
+        self, first: First | DataFrame, changed: int | None, removed: int = 0
+    ) -> Iterator[Attempt]:
+        """An attempt at an epoch with these first messages, of which some take rows away.
 
         What the block raises undoes it. Raises StateError where files could not be written,
         SparkJobError where Spark gave up.
         """
         began = time.perf_counter()
-        choice = self._choose(self._sizes(changed, None))
+        choice = self._choose(self._sizes(changed, None, removed))
         executor: Executor
         if self._session is None or (choice.executor == "driver" and not _is_away(first)):
             assert isinstance(first, First)  # noqa: S101  frames need a session
@@ -600,9 +604,9 @@ class ShardedDatabase:
         else:
             attempt.run(recompute=recompute, given=given)
 
-    def goes_on(self, changed: int) -> bool:
+    def goes_on(self, changed: int, removed: int) -> bool:
         """Whether an epoch of so many changes goes on from the shards' rows: nothing is anew."""
-        recompute = self._choose(self._sizes(changed, None)).executor == "recompute"
+        recompute = self._choose(self._sizes(changed, None, removed)).executor == "recompute"
         return not recompute and not self._loads(changed, recompute)
 
     def commit(self, attempt: Attempt, grown: int, marks: Marks) -> None:
@@ -638,14 +642,17 @@ class ShardedDatabase:
         given = (pieces for name, pieces in changes.items() if name not in self._derived)
         return sum(one.added - one.removed for pieces in given for one in pieces)
 
-    def _sizes(self, changed: int | None, frames: int | None) -> Sizes:
+    def _sizes(self, changed: int | None, frames: int | None, removed: int = 0) -> Sizes:
         before = self._manifest
-        return Sizes(before.given, changed, before.base + before.log, frames)
+        return Sizes(before.given, changed, before.base + before.log, frames, removed)
 
     def _choose(self, sizes: Sizes) -> Choice:
-        if self._executor != "auto":
-            return Choice(self._executor, "asked for")
-        return choose(sizes, spark=self._spark is not None)
+        if self._executor == "auto":
+            choice = choose(sizes, spark=self._spark is not None)
+        else:
+            choice = Choice(self._executor, "asked for")
+        anew = recomputed(sizes) if choice.executor == "shards" else None
+        return choice if anew is None or bulk_rules(self.layout) is None else anew
 
     def _loads(self, changed: int | None, recompute: bool) -> bool:
         """Whether an epoch is to be a load: all is derived, and enough that columns pay."""

@@ -171,7 +171,7 @@ class _Opened:
         self._marks: Marks = {}
         self._attempt: Attempt | None = None
         self._filed: list[Filed] = []
-        self._changed = self._grown = 0
+        self._changed = self._removed = self._grown = 0
         self._given: Collection[str] | None = None
         self._idle = False
 
@@ -191,7 +191,8 @@ class _Opened:
             return [(0, 0) for _ in said]
         self._filed = [one for one, _ in rows if isinstance(one, Filed)]
         self._changed = sum(signed.good for signed, _ in rows)
-        goes_on = self._db.goes_on(self._changed)
+        self._removed = sum(signed.removed for signed, _ in rows)
+        goes_on = self._db.goes_on(self._changed, self._removed)
         in_place = goes_on and all(judges_in_place(one.policy) for one in said)
         first = self._db.first()
         attempt = self._begin(self._db.to_judges(first, rows, in_place=in_place))
@@ -227,7 +228,8 @@ class _Opened:
         self._db.warm()
 
     def _begin(self, first: First) -> Attempt:
-        self._attempt = self._stack.enter_context(self._db.attempt(first, self._changed))
+        opened = self._db.attempt(first, self._changed, self._removed)
+        self._attempt = self._stack.enter_context(opened)
         return self._attempt
 
 
