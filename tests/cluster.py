@@ -13,9 +13,11 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, Queue
+from types import MappingProxyType
 from typing import Any
 
 from examples.cluster.standalone import Cluster
@@ -31,6 +33,7 @@ OPTIONS = {
     "spark.shuffle.io.retryWait": "100ms",
 }
 """Settings of a session on it."""
+NO_MORE: Mapping[str, str] = MappingProxyType({})
 
 PATIENCE = 400.0
 """Seconds that anything may take, on a loaded machine."""
@@ -61,16 +64,21 @@ def kill_worker(cluster: Cluster, number: int) -> None:
 class Driver:
     """A process that runs `tests.spark.cluster_job` on a cluster; `go` and `answer` take turns."""
 
-    def __init__(self, cluster: Cluster, folder: Path, log: Path, **more: str) -> None:
+    def __init__(
+        self, cluster: Cluster, folder: Path, log: Path, options: Mapping[str, str] = NO_MORE
+    ) -> None:
         root = Path(__file__).resolve().parent.parent
         places = map(str, [Path(deltafix.__file__).parents[1], root, root / "tests"])
         environment = {
-            **cluster.environment, **more, "PYSPARK_PYTHON": sys.executable,
+            **cluster.environment, "PYSPARK_PYTHON": sys.executable,
             "PYTHONPATH": os.pathsep.join(places),
         }  # fmt: skip
         self._log = log.open("ab")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.spark.cluster_job", cluster.address, str(folder)],
+            [
+                sys.executable, "-m", "tests.spark.cluster_job", cluster.address, str(folder),
+                json.dumps(OPTIONS | options),
+            ],
             env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,
             text=True,
         )  # fmt: skip

@@ -1,7 +1,8 @@
 """What `tests.cluster.Driver` runs as a process of its own: a pipeline in shards on a cluster.
 
-Usage: python -m tests.spark.cluster_job MASTER FOLDER. For each line on its input it takes all
-there is to take, and says at which epoch it is, or what it could not do.
+Usage: python -m tests.spark.cluster_job MASTER FOLDER OPTIONS; the options, of a session, are JSON. For
+each line on its input it takes all there is to take, and says at which epoch it is, or what it could
+not do.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import sys
 from pathlib import Path
 
 from tests import pipelines
-from tests.cluster import OPTIONS
 from tests.pipelines import Job
 
 from deltafix.errors import DeltafixError
@@ -19,12 +19,12 @@ from deltafix.pipeline import sink
 from deltafix.spark.session import spark_session
 
 
-def main(master: str, folder: Path) -> None:
+def main(master: str, folder: Path, options: dict[str, str]) -> None:
     """Follow the lines."""
     pipelines.RUNNER, pipelines.KEEPER, pipelines.SHARDS = "spark", "shards", 2
     sink.LINK = 1  # what shards wrote becomes files of logs
     job = Job(folder, text=(folder / "access.dl").read_text(), rewrite=False)
-    with spark_session(master=master, options=OPTIONS), job.open() as pipeline:
+    with spark_session(master=master, options=options), job.open() as pipeline:
         for _ in sys.stdin:
             try:
                 list(pipeline.drain())
@@ -36,4 +36,4 @@ def main(master: str, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), json.loads(sys.argv[3]))

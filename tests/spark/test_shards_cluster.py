@@ -4,9 +4,10 @@ An executor, its Python, a worker, or the driver, which writes outputs and commi
 inputs are read, when they are netted, between supersteps, in the middle of an exchange, behind what
 is written, behind the commit, behind what is published, or while the target takes the epoch; the
 disk is full; the store answers errors, answers late, or does late what it answered with an error,
-also when the driver that asked is dead. The state is on a disk or in the store.
+also when the driver that asked is dead. The state is on a disk or in the store; the views go to a
+database's table, a log in the store, tables of Delta and Iceberg, PostgreSQL and Kafka.
 Sees: an epoch that ends wrong, twice, or never. Asserted after each: one epoch more, or two where
-more was said in between. In the end: state, delta logs and a database's table are recomputation
+more was said in between. In the end: state, delta logs and what the targets hold are recomputation
 from all that was said, each change in them once.
 """
 
@@ -18,19 +19,28 @@ import os
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from itertools import product
 from pathlib import Path
 from random import Random
 
+import psycopg
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 from examples.cluster.standalone import Cluster, cluster
+from pyiceberg.table import StaticTable
 from tests import pipelines
-from tests.cluster import PATIENCE, Driver, kill_executor, kill_python, kill_worker
+from tests.cluster import NO_MORE, PATIENCE, Driver, kill_executor, kill_python, kill_worker
+from tests.connectors.broker import Broker
+from tests.connectors.jars import jars
+from tests.connectors.test_kafka_target import changes, messages, new_topic, section
 from tests.faults.killing import small_disk_at
 from tests.pipelines import TEXT, Job
+from tests.postgres import Postgres
 from tests.s3 import Server
 from tests.targets.job import direct, replayed
 
@@ -47,7 +57,7 @@ PLACES = {
     "prepared": "state/outputs/can/delta-*.parquet*",
     "committed": "state/shards/manifest.json",
     "published": "state/outputs/can/manifest.json",
-    "delivered": "access.db*",
+    "delivered": "",
 }
 """The phases of an epoch, and the files by whose coming each is known."""
 STORE = {"store fails": "fails", "store is late": "", "store does it later": "late"}
@@ -68,19 +78,33 @@ ALL = {
     "store": [*product([*KILLS, "driver", "driver and store", *STORE], PLACES)],
 }  # fmt: skip
 COUNT = int(os.environ.get("DELTAFIX_CLUSTER", "0"))
+RUNS = [("disk", "database"), ("store", "database")]
+if COUNT:  # a session with jars of its own, or servers, cost a minute before the first epoch
+    RUNS += [("disk", "lakes"), ("store", "servers")]
 LINEAR = "stands(x, z) :- stands(x, y), member(y, z)."
 NAMES = "abcdefghijkl"
 CROSSING = "stands(x, z) :- stands(x, y), stands(y, z)."
 """The same relation, derived in supersteps: no column of it is kept."""
 
 
-@pytest.mark.parametrize("kept", ["disk", "store"])
+@pytest.mark.parametrize(("kept", "targets"), RUNS)
 def test_whatever_is_killed_or_fails_nothing_is_lost_and_nothing_done_twice(
-    kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, judged: Counter[str], store: Server
+    kept: str,
+    targets: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    judged: Counter[str],
+    store: Server,
 ) -> None:
     monkeypatch.setenv("DELTAFIX_STORE_TIMEOUT", "3")
-    with small_disk_at(tmp_path / "disk", "64m") as disk, cluster(tmp_path) as here:
-        run = Run(here, disk or tmp_path / "disk", store, kept)
+    with ExitStack() as stack:
+        disk = stack.enter_context(small_disk_at(tmp_path / "disk", "64m"))
+        folder = disk or tmp_path / "disk"
+        folder.mkdir(exist_ok=True)
+        made = {"database": database, "lakes": lakes, "servers": servers}[targets](folder, stack)
+        here = stack.enter_context(cluster(tmp_path))
+        run = Run(here, folder, store, kept, made)
         try:
             run.driver.go()
             assert run.driver.answer() == {"epoch": 1}, "the outputs are new"
@@ -88,7 +112,9 @@ def test_whatever_is_killed_or_fails_nothing_is_lost_and_nothing_done_twice(
                 before = run.head()
                 say(run.job, run.rng)
                 struck, more = run.epoch(what, phase)
-                judged[f"{kept}: {what}, {phase}" if struck else "too late to strike"] += 1
+                judged[
+                    f"{kept}, {targets}: {what}, {phase}" if struck else "too late to strike"
+                ] += 1
                 assert 1 <= run.head() - before <= 1 + more, (what, phase)
                 print(time.strftime("%T"), what, phase, struck, run.head(), flush=True)
         finally:
@@ -100,7 +126,9 @@ def test_whatever_is_killed_or_fails_nothing_is_lost_and_nothing_done_twice(
 class Run:
     """A pipeline on a cluster, epoch by epoch; its state is `kept` on a disk or in a store."""
 
-    def __init__(self, here: Cluster, folder: Path, store: Server, kept: str) -> None:
+    def __init__(
+        self, here: Cluster, folder: Path, store: Server, kept: str, targets: Targets
+    ) -> None:
         self._here = here
         self._folder = folder
         self._store = store
@@ -108,8 +136,9 @@ class Run:
         self._seen: set[str] = set()
         self._answer: Callable[[str], str] = lambda method: ""
         store.fault = self._fault
-        self.rng = Random(f"cluster, {kept}")
-        self.job = job_at(folder, store, kept)
+        self._targets = targets
+        self.rng = Random(f"cluster, {kept}{targets.seed}")
+        self.job = job_at(folder, store, kept, targets)
         self._state = folder / "state" if kept == "disk" else f"{self.job.places['']}/state"
         self.driver = self._start()
 
@@ -162,15 +191,13 @@ class Run:
             assert list(pipeline.drain()) == []
             self.job.check(pipeline)
             assert pipeline.maintainer.db.layout.shuffles, "it went through supersteps"
-            view = set(pipeline.maintainer.db.rows("can"))
+            views = {name: set(pipeline.maintainer.db.rows(name)) for name in self._targets.rows}
             epochs = [one["epoch"] for one in pipeline.maintainer.journal.backwards()]
             assert epochs == [*range(pipeline.maintainer.epoch, 0, -1)]
-        with closing(sqlite3.connect(self._folder / "access.db")) as db:
-            rows = db.execute("SELECT sign, who, doc, epoch FROM can").fetchall()
-        assert replayed((sign, (who, doc), epoch) for sign, who, doc, epoch in rows) == view
+        assert {name: replayed(rows()) for name, rows in self._targets.rows.items()} == views
 
     def _start(self) -> Driver:
-        return Driver(self._here, self._folder, self._log)
+        return Driver(self._here, self._folder, self._log, self._targets.options)
 
     def _fault(self, method: str, path: str) -> str:
         """What the store does with a request; it is noted."""
@@ -184,7 +211,7 @@ class Run:
 
     def _waiting_for(self, phase: str) -> Callable[[], bool]:
         """Whether an epoch has come to a phase, asked again and again."""
-        place = PLACES[phase]
+        place = self._targets.delivered if phase == "delivered" else PLACES[phase]
         if not place:
             return lambda: True
 
@@ -222,30 +249,124 @@ class Run:
             self._answer = as_method("")
 
 
+Signed = Iterable[tuple[int, tuple[object, ...], int]]
+"""Signs, rows, and the epochs of which they are."""
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Where views go.
+
+    Attributes:
+        sections: what the pipeline says of each.
+        rows: what is there of each.
+        delivered: the files by whose coming it is known that an epoch has come.
+        options: settings of Spark's session.
+        seed: of what is done to the run.
+    """
+
+    sections: Mapping[str, str]
+    rows: Mapping[str, Callable[[], Signed]]
+    delivered: str = ""
+    options: Mapping[str, str] = NO_MORE
+    seed: str = ""
+
+
+def database(folder: Path, stack: ExitStack) -> Targets:
+    """A table of a database in a file."""
+    del stack
+
+    def rows() -> Signed:
+        with closing(sqlite3.connect(folder / "access.db")) as db:
+            found = db.execute("SELECT sign, who, doc, epoch FROM can").fetchall()
+        return [(sign, (who, doc), epoch) for sign, who, doc, epoch in found]
+
+    url = f"sqlite:///{folder}/access.db"
+    section = f'sink = "sql"\nurl = "{url}"\ntable = "can"\nmode = "append"'
+    return Targets({"can": section}, {"can": rows}, "access.db*")
+
+
+def lakes(folder: Path, stack: ExitStack) -> Targets:
+    """A table of Delta and one of Iceberg, which Spark writes and others read."""
+    del stack
+
+    def of(table: pa.Table) -> Signed:
+        found = zip(*table.to_pydict().values(), strict=True)
+        return [(sign, tuple(row), epoch) for *row, sign, epoch in found]
+
+    def delta() -> Signed:
+        return of(DeltaTable(folder / "can").to_pyarrow_table())
+
+    def iceberg() -> Signed:
+        versions = (folder / "ice" / "db" / "stands" / "metadata").glob("v*.metadata.json")
+        newest = max(versions, key=lambda path: int(path.name[1:].partition(".")[0]))
+        return of(StaticTable.from_metadata(str(newest)).scan().to_arrow())
+
+    sections = {
+        "can": f'sink = "delta"\npath = "{folder}/can"\nmode = "append"',
+        "stands": 'sink = "iceberg"\ncatalog = "own"\ntable = "db.stands"\nmode = "append"\n'
+        f'options = {{ type = "hadoop", warehouse = "{folder}/ice" }}',
+    }
+    options = {
+        "spark.jars": ",".join(str(path) for name in ("delta", "iceberg") for path in jars(name)),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
+        "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    rows = {"can": delta, "stands": iceberg}
+    return Targets(sections, rows, "can/_delta_log/*.json", options, ", lakes")
+
+
+def servers(folder: Path, stack: ExitStack) -> Targets:
+    """A table of PostgreSQL and a topic of Kafka."""
+    postgres = stack.enter_context(Postgres())
+    broker = stack.enter_context(Broker(folder.parent))
+    topic = new_topic(broker.servers)
+
+    def table() -> Signed:
+        with psycopg.connect(postgres.uri) as db:
+            found = db.execute("SELECT sign, who, doc, epoch FROM can").fetchall()
+        return [(sign, (who, doc), epoch) for sign, who, doc, epoch in found]
+
+    def told() -> Signed:
+        found = [one for message in messages(broker.servers, topic) for one in changes(message)]
+        assert len({(epoch, at) for epoch, at, _, _ in found}) == len(found), "one came twice"
+        return [(sign, row, epoch) for epoch, _, sign, row in found]
+
+    sections = {
+        "can": f'sink = "postgres"\ndsn = "{postgres.uri}"\ntable = "can"\nmode = "append"',
+        "stands": section(broker.servers, topic),
+    }
+    return Targets(sections, {"can": table, "stands": told}, seed=", servers")
+
+
 def as_method(what: str) -> Callable[[str], str]:
     """Fails in a way; what it is not asked to do later, it does not fail to read later."""
     return lambda method: what if method == "PUT" or what != "late" else ""
 
 
 def schedule(rng: Random, kept: str, *, has_disk: bool) -> list[tuple[str, str]]:
-    """What is done, and when: of `COUNT`, half with a state on a disk, half in a store."""
-    plan = list(FIRST[kept])
-    while len(plan) < COUNT // 2:
+    """What is done, and when: of `COUNT`, as much to each run."""
+    plan, many = list(FIRST[kept]), COUNT // len(RUNS)
+    while len(plan) < many:
         plan += rng.sample(ALL[kept], len(ALL[kept]))
-    plan = plan[: COUNT // 2 or None]
+    plan = plan[: many or None]
     return [one for one in plan if has_disk or one[0] != "disk is full"]
 
 
-def job_at(folder: Path, store: Server, kept: str) -> Job:
-    """The job, one output going into a table and one into a store."""
-    folder.mkdir(exist_ok=True)
+def job_at(folder: Path, store: Server, kept: str, targets: Targets) -> Job:
+    """The job; an output that goes to no target is in the store."""
     assert LINEAR in TEXT
     job = Job(folder, text=TEXT.replace(LINEAR, CROSSING))
-    url = f"sqlite:///{folder}/access.db"
-    direct(job, f'sink = "sql"\nurl = "{url}"\ntable = "can"\nmode = "append"')
+    for view, said in targets.sections.items():
+        direct(job, said, view)
     job.places[""] = store.url()
-    job.places["stands"] = f"{job.places['']}/stands"
-    text = job.toml.read_text().replace('"out/stands"', json.dumps(job.places["stands"]))
+    text = job.toml.read_text()
+    if "stands" in job.places:
+        job.places["stands"] = f"{job.places['']}/stands"
+        text = text.replace('"out/stands"', json.dumps(job.places["stands"]))
     if kept == "store":
         text = text.replace('state = "state"', f'state = "{job.places[""]}/state"')
     job.toml.write_text(text)

@@ -37,11 +37,12 @@ def job_at(folder: Path, section: str) -> Job:
     return job
 
 
-def direct(job: Job, section: str) -> None:
-    text = job.toml.read_text()
-    head, _, rest = text.partition("[output.can]")
-    job.toml.write_text(f"{head}[output.can]\n{section}\n[output.{rest.partition('[output.')[2]}")
-    job.places.pop("can", None)  # its log is for its target, and dropped behind it
+def direct(job: Job, section: str, view: str = "can") -> None:
+    """Have a view go to a target, which a section says."""
+    head, _, rest = job.toml.read_text().partition(f"[output.{view}]")
+    _, more, others = rest.partition("[output.")
+    job.toml.write_text(f"{head}[output.{view}]\n{section}\n{more}{others}")
+    job.places.pop(view, None)  # its log is for its target, and dropped behind it
 
 
 def go(job: Job) -> None:
