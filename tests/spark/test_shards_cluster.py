@@ -21,7 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from itertools import product
 from pathlib import Path
@@ -32,9 +32,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from examples.cluster.standalone import Cluster, cluster
-from pyiceberg.table import StaticTable
+from pyiceberg.catalog import load_catalog
 from tests import pipelines
-from tests.cluster import NO_MORE, PATIENCE, Driver, kill_executor, kill_python, kill_worker
+from tests.cluster import PATIENCE, Driver, kill_executor, kill_python, kill_worker
 from tests.connectors.broker import Broker
 from tests.connectors.jars import jars
 from tests.connectors.test_kafka_target import changes, messages, new_topic, section
@@ -187,6 +187,8 @@ class Run:
         monkeypatch.setattr(pipelines, "KEEPER", "shards")
         monkeypatch.setattr(pipelines, "SHARDS", 2)
         del self.job.places[""]
+        toml = self.job.toml
+        toml.write_text(toml.read_text().replace(*self._targets.opened, 1))
         with self.job.open() as pipeline:
             assert list(pipeline.drain()) == []
             self.job.check(pipeline)
@@ -263,13 +265,15 @@ class Targets:
         delivered: the files by whose coming it is known that an epoch has come.
         options: settings of Spark's session.
         seed: of what is done to the run.
+        opened: what of the sections says it to Spark, and how it is said without.
     """
 
     sections: Mapping[str, str]
     rows: Mapping[str, Callable[[], Signed]]
     delivered: str = ""
-    options: Mapping[str, str] = NO_MORE
+    options: Mapping[str, str] = field(default_factory=dict)
     seed: str = ""
+    opened: tuple[str, str] = ("", "")
 
 
 def database(folder: Path, stack: ExitStack) -> Targets:
@@ -289,6 +293,8 @@ def database(folder: Path, stack: ExitStack) -> Targets:
 def lakes(folder: Path, stack: ExitStack) -> Targets:
     """A table of Delta and one of Iceberg, which Spark writes and others read."""
     del stack
+    uri, ice = f"{folder.parent}/own.db", f"file://{folder}/ice"
+    here = {"type": "sql", "uri": f"sqlite:///{uri}", "warehouse": ice}
 
     def of(table: pa.Table) -> Signed:
         found = zip(*table.to_pydict().values(), strict=True)
@@ -298,25 +304,30 @@ def lakes(folder: Path, stack: ExitStack) -> Targets:
         return of(DeltaTable(folder / "can").to_pyarrow_table())
 
     def iceberg() -> Signed:
-        versions = (folder / "ice" / "db" / "stands" / "metadata").glob("v*.metadata.json")
-        newest = max(versions, key=lambda path: int(path.name[1:].partition(".")[0]))
-        return of(StaticTable.from_metadata(str(newest)).scan().to_arrow())
+        return of(load_catalog("own", **here).load_table("db.stands").scan().to_arrow())
 
     sections = {
         "can": f'sink = "delta"\npath = "{folder}/can"\nmode = "append"',
-        "stands": 'sink = "iceberg"\ncatalog = "own"\ntable = "db.stands"\nmode = "append"\n'
-        f'options = {{ type = "hadoop", warehouse = "{folder}/ice" }}',
+        "stands": 'sink = "iceberg"\ncatalog = "own"\ntable = "db.stands"\nmode = "append"',
     }
     options = {
-        "spark.jars": ",".join(str(path) for name in ("delta", "iceberg") for path in jars(name)),
+        "spark.jars": ",".join(
+            str(path) for name in ("delta", "iceberg", "sqlite") for path in jars(name)
+        ),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
         "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.catalog.own": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.own.type": "jdbc",
+        "spark.sql.catalog.own.uri": f"jdbc:sqlite:{uri}?busy_timeout=60000",
+        "spark.sql.catalog.own.warehouse": ice,
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.sql.shuffle.partitions": "2",
     }
     rows = {"can": delta, "stands": iceberg}
-    return Targets(sections, rows, "can/_delta_log/*.json", options, ", lakes")
+    said = ", ".join(f"{key} = {json.dumps(value)}" for key, value in here.items())
+    opened = (sections["stands"], f"{sections['stands']}\noptions = {{ {said} }}")
+    return Targets(sections, rows, "can/_delta_log/*.json", options, ", lakes", opened)
 
 
 def servers(folder: Path, stack: ExitStack) -> Targets:
