@@ -162,6 +162,33 @@ def test_changes_of_outputs_pass_the_driver_in_pieces(tmp_path, monkeypatch) -> 
     assert max(group.num_rows for group in groups) <= 3
 
 
+@pytest.mark.parametrize("keeper", ["driver", "shards"])
+def test_an_output_that_is_new_is_written_from_parts_of_the_view(
+    keeper, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(pipelines, "KEEPER", keeper)
+    job = Job(tmp_path)
+    job.say("member", *(("+", ("ada", f"t{n}")) for n in range(20)))
+    job.say("grant", *(("+", (f"t{n}", n)) for n in range(20)))
+    job.run()
+    text = job.toml.read_text()
+    job.toml.write_text(text.replace('"out/can"', '"out/new"'))
+    job.places["can"] = tmp_path / "out" / "new"
+
+    def whole(db: ShardedDatabase, relation: str) -> pa.Table:
+        raise AssertionError(f"{relation} at once")
+
+    monkeypatch.setattr(ShardedDatabase, "to_arrow", whole)
+    with job.open() as pipeline:
+        assert [epoch.out for epoch in pipeline.drain()] == [{"can": (20, 0)}]
+        monkeypatch.undo()
+        monkeypatch.setattr(pipelines, "KEEPER", keeper)
+        job.check(pipeline)
+    manifest = read_manifest(tmp_path / "out" / "new")
+    assert manifest is not None
+    assert [(one.last, one.rows) for one in manifest.deltas] == [(3, 20)]
+
+
 def test_many_changes_of_outputs_do_not_pass_the_driver(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(pipelines, "KEEPER", "shards")
     monkeypatch.setattr(sink, "LINK", 9)

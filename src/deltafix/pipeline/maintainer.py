@@ -44,7 +44,7 @@ from deltafix.pipeline.keeper import (
     peek,
     shards_head,
 )  # fmt: skip
-from deltafix.pipeline.outputs import PREPARED, Outputs, Sides, attempt_of
+from deltafix.pipeline.outputs import PREPARED, Lack, Outputs, attempt_of
 from deltafix.pipeline.policy import RecheckError, high_mark, late_rows, lowest
 from deltafix.pipeline.portion import Portion
 from deltafix.pipeline.quarantine import Quarantine, refused, require_few
@@ -250,7 +250,7 @@ class Maintainer:
         self.quarantine.tidy(self.db.epoch, attempt_of(self.db.marks.get(PREPARED, {})))
         self.outputs.publish()
         self.outputs.tidy()
-        lagging = self.outputs.lagging(lag)
+        lagging = self.outputs.lagging(lag, self.keeper.tables)
         if not lagging and noted == self._cones:
             return None
         clock = _Clock({})
@@ -289,7 +289,7 @@ class Maintainer:
         delta: Delta,
         epoch: Epoch,
         bad: Mapping[str, Sequence[Bad]],
-        behind: Mapping[str, Sides] | None = None,
+        behind: Mapping[str, Lack] | None = None,
     ) -> Epoch:
         """Write outputs and quarantine; the epoch with what they hold, as it is marked."""
         self._attempts += 1

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -44,6 +44,8 @@ class Prepared(NamedTuple):
 
 
 Sides = tuple[pa.Table, pa.Table]
+Lack: TypeAlias = Sides | Callable[[], Iterable[pa.Table]]
+"""What an output lacks: rows added and removed, or what gives all rows of the view in parts."""
 
 
 class Outputs:
@@ -97,13 +99,14 @@ class Outputs:
     def prepare(
         self,
         delta: Delta,
-        behind: Mapping[str, Sides] = MappingProxyType({}),
+        behind: Mapping[str, Lack] = MappingProxyType({}),
         attempt: str = "",
     ) -> dict[str, Prepared]:
         """Write every output's part of an epoch ahead of its commit.
 
         Outputs of `behind` take what they lack (`lagging`) and the epoch's part as one; `attempt`
-        is in the names of the files.
+        is in the names of the files. Of a view that an output has nothing of, and that stays as it
+        is, a part at a time is in memory.
         Returns how many rows were added and removed, and in how many rows a file.
         """
         done: dict[str, Prepared] = {}
@@ -111,7 +114,16 @@ class Outputs:
             epoch = cast("int", delta.epoch)
             sides = delta[name].sides
             if name in behind:
-                both = [(behind[name][n], *side.tables()) for n, side in enumerate(sides)]
+                lack, fields = behind[name], arrow_schema(sink.schema)
+                if callable(lack):
+                    tables = (plain(sink.schema, one).cast(fields) for one in lack())
+                    if not any(map(len, sides)):
+                        parts = sink.prepare(epoch, tables, (), attempt=attempt)
+                        done[name] = Prepared((sum(parts), 0), parts)
+                        continue
+                    empty = fields.empty_table()
+                    lack = (pa.concat_tables([empty, *tables]), empty)
+                both = [(lack[n], *side.tables()) for n, side in enumerate(sides)]
                 new, old = _sides(sink.schema, _net(sink.schema, *both))
                 parts = sink.prepare(epoch, [new], [old], attempt=attempt)
                 done[name] = Prepared((new.num_rows, old.num_rows), parts)
@@ -157,15 +169,19 @@ class Outputs:
         for sink in self.sinks.values():
             sink.tidy()
 
-    def lagging(self, changed: Iterable[str]) -> dict[str, Sides]:
-        """What brings up the outputs that are new, behind, or changed: (added, removed) each."""
-        found = {}
+    def lagging(
+        self, changed: Iterable[str], tables: Callable[[str], Iterable[pa.Table]]
+    ) -> dict[str, Lack]:
+        """What brings up the outputs that are new, behind, or changed; `tables` as for `fold`."""
+        found: dict[str, Lack] = {}
         for name, sink in self.sinks.items():
-            if sink.is_new or sink.manifest.epoch != self._db.epoch or name in set(changed):
+            is_there = name in self._db.schemas
+            if sink.is_new and is_there and sink.schema.arity:
+                found[name] = partial(tables, name)
+            elif sink.is_new or sink.manifest.epoch != self._db.epoch or name in set(changed):
                 shown = None if sink.is_new else read_view(sink.folder)[1]
                 fields = arrow_schema(sink.schema)
                 before = fields.empty_table() if shown is None else shown.cast(fields)
-                is_there = name in self._db.schemas
                 rows = self._db.to_arrow(name) if is_there else fields.empty_table()
                 found[name] = _sides(sink.schema, difference(sink.schema, before, rows))
         return found
