@@ -41,8 +41,9 @@ _PYSPARK = ("ResourceWarning", "DeprecationWarning", "pytest.PytestUnraisableExc
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Share tests among processes by file, but those of one Spark session to one process.
 
-    Connectors have a session of their own, with jars. By name, which is all that the process knows
-    that shares them out (groups by marker, xdist's own, put every test alone with this pytest).
+    That has the namenode, too, which takes 20 s to start. Connectors have a session of their own,
+    with jars. By name, which is all that the process knows that shares them out (groups by marker,
+    xdist's own, put every test alone with this pytest).
     """
     from xdist.scheduler import LoadScopeScheduling
 
@@ -50,7 +51,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             if nodeid.startswith("tests/connectors/"):
                 return "connectors"
-            return "spark" if re.search(r"\bspark\b", nodeid) else nodeid.partition("::")[0]
+            shared = re.search(r"\bspark\b|test_hdfs_faults", nodeid)
+            return "spark" if shared else nodeid.partition("::")[0]
 
         def _assign_work_unit(self, node: Any) -> None:
             # What takes longest begins first: all else fits in beside it.

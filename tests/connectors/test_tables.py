@@ -1,16 +1,13 @@
 """Views that go to tables of Delta and Iceberg by Spark: every epoch once, whatever stops it when.
 
 Targets are stopped at the steps of an epoch and made anew, as a driver that died is; the table's
-rows are asserted against a model after each. One pipeline is killed for real.
+rows are asserted against a model after each. Pipelines are killed in
+`tests/spark/test_shards_cluster.py`.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,8 +18,8 @@ from uuid import uuid4
 
 import pyarrow.parquet as pq
 import pytest
-from tests.connectors.jars import jars, needs
-from tests.targets.job import apply_at_once, job_at, replayed
+from tests.connectors.jars import needs
+from tests.targets.job import apply_at_once
 
 from deltafix.errors import ConfigError, SinkError
 from deltafix.facts.arrow import table_from_rows
@@ -254,71 +251,3 @@ def test_tables_that_are_not_the_outputs(spark, tmp_path) -> None:
         one.values["table"] = wrong  # type: ignore[index]
         with pytest.raises(ConfigError, match="is no name of a table"):
             on_spark(one, "a")
-
-
-CHILD = """
-import os, signal, sys
-from deltafix.pipeline.config import read_config
-from deltafix.pipeline.runner import Pipeline
-from deltafix.spark.runner import spark_runner
-from deltafix.spark.tables import DeltaTable, IcebergTable
-
-kinds = {"delta": DeltaTable, "iceberg": IcebergTable}
-def kill_behind(kind, number):
-    real, seen = kind._commit, []
-    def commit(*args):
-        real(*args)
-        seen.append(0)
-        if len(seen) == number:
-            os.kill(os.getpid(), signal.SIGKILL)
-    kind._commit = commit
-kill_behind(kinds[sys.argv[2]], int(sys.argv[3]))
-config = read_config(sys.argv[1])
-with Pipeline(config, **spark_runner(config)._asdict()) as pipeline:
-    list(pipeline.drain())
-"""
-
-
-@needs("iceberg")
-def test_a_driver_that_is_killed_behind_a_tables_commit(spark, tmp_path) -> None:
-    lake = tmp_path / "lake"
-    sections = {
-        "can": f'sink = "delta"\npath = "{lake}"\n',
-        "stands": f'sink = "iceberg"\ncatalog = "own"\ntable = "db.stands"\n'
-        f'mode = "append"\noptions = {{ type = "hadoop", warehouse = "{tmp_path}/own" }}\n',
-    }
-    job = job_at(tmp_path / "job", sections["can"])
-    head, _, rest = job.toml.read_text().partition("[output.stands]")
-    assert rest
-    settings = {
-        "master": "local[1]", "sql.shuffle.partitions": 1,
-        "jars": ",".join(str(path) for name in ("delta", "iceberg") for path in jars(name)),
-        "sql.extensions": spark.conf.get("spark.sql.extensions"),
-        "sql.catalog.spark_catalog": spark.conf.get("spark.sql.catalog.spark_catalog"),
-        "databricks.delta.snapshotPartitions": 1,
-    }  # fmt: skip
-    lines = "".join(f'"{key}" = {json.dumps(value)}\n' for key, value in settings.items())
-    text = head.replace('runner = "local"', 'runner = "spark"').replace("[spark]", "")
-    job.toml.write_text(f"{text}[output.stands]\n{sections['stands']}\n[spark]\n{lines}")
-    for name in ("can", "stands"):
-        job.places.pop(name, None)
-    for kind, number in (("delta", 1), ("iceberg", 2)):
-        ran = subprocess.run(
-            [sys.executable, "-c", CHILD, str(job.toml), kind, str(number)], check=False,
-            env={**os.environ, "PYTHONPATH": ":".join(sys.path)}, capture_output=True, timeout=600,
-        )  # fmt: skip
-        assert ran.returncode == -signal.SIGKILL, ran.stderr.decode()[-3000:]
-    with job.open() as pipeline:
-        list(pipeline.drain())
-        db = pipeline.maintainer.db
-        wanted = {name: set(db.rows(name)) for name in ("can", "stands")}
-    assert wanted["can"]
-    found = spark.read.format("delta").load(str(lake)).collect()
-    assert len(found) == len(set(found))
-    assert {tuple(row) for row in found} == wanted["can"]
-    own = spark.newSession()
-    own.conf.set("spark.sql.catalog.own", "org.apache.iceberg.spark.SparkCatalog")
-    own.conf.set("spark.sql.catalog.own.type", "hadoop")
-    own.conf.set("spark.sql.catalog.own.warehouse", f"{tmp_path}/own")
-    signed = own.read.table("own.db.stands").collect()
-    assert replayed((row[2], tuple(row[:2]), row[3]) for row in signed) == wanted["stands"]

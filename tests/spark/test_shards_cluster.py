@@ -36,7 +36,7 @@ from pyiceberg.catalog import load_catalog
 from tests import pipelines
 from tests.cluster import PATIENCE, Driver, kill_executor, kill_python, kill_worker
 from tests.connectors.broker import Broker
-from tests.connectors.jars import jars
+from tests.connectors.jars import jars, needs
 from tests.connectors.test_kafka_target import changes, messages, new_topic, section
 from tests.faults.killing import small_disk_at
 from tests.pipelines import TEXT, Job
@@ -78,9 +78,12 @@ ALL = {
     "store": [*product([*KILLS, "driver", "driver and store", *STORE], PLACES)],
 }  # fmt: skip
 COUNT = int(os.environ.get("DELTAFIX_CLUSTER", "0"))
-RUNS = [("disk", "database"), ("store", "database")]
-if COUNT:  # a session with jars of its own, or servers, cost a minute before the first epoch
-    RUNS += [("disk", "lakes"), ("store", "servers")]
+RUNS = [
+    pytest.param("disk", "lakes", marks=[needs("delta"), needs("iceberg"), needs("sqlite")]),
+    pytest.param("store", "servers", marks=needs("broker")),
+]
+if COUNT:
+    RUNS += [pytest.param("disk", "database"), pytest.param("store", "database")]
 LINEAR = "stands(x, z) :- stands(x, y), member(y, z)."
 NAMES = "abcdefghijkl"
 CROSSING = "stands(x, z) :- stands(x, y), stands(y, z)."
