@@ -209,6 +209,7 @@ class Driver:
     @contextmanager
     def begin(self, *, careful: bool = True) -> Iterator[Open]:
         """As `Keeper.begin`."""
+        self.db.settle()  # an output that is new is written from what held before, in the epoch
         before = self.db.epoch
         try:
             with self.db.transaction(missing="ignore") as tx:

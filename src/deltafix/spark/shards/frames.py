@@ -217,12 +217,13 @@ def changes_frame(
     spark: SparkSession, schema: Schema, folder: Folder, pieces: Sequence[Changed]
 ) -> DataFrame:
     """The same as a frame, with their signs. Spark reads a disk, and Python an object store."""
-    if isinstance(folder, LocalFolder):
-        frame = spark.read.parquet(*(str(folder.path / piece.path) for piece in pieces))
-        return frame.drop(beside(schema.names)[1])
     from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415  an extra
 
     shape = for_spark(schema).append(pa.field(sign_column(schema), pa.int8(), nullable=False))
+    if isinstance(folder, LocalFolder):
+        # Of a schema that it is not told Spark asks the files, by a job a relation.
+        known = from_arrow_schema(shape if schema.arity else shape.remove(0))
+        return spark.read.schema(known).parquet(*(str(folder.path / one.path) for one in pieces))
     numbers = spark.range(0, len(pieces), 1, len(pieces))
     task = partial(_changes, str(folder), pieces, shape)
     return numbers.mapInArrow(task, from_arrow_schema(shape))
