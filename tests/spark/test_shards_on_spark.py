@@ -134,6 +134,25 @@ def test_spark_frames_in_and_out_in_one_superstep(spark: SparkSession, tmp_path:
         assert found["path"].agg({"sign": "sum"}).collect()[0][0] == -20
 
 
+def test_spark_frames_of_changes_have_the_columns_of_their_relations(
+    spark: SparkSession, common: str
+) -> None:
+    text = """.decl edge(x: number, y: unsigned, name: symbol)
+    .decl big(y: unsigned, name: symbol)
+    .decl some()
+    big(y, name) :- edge(_, y, name).
+    some() :- edge(_, _, _).
+    """
+    with ShardedDatabase(text, spark, shards=2, state=common, executor="shards") as db:
+        edges = spark.createDataFrame([(1, 2, "a", 1)], "x long, y long, name string, sign int")
+        found = db.apply({"edge": edges})
+        assert found["big"].dtypes == [
+            ("y", "decimal(20,0)"), ("name", "string"), ("sign", "tinyint"),
+        ]  # fmt: skip
+        assert list(map(tuple, found["big"].collect())) == [(2, "a", 1)]
+        assert list(map(tuple, found["some"].collect())) == [(1,)]
+
+
 def test_spark_new_workers_map_the_engines_of_a_load_instead_of_making_them(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -219,14 +219,14 @@ def changes_frame(
     """The same as a frame, with their signs. Spark reads a disk, and Python an object store."""
     from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415  an extra
 
-    shape = for_spark(schema).append(pa.field(sign_column(schema), pa.int8(), nullable=False))
+    sign = pa.field(sign_column(schema), pa.int8(), nullable=False)
+    shape = pa.schema([*(for_spark(schema) if schema.arity else ()), sign])
+    columns = from_arrow_schema(shape)
     if isinstance(folder, LocalFolder):
         # Of a schema that it is not told Spark asks the files, by a job a relation.
-        known = from_arrow_schema(shape if schema.arity else shape.remove(0))
-        return spark.read.schema(known).parquet(*(str(folder.path / one.path) for one in pieces))
+        return spark.read.schema(columns).parquet(*(str(folder.path / one.path) for one in pieces))
     numbers = spark.range(0, len(pieces), 1, len(pieces))
-    task = partial(_changes, str(folder), pieces, shape)
-    return numbers.mapInArrow(task, from_arrow_schema(shape))
+    return numbers.mapInArrow(partial(_changes, str(folder), pieces, shape), columns)
 
 
 def _changes(
