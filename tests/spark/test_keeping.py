@@ -16,7 +16,7 @@ from tests.pipelines import Job, signed
 from deltafix.errors import ConfigError, StateError
 from deltafix.pipeline import sink
 from deltafix.pipeline.config import read_config
-from deltafix.pipeline.manifest import read_deltas, read_manifest
+from deltafix.pipeline.manifest import read_deltas, read_manifest, read_view
 from deltafix.pipeline.replay import replay
 from deltafix.pipeline.runner import Pipeline
 from deltafix.pipeline.status import status
@@ -187,6 +187,29 @@ def test_an_output_that_is_new_is_written_from_parts_of_the_view(
     manifest = read_manifest(tmp_path / "out" / "new")
     assert manifest is not None
     assert [(one.last, one.rows) for one in manifest.deltas] == [(3, 20)]
+
+
+@pytest.mark.parametrize("keeper", ["driver", "shards"])
+def test_an_output_of_what_inputs_bound_is_written_before_there_are_rows(
+    keeper, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(pipelines, "KEEPER", keeper)
+    (tmp_path / "p.dl").write_text(
+        ".decl lim(x: number)\n.decl n(x: number)\n.input lim\n.output n\n"
+        "n(0). n(x + 1) :- n(x), !lim(x), x < 5."
+    )
+    (tmp_path / "in").mkdir()
+    (tmp_path / "p.toml").write_text(
+        '[pipeline]\nprogram = "p.dl"\nstate = "state"\nrunner = "local"\n'
+        '[input.lim]\nsource = "files"\npath = "in"\n[output.n]\npath = "out"\n'
+    )
+    with pipelines.open_pipeline(tmp_path / "p.toml") as pipeline:
+        assert [epoch.out for epoch in pipeline.drain()] == [{"n": (6, 0)}]
+    (tmp_path / "in" / "1.csv").write_text("x,sign\n2,1\n")
+    with pipelines.open_pipeline(tmp_path / "p.toml") as pipeline:
+        assert [epoch.out for epoch in pipeline.drain()] == [{"n": (0, 3)}]
+        assert pipeline.maintainer.db.rows("n") == [(0,), (1,), (2,)]
+    assert sorted(read_view(tmp_path / "out")[1].column("x").to_pylist()) == [0, 1, 2]
 
 
 def test_many_changes_of_outputs_do_not_pass_the_driver(tmp_path, monkeypatch) -> None:

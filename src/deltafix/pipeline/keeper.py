@@ -71,6 +71,9 @@ class Relations(Protocol):
     def recovered(self) -> Sequence[str]:
         """What was mended or noticed on opening, in words."""
 
+    def settle(self) -> None:
+        """Derive what the program gives without rows, where nothing was derived yet."""
+
     def rows(self, relation: str) -> list[Row]:
         """The rows of a relation, sorted."""
 
@@ -209,7 +212,6 @@ class Driver:
     @contextmanager
     def begin(self, *, careful: bool = True) -> Iterator[Open]:
         """As `Keeper.begin`."""
-        self.db.settle()  # an output that is new is written from what held before, in the epoch
         before = self.db.epoch
         try:
             with self.db.transaction(missing="ignore") as tx:

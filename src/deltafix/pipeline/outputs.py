@@ -177,6 +177,7 @@ class Outputs:
         for name, sink in self.sinks.items():
             is_there = name in self._db.schemas
             if sink.is_new and is_there and sink.schema.arity:
+                self._db.settle()  # the parts are read in the epoch, which cannot run another
                 found[name] = partial(tables, name)
             elif sink.is_new or sink.manifest.epoch != self._db.epoch or name in set(changed):
                 shown = None if sink.is_new else read_view(sink.folder)[1]
