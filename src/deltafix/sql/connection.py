@@ -51,6 +51,7 @@ from deltafix.sql.query import check_clauses, relation
 from deltafix.sql.scope import Scope
 from deltafix.sql.text import DIALECTS, Statement, exp, statements
 from deltafix.sql.types import TEXT, Column, SqlValue, decode_rows
+from deltafix.sql.why import Reason, why, why_not
 
 __all__ = ["Connection"]
 
@@ -119,7 +120,7 @@ class Connection:
         """
         self._require_open()
         text = f"INSERT INTO {table}"
-        statement = Statement(text, 0, len(text), exp.Null(), explain=False)
+        statement = Statement(text, 0, len(text), exp.Null(), explain="")
         found = self.catalog.tables.get(table)
         if found is None:
             raise statement.unknown("table", table, list(self.catalog.tables), None)
@@ -530,6 +531,13 @@ class Connection:
 
     def _explain(self, statement: Statement) -> reading.Result:
         node = statement.node
+        if statement.explain != "EXPLAIN":
+            is_there = statement.explain == "EXPLAIN WHY"
+            found = why(self, statement) if is_there else why_not(self, statement)
+            shown = [line for part in found for line in str(part).split("\n")]
+            return reading.Result(
+                (Column("why", TEXT, nullable=False),), [(line,) for line in shown]
+            )
         query = node.args.get("expression") if isinstance(node, exp.Create) else node
         if not isinstance(query, exp.Query):
             raise statement.refused("EXPLAIN of this", node, "EXPLAIN a SELECT or a CREATE VIEW")
@@ -538,6 +546,17 @@ class Connection:
         self._check_rules(statement, builder)
         lines: list[tuple[SqlValue, ...]] = [(show_rule(rule),) for rule in builder.rules]
         return reading.Result((Column("rule", TEXT, nullable=False),), lines)
+
+    def why(self, query: str, parameters: Parameters = ()) -> list[Reason]:
+        """A proof for each row of a query, `SELECT * FROM view WHERE ...`; as EXPLAIN WHY.
+
+        Raises SqlRefusedError for a query of more than one table or view.
+        """
+        self._require_open()
+        (statement,) = statements(query, self.dialect)
+        bound = bind(statement, parameters)
+        with self.mapped(bound):
+            return list(why(self, bound))
 
     def delta(self, view: str) -> ViewDelta:
         """What the last committed transaction changed in a view or table."""
@@ -559,7 +578,7 @@ class Connection:
     def _relation(self, name: str) -> Relation:
         known = self.catalog.relations
         if name not in known:
-            statement = Statement(name, 0, len(name), exp.Null(), explain=False)
+            statement = Statement(name, 0, len(name), exp.Null(), explain="")
             raise statement.unknown("view", name, list(known), None)
         return known[name]
 

@@ -16,7 +16,7 @@ from deltafix.sql.scalar import literal
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import SqlValue, fits
 
-__all__ = ["Parameters", "bind"]
+__all__ = ["Parameters", "bind", "written"]
 
 Parameters: TypeAlias = "Sequence[SqlValue] | Mapping[str, SqlValue]"
 
@@ -71,6 +71,15 @@ def _count(statement: Statement, wanted: int, given: int) -> SqlError:
 
 
 def _literal(statement: Statement, value: SqlValue) -> exp.Expr:
+    try:
+        return written(value)
+    except ValueError as error:
+        way_out = "give None, bool, int, float, str, date, datetime or a Decimal of 18 digits"
+        raise statement.wrong(str(error), None, way_out) from None
+
+
+def written(value: SqlValue) -> exp.Expr:
+    """A value as an expression of SQL. Raises ValueError for what no type of SQL holds."""
     if value is None:
         return exp.Null()
     if isinstance(value, bool):
@@ -79,21 +88,19 @@ def _literal(statement: Statement, value: SqlValue) -> exp.Expr:
         one = exp.Literal.number(abs(value))
         return exp.Neg(this=one) if value < 0 else one
     if isinstance(value, float):
-        return _written(repr(value), "DOUBLE")
+        return _cast(repr(value), "DOUBLE")
     if isinstance(value, str):
         return exp.Literal.string(value)
     if isinstance(value, datetime):
-        return _written(value.isoformat(), "TIMESTAMPTZ" if value.tzinfo else "TIMESTAMP")
+        return _cast(value.isoformat(), "TIMESTAMPTZ" if value.tzinfo else "TIMESTAMP")
     if isinstance(value, date):
-        return _written(value.isoformat(), "DATE")
+        return _cast(value.isoformat(), "DATE")
     if isinstance(value, Decimal):
         kind = literal(value).type if value.is_finite() else None
         if kind is not None and fits(value, kind):
-            return _written(f"{value:f}", kind.name)
-    message = f"a parameter of type {type(value).__name__}"
-    way_out = "give None, bool, int, float, str, date, datetime or a Decimal of 18 digits"
-    raise statement.wrong(message, None, way_out)
+            return _cast(f"{value:f}", kind.name)
+    raise ValueError(f"a parameter of type {type(value).__name__}")
 
 
-def _written(text: str, kind: str) -> exp.Expr:
+def _cast(text: str, kind: str) -> exp.Expr:
     return exp.Cast(this=exp.Literal.string(text), to=exp.DataType.build(kind))

@@ -23,7 +23,7 @@ from deltafix.sql.changes import sort_key
 from deltafix.sql.formulas import Formulas, conditions
 from deltafix.sql.query import projection, rows, settled, unwrapped
 from deltafix.sql.ranking import number
-from deltafix.sql.scalar import Scalar, constant, over
+from deltafix.sql.scalar import Scalar, Scalars, constant, over, typed
 from deltafix.sql.scope import Scope, Source
 from deltafix.sql.subqueries import within
 from deltafix.sql.text import Statement, exp
@@ -33,7 +33,7 @@ from deltafix.sql.windows import windows_of
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
 
-__all__ = ["Result", "matching", "select"]
+__all__ = ["Result", "fixed", "matching", "select", "source_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +149,11 @@ def _matching(
     if where is not None:
         test = scalars.truth(exp.Where(this=where), where).compute
     values = [scalars.compile(one) for one in computed]
-    fixed = _fixed(found, where)
+    wanted = fixed(statement, found, where)
     result = []
     shape = found.columns
     try:
-        for row in connection.lookup(found, fixed):
+        for row in connection.lookup(found, wanted):
             shown = [decode(*pair) for pair in zip(row, shape, strict=False)]
             if test is None or test(shown) is True:
                 result.append((row, tuple(value.compute(shown) for value in values)))
@@ -162,31 +162,38 @@ def _matching(
     return values, result
 
 
-def _fixed(found: Relation, where: exp.Expr | None) -> dict[int, Any]:
+def fixed(statement: Statement, found: Relation, where: exp.Expr | None) -> dict[int, Any]:
     """Positions of columns that the condition equates with constants, and the engine's values.
 
-    Its columns are known to be the relation's.
+    IS NULL is one of these. Its columns are known to be the relation's.
     """
-    fixed: dict[int, Any] = {}
+    known: dict[int, Any] = {}
     names = [column.name for column in found.columns]
     for part in conditions(where):
+        if isinstance(part, exp.Is) and isinstance(part.this, exp.Column):
+            place = names.index(part.this.name)
+            if isinstance(part.expression, exp.Null) and found.columns[place].nullable:
+                known[place] = None
         if not isinstance(part, exp.EQ):
             continue
         for one, other in ((part.this, part.expression), (part.expression, part.this)):
-            scalar = constant(other)
-            if not isinstance(one, exp.Column) or scalar is None:
+            if not isinstance(one, exp.Column):
                 continue
             place = names.index(one.name)
-            column, value = found.columns[place], scalar.compute(None)
+            column = found.columns[place]
+            literal = typed(other, column.type)
+            if constant(literal.this if isinstance(literal, exp.Cast) else literal) is None:
+                continue
             try:
-                fixed[place] = column.encode(value) if value is not None else ...
-            except ValueError:
-                fixed.pop(place, None)
-    return {place: value for place, value in fixed.items() if value is not ...}
+                value = Scalars(statement, lambda _: None).compile(literal).compute(())
+                known[place] = column.encode(value) if value is not None else ...
+            except (ValueError, ArithmeticError):
+                known.pop(place, None)
+    return {place: value for place, value in known.items() if value is not ...}
 
 
-def _direct(connection: Connection, statement: Statement, query: exp.Expr) -> Result | None:
-    """A SELECT of one table or view, row by row; None for any other query."""
+def source_of(query: exp.Expr) -> exp.Table | None:
+    """The table or view of a SELECT that has one, and no clause but WHERE; else None."""
     clauses = ("from_", "expressions", "where")
     if not isinstance(query, exp.Select) or query.args.get("from_") is None:
         return None
@@ -197,7 +204,13 @@ def _direct(connection: Connection, statement: Statement, query: exp.Expr) -> Re
         return None
     alias = source.args.get("alias")
     others = [key for key, value in source.args.items() if value and key not in ("this", "alias")]
-    if others or (alias and alias.columns):
+    return None if others or (alias and alias.columns) else source
+
+
+def _direct(connection: Connection, statement: Statement, query: exp.Expr) -> Result | None:
+    """A SELECT of one table or view, row by row; None for any other query."""
+    source = source_of(query)
+    if source is None or not isinstance(query, exp.Select):
         return None
     if aggregates_of(query) or windows_of(query) or any(map(within, query.expressions)):
         return None

@@ -6,8 +6,10 @@ here (`Statement.error`), so it has the place of the node it is about, a caret, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from deltafix.diagnostics import Diagnostic, Span, render_all, suggest
@@ -31,9 +33,11 @@ except ImportError as error:
     message = "SQL needs sqlglot: pip install 'deltafix[sql]'"
     raise MissingDependencyError(message, extra="sql") from error
 
-__all__ = ["DIALECTS", "Statement", "exp", "statements"]
+__all__ = ["DIALECTS", "Statement", "exp", "shown_name", "statements"]
 
 DIALECTS: Final = ("duckdb", "postgres", "spark")
+
+_EXPLAIN: Final = re.compile(r"EXPLAIN(?:\s+WHY(?:\s+NOT)?)?\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +48,19 @@ class Statement:
         text: the whole text, for carets.
         start: where the statement begins in it; nodes count from there.
         node: the tree, its names in the dialect's normal case.
-        explain: whether EXPLAIN stands before it.
+        explain: the words before it: "EXPLAIN", "EXPLAIN WHY", "EXPLAIN WHY NOT", or "".
     """
 
     text: str
     start: int
     end: int
     node: exp.Expr
-    explain: bool
+    explain: str
     path: str | None = None
 
     @property
     def sql(self) -> str:
-        """The statement as it was written, without EXPLAIN."""
+        """The statement as it was written, without the words of EXPLAIN."""
         return self.text[self.start : self.end].strip()
 
     def span(self, node: exp.Expr | None) -> Span:
@@ -137,13 +141,22 @@ def statements(text: str, dialect: str, path: str | None = None) -> Iterator[Sta
         where = _span(text, 0, 1, path)
         raise _error(SqlProgrammingError, _first_line(error), where, None, text) from None
     for part in _split(tokens):
-        explain = part[0].text.upper() == "EXPLAIN"
-        if explain and len(part) == 1:
-            where = _span(text, part[0].start, part[0].end + 1, path)
-            raise _error(SqlProgrammingError, "EXPLAIN of nothing", where, None, text)
-        start = part[0].end + 1 if explain else part[0].start
         end = part[-1].end + 1
+        words = _EXPLAIN.match(text, part[0].start)
+        explain = " ".join(words[0].upper().split()) if words else ""
+        start = words.end() if words else part[0].start
+        if not text[start:end].strip():
+            where = _span(text, part[0].start, end, path)
+            raise _error(SqlProgrammingError, f"{explain} of nothing", where, None, text)
         yield Statement(text, start, end, _parsed(text, start, end, reader, path), explain, path)
+
+
+@cache
+def shown_name(name: str, dialect: str) -> str:
+    """A table's or column's name as the dialect writes it: in quotes where it must be."""
+    tokens = Dialect.get_or_raise(dialect).tokenize(name)
+    plain = [one.token_type for one in tokens] == [TokenType.VAR] and name == name.lower()
+    return exp.to_identifier(name, quoted=not plain).sql(dialect)
 
 
 def _split(tokens: Sequence[Token]) -> Iterator[list[Token]]:

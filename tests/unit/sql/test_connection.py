@@ -257,6 +257,89 @@ def test_explain_shows_the_rules(db):
     assert rule == ("view(y_2, number_3) :- a(x_1, y_2, number_3), x_1 = [v_4], v_4 = 1.",)
 
 
+def why(db, query):
+    return [line for (line,) in rows(db, f"EXPLAIN WHY {query}")]
+
+
+def test_why_says_what_a_negation_looked_for(db):
+    db.execute(
+        """CREATE TABLE may (who TEXT, doc INTEGER, day DATE);
+        CREATE TABLE not_ (who TEXT, doc INTEGER);
+        INSERT INTO may VALUES ('ann', 1, '2026-01-31'), ('ann', 1, '2026-01-31'), ('bob', 2, NULL);
+        CREATE VIEW v AS SELECT * FROM may m
+          WHERE NOT EXISTS (SELECT 1 FROM not_ n WHERE n.who = m.who AND n.doc = m.doc);
+        CREATE VIEW n AS SELECT who, COUNT(*) AS c FROM v GROUP BY who"""
+    )
+    assert why(db, "SELECT * FROM v WHERE who = 'bob'") == [
+        "v: who = 'bob' AND doc = 2 AND day IS NULL",
+        "  may: who = 'bob' AND doc = 2 AND day IS NULL",
+        "  no row of not_ with who = 'bob' AND doc = 2",
+    ]
+    assert (
+        len(why(db, "SELECT * FROM v WHERE day = '2026-01-31'")) == 6
+    )  # a row that is there twice
+    assert why(db, "SELECT * FROM n WHERE c > 1")[-1] == "  count over 2 row(s)"
+    assert why(db, "SELECT * FROM n WHERE c > 2") == []
+    db.execute("INSERT INTO not_ VALUES ('bob', 2)")
+    assert why(db, "NOT SELECT * FROM v WHERE who = 'bob' AND doc = 2 AND day IS NULL") == [
+        "v has no row with who = 'bob' AND doc = 2 AND day IS NULL",
+        "  there is a row of may with who = 'bob' AND doc = 2 AND day IS NULL",
+        "  there is a row that NOT, EXCEPT or an outer join leaves out",
+        "it would have one after: DELETE FROM not_ WHERE who = 'bob' AND doc = 2",
+    ]
+    assert why(db, "NOT SELECT * FROM not_ WHERE who = 'x' AND doc = 2")[-1] == (
+        "  it is a table: INSERT the row"
+    )
+
+
+def test_what_is_in_both_proofs_is_shown_once(db):
+    db.execute(
+        """CREATE TABLE a (x INTEGER PRIMARY KEY); INSERT INTO a VALUES (1);
+        CREATE VIEW b AS SELECT x FROM a; CREATE VIEW c AS SELECT x FROM b;
+        CREATE VIEW d AS SELECT b.x AS x, c.x AS y FROM b JOIN c ON b.x = c.x"""
+    )
+    (reason,) = db.why("SELECT * FROM d")
+    first, second = reason.because
+    assert second.because == (first,)
+    assert str(reason).split("\n") == [
+        "d: x = 1 AND y = 1", "  b: x = 1", "    a: x = 1", "  c: x = 1", "    b: x = 1 (as above)",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "postgres", "spark"])
+def test_advice_is_written_in_the_dialect(dialect):
+    quote = "`" if dialect == "spark" else '"'
+    table = f"{quote}Order{quote}"
+    with deltafix.sql.connect(dialect=dialect) as one:
+        one.execute(f"CREATE TABLE {table} (x TEXT PRIMARY KEY, d DATE)")
+        one.execute(f"CREATE VIEW v AS SELECT DISTINCT x, d FROM {table} WHERE d IS NULL")
+        asked = "EXPLAIN WHY NOT SELECT * FROM v WHERE x = ? AND d IS NULL"
+        *_, line = one.execute(asked, ["it's \\n"]).fetchall()
+        assert line[0].startswith("it would have one after: INSERT INTO ")
+        one.execute(line[0].partition(": ")[2])
+        assert rows(one, "SELECT x FROM v") == [("it's \\n",)]
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELECT x FROM a", "WHY of this is not maintained"),
+        ("SELECT * FROM a JOIN a AS b USING (x)", "WHY of this is not maintained"),
+        ("INSERT INTO a VALUES (1)", "WHY of this is not maintained"),
+        ("", "EXPLAIN WHY of nothing"),
+        ("SELECT * FROM b", "unknown table 'b'"),
+        ("NOT SELECT * FROM v", "WHY NOT without a value for 'x'"),
+        ("NOT SELECT * FROM v WHERE x = 7 AND x > 8", "WHY NOT of this is not maintained"),
+        ("NOT SELECT * FROM v WHERE x = 1", "the row is there"),
+    ],
+)
+def test_why_refuses(db, query, message):
+    db.execute("CREATE TABLE a (x INTEGER); INSERT INTO a VALUES (1)")
+    db.execute("CREATE VIEW v AS SELECT DISTINCT x FROM a")
+    with pytest.raises(deltafix.sql.Error, match=message):
+        db.execute(f"EXPLAIN WHY {query}")
+
+
 @pytest.mark.parametrize("dialect", ["duckdb", "postgres", "spark"])
 def test_division_is_that_of_the_dialect(dialect):
     with deltafix.sql.connect(dialect=dialect) as one:

@@ -1,0 +1,367 @@
+"""EXPLAIN WHY and EXPLAIN WHY NOT: proofs of rows in terms of the SQL that they follow from.
+
+The engine finds a proof, or edits that would give the row (`Database.why`, `why_not`). Here rows
+become rows of SQL, the relations that a query was cut into give way to what they follow from, and
+edits become statements. Invariant: every row that is named is one of a table or view, as SELECT
+shows it; every advice is a list of statements that the connection takes, after which the row is
+there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from deltafix.engine.connect import connect
+from deltafix.engine.literals import read_ground
+from deltafix.errors import FactError, ProgramError
+from deltafix.provenance.proof import Proof, Step
+from deltafix.provenance.state import Edit
+from deltafix.provenance.why_not import WhyNot
+from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Or
+from deltafix.rules.show import show_rule
+from deltafix.rules.terms import Call, Const, Term, Var
+from deltafix.sql.builder import Relation
+from deltafix.sql.formulas import conditions
+from deltafix.sql.parameters import written
+from deltafix.sql.reading import fixed, matching, source_of
+from deltafix.sql.text import Statement, exp, shown_name
+from deltafix.sql.types import SqlValue, decode
+
+if TYPE_CHECKING:
+    from deltafix.engine.database import Database
+    from deltafix.sql.connection import Connection
+
+__all__ = ["Reason", "why", "why_not"]
+
+_ASKED: Final = "~asked"
+"""The relation of a view's rows without what tells duplicates apart; no name in a text of SQL."""
+
+_AGGREGATED: Final = re.compile(r"[a-z_]+ over \d+ row\(s\)")
+"""What a proof says of an aggregate; its other tests are the conditions of the query."""
+
+_NO_VALUE: Final = object()
+_Bindings = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reason:
+    """Why a row is in a table or view.
+
+    Attributes:
+        relation: the table or view.
+        row: its values by column, as SELECT shows them.
+        because: the rows it follows from in one proof; none for a row of a table. A row that
+            several follow from is one object.
+        notes: what was aggregated, and what is not there.
+        dialect: in which values are written.
+    """
+
+    relation: str
+    row: Mapping[str, SqlValue]
+    because: tuple[Reason, ...] = ()
+    notes: tuple[str, ...] = ()
+    dialect: str = "duckdb"
+
+    def lines(self) -> Iterator[str]:
+        """The reason as an indented tree; what was shown before is not shown again."""
+        seen: set[Reason] = set()
+        waiting: list[tuple[int, Reason | str]] = [(0, self)]
+        while waiting:
+            depth, one = waiting.pop()
+            indent = "  " * depth
+            if isinstance(one, str):
+                yield f"{indent}{one}"
+                continue
+            below: tuple[Reason | str, ...] = (*one.because, *one.notes)
+            again = " (as above)" if one in seen and below else ""
+            yield f"{indent}{one.relation}: {_said(one.row, one.dialect)}{again}"
+            if not again:
+                seen.add(one)
+                waiting += [(depth + 1, part) for part in reversed(below)]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+
+def why(connection: Connection, statement: Statement) -> Iterator[Reason]:
+    """A proof for each row of a SELECT * of one table or view.
+
+    Raises SqlRefusedError for another query, ProofBoundError for a proof of over 10,000 rows.
+    """
+    source, where = _asked(statement)
+    rows = sorted((row for row, _ in matching(connection, statement, source, where)), key=repr)
+    terms = _Terms(connection)
+    for row in rows:
+        yield terms.reason(connection.engine.why(source.name, row))
+
+
+def why_not(connection: Connection, statement: Statement) -> Iterator[str]:
+    """Why no row has the values that a SELECT asks for, and statements after which one has.
+
+    For a view with duplicates all views are evaluated once more. Raises SqlRefusedError for a
+    query that does not give each column one value, SqlProgrammingError where the row is there.
+    """
+    source, where = _asked(statement)
+    there = matching(connection, statement, source, where)
+    relation = connection.catalog.relations[source.name]
+    values = fixed(statement, relation, where)
+    missing = [one.name for place, one in enumerate(relation.columns) if place not in values]
+    if missing or len(conditions(where)) > len(relation.columns):
+        what = f"WHY NOT without a value for {missing[0]!r}" if missing else "WHY NOT of this"
+        names = (shown_name(one.name, connection.dialect) for one in relation.columns)
+        equal = " AND ".join(f"{name} = ..." for name in names)
+        raise statement.refused(what, source, f"write WHERE {equal}, with IS NULL for NULL")
+    if there:
+        raise statement.wrong("the row is there", source, "EXPLAIN WHY says why")
+    row = tuple(values[place] for place in range(len(relation.columns)))
+    terms = _Terms(connection)
+    yield f"{relation.name} has no row with {terms.said(relation, row)}"
+    if relation.name in connection.catalog.tables:
+        yield "  it is a table: INSERT the row"
+        return
+    if relation.hidden:
+        with _as_set(connection, relation) as db:
+            found = db.why_not(_ASKED, row)
+    else:
+        found = connection.engine.why_not(relation.name, row)
+    yield from dict.fromkeys(terms.tried(found, "  "))
+    for advice in dict.fromkeys(terms.advice(found.suggestions)):
+        yield f"it would have one after: {advice}"
+
+
+def _asked(statement: Statement) -> tuple[exp.Table, exp.Expr | None]:
+    """The table or view of a SELECT *, and its condition."""
+    node: Any = statement.node
+    source = source_of(node)
+    if source is None or not (len(node.selects) == 1 and isinstance(node.selects[0], exp.Star)):
+        way_out = "write SELECT * FROM view WHERE ...; any query can be made a view"
+        raise statement.refused("WHY of this", statement.node, way_out)
+    where = node.args.get("where")
+    return source, None if where is None else where.this
+
+
+@contextmanager
+def _as_set(connection: Connection, relation: Relation) -> Iterator[Database]:
+    """A database with the tables' rows, all views, and a view's rows without duplicates."""
+    program = connection.catalog.program()
+    width = len(relation.columns)
+    asked = Relation(_ASKED, relation.columns, (), tuple(range(width)))
+    rules = [
+        replace(rule, heads=(Atom(_ASKED, rule.heads[0].args[:width]),))
+        for rule in program.rules
+        if rule.heads[0].relation == relation.name
+    ]
+    whole = replace(
+        program,
+        relations=(*program.relations, asked.declaration),
+        rules=(*program.rules, *rules),
+    )
+    functions, reducers = connection.catalog.functions(), connection.catalog.reducers
+    with connect(whole, functors=functions, reducers=reducers) as db:
+        with db.transaction() as tx:
+            for name in connection.catalog.tables:
+                tx.insert(name, connection.rows_of(name))
+        yield db
+
+
+def _said(row: Mapping[str, SqlValue], dialect: str) -> str:
+    """A row as the condition that it fits."""
+    return " AND ".join(
+        f"{shown_name(name, dialect)} "
+        + ("IS NULL" if value is None else f"= {written(value).sql(dialect)}")
+        for name, value in row.items()
+    )
+
+
+class _Terms:
+    """The tables and views of a connection, for words about the engine's rows."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._catalog = connection.catalog
+        self._dialect = connection.dialect
+        self._relations = connection.catalog.relations
+        program = connection.catalog.program()
+        self._rules = {show_rule(rule): rule for rule in program.rules}
+        self._schemas = connection.engine.schemas
+        self._reads: dict[str, set[str]] = {}
+        for rule in program.rules:
+            self._reads.setdefault(rule.heads[0].relation, set()).update(_atoms(rule.body))
+
+    def shown(self, relation: Relation, row: Sequence[Any]) -> dict[str, SqlValue]:
+        """The known ones of a row's values by column, without those of hidden columns."""
+        return {
+            column.name: decode(value, column)
+            for column, value in zip(relation.columns, row, strict=False)
+            if value is not _NO_VALUE
+        }
+
+    def said(self, relation: Relation, row: Sequence[Any]) -> str:
+        """What is known of a row, as a condition."""
+        return _said(self.shown(relation, row), self._dialect)
+
+    def reason(self, proof: Proof) -> Reason:
+        """A proof's rows of tables and views. O(steps)."""
+        parts: list[tuple[tuple[Reason, ...], tuple[str, ...]]] = []
+        for step in reversed(proof.steps):  # premises stand behind their users
+            because: dict[Reason, None] = {}
+            notes = dict.fromkeys(self._absent(step, proof))
+            # The aggregate's value is the row's own column; here it would be the engine's.
+            notes.update((m[0], None) for m in map(_AGGREGATED.match, step.tests) if m)
+            for place in step.premises:
+                reasons, said = parts[len(proof.steps) - 1 - place]
+                because.update(dict.fromkeys(reasons))
+                notes.update(dict.fromkeys(said))
+            found = (tuple(because), tuple(notes))
+            relation = self._relations.get(step.relation)
+            if relation is not None:
+                row = self.shown(relation, step.row)
+                found = ((Reason(step.relation, row, *found, self._dialect),), ())
+            parts.append(found)
+        ((reason,), _) = parts[-1]
+        return reason
+
+    def _absent(self, step: Step, proof: Proof) -> Iterator[str]:
+        """What a step's rule negates: which rows are not there."""
+        rule = self._rules.get(step.text)
+        if rule is None or not step.absent:
+            return
+        body = _conjuncts(rule.body)
+        known: _Bindings = {}
+        _bind_all(rule.heads[0].args, step.row, known)
+        premises = [proof.steps[place] for place in step.premises]
+        for atom, one in zip((a for a in body if isinstance(a, Atom)), premises, strict=False):
+            if atom.relation != one.relation:
+                break
+            _bind_all(atom.args, one.row, known)
+        _solve(body, known)
+        for part in body:
+            if isinstance(part, Not):
+                inner = dict(known)
+                _solve(_conjuncts(part.body), inner)
+                yield f"no row of {self._negated(part.body, inner)}"
+
+    def _negated(self, body: Formula, known: _Bindings) -> str:
+        parts = _conjuncts(body)
+        atoms = [part for part in parts if isinstance(part, Atom)]
+        if len(atoms) == 1 and atoms[0].relation in self._relations:
+            relation = self._relations[atoms[0].relation]
+            row = [_value(arg, known) for arg in atoms[0].args]
+            said = self.said(relation, row)
+            return f"{relation.name} with {said}" if said else relation.name
+        return self._behind(_atoms(body))
+
+    def _behind(self, relations: set[str]) -> str:
+        """The tables and views that relations of a query rest on."""
+        found: set[str] = set()
+        seen, waiting = set(relations), list(relations)
+        while waiting:
+            one = waiting.pop()
+            if one in self._relations:
+                found.add(one)
+                continue
+            below = self._reads.get(one, set()) - seen
+            seen |= below
+            waiting += below
+        names = ", ".join(sorted(found))
+        return names if found == relations else f"a query over {names}"
+
+    def tried(self, found: WhyNot, indent: str) -> Iterator[str]:
+        """How far each way to a row gets."""
+        for attempt in found.attempts:
+            for text in attempt.held:
+                if text.partition("(")[0] in self._relations:
+                    yield f"{indent}there is a {self._row(text)}"
+            name = attempt.failed.partition("(")[0]
+            if attempt.below is not None and name not in self._relations:
+                yield from self.tried(attempt.below, indent)
+            elif attempt.failed.startswith(("not ", "!")):
+                yield f"{indent}there is a row that NOT, EXCEPT or an outer join leaves out"
+            elif name in self._schemas:
+                yield f"{indent}there is no {self._row(attempt.failed)}"
+            else:
+                yield f"{indent}no such rows fit together (ON, WHERE, HAVING)"
+
+    def _row(self, text: str) -> str:
+        """A fact of a table or view as a row of SQL; without values where it is a pattern."""
+        name = text.partition("(")[0]
+        if name not in self._relations:
+            return f"row of {self._behind({name})}"
+        try:
+            _, row = read_ground(text, self._schemas)
+        except (FactError, ProgramError):
+            return f"row of {name} that fits"
+        return f"row of {name} with {self.said(self._relations[name], row)}"
+
+    def advice(self, suggestions: Sequence[Sequence[Edit]]) -> Iterator[str]:
+        """Suggestions as statements; those that a key of a table refuses are left out."""
+        for edits in suggestions:
+            gone = {(name, row) for sign, name, row in edits if sign < 0}
+            parts = []
+            for sign, name, row in sorted(edits, key=lambda edit: edit[0]):
+                relation, table = self._relations[name], self._catalog.tables[name]
+                shown, written_name = self.shown(relation, row), shown_name(name, self._dialect)
+                if sign < 0:
+                    said = _said(shown, self._dialect)
+                    parts.append(f"DELETE FROM {written_name} WHERE {said}")  # noqa: S608  shown
+                    continue
+                key = table.clash(row)
+                if key is not None and (name, table.rows[key][key.of(row)]) not in gone:
+                    break
+                if any(one.compute(list(shown.values())) is False for one in table.checks):
+                    break
+                values = ", ".join(written(one).sql(self._dialect) for one in shown.values())
+                parts.append(f"INSERT INTO {written_name} VALUES ({values})")  # noqa: S608  shown
+            else:
+                yield "; ".join(parts)
+
+
+def _atoms(formula: Formula) -> set[str]:
+    """The relations that a formula names."""
+    if isinstance(formula, Atom):
+        return {formula.relation}
+    if isinstance(formula, Not):
+        return _atoms(formula.body)
+    if isinstance(formula, And | Or):
+        return set().union(*map(_atoms, formula.parts))
+    return set()
+
+
+def _conjuncts(formula: Formula) -> tuple[Formula, ...]:
+    return formula.parts if isinstance(formula, And) else (formula,)
+
+
+def _value(term: Term, known: _Bindings) -> Any:
+    """A term's value, or `_NO_VALUE`."""
+    if isinstance(term, Const):
+        return term.value
+    if isinstance(term, Var):
+        return known.get(term.name, _NO_VALUE)
+    if isinstance(term, Call) and term.functor.startswith("["):
+        values = tuple(_value(arg, known) for arg in term.args)
+        return _NO_VALUE if _NO_VALUE in values else values
+    return _NO_VALUE
+
+
+def _bind_all(terms: Sequence[Term], values: Sequence[Any], known: _Bindings) -> None:
+    for term, value in zip(terms, values, strict=True):
+        if isinstance(term, Var):
+            known.setdefault(term.name, value)
+        elif isinstance(term, Call) and term.functor.startswith("[") and value is not None:
+            _bind_all(term.args, value, known)
+
+
+def _solve(parts: Sequence[Formula], known: _Bindings) -> None:
+    """Follow equalities from what is known."""
+    before = -1
+    while before != len(known):
+        before = len(known)
+        for part in parts:
+            if isinstance(part, Comparison) and part.op == "=":
+                for term, other in ((part.left, part.right), (part.right, part.left)):
+                    value = _value(other, known)
+                    if value is not _NO_VALUE:
+                        _bind_all([term], [value], known)
