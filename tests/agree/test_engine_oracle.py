@@ -27,7 +27,7 @@ PROGRAMS = 2 if JIT_DISABLED else 12
 def connect(rng: Random, size: int, strategy: str) -> deltafix.Database:
     """A database over the next random program that the planner takes.
 
-    Every other one counts heads in batches, of a few heads each.
+    Every other one counts heads in batches, of a few heads each, and looks ahead.
     """
     while True:
         try:
@@ -36,6 +36,7 @@ def connect(rng: Random, size: int, strategy: str) -> deltafix.Database:
             if rng.random() < 0.5:
                 db._arena.cells[layout.BATCH_FROM] = rng.choice([0, 2])
                 db._arena.cells[layout.BATCH_CELLS] = rng.choice([1, 4000])
+                db._arena.cells[layout.AHEAD_FROM] = 0
             return db
         except ProgramError as refused:
             assert {found.code for found in refused.diagnostics} == {"DF171"}

@@ -35,6 +35,8 @@ _BATCH_FROM = 1 << 15
 """Rows created in a stratum from which heads are counted in batches (docs/kernel.md)."""
 _BATCH_CELLS = 6 << 20
 """48 MiB for the heads of a relation that wait: two million pairs."""
+_AHEAD_FROM = 1 << 14
+"""256 kB of slots: half of a second-level cache."""
 
 
 class Arena:
@@ -68,6 +70,7 @@ class Arena:
         cells[at.PATIENCE] = _PATIENCE
         cells[at.BATCH_FROM] = _BATCH_FROM
         cells[at.BATCH_CELLS] = _BATCH_CELLS
+        cells[at.AHEAD_FROM] = _AHEAD_FROM
 
     def block(self, words: int) -> int:
         """Take a block of zeroed words; returns its first word."""

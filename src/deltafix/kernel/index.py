@@ -50,10 +50,12 @@ __all__ = [
     "empty_index",
     "idx_add",
     "idx_find",
+    "idx_glance",
     "idx_key",
     "idx_remove",
     "idx_reserve",
     "index_row",
+    "slot_has",
     "unindex_row",
 ]
 
@@ -95,6 +97,22 @@ def bucket_give(A, L, ref, c):
 
 
 @kernel("i:ALiii")
+def slot_has(A, L, x, slot, o):
+    """Whether the key of a slot of index `x` equals the words at `o`: its first row says."""
+    xb = L[IDXS] + x * XSZ
+    first = (L[slot] & 0xFFFFFFFF) - 1
+    if (L[slot + 1] >> 32) != 0:
+        first = np.int64(A[bucket_start(L, first)])
+    rb = L[RELS] + L[xb + X_REL] * RSZ
+    at = L[rb + R_ROWS] + first * L[rb + R_STRIDE] + COLS
+    cols = L[xb + X_COLS]
+    for k in range(L[xb + X_NKEY]):
+        if A[at + L[cols + k]] != A[o + k]:
+            return np.int64(0)
+    return np.int64(1)
+
+
+@kernel("i:ALiii")
 def idx_find(A, L, x, o, h):
     """Cell of the slot of index `x` whose key equals the words at `o` (hash `h`), or -1."""
     xb = L[IDXS] + x * XSZ
@@ -105,23 +123,30 @@ def idx_find(A, L, x, o, h):
         v = L[base + 2 * s]
         if v == 0:
             return np.int64(-1)
-        if (v >> 32) == h:
-            first = (v & 0xFFFFFFFF) - 1
-            if (L[base + 2 * s + 1] >> 32) != 0:
-                first = np.int64(A[bucket_start(L, first)])
-            rb = L[RELS] + L[xb + X_REL] * RSZ
-            at = L[rb + R_ROWS] + first * L[rb + R_STRIDE] + COLS
-            cols = L[xb + X_COLS]
-            same = True
-            for k in range(L[xb + X_NKEY]):
-                if A[at + L[cols + k]] != A[o + k]:
-                    same = False
-                    break
-            if same:
-                return base + 2 * s
+        if (v >> 32) == h and slot_has(A, L, x, base + 2 * s, o):
+            return base + 2 * s
         s += 1
         if s == cap:
             s = 0
+
+
+@kernel("i:Lii")
+def idx_glance(L, x, h):
+    """Cell of the first slot of index `x` with the hash `h`, or -1: there is no such key.
+
+    Mostly, but not surely, it is that of the key. Touches the slot alone: no bucket, no row.
+    """
+    xb = L[IDXS] + x * XSZ
+    base = L[xb + X_SLOTS]
+    cap = L[xb + X_CAP]
+    s = (h * cap) >> HASH_BITS
+    while L[base + 2 * s] != 0:
+        if (L[base + 2 * s] >> 32) == h:
+            return base + 2 * s
+        s += 1
+        if s == cap:
+            s = 0
+    return np.int64(-1)
 
 
 @kernel("v:Li")

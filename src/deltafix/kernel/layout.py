@@ -112,6 +112,7 @@ S_FULL = 140  # 1: the stratum is being evaluated from nothing
 BATCH = 141  # 1: emitted heads wait
 BATCH_FROM = 142  # rows created in a stratum from which they do
 BATCH_CELLS = 143  # cells of a relation's buffer
+AHEAD_FROM = 144  # slots of an index from which rows to come probe it early (`ahead`)
 HEADER_CELLS = 512
 
 # scratch words right behind the header
@@ -122,7 +123,13 @@ MAX_ARITY = 1000
 EMIT_BLOCK = 64
 EMIT_WORDS = EMIT_BLOCK * 1024
 EMIT_CELLS = (EMIT + EMIT_WORDS) // 2  # per entry: hash, body rank
-FIRST_WORD = (EMIT_CELLS + EMIT_BLOCK * 2) * 2
+LAST = (EMIT_CELLS + EMIT_BLOCK * 2) * 2  # a head's values, MAX_ARITY of them at most
+LAST_COLUMNS = LAST + 1024  # for each the column of the last literal that it comes from, or -1
+RINGS = (LAST_COLUMNS + 1024) // 2  # probes of rows to come (`ahead`), RING_ROWS rows
+RING_ROWS = 32
+PROBES = 31  # of one row at most
+PROBE_CELLS = 128
+FIRST_WORD = (RINGS + RING_ROWS * PROBE_CELLS) * 2
 
 # --- relation descriptor --------------------------------------------------------------------
 R_ROWS = 0

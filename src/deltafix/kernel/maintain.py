@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from deltafix.kernel.ahead import forget_probes
 from deltafix.kernel.batch import count_batch, end_batches
 from deltafix.kernel.best import next_open
 from deltafix.kernel.jit import kernel
@@ -133,6 +134,7 @@ def _batch(L, P, t):
         and not P[t + T_BEST]
     ):
         L[BATCH] = 1
+        forget_probes(L)
 
 
 @kernel("v:ALPi")
@@ -179,7 +181,7 @@ def _next_task(A, L, P, t):
         wipe(A, L, P, t)
     elif phase == FULL:
         _batch(L, P, t)
-        return next_full(L, P, t)
+        return next_full(A, L, P, t)
     elif phase == LOOK:
         return next_open(A, L, P, t)
     return np.int64(0)

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from deltafix.kernel.ahead import look_ahead, look_ahead_in
 from deltafix.kernel.best import admit, take
 from deltafix.kernel.emit import touch
 from deltafix.kernel.heap import heap_push
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.layout import (
+    BATCH,
     C_TAKEN,
     CLOCK,
     ERR_ROUNDS,
@@ -169,6 +171,8 @@ def given_in(A, L, P, t):
 def next_created(A, L, P, t):
     """Take the next created fact off the queue: it becomes true. 0: the queue is empty."""
     while L[S_HEAD] < L[Q + 1]:
+        if L[BATCH]:
+            look_ahead(A, L, P, t)
         value = L[L[Q] + L[S_HEAD]]
         L[S_HEAD] += 1
         r = value >> 32
@@ -220,8 +224,8 @@ def wipe(A, L, P, t):
                     _queue(A, L, r, row, 0)
 
 
-@kernel("i:LPi")
-def next_full(L, P, t):
+@kernel("i:ALPi")
+def next_full(A, L, P, t):
     """Take the next row of a rule evaluated from scratch as a task. 0: all rules are done.
 
     A rule starts from the literal with the fewest rows.
@@ -238,9 +242,12 @@ def next_full(L, P, t):
             a = L[L[RELS] + P[P[place] + V_TRIGGER] * RSZ + R_NOW]
             if a < L[L[RELS] + P[P[best] + V_TRIGGER] * RSZ + R_NOW]:
                 best = np.int64(place)
-        rb = L[RELS] + P[P[best] + V_TRIGGER] * RSZ
+        r = np.int64(P[P[best] + V_TRIGGER])
+        rb = L[RELS] + r * RSZ
         while L[S_ROW] < L[rb + R_N]:
             row = L[S_ROW]
+            if L[BATCH]:
+                look_ahead_in(A, L, P, best, r)
             L[S_ROW] += 1
             if L[(L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1] & NOW:
                 _set_one(L, best, row, MODE_CREATE)

@@ -1,0 +1,263 @@
+"""What the next rows of a large evaluation will look up, asked for before it is needed.
+
+A row that is taken up probes an index for each of its delta rules: a slot, the bucket that it
+names, the bucket's first rows, each in a cache line of its own whose address stands in the one
+before. Rows to come are known, so their probes are made early, a line further with every row that
+is taken up: `_ROW` rows ahead the row is asked for, `_SLOT` ahead the slots of its literals,
+`_BUCKET` ahead the bucket of each rule's shortest literal, `_FIRST` ahead that bucket's first rows.
+Of a literal's rows in the middle of a join the next slots are asked for together (`ask_children`).
+Invariant: nothing here changes what an evaluation does; it writes the ring of probes, keys, and
+variables that are not bound yet. Measured: docs/kernel.md, "Looking ahead".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from deltafix.kernel.checks import fits_row, gather
+from deltafix.kernel.index import bucket_start, idx_key
+from deltafix.kernel.jit import kernel, prefetch
+from deltafix.kernel.layout import (
+    AHEAD_FROM,
+    BY_INDEX,
+    BY_KEY,
+    HASH_BITS,
+    IDXS,
+    K_CHILD,
+    K_INDEX,
+    K_KEYS,
+    K_MATCH,
+    K_METHOD,
+    K_NKEYS,
+    K_NMATCH,
+    K_REL,
+    PROBE_CELLS,
+    PROBES,
+    R_IDX,
+    R_N,
+    R_NIDX,
+    R_PK,
+    R_PKCAP,
+    R_ROWS,
+    R_STRIDE,
+    RELS,
+    RING_ROWS,
+    RINGS,
+    RSZ,
+    S_HEAD,
+    S_ROW,
+    T_NRELS,
+    T_RELS,
+    T_SAME,
+    V_MATCH,
+    V_NMATCH,
+    V_NODE,
+    X_CAP,
+    X_LATE,
+    X_REL,
+    X_SLOTS,
+    XSZ,
+    Q,
+)
+
+__all__ = ["ask_children", "forget_probes", "look_ahead", "look_ahead_in"]
+
+_ROW = 24
+_SLOT = 16
+_BUCKET = 9
+_FIRST = 4
+_CHILDREN = 16
+
+
+@kernel("i:i")
+def _ring(number):
+    """First cell of the probes of the row with this number among those to come.
+
+    [0] the number, [1] how many probes, then for each: rule, index, slot, hash.
+    """
+    return np.int64(RINGS + (number % RING_ROWS) * PROBE_CELLS)
+
+
+@kernel("i:Lii")
+def _address(L, r, row):
+    """Cell of a row."""
+    return (L[L[RELS] + r * RSZ + R_ROWS] + row * L[L[RELS] + r * RSZ + R_STRIDE]) >> 1
+
+
+@kernel("v:Liiiii")
+def _probe(L, ring, n, rule, x, h):
+    """Ask for the slot of a hash in index `x`, for a rule (or what else wants it), and note it."""
+    slot = L[L[IDXS] + x * XSZ + X_SLOTS] + 2 * ((h * L[L[IDXS] + x * XSZ + X_CAP]) >> HASH_BITS)
+    prefetch(L, slot)
+    probe = ring + 2 + n * 4
+    L[probe] = rule
+    L[probe + 1] = x
+    L[probe + 2] = slot
+    L[probe + 3] = h
+
+
+@kernel("v:ALPiiiii")
+def _ask_slots(A, L, P, number, place, n, r, row):
+    """Make the first probes of a row: of `n` delta rules, listed at `place`, and of its indexes.
+
+    It is about to enter these, which looks for other rows of its keys.
+    """
+    ring = _ring(number)
+    probes = np.int64(0)
+    at = _address(L, r, row) * 2
+    rb = L[RELS] + r * RSZ
+    for x in range(L[rb + R_IDX], L[rb + R_IDX] + L[rb + R_NIDX]):
+        xb = L[IDXS] + x * XSZ
+        if L[xb + X_CAP] >= L[AHEAD_FROM] and not L[xb + X_LATE] and probes < PROBES:
+            _probe(L, ring, probes, -1 - x, x, idx_key(A, L, x, at))
+            probes += 1
+    for k in range(n):
+        v = np.int64(P[place + k])
+        node = np.int64(P[v + V_NODE])
+        count = P[node + 2]
+        if count == 0 or probes + count > PROBES:
+            continue
+        if fits_row(A, L, P, np.int64(P[v + V_MATCH]), np.int64(P[v + V_NMATCH]), at) == 0:
+            continue
+        for j in range(count):
+            c = np.int64(P[P[node + 3] + j])
+            if P[c + K_METHOD] != BY_INDEX:
+                continue
+            xb = L[IDXS] + P[c + K_INDEX] * XSZ
+            if L[xb + X_CAP] < L[AHEAD_FROM] or L[xb + X_LATE]:
+                continue
+            h = gather(A, L, P, np.int64(P[c + K_KEYS]), np.int64(P[c + K_NKEYS]))
+            _probe(L, ring, probes, k, np.int64(P[c + K_INDEX]), h)
+            probes += 1
+    L[ring] = number
+    L[ring + 1] = probes
+
+
+@kernel("v:ALi")
+def _ask_buckets(A, L, number):
+    """The slots have arrived: ask for the bucket of each rule's shortest literal."""
+    ring = _ring(number)
+    if L[ring] != number:
+        return
+    n = L[ring + 1]
+    kept = np.int64(0)
+    k = np.int64(0)
+    while k < n:
+        rule = L[ring + 2 + k * 4]
+        best = np.int64(-1)
+        fails = np.int64(0)
+        index = np.int64(0)
+        while k < n and L[ring + 2 + k * 4] == rule:
+            probe = ring + 2 + k * 4
+            slot = L[probe + 2]
+            h = L[probe + 3]
+            xb = L[IDXS] + L[probe + 1] * XSZ
+            end = L[xb + X_SLOTS] + 2 * L[xb + X_CAP]
+            while slot < end and L[slot] != 0 and (L[slot] >> 32) != h:
+                slot += 2
+            if slot >= end or L[slot] == 0:
+                fails = np.int64(1)
+            elif best < 0 or (L[slot + 1] & 0xFFFFFFFF) < (L[best + 1] & 0xFFFFFFFF):
+                best = slot
+                index = L[probe + 1]
+            k += 1
+        if best < 0 or fails:
+            continue
+        ref = (L[best] & 0xFFFFFFFF) - 1
+        if (L[best + 1] >> 32) == 0:
+            prefetch(L, _address(L, L[L[IDXS] + index * XSZ + X_REL], ref))
+        else:
+            prefetch(L, bucket_start(L, ref) >> 1)
+            probe = ring + 2 + kept * 4
+            L[probe + 1] = index
+            L[probe + 2] = ref
+            L[probe + 3] = L[best + 1] & 0xFFFFFFFF
+            kept += 1
+    L[ring + 1] = kept
+
+
+@kernel("v:ALi")
+def _ask_rows(A, L, number):
+    """The buckets have arrived: ask for their first rows."""
+    ring = _ring(number)
+    if L[ring] != number:
+        return
+    for k in range(L[ring + 1]):
+        probe = ring + 2 + k * 4
+        r = L[L[IDXS] + L[probe + 1] * XSZ + X_REL]
+        bucket = bucket_start(L, L[probe + 2])
+        for pos in range(min(L[probe + 3], 4)):
+            prefetch(L, _address(L, r, np.int64(A[bucket + pos])))
+
+
+@kernel("v:ALPi")
+def ask_children(A, L, P, s):
+    """Ask for the slots that the rows of a join level just opened (cells at `s`) will probe next.
+
+    What the next literal's key takes from its own checks is not known yet: those ask in vain.
+    """
+    c = L[s]
+    node = np.int64(P[c + K_CHILD])
+    count = P[node + 2]
+    rows = min(L[s + 3], _CHILDREN)
+    if count == 0 or rows < 2 or L[s + 1] == 2:
+        return
+    bucket = bucket_start(L, L[s + 4])
+    for pos in range(rows):
+        at = _address(L, np.int64(P[c + K_REL]), np.int64(A[bucket + pos])) * 2
+        if fits_row(A, L, P, np.int64(P[c + K_MATCH]), np.int64(P[c + K_NMATCH]), at) == 0:
+            continue
+        for j in range(count):
+            d = np.int64(P[P[node + 3] + j])
+            if P[d + K_METHOD] == BY_KEY:
+                rb = L[RELS] + P[d + K_REL] * RSZ
+                if L[rb + R_PKCAP] >= L[AHEAD_FROM]:
+                    h = gather(A, L, P, np.int64(P[d + K_KEYS]), np.int64(P[d + K_NKEYS]))
+                    prefetch(L, L[rb + R_PK] + ((h * L[rb + R_PKCAP]) >> HASH_BITS))
+            elif P[d + K_METHOD] == BY_INDEX:
+                xb = L[IDXS] + P[d + K_INDEX] * XSZ
+                if L[xb + X_CAP] >= L[AHEAD_FROM]:
+                    h = gather(A, L, P, np.int64(P[d + K_KEYS]), np.int64(P[d + K_NKEYS]))
+                    prefetch(L, L[xb + X_SLOTS] + 2 * ((h * L[xb + X_CAP]) >> HASH_BITS))
+
+
+@kernel("v:L")
+def forget_probes(L):
+    """Nothing has been asked for."""
+    for k in range(RING_ROWS):
+        L[RINGS + k * PROBE_CELLS] = -1
+
+
+@kernel("v:ALPi")
+def look_ahead(A, L, P, t):
+    """Go on with the probes of rows to come in the queue of created rows, one of which is due."""
+    queue = L[Q] + L[S_HEAD]
+    left = L[Q + 1] - L[S_HEAD]
+    if _ROW < left:
+        prefetch(L, _address(L, L[queue + _ROW] >> 32, L[queue + _ROW] & 0xFFFFFFFF))
+    if _SLOT < left:
+        r = L[queue + _SLOT] >> 32
+        place = np.int64(0)
+        for k in range(P[t + T_NRELS]):
+            if P[P[t + T_RELS] + k] == r:
+                place = np.int64(P[P[t + T_SAME] + k])
+        row = L[queue + _SLOT] & 0xFFFFFFFF
+        _ask_slots(A, L, P, L[S_HEAD] + _SLOT, place + 1, np.int64(P[place]), r, row)
+    if _BUCKET < left:
+        _ask_buckets(A, L, L[S_HEAD] + _BUCKET)
+    if _FIRST < left:
+        _ask_rows(A, L, L[S_HEAD] + _FIRST)
+
+
+@kernel("v:ALPii")
+def look_ahead_in(A, L, P, place, r):
+    """The same for the rows of relation `r`, of which S_ROW is due, and the rule at `place`."""
+    if L[S_ROW] == 0:
+        forget_probes(L)
+    left = L[L[RELS] + r * RSZ + R_N] - L[S_ROW]
+    if _SLOT < left:
+        _ask_slots(A, L, P, L[S_ROW] + _SLOT, place, 1, r, L[S_ROW] + _SLOT)
+    if _BUCKET < left:
+        _ask_buckets(A, L, L[S_ROW] + _BUCKET)
+    if _FIRST < left:
+        _ask_rows(A, L, L[S_ROW] + _FIRST)
