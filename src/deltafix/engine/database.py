@@ -98,6 +98,7 @@ class Database(Reading):
         self._users = users
         users = Users(bound(program, users.functors), users.reducers)
         self._profile = profile
+        self._gate = threading.Lock()
         self._arena.cells[at.BY_STRATUM] = int(profile)
         self._take_up(program, core, linked)
         self._run_with(program, linked, outside_strata(linked, self._codes, users), users)
@@ -108,7 +109,6 @@ class Database(Reading):
             self._arena.cells[at.SCHEDULE] = STRATEGIES[strategy]
         self._rules: RuleEpoch | None = None
         self._writer = threading.RLock()
-        self._gate = threading.Lock()
         self._open: Transaction | None = None
         self._watchers = Watchers()
         self._last: weakref.ref[Changes] | None = None
@@ -135,7 +135,7 @@ class Database(Reading):
         """Let epochs run a linked plan."""
         functors = Functors(self._arena, linked, self._codes, users.functors)
         self._strata = strata
-        self._run = Run(self._arena, linked.program, functors.reply, strata.run)
+        self._run = Run(self._arena, linked.program, functors.reply, strata.run, self._gate)
         self._limits = Limits(program, self._arena, linked.ids)
         self._run.watch = self._limits.check if self._limits else None
 

@@ -23,6 +23,8 @@ from deltafix.errors import (
     TypeMismatchError,
     UnknownRelationError,
 )
+from deltafix.kernel import layout as at
+from deltafix.kernel.arena import Arena
 from deltafix.kernel.jit import JIT_DISABLED
 
 PATH = """
@@ -285,6 +287,30 @@ def test_a_join_goes_on_where_its_quota_ended(monkeypatch: pytest.MonkeyPatch) -
             tx.delete("a", rows[3:9])
         left = rows[:3] + rows[9:]
         assert set(db.rows("sum")) == {(x + y,) for (x,) in left for (y,) in left}
+        db.check_invariants()
+
+
+def test_what_tables_outgrow_is_given_back_while_an_epoch_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Between slices, when no other thread reads; and not at the end alone."""
+    monkeypatch.setattr("deltafix.engine.run.SLICE", 1000)
+    given_back: list[tuple[int, bool]] = []
+    with deltafix.connect(NUMBERS) as db:
+        arena, release = db._arena, Arena.release
+
+        def noted(self: Arena) -> None:
+            if blocks := int(self.cells[at.DEAD + 1]):
+                given_back.append((blocks, db._gate.locked()))
+            release(self)
+
+        monkeypatch.setattr(Arena, "release", noted)
+        with db.transaction() as tx:
+            tx.insert("edge", [(i, (i + 1) % 120) for i in range(120)])
+        assert db.count("path") == 120 * 120
+        assert len(given_back) > 2
+        assert all(locked for _, locked in given_back)
+        assert arena.cells[at.DEAD + 1] == 0
         db.check_invariants()
 
 
