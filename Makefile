@@ -21,8 +21,14 @@ $(READY): pyproject.toml constraints.txt scripts/venv.sh
 demo: $(READY)  ## dead code of a real package, live: extract with Spark, edit, see what changed
 	@$(BIN)/python examples/dead-code/demo.py
 
+# In an environment of its own: what it pins does not fit what is pinned here.
+build/dbt/.ready: | $(READY)
+	$(BIN)/python -m venv build/dbt
+	build/dbt/bin/python -m pip install --quiet dbt-core==1.10.23 dbt-duckdb==1.10.1
+	@touch $@
+
 .PHONY: test
-test: $(READY)  ## all tests, in three processes: Spark, connectors, all else
+test: $(READY) build/dbt/.ready  ## all tests, in three processes: Spark, connectors, all else
 	$(PYTEST) --numprocesses 3 --dist loadscope
 
 build/pyspark-%: | $(READY)

@@ -92,11 +92,12 @@ DEMOS = {
     "access-control": "tests/unit/examples/test_pipeline_examples.py",
     "bundle": "tests/spark/test_bundle.py",
     "cluster": "tests/spark/test_cluster.py",
+    "dbt": "tests/unit/sql/test_dbt.py",
     "dead-code": "tests/unit/analyses/test_demo.py",
     "gallery": "tests/unit/reactive/test_gallery.py",
     "package-dependencies": "tests/unit/examples/test_pipeline_examples.py",
 }
-"""Examples that are Python programs and not commands, with the tests that run them."""
+"""Examples that commands of this page cannot run, with the tests that run them."""
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/README.md"))
 
 
@@ -160,7 +161,7 @@ def test_an_example_with_a_program_of_its_own_is_run_by_a_test(name):
 def test_there_are_examples_and_each_has_a_program():
     assert {"access-rights", "reachability"} <= {folder.name for folder in EXAMPLES}
     for folder in EXAMPLES:
-        programs = [one for kind in ("dl", "py", "sql") for one in folder.glob(f"*.{kind}")]
+        programs = [one for kind in ("dl", "py", "sql") for one in folder.rglob(f"*.{kind}")]
         assert programs, folder
 
 

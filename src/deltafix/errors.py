@@ -415,6 +415,12 @@ class SqlOperationalError(SqlError, RuntimeError):
     code = "DF725"
 
 
+class DbtError(DeltafixError, ValueError):
+    """A dbt project that cannot be opened, or a model of it that is no query to be maintained."""
+
+    code = "DF726"
+
+
 class InternalError(DeltafixError, AssertionError):
     """An invariant of deltafix itself is broken: a bug. Names the stage."""
 

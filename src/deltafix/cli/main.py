@@ -45,6 +45,7 @@ COMMANDS: Final = (
     Command("diff", "deltafix.cli.diff", "diff"),
     Command("shell", "deltafix.cli.shell", "shell"),
     Command("sql", "deltafix.cli.sql", "sql"),
+    Command("dbt", "deltafix.cli.dbt", "dbt"),
     Command("serve", "deltafix.cli.serve", "serve"),
     Command("watch", "deltafix.cli.watch", "watch"),
     Command("why", "deltafix.cli.why", "why"),

@@ -21,7 +21,7 @@ from deltafix.errors import DeltafixError, SourceError
 if TYPE_CHECKING:
     from deltafix.sql import Connection, ViewDelta
 
-__all__ = ["Dialect", "read_script", "run_views", "shown", "sql"]
+__all__ = ["Dialect", "print_delta", "read_script", "run_views", "shown", "sql"]
 
 Dialect: TypeAlias = Literal["duckdb", "postgres", "spark"]
 """What `deltafix.sql.connect` takes."""
@@ -95,10 +95,11 @@ class _Session:
         for name in self.db.catalog.views:
             if name not in self._watched and not self._quiet:
                 self._watched.add(name)
-                self.db.subscribe(name, _print_delta)
+                self.db.subscribe(name, print_delta)
 
 
-def _print_delta(delta: ViewDelta) -> None:
+def print_delta(delta: ViewDelta) -> None:
+    """Print what changed in a view, signed, one row a line."""
     _print(
         f"{'+' if sign > 0 else '-'}{delta.view}\t" + "\t".join(map(shown, row))
         for sign, row in delta.signed()

@@ -118,12 +118,7 @@ class Connection:
             SqlDataError: a value that is not of its column's type.
             SqlIntegrityError: a row that breaks NOT NULL or a key; nothing is inserted.
         """
-        self._require_open()
-        text = f"INSERT INTO {table}"
-        statement = Statement(text, 0, len(text), exp.Null(), explain="")
-        found = self.catalog.tables.get(table)
-        if found is None:
-            raise statement.unknown("table", table, list(self.catalog.tables), None)
+        statement, found = self._edited("INSERT INTO", table)
         known = [column.name for column in found.relation.columns]
         for name in columns:
             if name not in known:
@@ -131,6 +126,30 @@ class Connection:
         with self.mapped(statement), self._transaction():
             edit = edits.inserted(statement, found, list(columns) or known, list(rows))
             return self._edit(statement, edit)
+
+    def replace(self, table: str, rows: Iterable[Sequence[SqlValue]]) -> int:
+        """Make these the rows of a table, with a value for each column; returns how many differ.
+
+        Only rows that differ are deleted and inserted, so views follow by the difference. Reads the
+        table once; O(its rows + the new ones).
+
+        Raises:
+            SqlProgrammingError, SqlDataError, SqlIntegrityError: as `insert`; nothing has changed.
+        """
+        statement, found = self._edited("REPLACE", table)
+        with self.mapped(statement), self._transaction():
+            there = self.rows_of(found.relation.name)
+            return self._edit(statement, edits.replaced(statement, found, list(rows), there))
+
+    def _edited(self, verb: str, table: str) -> tuple[Statement, Table]:
+        """A table that is edited without a statement, and one for errors."""
+        self._require_open()
+        text = f"{verb} {table}"
+        statement = Statement(text, 0, len(text), exp.Null(), explain="")
+        found = self.catalog.tables.get(table)
+        if found is None:
+            raise statement.unknown("table", table, list(self.catalog.tables), None)
+        return statement, found
 
     def run(self, sql: str, parameters: Parameters, path: str | None) -> Iterator[Any]:
         """The result of each statement of a text: a `reading.Result`, or a number of rows."""

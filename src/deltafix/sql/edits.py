@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Edit", "check_table", "checked", "delete", "edited_table", "encoded", "insert", "inserted",
-    "returned", "set_places", "update",
+    "replaced", "returned", "set_places", "update",
 ]  # fmt: skip
 
 
@@ -207,6 +207,25 @@ def inserted(
             table.next_number += 1
         added.append(tuple(values))
     return checked(statement, Edit(table, [], added))
+
+
+def replaced(
+    statement: Statement, table: Table, rows: Sequence[Sequence[SqlValue]], there: Sequence[Row]
+) -> Edit:
+    """What makes the rows of a table, which are `there`, to be `rows`; equal ones stay. O(rows)."""
+    width = len(table.relation.columns)
+    kept: dict[Row, list[Row]] = {}
+    for row in there:
+        kept.setdefault(row[:width], []).append(row)
+    names = [column.name for column in table.relation.columns]
+    added = []
+    for row in inserted(statement, table, names, rows).added:
+        same = kept.get(row[:width])
+        if same:
+            same.pop()
+        else:
+            added.append(row)
+    return Edit(table, [row for rest in kept.values() for row in rest], added)
 
 
 def _cells(

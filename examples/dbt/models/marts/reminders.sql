@@ -1,0 +1,1 @@
+select customer_id, count(*) as orders from {{ ref('overdue') }} group by customer_id

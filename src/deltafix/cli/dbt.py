@@ -1,0 +1,185 @@
+"""`deltafix dbt`: the models of a dbt project, kept exact as its sources change.
+
+Invariant: standard output has a line for each relation (or one JSON object), then with --watch a
+signed line for each row of a model that came or went; notes go to standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from time import sleep
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+import typer
+
+from deltafix.cli.console import note
+from deltafix.cli.sql import print_delta
+from deltafix.errors import DbtError, DeltafixError
+
+if TYPE_CHECKING:
+    from deltafix.sql.dbt import Project, Relation
+
+__all__ = ["dbt"]
+
+_REFUSED: Final = 1
+"""The exit code under --strict where something could not be taken."""
+
+
+def dbt(
+    target: Annotated[
+        Path, typer.Argument(help="dbt's target folder, or the project's.", metavar="TARGET")
+    ] = Path("target"),
+    *,
+    facts: Annotated[
+        Path,
+        typer.Option(
+            "-F", "--fact-dir", help="Folder of the sources' rows: NAME.parquet or NAME.csv."
+        ),
+    ] = Path(),
+    output: Annotated[
+        Path | None,
+        typer.Option("-D", "--output-dir", help="Write each model there, as CSV.", metavar="DIR"),
+    ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Follow the files, and print what changes in models.")
+    ] = False,
+    interval: Annotated[
+        float, typer.Option(min=0.01, help="Seconds between two looks at the files.")
+    ] = 0.5,
+    changes: Annotated[
+        int | None, typer.Option(min=1, help="End after so many changes; else Ctrl-C ends.")
+    ] = None,
+    form: Annotated[
+        Literal["text", "json"], typer.Option("--format", help="How to say what became of each.")
+    ] = "text",
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 1 if a relation is not maintained.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
+) -> None:
+    """Keep the models of a compiled dbt project exact, and say which could not be taken, and why.
+
+    `dbt compile --full-refresh` and `dbt docs generate` leave what is read here; dbt itself is not
+    needed. A test is a view of its failures.
+    """
+    from deltafix.sql.dbt import open_project  # noqa: PLC0415  quick --help
+
+    with open_project(target) as project:
+        files = _Files(project, facts, quiet=quiet)
+        files.load()
+        _say(project, form)
+        if output is not None:
+            _write(project, output)
+        if watch:
+            _follow(project, files, interval, changes, quiet=quiet)
+        refused = project.of("source", "seed", "model", "snapshot", "test", state="refused")
+        if strict and refused:
+            raise typer.Exit(_REFUSED)
+
+
+class _Files:
+    """The files that sources and seeds are read from, and what they were when they were read."""
+
+    def __init__(self, project: Project, facts: Path, *, quiet: bool) -> None:
+        self._project = project
+        self._facts = facts
+        self._quiet = quiet
+        self._stamps: dict[str, tuple[int, int] | None] = {}
+
+    def load(self) -> int:
+        """Read what is new or has changed; how many rows of tables came and went."""
+        from deltafix.sql.files import read_table  # noqa: PLC0415  pyarrow is slow
+
+        db = self._project.connection
+        total = 0
+        for one in self._project.of("source", "seed", state="table"):
+            path = self._path(one)
+            stamp = _stamp(path) if path is not None else None
+            if one.name in self._stamps and stamp == self._stamps[one.name]:
+                continue
+            is_first = one.name not in self._stamps
+            self._stamps[one.name] = stamp
+            if path is None or stamp is None:
+                if is_first:
+                    files = f"{one.name}.parquet and no {one.name}.csv in {self._facts}"
+                    note(f"note: {one.shown} has no rows: no {files}", quiet=self._quiet)
+                continue
+            columns = db.catalog.tables[one.name].relation.columns
+            try:
+                total += self._project.load(one.name, read_table(path, columns))
+            except DeltafixError as error:
+                if is_first:
+                    raise
+                note(f"{error}\nits rows before stay", quiet=False)
+        return total
+
+    def _path(self, one: Relation) -> Path | None:
+        if one.kind == "seed":
+            folder = self._project.folder.resolve()
+            path = (folder / one.path).resolve()
+            if not path.is_relative_to(folder):
+                raise DbtError(f"seed {one.shown}: {one.path} is not in {folder}", value=one.path)
+            return path
+        found = [self._facts / f"{one.name}.{kind}" for kind in ("parquet", "csv")]
+        return next((path for path in found if path.is_file()), None)
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        about = path.stat()
+    except OSError:
+        return None
+    return about.st_mtime_ns, about.st_size
+
+
+def _count(project: Project, one: Relation) -> int:
+    (row,) = project.connection.execute(f'SELECT COUNT(*) FROM "{one.name}"')  # noqa: S608
+    return int(str(row[0]))
+
+
+def _say(project: Project, form: str) -> None:
+    lines = []
+    for one in project.relations:
+        rows = _count(project, one) if one.state in ("table", "maintained") else None
+        lines.append({**asdict(one), "rows": rows})
+    if form == "json":
+        sys.stdout.write(json.dumps({"relations": lines}, indent=1) + "\n")
+    else:
+        width = max((len(one.shown) for one in project.relations), default=0)
+        for one, line in zip(project.relations, lines, strict=True):
+            sys.stdout.write(f"{one.kind:<8} {one.shown:<{width}}  {_status(one, line['rows'])}\n")
+    sys.stdout.flush()
+
+
+def _status(one: Relation, rows: int | None) -> str:
+    if one.state == "refused":
+        return f"refused: {one.why}"
+    if one.state == "waits":
+        return f"waits for {one.why}"
+    if one.kind == "test":
+        return "passes" if rows == 0 else f"fails: {rows:,} row{'' if rows == 1 else 's'}"
+    return f"{one.state}, {rows:,} row{'' if rows == 1 else 's'}"
+
+
+def _write(project: Project, folder: Path) -> None:
+    from deltafix.sql.files import write_view  # noqa: PLC0415  pyarrow is slow
+
+    for one in project.of("model", state="maintained"):
+        table = project.connection.execute(f'SELECT * FROM "{one.name}"').to_arrow()  # noqa: S608
+        write_view(table, one.name, folder)
+
+
+def _follow(
+    project: Project, files: _Files, interval: float, changes: int | None, *, quiet: bool
+) -> None:
+    for one in project.of("model", "test", state="maintained"):
+        project.connection.subscribe(one.name, print_delta)
+    note("watching the sources' files, Ctrl-C ends", quiet=quiet)
+    left = changes
+    while left is None or left > 0:
+        sleep(interval)
+        if files.load() and left is not None:
+            left -= 1
