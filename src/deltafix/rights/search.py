@@ -1,0 +1,354 @@
+"""Questions answered by search: from an object down to who has it, or from a user up to objects.
+
+A *goal* is a node at an object: does the subject have it? `Search` is for one subject. It opens
+goals one after another, the last found first, and tells whoever waits when one holds. Goals that are
+still open when nothing is left to do do not hold: with unions and intersections that is the least
+fixpoint, cycles and all. What is excluded is decided by a search of its own, to its end, before its
+base is believed; the model has no cycle through an exclusion, so that ends.
+
+Invariant: only decided goals are remembered; a search that stops early forgets the open ones.
+Everything is in codes of a reader (`reader`), which sees one state.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, TypeAlias
+
+from deltafix.rights.graph import Graph, Leaf, Node
+from deltafix.rights.program import View
+from deltafix.rights.reader import Reader
+from deltafix.rights.tuples import Subject
+
+__all__ = ["Goal", "Reason", "Search", "named_at", "objects_of"]
+
+Goal: TypeAlias = tuple[int, int]
+"""The number of a node, and the code of an object."""
+
+_Views: TypeAlias = Mapping[tuple[int, str], View]
+
+
+class Reason(NamedTuple):
+    """Why a goal holds.
+
+    Attributes:
+        leaf: the way to it; None for a userset in itself, and for nodes that are no unions.
+        row: the row of the leaf's input relation, in codes; empty if it has none.
+        because: the goals it follows from.
+        absent: the goal that does not hold, for an exclusion.
+    """
+
+    leaf: Leaf | None = None
+    row: tuple[int, ...] = ()
+    because: tuple[Goal, ...] = ()
+    absent: Goal | None = None
+
+
+class Search:
+    """What one subject has.
+
+    Args:
+        views: of nodes that are kept whole; they are looked up, not searched. Without them every
+            goal that holds has its `Reason`.
+        smallest: open all goals before any is believed; then each is believed for a reason of least
+            height, which costs O(goals below) where a decision could stop early.
+
+    Attributes:
+        true: the goals that hold, in the order in which that was found: reasons before what
+            follows from them.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        reader: Reader,
+        subject: Subject,
+        views: _Views | None = None,
+        *,
+        smallest: bool = False,
+    ) -> None:
+        self.graph = graph
+        self.nodes = graph.nodes
+        self.reader = reader
+        self.subject = subject
+        self.views: _Views = {} if views is None or subject.relation else views
+        self.is_everyone = subject.id == "*"
+        self.kind = subject.kind
+        self.code = -1 if self.is_everyone else reader.code(subject.id)
+        self.smallest = smallest
+        self.true: dict[Goal, Reason] = {}
+        self.false: set[Goal] = set()
+        # Reasons of least height are not to be found on the way to what is excluded.
+        self.excluding = Search(graph, reader, subject, views) if smallest else self
+
+    def holds(self, node: int, at: int) -> bool:
+        """Whether the subject has a node at an object. O(goals between them)."""
+        goal = (node, at)
+        if goal not in self.true and goal not in self.false:
+            _Run(self).decide(goal)
+        return goal in self.true
+
+    def concerns(self, node: Node) -> bool:
+        """Whether the subject can have the node anywhere."""
+        return self.kind in node.subjects or f"{self.kind}:*" in node.subjects
+
+    def is_itself(self, node: Node, at: int) -> bool:
+        """Whether the subject is the userset of the node at the object."""
+        return at == self.code and bool(node.name) and node.label == self.kind
+
+
+class _Run:
+    """One decision: goals opened on the way, and who waits for them."""
+
+    def __init__(self, search: Search) -> None:
+        self.search = search
+        self.nodes = search.nodes
+        self.reader = search.reader
+        self.true, self.false = search.true, search.false
+        self.opened: set[Goal] = set()
+        self.stack: list[Goal] = []
+        self.waiting: dict[Goal, list[tuple[Goal, Reason]]] = {}
+        self.found: deque[tuple[Goal, Reason]] = deque()
+
+    def decide(self, goal: Goal) -> None:
+        """Open goals until this one holds or none is left."""
+        self._push(goal)
+        while self.stack:
+            one = self.stack.pop()
+            if one not in self.true:
+                self._open(one)
+                if goal in self.true:
+                    return
+        self._believe()  # what `smallest` has put off
+        self.false |= self.opened - self.true.keys()
+
+    def _push(self, goal: Goal) -> None:
+        if goal not in self.opened:
+            self.opened.add(goal)
+            self.stack.append(goal)
+
+    def _open(self, goal: Goal) -> None:
+        number, at = goal
+        node = self.nodes[number]
+        search = self.search
+        if search.is_itself(node, at):
+            self._settle(goal, Reason())
+            return
+        view = search.views.get((number, search.subject.type))
+        if view is not None:
+            if viewed(view, self.reader, search.code, at):
+                self._settle(goal, Reason())
+            return
+        if node.kind != "union":
+            self._advance(goal, node)
+            return
+        for leaf in node.leaves:
+            row = self._tuple(leaf, at)
+            if row:
+                self._settle(goal, Reason(leaf, row))
+                return
+        for leaf in node.leaves:
+            if leaf.targets and search.concerns(self.nodes[leaf.target]):
+                self._follow(goal, leaf, at)
+                if goal in self.true:
+                    return
+
+    def _tuple(self, leaf: Leaf, at: int) -> tuple[int, ...]:
+        """The row by which the subject has the leaf at once; empty if there is none."""
+        search = self.search
+        row: tuple[int, ...]
+        if leaf.type != search.subject.type:
+            return ()
+        if search.subject.relation:
+            if leaf.kind != "userset" or self.nodes[leaf.target].label != search.kind:
+                return ()
+            row = (search.code, at)
+        elif leaf.kind == "user" and not search.is_everyone:
+            row = (search.code, at)
+        elif leaf.kind == "everyone":
+            row = (at,)
+        else:
+            return ()
+        return row if self.reader.has(leaf.source, *row) else ()
+
+    def _follow(self, goal: Goal, leaf: Leaf, at: int) -> None:
+        if leaf.kind == "computed":
+            self._wait(goal, (leaf.target, at), Reason(leaf, (), ((leaf.target, at),)))
+            return
+        for via in self.reader.others(leaf.source, 1, at):
+            child = (leaf.target, via)
+            self._wait(goal, child, Reason(leaf, (via, at), (child,)))
+            if goal in self.true:
+                return
+
+    def _wait(self, goal: Goal, child: Goal, reason: Reason) -> None:
+        """Have a goal hold once another does."""
+        if child in self.true:
+            self._settle(goal, reason)
+        elif child not in self.false:
+            self.waiting.setdefault(child, []).append((goal, reason))
+            self._push(child)
+
+    def _settle(self, goal: Goal, reason: Reason) -> None:
+        self.found.append((goal, reason))
+        if not self.search.smallest:
+            self._believe()
+
+    def _believe(self) -> None:
+        """Tell those who wait for goals that hold, and those who wait for them; first found first.
+
+        When all goals are open, first found is of least height.
+        """
+        found = self.found
+        while found:
+            one, why = found.popleft()
+            if one in self.true:
+                continue
+            self.true[one] = why
+            for parent, then in self.waiting.pop(one, ()):
+                if parent in self.true:
+                    continue
+                above = self.nodes[parent[0]]
+                whole = then if above.kind == "union" else self._whole(parent, above)
+                if whole is not None:
+                    # A part of a definition is no step of its own: it adds no height.
+                    put = found.append if self.nodes[one[0]].name else found.appendleft
+                    put((parent, whole))
+
+    def _advance(self, goal: Goal, node: Node) -> None:
+        if self.search.smallest:
+            for number in node.operands if node.kind == "and" else node.operands[:1]:
+                if self.search.concerns(self.nodes[number]):
+                    self._wait(goal, (number, goal[1]), Reason())
+            return
+        whole = self._whole(goal, node)
+        if whole is not None:
+            self._settle(goal, whole)
+
+    def _whole(self, goal: Goal, node: Node) -> Reason | None:
+        """Why an intersection or exclusion holds; None while it does not, or never will."""
+        at = goal[1]
+        needed = node.operands if node.kind == "and" else node.operands[:1]
+        for number in needed:
+            child = (number, at)
+            if child in self.true:
+                continue
+            waits = not self.search.smallest and child not in self.false
+            if waits and self.search.concerns(self.nodes[number]):
+                self.waiting.setdefault(child, []).append((goal, Reason()))
+                self._push(child)
+            return None
+        because = tuple((number, at) for number in needed)
+        if node.kind == "and":
+            return Reason(None, (), because)
+        excluded = (node.operands[1], at)
+        if self.search.concerns(self.nodes[excluded[0]]) and self.search.excluding.holds(*excluded):
+            return None
+        return Reason(None, (), because, excluded)
+
+
+def viewed(view: View, reader: Reader, user: int, at: int) -> bool:
+    """Whether a view has a user at an object; -1 is everyone. O(1)."""
+    if user >= 0 and view.holds and reader.has(view.holds, user, at):
+        return True
+    if not view.everyone or not reader.has(view.everyone, at):
+        return False
+    return user < 0 or not view.excepted or not reader.has(view.excepted, user, at)
+
+
+def objects_of(search: Search, graph: Graph, node: Node) -> Iterator[int]:
+    """The objects at which the subject has a node, each once. O(goals that hold below it).
+
+    From tuples that name the subject upwards; at intersections and exclusions each object that is
+    reached is decided before anything follows from it.
+    """
+    if not search.concerns(node):
+        return
+    below = set(graph.below([node.number]))
+    above = _above(graph, below)
+    seen: set[Goal] = set()
+    waiting: list[Goal] = []
+
+    def reach(number: int, at: int) -> None:
+        if (number, at) in seen:
+            return
+        seen.add((number, at))
+        kind = search.nodes[number].kind
+        if kind == "union" or search.holds(number, at):
+            waiting.append((number, at))
+
+    for number, at in _named_in(search, below):
+        reach(number, at)
+    while waiting:
+        number, at = waiting.pop()
+        if number == node.number:
+            yield at
+        for parent, leaf in above.get(number, ()):
+            if leaf is None or leaf.kind == "computed":
+                reach(parent, at)
+            else:
+                for higher in search.reader.others(leaf.source, 0, at):
+                    reach(parent, higher)
+
+
+def _above(graph: Graph, below: set[int]) -> dict[int, list[tuple[int, Leaf | None]]]:
+    """The nodes that follow from each node, and by which leaf; None for an operand."""
+    found: dict[int, list[tuple[int, Leaf | None]]] = {}
+    for number in sorted(below):
+        node = graph.nodes[number]
+        for leaf in node.leaves:
+            for target in leaf.targets:
+                found.setdefault(target, []).append((number, leaf))
+        for operand in node.operands if node.kind == "and" else node.operands[:1]:
+            found.setdefault(operand, []).append((number, None))
+    return found
+
+
+def _named_in(search: Search, below: set[int]) -> Iterator[Goal]:
+    """The goals that hold by a tuple that names the subject, or everyone of its type."""
+    subject, reader = search.subject, search.reader
+    for number in sorted(below):
+        node = search.nodes[number]
+        if subject.relation:
+            if search.is_itself(node, search.code):
+                yield number, search.code
+            continue
+        for leaf in node.leaves:
+            if leaf.type != subject.type:
+                continue
+            if leaf.kind == "everyone":
+                for at in reader.column(leaf.source, 0):
+                    yield number, at
+            elif leaf.kind == "user" and not search.is_everyone:
+                for at in reader.others(leaf.source, 0, search.code):
+                    yield number, at
+
+
+def named_at(graph: Graph, reader: Reader, node: Node, at: int, kind: str) -> set[int]:
+    """The users of one kind that tuples name on the way down from a node at an object.
+
+    `kind` is a type or a userset's `type#relation`. O(goals below, and tuples that name users).
+    """
+    found: set[int] = set()
+    seen: set[Goal] = {(node.number, at)}
+    waiting = [(node.number, at)]
+    while waiting:
+        number, here = waiting.pop()
+        one = graph.nodes[number]
+        if one.name and one.label == kind:
+            found.add(here)
+        for leaf in one.leaves:
+            if leaf.kind == "user" and leaf.type == kind:
+                found.update(reader.others(leaf.source, 1, here))
+            for target in leaf.targets:
+                computed = leaf.kind == "computed"
+                for via in [here] if computed else reader.others(leaf.source, 1, here):
+                    if (target, via) not in seen:
+                        seen.add((target, via))
+                        waiting.append((target, via))
+        for operand in one.operands:
+            if (operand, here) not in seen:
+                seen.add((operand, here))
+                waiting.append((operand, here))
+    return found

@@ -1,0 +1,148 @@
+"""Access rights against the naive evaluator: random models, random tuples, every question."""
+
+from __future__ import annotations
+
+import os
+from random import Random
+
+import pytest
+
+import deltafix.rights
+from deltafix.errors import NoSuchFactError, RightsModelError
+from random_rights import (
+    IDS,
+    dsl_of,
+    every_tuple,
+    goals,
+    negation_depth,
+    objects,
+    random_model,
+)
+from rights_oracle import Oracle
+
+EPOCHS = 4
+CASES = int(os.environ.get("DELTAFIX_EXAMPLES", "5"))
+
+
+def drawn(seed: int):
+    """A valid random model, in JSON, with what is random beside it."""
+    random = Random(seed)
+    while True:
+        model = random_model(random)
+        try:
+            deltafix.rights.open(model).close()
+        except RightsModelError:
+            continue
+        return random, model
+
+
+def edits(random, allowed, there):
+    """Tuples to write and to delete, some of either no change."""
+    size = random.choice((2, 4, 12))
+    written = random.sample(allowed, min(len(allowed), random.randint(1, size)))
+    gone = random.sample(sorted(there), min(len(there), random.randint(0, size // 2)))
+    return written, [one for one in gone if one not in written]
+
+
+def subjects(model):
+    usersets = [f"{at}#{name}" for name, at in goals(model)]
+    return [*objects(), "user:new", "user:*", "bot:*", *usersets]
+
+
+class Replica:
+    """What a watcher knows: the view, from changes alone."""
+
+    def __init__(self):
+        self.rows = set()
+
+    def take(self, delta):
+        for one in delta.changes():
+            row = (one.user, one.relation, one.object, one.excepted)
+            assert (row in self.rows) == (one.sign < 0), one
+            (self.rows.add if one.sign > 0 else self.rows.discard)(row)
+
+    def has(self, user, relation, object):
+        kind = user.split(":")[0]
+        if (user, relation, object, False) in self.rows:
+            return True
+        everyone = (f"{kind}:*", relation, object, False) in self.rows
+        return everyone and (user, relation, object, True) not in self.rows
+
+
+def judge(model, tuples, kept, searched, replica, random):
+    oracle = Oracle(model, tuples)
+    asked = [(user, name, at) for user in subjects(model) for name, at in goals(model)]
+    right = [oracle.holds(*one) for one in asked]
+    truth = dict(zip(asked, right, strict=True))
+    for rights in (kept, searched):
+        assert rights.batch_check(asked) == right
+        for user, name, at in random.sample(asked, 20):
+            assert rights.check(user, name, at) == truth[user, name, at]
+    for (user, name, at), holds in truth.items():
+        if "#" not in user:
+            assert replica.has(user, name, at) == holds, (user, name, at)
+    lists(model, truth, kept, searched)
+    for user, name, at in random.sample([one for one in asked if truth[one]], min(8, sum(right))):
+        explained(model, oracle, kept, (user, name, at))
+    return sum(right)
+
+
+def lists(model, truth, kept, searched):
+    relations = sorted({(name, at.split(":")[0]) for name, at in goals(model)})
+    for name, kind in relations:
+        places = [f"{kind}:{at}" for at in IDS[kind]]
+        for user in subjects(model):
+            right = [at for at in sorted(places) if truth[user, name, at]]
+            assert kept.list_objects(user, name, kind) == right, (user, name, kind)
+            assert searched.list_objects(user, name, kind) == right, (user, name, kind)
+        for at in places:
+            for users in ("user", "bot", "group", "group#g0"):
+                found = kept.list_users(name, at, users)
+                assert found == searched.list_users(name, at, users)
+                of, _, within = users.partition("#")
+                for one in [*IDS[of], *(["new"] if of == "user" else "")]:
+                    user = f"{of}:{one}{'#' if within else ''}{within}"
+                    assert found.has(user) == truth[user, name, at], (user, name, at, found)
+
+
+def explained(model, oracle, rights, question):
+    user, name, at = question
+    proof = rights.why(*question)
+    assert (proof.goal.relation, *proof.goal.row) == (name, user, at)
+    leaves = {(step.row[0], step.relation, step.row[1]) for step in proof.leaves}
+    assert leaves <= oracle.tuples
+    assert proof.height == oracle.heights(user, [o for o in objects()])[name, at]
+    if negation_depth(model) < 2:  # then what is excluded needs tuples, and fewer of them help
+        assert Oracle(model, leaves).holds(*question), proof
+    assert all(place > above for above, s in enumerate(proof.steps) for place in s.premises)
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_oracle_every_question_after_every_transaction_of_random_models(seed):
+    random, model = drawn(seed)
+    allowed = every_tuple(model)
+    names = sorted({f"{at.split(':')[0]}#{name}" for name, at in goals(model)})
+    kept = deltafix.rights.open(dsl_of(model), materialise=names)
+    few = random.sample(names, random.randint(0, 2))
+    searched = deltafix.rights.open(model, materialise=few)
+    assert kept.model == searched.model
+    replica, there, held = Replica(), set(), 0
+    kept.watch(names[0], lambda delta: heard.append(delta))
+    for _ in range(EPOCHS):
+        written, gone = edits(random, allowed, there)
+        heard, before = [], set(there)
+        for rights in (kept, searched):
+            with rights.transaction() as tx:
+                tx.write(written)
+                tx.delete(gone)
+            there = (before | set(written)) - set(gone)
+            assert set(tx.delta.added) == there - before
+            assert set(tx.delta.removed) == before - there
+            if rights is kept:
+                replica.take(tx.delta)
+                told = [one.changes(names[0]) for one in heard]
+                assert told == ([tx.delta.changes(names[0])] if tx.delta.changes(names[0]) else [])
+        assert set(kept.tuples()) == there
+        held += judge(model, there, kept, searched, replica, random)
+    kept.database.check_invariants()
+    assert held > 0
