@@ -1,7 +1,9 @@
 """Random authorization models, in OpenFGA's JSON form and as its DSL, and random tuples for them.
 
-Drawn so that most are models: `from` follows relations that take objects only, and exclusions
-mostly look down. Types are few and objects fewer, so that groups and folders form cycles.
+Drawn so that most are valid: `from` follows relations that take objects only; relations refer to
+those of the same number or below in other objects, to those below in the same object, and to those
+below under an exclusion. So each number is a stratum, with cycles of groups and folders within it.
+Types are few and objects fewer, so that such cycles are there.
 """
 
 from __future__ import annotations
@@ -22,14 +24,14 @@ def random_model(random: Random) -> Json:
     types: list[Json] = [{"type": "user"}, {"type": "bot"}]
     names = {one: [f"{one[0]}{n}" for n in range(random.randint(2, 4))] for one in TYPES[2:]}
     for one in TYPES[2:]:
-        relations: Json = {}
-        direct: Json = {}
+        relations: Json = {"base": {"this": {}}}
+        direct: Json = {"base": {"directly_related_user_types": [{"type": "user"}]}}
         if one != "group" or random.random() < 0.5:
             relations["parent"] = {"this": {}}
             parents = random.sample(TYPES[2:4], random.randint(1, 2))
             direct["parent"] = {"directly_related_user_types": [{"type": p} for p in parents]}
-        for name in names[one]:
-            drawn = _Drawn(random, one, names, direct.get("parent"))
+        for level, name in enumerate(names[one]):
+            drawn = _Drawn(random, one, names, direct.get("parent"), level)
             relations[name] = drawn.rewrite(2, top=True)
             if drawn.direct:
                 direct[name] = {"directly_related_user_types": drawn.direct}
@@ -38,41 +40,53 @@ def random_model(random: Random) -> Json:
 
 
 class _Drawn:
-    def __init__(self, random: Random, type_: str, names: dict[str, list[str]], up: Any) -> None:
-        self.random, self.type, self.names, self.up = random, type_, names, up
+    def __init__(
+        self, random: Random, type_: str, names: dict[str, list[str]], up: Any, level: int
+    ) -> None:
+        self.random, self.type, self.names, self.up, self.level = random, type_, names, up, level
         self.direct: list[Json] = []
 
-    def rewrite(self, depth: int, *, top: bool = False) -> Json:
+    def rewrite(self, depth: int, *, top: bool = False, below: bool = False) -> Json:
         random = self.random
         kind = random.choice(("union", "union", "intersection", "difference", "leaf", "leaf"))
         if depth == 0 or kind == "leaf":
-            return self.leaf(top)
+            return self.leaf(top, below)
+        if kind == "difference" and self.level:
+            base = self.rewrite(depth - 1, top=top, below=below)
+            return {"difference": {"base": base, "subtract": self.rewrite(depth - 1, below=True)}}
         if kind == "difference":
-            base = self.rewrite(depth - 1, top=top)
-            return {"difference": {"base": base, "subtract": self.rewrite(depth - 1)}}
-        parts = [self.rewrite(depth - 1, top=top and n == 0) for n in range(random.randint(2, 3))]
+            kind = "union"
+        count = random.randint(2, 3)
+        parts = [self.rewrite(depth - 1, top=top and n == 0, below=below) for n in range(count)]
         return {kind: {"child": parts}}
 
-    def leaf(self, top: bool) -> Json:
+    def leaf(self, top: bool, below: bool) -> Json:
         random = self.random
-        if not self.direct and (top or random.random() < 0.5):
-            self.direct = self.restrictions()
+        # The list of types is drawn once, and may come to stand under an exclusion.
+        if not self.direct and (top or random.random() < 0.4):
+            self.direct = self.restrictions(below)
             return {"this": {}}
-        if self.up is not None and random.random() < 0.5:
+        level = self.level - below
+        if self.up is not None and random.random() < 0.6:
             parent = random.choice(self.up["directly_related_user_types"])["type"]
-            computed = random.choice(self.names[parent])
+            computed = random.choice(self.names[parent][: level + 1])
             up = {"tupleset": {"relation": "parent"}, "computedUserset": {"relation": computed}}
             return {"tupleToUserset": up}
-        return {"computedUserset": {"relation": random.choice(self.names[self.type])}}
+        if self.level:
+            return {"computedUserset": {"relation": random.choice(self.names[self.type][: self.level])}}
+        self.direct = self.direct or self.restrictions(below)
+        return {"this": {}} if top else {"computedUserset": {"relation": "base"}}
 
-    def restrictions(self) -> list[Json]:
+    def restrictions(self, below: bool) -> list[Json]:
         random = self.random
         usersets = [
-            {"type": one, "relation": random.choice(self.names[one])} for one in ("group", "folder")
+            {"type": one, "relation": random.choice(self.names[one][: self.level + 1 - below])}
+            for one in ("group", "folder")
+            if self.names[one][: self.level + 1 - below]
         ]
         known: list[Json] = [
             {"type": "user"}, {"type": "user"}, {"type": "bot"}, {"type": "user", "wildcard": {}},
-            {"type": "group"}, *usersets, usersets[0],
+            {"type": "group"}, *usersets, *usersets[:1],
         ]  # fmt: skip
         chosen = random.sample(known, random.randint(1, 4))
         return [one for n, one in enumerate(chosen) if one not in chosen[:n]]
@@ -144,24 +158,26 @@ def goals(model: Json) -> Iterator[tuple[str, str]]:
 
 def negation_depth(model: Json) -> int:
     """How many exclusions may lie inside each other, up to 2; relations are followed."""
-    types = {one["type"]: one.get("relations", {}) for one in model["type_definitions"]}
     found: dict[tuple[str, str], int] = {}
 
-    def depth(type_: str, rewrite: Json) -> int:
+    def depth(owner: Json, name: str, rewrite: Json) -> int:
         ((kind, body),) = rewrite.items()
         if kind == "this":
-            return max((d for d in found.values()), default=0)  # usersets of any relation
+            about = owner["metadata"]["relations"][name]["directly_related_user_types"]
+            usersets = [(one["type"], one["relation"]) for one in about if "relation" in one]
+            return max((found.get(one, 0) for one in usersets), default=0)
         if kind == "computedUserset":
-            return found.get((type_, body["relation"]), 0)
+            return found.get((owner["type"], body["relation"]), 0)
         if kind == "tupleToUserset":
-            name = body["computedUserset"]["relation"]
-            return max(found.get((one, name), 0) for one in types)
+            computed = body["computedUserset"]["relation"]
+            return max(found.get((one, computed), 0) for one in TYPES)
         if kind == "difference":
-            return max(depth(type_, body["base"]), min(2, depth(type_, body["subtract"]) + 1))
-        return max(depth(type_, child) for child in body["child"])
+            excluded = depth(owner, name, body["subtract"])
+            return max(depth(owner, name, body["base"]), min(2, excluded + 1))
+        return max(depth(owner, name, child) for child in body["child"])
 
     for _ in range(40):
-        for type_, relations in types.items():
-            for name, rewrite in relations.items():
-                found[type_, name] = depth(type_, rewrite)
+        for owner in model["type_definitions"]:
+            for name, rewrite in owner.get("relations", {}).items():
+                found[owner["type"], name] = depth(owner, name, rewrite)
     return max(found.values(), default=0)
