@@ -15,7 +15,7 @@ Reading order, which is the way of a model and then that of a question:
     tuples.py       tuples as rows of its input relations; bulk.py: tables of them
     search.py       checks and lists by search; reader.py: what a search reads
     proofs.py       why; expansion.py: expand; changes.py: what a transaction changed
-    rights.py       an opened model: transactions and questions
+    rights.py       an opened model: transactions and questions; store.py: files with assertions
 
 Invariant: a relation that is kept and one that is searched give the same answers.
 """
@@ -25,12 +25,14 @@ from deltafix.rights.expansion import Expansion
 from deltafix.rights.model import Model
 from deltafix.rights.reading import read_model, read_tuples
 from deltafix.rights.rights import Rights, RightsTransaction, Users, open  # noqa: A004  its name
+from deltafix.rights.store import Outcome, run_store
 from deltafix.rights.tuples import Tuple
 
 __all__ = [
     "Change",
     "Expansion",
     "Model",
+    "Outcome",
     "Rights",
     "RightsDelta",
     "RightsTransaction",
@@ -39,4 +41,5 @@ __all__ = [
     "open",
     "read_model",
     "read_tuples",
+    "run_store",
 ]

@@ -18,7 +18,7 @@ from deltafix.rights.json_form import model_of_json
 from deltafix.rights.model import Model
 from deltafix.rights.tuples import Tuple, tuple_of
 
-__all__ = ["read_model", "read_tuples"]
+__all__ = ["read_model", "read_store", "read_tuples"]
 
 
 def read_model(given: Model | str | Path | Mapping[str, Any]) -> Model:
@@ -31,20 +31,27 @@ def read_model(given: Model | str | Path | Mapping[str, Any]) -> Model:
         return given
     if isinstance(given, Path):
         text, path = _text(given), str(given)
-        if given.suffix in (".yaml", ".yml"):
-            store = _yaml(text, given)
-            if isinstance(store, Mapping) and isinstance(store.get("model_file"), str):
-                return read_model(given.parent / store["model_file"])
-            model = store.get("model") if isinstance(store, Mapping) else None
-            if not isinstance(model, str):
-                raise SourceError(f"{path} has no text under `model`", value=path)
-            return parse_dsl(model, path)
-        return _of_text(text, path)
+        if given.suffix not in (".yaml", ".yml"):
+            return _of_text(text, path)
+        store = read_store(given)
+        if isinstance(store.get("model_file"), str):
+            return read_model(given.parent / store["model_file"])
+        if not isinstance(store.get("model"), str):
+            raise SourceError(f"{path} has no text under `model`", value=path)
+        return parse_dsl(store["model"], f"{path} (model)")
     return _of_text(given, None) if isinstance(given, str) else model_of_json(given)
 
 
 def _of_text(text: str, path: str | None) -> Model:
     return model_of_json(text, path) if text.lstrip().startswith("{") else parse_dsl(text, path)
+
+
+def read_store(path: Path) -> Mapping[str, Any]:
+    """A store file as plain values. Raises SourceError."""
+    found = _yaml(_text(path), path)
+    if not isinstance(found, Mapping):
+        raise SourceError(f"{path} is no store file: it has no keys", value=str(path))
+    return found
 
 
 def read_tuples(path: Path) -> Any:
