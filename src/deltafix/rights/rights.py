@@ -21,12 +21,13 @@ from deltafix.rights.changes import RightsDelta
 from deltafix.rights.dsl import parse_dsl
 from deltafix.rights.expansion import Expansion, expansion_of
 from deltafix.rights.graph import Graph, Node, Source
+from deltafix.rights.lists import Downwards, Upwards
 from deltafix.rights.model import Model
 from deltafix.rights.program import View, program_of
 from deltafix.rights.proofs import proof_of
 from deltafix.rights.reader import Contextual, Plain, Reader
 from deltafix.rights.reading import read_model
-from deltafix.rights.search import Search, named_at, objects_of
+from deltafix.rights.search import Search
 from deltafix.rights.tuples import (
     Subject,
     Tuple,
@@ -56,17 +57,17 @@ class Users(NamedTuple):
     """Who has a relation to an object.
 
     Attributes:
-        users: sorted; with `user:*`, everyone of the type but `excluded` has it.
-        excluded: users whom tuples name on the way and who have it not, where `user:*` is given.
+        users: sorted; or `user:*` alone: everyone of the type but `excluded`.
+        excluded: sorted; none unless everyone else has it.
     """
 
     users: list[str]
     excluded: list[str]
 
     def has(self, user: str) -> bool:
-        """Whether a user is among them."""
-        kind = user.partition(":")[0]
-        public = f"{kind}:*" in self.users and "#" not in user
+        """Whether a user of the type is among them."""
+        everyone = f"{user.partition(':')[0]}:*"
+        public = everyone in self.users and "#" not in user
         return user in self.users or (public and user not in self.excluded)
 
 
@@ -297,11 +298,7 @@ class Rights:
             node = relation_node(laid.graph, type, relation)
             subject = subject_of(laid.graph, user)
             search = Search(laid.graph, reader, subject, views)
-            view = views.get((node.number, subject.type))
-            if view is not None and not subject.relation:
-                codes = _kept_objects(view, reader, search.code)
-            else:
-                codes = set(objects_of(search, laid.graph, node))
+            codes = Upwards(laid.graph, search).objects(node)
             return sorted(f"{type}:{reader.symbol(code)}" for code in codes)
 
     def list_users(
@@ -312,9 +309,8 @@ class Rights:
         Args:
             type: `user`, or `group#member` for the usersets that have it.
 
-        Of a kept relation O(users found); else a search from the object down, and a check for each
-        user found where something is excluded or intersected on the way. (So for a kept one, too,
-        where `user:*` has it and users may be excluded.)
+        Of a kept relation O(users found); else a search from the object down: O(goals below it, and
+        the users of each).
 
         Raises as `check`.
         """
@@ -325,28 +321,16 @@ class Rights:
                 relation_node(laid.graph, kind, within)
             else:
                 subject_of(laid.graph, f"{type}:*")
-            everyone = not within and Search(
-                laid.graph, reader, Subject(type, "*"), views
-            ).holds(node.number, at)
-            view = views.get((node.number, type))
-            if view is not None and not (everyone and node.negates):
-                codes = set(reader.others(view.holds, 1, at)) if view.holds else set()
-                excluded: set[int] = set()
-            else:
-                named = named_at(laid.graph, reader, node, at, type)
-                codes = {
-                    code
-                    for code in named
-                    if not node.negates
-                    or Search(
-                        laid.graph, reader, Subject(kind, reader.symbol(code), within), views
-                    ).holds(node.number, at)
-                }
-                excluded = named - codes if everyone else set()
+            search = Downwards(laid.graph, reader, type, views)
+            crowd = search.users((node.number, at))
             end = f"#{within}" if within else ""
-            users = sorted(f"{kind}:{reader.symbol(code)}{end}" for code in codes)
-            but = sorted(f"{kind}:{reader.symbol(code)}{end}" for code in excluded)
-        return Users([f"{type}:*", *users] if everyone else users, but)
+
+            def listed_(codes: Iterable[int]) -> list[str]:
+                return sorted(f"{kind}:{reader.symbol(code)}{end}" for code in codes)
+
+            if not crowd.everyone:
+                return Users(listed_(crowd.some), [])
+            return Users([f"{type}:*"], listed_(crowd.some))
 
     def expand(self, relation: str, object: str, *, contextual: Any = ()) -> Expansion:  # noqa: A002
         """How users come to a relation to an object: the definition, with the tuples in it.
@@ -425,17 +409,6 @@ class Rights:
     def __repr__(self) -> str:
         kept = ", ".join(self.materialised) or "nothing"
         return f"<Rights: {len(self):,} tuples, {kept} kept>"
-
-
-def _kept_objects(view: View, reader: Reader, user: int) -> set[int]:
-    """The objects of a kept relation for a user; -1 is everyone."""
-    found = set(reader.column(view.everyone, 0)) if view.everyone else set()
-    if user >= 0:
-        if view.excepted:
-            found.difference_update(reader.others(view.excepted, 0, user))
-        if view.holds:
-            found.update(reader.others(view.holds, 0, user))
-    return found
 
 
 class RightsTransaction:

@@ -1,4 +1,4 @@
-"""Questions answered by search: from an object down to who has it, or from a user up to objects.
+"""Checks by search, from an object down to the user, and what they found out.
 
 A *goal* is a node at an object: does the subject have it? `Search` is for one subject. It opens
 goals one after another, the last found first, and tells whoever waits when one holds. Goals that are
@@ -13,7 +13,7 @@ Everything is in codes of a reader (`reader`), which sees one state.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
 from deltafix.rights.graph import Graph, Leaf, Node
@@ -21,7 +21,7 @@ from deltafix.rights.program import View
 from deltafix.rights.reader import Reader
 from deltafix.rights.tuples import Subject
 
-__all__ = ["Goal", "Reason", "Search", "named_at", "objects_of"]
+__all__ = ["Goal", "Reason", "Search", "viewed"]
 
 Goal: TypeAlias = tuple[int, int]
 """The number of a node, and the code of an object."""
@@ -55,8 +55,8 @@ class Search:
             height, which costs O(goals below) where a decision could stop early.
 
     Attributes:
-        true: the goals that hold, in the order in which that was found: reasons before what
-            follows from them.
+        true: the goals that hold, with their reasons.
+        order: these in the order in which they were found: before what follows from them.
     """
 
     def __init__(
@@ -78,6 +78,7 @@ class Search:
         self.code = -1 if self.is_everyone else reader.code(subject.id)
         self.smallest = smallest
         self.true: dict[Goal, Reason] = {}
+        self.order: list[Goal] = []
         self.false: set[Goal] = set()
         # Reasons of least height are not to be found on the way to what is excluded.
         self.excluding = Search(graph, reader, subject, views) if smallest else self
@@ -110,6 +111,7 @@ class _Run:
         self.stack: list[Goal] = []
         self.waiting: dict[Goal, list[tuple[Goal, Reason]]] = {}
         self.found: deque[tuple[Goal, Reason]] = deque()
+        self.heard = len(search.order)  # of these truths nobody here waits to be told
 
     def decide(self, goal: Goal) -> None:
         """Open goals until this one holds or none is left."""
@@ -118,9 +120,11 @@ class _Run:
             one = self.stack.pop()
             if one not in self.true:
                 self._open(one)
+                if not self.search.smallest:
+                    self._believe()
                 if goal in self.true:
                     return
-        self._believe()  # what `smallest` has put off
+        self._believe()
         self.false |= self.opened - self.true.keys()
 
     def _push(self, goal: Goal) -> None:
@@ -198,22 +202,29 @@ class _Run:
     def _believe(self) -> None:
         """Tell those who wait for goals that hold, and those who wait for them; first found first.
 
-        When all goals are open, first found is of least height.
+        When all goals are open, first found is of least height. Goals that the decision of an
+        excluded one found on its way are told of, too.
         """
-        found = self.found
-        while found:
-            one, why = found.popleft()
-            if one in self.true:
-                continue
-            self.true[one] = why
-            for parent, then in self.waiting.pop(one, ()):
-                if parent in self.true:
+        found, order = self.found, self.search.order
+        while found or self.heard < len(order):
+            if found:
+                one, why = found.popleft()
+                if one in self.true:
                     continue
+                self.true[one] = why
+                order.append(one)
+            while self.heard < len(order):
+                self._tell(order[self.heard])
+
+    def _tell(self, one: Goal) -> None:
+        self.heard += 1
+        # A part of a definition is no step of its own: it adds no height.
+        put = self.found.append if self.nodes[one[0]].name else self.found.appendleft
+        for parent, then in self.waiting.pop(one, ()):
+            if parent not in self.true:
                 above = self.nodes[parent[0]]
                 whole = then if above.kind == "union" else self._whole(parent, above)
                 if whole is not None:
-                    # A part of a definition is no step of its own: it adds no height.
-                    put = found.append if self.nodes[one[0]].name else found.appendleft
                     put((parent, whole))
 
     def _advance(self, goal: Goal, node: Node) -> None:
@@ -255,100 +266,3 @@ def viewed(view: View, reader: Reader, user: int, at: int) -> bool:
     if not view.everyone or not reader.has(view.everyone, at):
         return False
     return user < 0 or not view.excepted or not reader.has(view.excepted, user, at)
-
-
-def objects_of(search: Search, graph: Graph, node: Node) -> Iterator[int]:
-    """The objects at which the subject has a node, each once. O(goals that hold below it).
-
-    From tuples that name the subject upwards; at intersections and exclusions each object that is
-    reached is decided before anything follows from it.
-    """
-    if not search.concerns(node):
-        return
-    below = set(graph.below([node.number]))
-    above = _above(graph, below)
-    seen: set[Goal] = set()
-    waiting: list[Goal] = []
-
-    def reach(number: int, at: int) -> None:
-        if (number, at) in seen:
-            return
-        seen.add((number, at))
-        kind = search.nodes[number].kind
-        if kind == "union" or search.holds(number, at):
-            waiting.append((number, at))
-
-    for number, at in _named_in(search, below):
-        reach(number, at)
-    while waiting:
-        number, at = waiting.pop()
-        if number == node.number:
-            yield at
-        for parent, leaf in above.get(number, ()):
-            if leaf is None or leaf.kind == "computed":
-                reach(parent, at)
-            else:
-                for higher in search.reader.others(leaf.source, 0, at):
-                    reach(parent, higher)
-
-
-def _above(graph: Graph, below: set[int]) -> dict[int, list[tuple[int, Leaf | None]]]:
-    """The nodes that follow from each node, and by which leaf; None for an operand."""
-    found: dict[int, list[tuple[int, Leaf | None]]] = {}
-    for number in sorted(below):
-        node = graph.nodes[number]
-        for leaf in node.leaves:
-            for target in leaf.targets:
-                found.setdefault(target, []).append((number, leaf))
-        for operand in node.operands if node.kind == "and" else node.operands[:1]:
-            found.setdefault(operand, []).append((number, None))
-    return found
-
-
-def _named_in(search: Search, below: set[int]) -> Iterator[Goal]:
-    """The goals that hold by a tuple that names the subject, or everyone of its type."""
-    subject, reader = search.subject, search.reader
-    for number in sorted(below):
-        node = search.nodes[number]
-        if subject.relation:
-            if search.is_itself(node, search.code):
-                yield number, search.code
-            continue
-        for leaf in node.leaves:
-            if leaf.type != subject.type:
-                continue
-            if leaf.kind == "everyone":
-                for at in reader.column(leaf.source, 0):
-                    yield number, at
-            elif leaf.kind == "user" and not search.is_everyone:
-                for at in reader.others(leaf.source, 0, search.code):
-                    yield number, at
-
-
-def named_at(graph: Graph, reader: Reader, node: Node, at: int, kind: str) -> set[int]:
-    """The users of one kind that tuples name on the way down from a node at an object.
-
-    `kind` is a type or a userset's `type#relation`. O(goals below, and tuples that name users).
-    """
-    found: set[int] = set()
-    seen: set[Goal] = {(node.number, at)}
-    waiting = [(node.number, at)]
-    while waiting:
-        number, here = waiting.pop()
-        one = graph.nodes[number]
-        if one.name and one.label == kind:
-            found.add(here)
-        for leaf in one.leaves:
-            if leaf.kind == "user" and leaf.type == kind:
-                found.update(reader.others(leaf.source, 1, here))
-            for target in leaf.targets:
-                computed = leaf.kind == "computed"
-                for via in [here] if computed else reader.others(leaf.source, 1, here):
-                    if (target, via) not in seen:
-                        seen.add((target, via))
-                        waiting.append((target, via))
-        for operand in one.operands:
-            if (operand, here) not in seen:
-                seen.add((operand, here))
-                waiting.append((operand, here))
-    return found
