@@ -50,6 +50,7 @@ class Reading(Questions):
     _seconds: float
     _ran: int
     _recomputed: tuple[str, ...]
+    _probe: Probe | None = None
     _gate: threading.Lock
     _writer: threading.RLock
 
@@ -127,7 +128,9 @@ class Reading(Questions):
         """
         self.settle()
         with self._writer:
-            yield Probe(self)
+            if self._probe is None or not self._probe.is_of(self):
+                self._probe = Probe(self)
+            yield self._probe
 
     @property
     def last_epoch(self) -> EpochReport:

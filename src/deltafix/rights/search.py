@@ -45,6 +45,18 @@ class Reason(NamedTuple):
     absent: Goal | None = None
 
 
+class Ways(NamedTuple):
+    """How one subject can come to a node that is a union.
+
+    Attributes:
+        tuples: leaves whose tuples name the subject (True), or everyone of its type (False).
+        targets: leaves to follow, and the node that each leads to.
+    """
+
+    tuples: list[tuple[Leaf, bool]]
+    targets: list[tuple[Leaf, int]]
+
+
 class Search:
     """What one subject has.
 
@@ -79,6 +91,7 @@ class Search:
         self.smallest = smallest
         self.true: dict[Goal, Reason] = {}
         self.order: list[Goal] = []
+        self.ways: dict[int, Ways] = {}
         self.false: set[Goal] = set()
         # Reasons of least height are not to be found on the way to what is excluded.
         self.excluding = Search(graph, reader, subject, views) if smallest else self
@@ -94,8 +107,26 @@ class Search:
         """Whether the subject can have the node anywhere."""
         return self.kind in node.subjects or f"{self.kind}:*" in node.subjects
 
+    def ways_to(self, node: Node) -> Ways:
+        """Its ways to a node. O(leaves)."""
+        mine = [leaf for leaf in node.leaves if leaf.type == self.subject.type]
+        tuples: list[tuple[Leaf, bool]] = []
+        for leaf in mine:
+            if self.subject.relation:
+                if leaf.kind == "userset" and self.nodes[leaf.target].label == self.kind:
+                    tuples.append((leaf, True))
+            elif leaf.kind == "everyone" or (leaf.kind == "user" and not self.is_everyone):
+                tuples.append((leaf, leaf.kind == "user"))
+        targets = [
+            (leaf, target)
+            for leaf in node.leaves
+            for target in leaf.targets
+            if self.concerns(self.nodes[target])
+        ]
+        return Ways(tuples, targets)
+
     def is_itself(self, node: Node, at: int) -> bool:
-        """Whether the subject is the userset of the node at the object."""
+        """Whether the subject, a userset, is that of the node at the object."""
         return at == self.code and bool(node.name) and node.label == self.kind
 
 
@@ -136,10 +167,10 @@ class _Run:
         number, at = goal
         node = self.nodes[number]
         search = self.search
-        if search.is_itself(node, at):
+        if search.subject.relation and search.is_itself(node, at):
             self._settle(goal, Reason())
             return
-        view = search.views.get((number, search.subject.type))
+        view = search.views.get((number, search.subject.type)) if search.views else None
         if view is not None:
             if viewed(view, self.reader, search.code, at):
                 self._settle(goal, Reason())
@@ -147,42 +178,23 @@ class _Run:
         if node.kind != "union":
             self._advance(goal, node)
             return
-        for leaf in node.leaves:
-            row = self._tuple(leaf, at)
-            if row:
+        ways = search.ways.get(number)
+        if ways is None:
+            ways = search.ways[number] = search.ways_to(node)
+        for leaf, names in ways.tuples:
+            row = (search.code, at) if names else (at,)
+            if self.reader.has(leaf.source, *row):
                 self._settle(goal, Reason(leaf, row))
                 return
-        for leaf in node.leaves:
-            if leaf.targets and search.concerns(self.nodes[leaf.target]):
-                self._follow(goal, leaf, at)
-                if goal in self.true:
-                    return
-
-    def _tuple(self, leaf: Leaf, at: int) -> tuple[int, ...]:
-        """The row by which the subject has the leaf at once; empty if there is none."""
-        search = self.search
-        row: tuple[int, ...]
-        if leaf.type != search.subject.type:
-            return ()
-        if search.subject.relation:
-            if leaf.kind != "userset" or self.nodes[leaf.target].label != search.kind:
-                return ()
-            row = (search.code, at)
-        elif leaf.kind == "user" and not search.is_everyone:
-            row = (search.code, at)
-        elif leaf.kind == "everyone":
-            row = (at,)
-        else:
-            return ()
-        return row if self.reader.has(leaf.source, *row) else ()
-
-    def _follow(self, goal: Goal, leaf: Leaf, at: int) -> None:
-        if leaf.kind == "computed":
-            self._wait(goal, (leaf.target, at), Reason(leaf, (), ((leaf.target, at),)))
-            return
-        for via in self.reader.others(leaf.source, 1, at):
-            child = (leaf.target, via)
-            self._wait(goal, child, Reason(leaf, (via, at), (child,)))
+        for leaf, target in ways.targets:
+            if leaf.kind == "computed":
+                self._wait(goal, (target, at), Reason(leaf, (), ((target, at),)))
+            else:
+                for via in self.reader.others(leaf.source, 1, at):
+                    child = (target, via)
+                    self._wait(goal, child, Reason(leaf, (via, at), (child,)))
+                    if goal in self.true:
+                        return
             if goal in self.true:
                 return
 
