@@ -111,7 +111,7 @@ def _of_csv(text: str, path: Path) -> Iterator[Tuple]:
             user = f"{line['user_type']}:{line['user_id']}{within}"
             yield Tuple(user, line["relation"], f"{line['object_type']}:{line['object_id']}")
     except csv.Error as error:
-        raise RightsTupleError(f"{path}:{lines.line_num}: {error}") from None
+        raise RightsTupleError(f"{path}:{lines.reader.line_num}: {error}") from None
 
 
 def _json(text: str, path: Path, line: int) -> Any:

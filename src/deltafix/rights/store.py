@@ -69,10 +69,11 @@ def run_store(path: Path, *, materialise: Iterable[str] = ()) -> Iterator[Outcom
                     valid = f"a test has {', '.join(_PARTS)}"
                     raise _wrong(path, f"test {name!r} has {part!r}", valid)
             # Tuples of a test that the store has too are not the test's to delete.
-            own = [one for one in _tuples(test, path) if one not in set(rights.tuples())]
+            there = set(rights.tuples())
+            own = [one for one in dict.fromkeys(_tuples(test, path)) if one not in there]
             rights.write(own)
             yield from _judged(rights, name, test, path)
-            rights.delete(dict.fromkeys(own))
+            rights.delete(own)
 
 
 def _judged(rights: Rights, name: str, test: Mapping[str, Any], path: Path) -> Iterator[Outcome]:
