@@ -86,7 +86,7 @@ def tuples(count: int, seed: int = 0) -> Iterator[Any]:
     members = some(of.users, 0.2)
     groups = random.integers(0, of.groups, len(members))
     yield batch(_named("user", members), "member", _named("group", groups))
-    inner = np.arange(of.groups)[random.random(of.groups) < 0.3]  # noqa: PLR2004  three of ten
+    inner = np.arange(of.groups)[random.random(of.groups) < 0.3]
     outer = random.integers(0, of.groups, len(inner))
     yield batch(_named("group", inner, "#member"), "member", _named("group", outer))
     for kind, limit, share in (("folder", of.folders, 0.03), ("document", of.documents, 0.1)):
@@ -203,7 +203,8 @@ def main() -> int:
     size = sum(map(len, users)) / max(len(users), 1)
     lines.append(_line("list_users", listing, f"{size:,.0f} users each"))
     listing, found = _timed(
-        lambda user: rights.list_objects(user, "can_read", "document"), [one[0] for one in asked[-20:]]
+        lambda user: rights.list_objects(user, "can_read", "document"),
+        [one[0] for one in asked[-20:]],
     )
     size = sum(map(len, found)) / max(len(found), 1)
     lines.append(_line("list_objects", listing, f"{size:,.0f} documents each"))

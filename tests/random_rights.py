@@ -73,7 +73,9 @@ class _Drawn:
             up = {"tupleset": {"relation": "parent"}, "computedUserset": {"relation": computed}}
             return {"tupleToUserset": up}
         if self.level:
-            return {"computedUserset": {"relation": random.choice(self.names[self.type][: self.level])}}
+            return {
+                "computedUserset": {"relation": random.choice(self.names[self.type][: self.level])}
+            }
         self.direct = self.direct or self.restrictions(below)
         return {"this": {}} if top else {"computedUserset": {"relation": "base"}}
 
@@ -139,7 +141,9 @@ def every_tuple(model: Json) -> list[Triple]:
                 ids = "*" if "wildcard" in allowed else IDS[allowed["type"]]
                 for user in ids:
                     for at in IDS[one["type"]]:
-                        found.append((f"{allowed['type']}:{user}{end}", name, f"{one['type']}:{at}"))
+                        found.append(
+                            (f"{allowed['type']}:{user}{end}", name, f"{one['type']}:{at}")
+                        )
     return found
 
 

@@ -162,6 +162,7 @@ def test_there_are_examples_and_each_has_a_program():
     assert {"access-rights", "reachability"} <= {folder.name for folder in EXAMPLES}
     for folder in EXAMPLES:
         programs = [one for kind in ("dl", "py", "sql") for one in folder.rglob(f"*.{kind}")]
+        programs = [one for kind in ("dl", "fga", "py", "sql") for one in folder.glob(f"*.{kind}")]
         assert programs, folder
 
 

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 import deltafix.rights
-from deltafix.errors import NoSuchFactError, RightsModelError
+from deltafix.errors import RightsModelError
 from random_rights import (
     IDS,
     dsl_of,
@@ -61,16 +61,16 @@ class Replica:
             assert (row in self.rows) == (one.sign < 0), one
             (self.rows.add if one.sign > 0 else self.rows.discard)(row)
 
-    def has(self, user, relation, object):
+    def has(self, user, relation, at):
         kind = user.split(":")[0]
-        if (user, relation, object, False) in self.rows:
+        if (user, relation, at, False) in self.rows:
             return True
-        everyone = (f"{kind}:*", relation, object, False) in self.rows
-        return everyone and (user, relation, object, True) not in self.rows
+        everyone = (f"{kind}:*", relation, at, False) in self.rows
+        return everyone and (user, relation, at, True) not in self.rows
 
 
-def judge(model, tuples, kept, searched, replica, random):
-    oracle = Oracle(model, tuples)
+def judge(model, tuples, opened, replica, random):
+    oracle, (kept, searched) = Oracle(model, tuples), opened
     asked = [(user, name, at) for user in subjects(model) for name, at in goals(model)]
     right = [oracle.holds(*one) for one in asked]
     truth = dict(zip(asked, right, strict=True))
@@ -111,7 +111,7 @@ def explained(model, oracle, rights, question):
     assert (proof.goal.relation, *proof.goal.row) == (name, user, at)
     leaves = {(step.row[0], step.relation, step.row[1]) for step in proof.leaves}
     assert leaves <= oracle.tuples
-    assert proof.height == oracle.heights(user, [o for o in objects()])[name, at]
+    assert proof.height == oracle.heights(user, objects())[name, at]
     if negation_depth(model) < 2:  # then what is excluded needs tuples, and fewer of them help
         assert Oracle(model, leaves).holds(*question), proof
     assert all(place > above for above, s in enumerate(proof.steps) for place in s.premises)
@@ -130,11 +130,12 @@ def test_oracle_every_question_after_every_transaction_of_random_models(seed):
     few = random.sample(names, random.randint(0, 2))
     searched = deltafix.rights.open(model, materialise=few)
     assert kept.model == searched.model
-    replica, there, held = Replica(), set(), 0
-    kept.watch(names[0], lambda delta: heard.append(delta))
+    replica, there, held, heard = Replica(), set(), 0, []
+    kept.watch(names[0], heard.append)
     for _ in range(EPOCHS):
         written, gone = edits(random, allowed, there)
-        heard, before = [], set(there)
+        heard.clear()
+        before = set(there)
         for rights in (kept, searched):
             with rights.transaction() as tx:
                 tx.write(written)
@@ -147,6 +148,6 @@ def test_oracle_every_question_after_every_transaction_of_random_models(seed):
                 told = [one.changes(names[0]) for one in heard]
                 assert told == ([tx.delta.changes(names[0])] if tx.delta.changes(names[0]) else [])
         assert set(kept.tuples()) == there
-        held += judge(model, there, kept, searched, replica, random)
+        held += judge(model, there, (kept, searched), replica, random)
     kept.database.check_invariants()
     assert held > 0

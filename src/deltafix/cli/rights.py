@@ -31,7 +31,10 @@ _Model: TypeAlias = Annotated[
 _Tuples: TypeAlias = Annotated[
     list[Path] | None,
     typer.Option(
-        "-t", "--tuples", help="Tuples: .csv, .json, .jsonl or .yaml; several times.", metavar="FILE"
+        "-t",
+        "--tuples",
+        help="Tuples: .csv, .json, .jsonl or .yaml; several times.",
+        metavar="FILE",
     ),
 ]
 _User: TypeAlias = Annotated[
@@ -160,8 +163,8 @@ def why(
     _print(proof.show(form))
 
 
-@rights.command()
-def test(
+@rights.command("test")
+def run_tests(
     stores: Annotated[
         list[Path], typer.Argument(help="Store files (.fga.yaml).", metavar="STORE...")
     ],

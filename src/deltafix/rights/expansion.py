@@ -89,6 +89,7 @@ class _Expander:
             return Expansion("usersets", text, (f"{here}#{rewrite.relation}",))
         if isinstance(rewrite, FromRelated):
             return Expansion("usersets", text, tuple(sorted(self._related(rewrite))))
+        parts: tuple[Rewrite, ...]
         if isinstance(rewrite, Exclusion):
             kind, parts = "but not", (rewrite.base, rewrite.excluded)
         else:

@@ -199,7 +199,9 @@ class _Builder:
             tupleset = self.model.relation(node.type, part.tupleset)
             assert tupleset is not None  # noqa: S101  names were checked
             return [
-                Leaf("from", tuple_relation(node.type, part.tupleset, one), (target,), one.type, text)
+                Leaf(
+                    "from", tuple_relation(node.type, part.tupleset, one), (target,), one.type, text
+                )
                 for one in tupleset.restrictions
                 if (target := self.numbers.get((one.type, part.relation))) is not None
             ]

@@ -129,8 +129,7 @@ class _Reader:
             return Exclusion(base, self._rewrite(body.get("subtract"), direct, f"{place}.subtract"))
         children = self._list(body.get("child"), f"{place}.child")
         parts = tuple(
-            self._rewrite(child, direct, f"{place}.child[{n}]")
-            for n, child in enumerate(children)
+            self._rewrite(child, direct, f"{place}.child[{n}]") for n, child in enumerate(children)
         )
         if not parts:
             raise _error("there is no child", f"{place}.child", "expected two or more")

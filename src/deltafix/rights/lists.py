@@ -1,11 +1,12 @@
 """Lists by search: the objects that a user has, from the user up; an object's users, from it down.
 
-Both compute sets, not one answer after another. Going up, a goal (a node at an object) is reached from
-what it follows from; an intersection when all its operands are. Going down, all goals below the object
-are found first; then each has a set of users that grows from tuples, until nothing grows. What is
-excluded is listed whole, before it is taken away: the model has no cycle through an exclusion.
+Both compute sets, not one answer after another. Going up, a goal (a node at an object) is reached
+from what it follows from; an intersection when all its operands are. Going down, all goals below
+the object are found first; then each has a set of users, which grows from tuples until nothing
+grows. What is excluded is listed whole before it is taken away: the model has no cycle through an
+exclusion.
 
-Invariant: a list has what `Search` answers yes to. Nodes that are kept whole are read, not searched.
+Invariant: a list has what `Search` answers yes to. Nodes that are kept are read, not searched.
 """
 
 from __future__ import annotations

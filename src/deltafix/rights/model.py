@@ -30,10 +30,6 @@ __all__ = [
 ]
 
 
-def _place() -> Span | None:
-    return field(default=None, compare=False, repr=False)
-
-
 @dataclass(frozen=True, slots=True)
 class Restriction:
     """Who a tuple may name: `user`, `group#member` (a userset) or `user:*` (everyone)."""
@@ -41,7 +37,7 @@ class Restriction:
     type: str
     relation: str = ""
     wildcard: bool = False
-    span: Span | None = _place()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         if self.wildcard:
@@ -54,7 +50,7 @@ class Direct:
     """`[user, group#member]`: whoever a tuple names."""
 
     restrictions: tuple[Restriction, ...]
-    span: Span | None = _place()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"[{', '.join(map(str, self.restrictions))}]"
@@ -65,7 +61,7 @@ class Computed:
     """`editor`: whoever has another relation to the same object."""
 
     relation: str
-    span: Span | None = _place()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return self.relation
@@ -77,7 +73,7 @@ class FromRelated:
 
     relation: str
     tupleset: str
-    span: Span | None = _place()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.relation} from {self.tupleset}"
@@ -88,7 +84,7 @@ class Union:
     """`a or b`."""
 
     parts: tuple[Rewrite, ...]
-    span: Span | None = _place()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return " or ".join(map(_inner, self.parts))
@@ -99,7 +95,7 @@ class Intersection:
     """`a and b`."""
 
     parts: tuple[Rewrite, ...]
-    span: Span | None = _place()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return " and ".join(map(_inner, self.parts))
@@ -111,7 +107,7 @@ class Exclusion:
 
     base: Rewrite
     excluded: Rewrite
-    span: Span | None = _place()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{_inner(self.base)} but not {_inner(self.excluded)}"
@@ -143,7 +139,7 @@ class RelationDefinition:
 
     name: str
     rewrite: Rewrite
-    span: Span | None = _place()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
     @property
     def restrictions(self) -> tuple[Restriction, ...]:
@@ -165,7 +161,7 @@ class TypeDefinition:
 
     name: str
     relations: tuple[RelationDefinition, ...] = ()
-    span: Span | None = _place()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
     def relation(self, name: str) -> RelationDefinition | None:
         """The relation called `name`, if there is one."""

@@ -11,8 +11,9 @@ Invariant: a user who is not named at an object may what `user:*` may there; so 
 large as what tuples name, never users times objects. Where nothing is excluded or intersected,
 being named is enough, and `|?user` is `|user`.
 
-Nothing is derived for other nodes: they are searched (`search`). For that search each input relation
-has an index on each of its columns; the rules that ask for them read `asked`, which stays empty.
+Nothing is derived for other nodes: they are searched (`search`). For that search each input
+relation has an index on each of its columns; rules that read `asked`, which stays empty, are there
+to ask for them.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def proof_of(graph: Graph, search: Search, sources: Mapping[str, Source], goal: 
     return Proof(tuple(_steps(graph, search, inside, goal)), height[goal])
 
 
-def _steps(graph: Graph, search: Search, inside: Mapping[Goal, _Inside], goal: Goal) -> list[Step]:
+def _steps(graph: Graph, search: Search, inside: dict[Goal, _Inside], goal: Goal) -> list[Step]:
     goals = _last_first(inside, goal)
     tuples = dict.fromkeys(found for one in goals for found in inside[one].tuples)
     order: list[Goal | Tuple] = [*goals, *tuples]
@@ -77,7 +77,10 @@ def _steps(graph: Graph, search: Search, inside: Mapping[Goal, _Inside], goal: G
         is_itself = not found.tuples and not found.goals
         text = "a userset is in itself" if is_itself else f"{line}{node.text}"
         where = f"{node.type}:{search.reader.symbol(one[1])}"
-        premises = tuple(places[below] for below in (*found.tuples, *found.goals))
+        premises = (
+            *(places[below] for below in found.tuples),
+            *(places[below] for below in found.goals),
+        )
         steps.append(
             Step(
                 node.name, (str(search.subject), where), None, text, premises, tuple(found.absent)
@@ -86,7 +89,7 @@ def _steps(graph: Graph, search: Search, inside: Mapping[Goal, _Inside], goal: G
     return steps
 
 
-def _last_first(inside: Mapping[Goal, _Inside], goal: Goal) -> list[Goal]:
+def _last_first(inside: dict[Goal, _Inside], goal: Goal) -> list[Goal]:
     """The goals of the proof, each before those it follows from."""
     used = {goal}
     found: list[Goal] = []

@@ -29,7 +29,6 @@ from deltafix.rights.reader import Contextual, Plain, Reader
 from deltafix.rights.reading import read_model
 from deltafix.rights.search import Search
 from deltafix.rights.tuples import (
-    Subject,
     Tuple,
     listed,
     object_of,
@@ -145,7 +144,7 @@ def open(  # noqa: A001  as `deltafix.rights.open`
     db = connect(program, path, fsync=fsync)
     try:
         rights = Rights(db, was[0])
-        if db.marks.get(_MARK) != _noted(wanted):  # type: ignore[attr-defined]  it is durable
+        if getattr(db, "marks", {}).get(_MARK) != _noted(wanted):
             with rights.transaction() as tx:
                 tx._change(wanted)
     except BaseException:
@@ -203,16 +202,17 @@ class Rights:
         return tx.delta
 
     def change_model(
-        self, model: Model | str | Path | Mapping[str, Any], *, materialise: Iterable[str] | None = None
+        self,
+        model: Model | str | Path | Mapping[str, Any],
+        *,
+        materialise: Iterable[str] | None = None,
     ) -> RightsDelta:
         """Have another model, or keep other relations, from now on. See the transaction's."""
         with self.transaction() as tx:
             tx.change_model(model, materialise=materialise)
         return tx.delta
 
-    def watch(
-        self, relation: str | None, callback: Callable[[RightsDelta], object]
-    ) -> Watch:
+    def watch(self, relation: str | None, callback: Callable[[RightsDelta], object]) -> Watch:
         """Call back after every transaction that changes a kept relation; with None, any tuple.
 
         What the callback is given has the whole transaction's changes: `delta.changes(relation)`.
@@ -250,13 +250,20 @@ class Rights:
     # --- questions ---------------------------------------------------------------------------
 
     def check(
-        self, user: str, relation: str, object: str, *, contextual: Any = ()  # noqa: A002
+        self,
+        user: str,
+        relation: str,
+        object: str,  # noqa: A002
+        *,
+        contextual: Any = (),
     ) -> bool:
         """Whether a user has a relation to an object.
 
         Args:
             user: `user:anne`; also a userset, `group:eng#member`, or `user:*`: whoever no tuple
                 names.
+            relation: of the object's type.
+            object: `document:roadmap`.
             contextual: tuples that hold for this question beside the committed ones.
 
         A kept relation is looked up; another is searched: O(usersets and related objects between
@@ -285,7 +292,12 @@ class Rights:
         return found
 
     def list_objects(
-        self, user: str, relation: str, type: str, *, contextual: Any = ()  # noqa: A002
+        self,
+        user: str,
+        relation: str,
+        type: str,  # noqa: A002
+        *,
+        contextual: Any = (),
     ) -> list[str]:
         """The objects of a type to which a user has a relation, sorted.
 
@@ -302,11 +314,19 @@ class Rights:
             return sorted(f"{type}:{reader.symbol(code)}" for code in codes)
 
     def list_users(
-        self, relation: str, object: str, type: str, *, contextual: Any = ()  # noqa: A002
+        self,
+        relation: str,
+        object: str,  # noqa: A002
+        type: str,  # noqa: A002
+        *,
+        contextual: Any = (),
     ) -> Users:
         """The users of a type that have a relation to an object.
 
         Args:
+            relation: of the object's type.
+            object: as `check` takes it.
+            contextual: as `check` takes it.
             type: `user`, or `group#member` for the usersets that have it.
 
         Of a kept relation O(users found); else a search from the object down: O(goals below it, and
@@ -346,7 +366,12 @@ class Rights:
             return expansion_of(laid.graph.model, reader, node.type, definition, at)
 
     def why(
-        self, user: str, relation: str, object: str, *, contextual: Any = ()  # noqa: A002
+        self,
+        user: str,
+        relation: str,
+        object: str,  # noqa: A002
+        *,
+        contextual: Any = (),
     ) -> Proof:
         """Why a user has a relation to an object: a proof in tuples and lines of the model.
 
@@ -452,11 +477,15 @@ class RightsTransaction:
         return sum(self._tx.delete(name, rows) for name, rows in found)
 
     def change_model(
-        self, model: Model | str | Path | Mapping[str, Any], *, materialise: Iterable[str] | None = None
+        self,
+        model: Model | str | Path | Mapping[str, Any],
+        *,
+        materialise: Iterable[str] | None = None,
     ) -> None:
         """Have another model from the commit on, for what the difference of the rules costs.
 
         Args:
+            model: as `open` takes it.
             materialise: the relations to keep; None: those kept now.
 
         Raises as `open`; RightsTupleError for tuples, some of this transaction perhaps, that the
@@ -472,8 +501,8 @@ class RightsTransaction:
                 if left.num_rows:
                     one = shown(source, _row(left, 0))
                     message = (
-                        f"{left.num_rows:,} tuple(s) such as `{one}` are not allowed by this model, "
-                        f"which has no `{name}`; delete them in the same transaction, first"
+                        f"{left.num_rows:,} tuple(s) such as `{one}` are not allowed by this "
+                        f"model, which has no `{name}`; delete them in the same transaction, first"
                     )
                     raise RightsTupleError(message, value=one)
         if laid.program != self._was.program:
@@ -484,7 +513,9 @@ class RightsTransaction:
 
     def _rows(self, tuples: Any) -> Iterable[tuple[str, Any]]:
         if self._changed:
-            message = "the model changes in this transaction; write tuples before, or in another one"
+            message = (
+                "the model changes in this transaction; write tuples before, or in another one"
+            )
             raise RightsTupleError(message)
         return _by_source(self._laid, tuples)
 
@@ -506,7 +537,7 @@ class RightsTransaction:
 
     @contextmanager
     def _committing(self) -> Iterator[None]:
-        """Readers and watchers see the model with the tuples: while others wait, it is put there."""
+        """Show readers and watchers the model with its tuples: it is put there before they come."""
         self._rights._laid = self._laid
         try:
             yield
@@ -518,7 +549,10 @@ class RightsTransaction:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
     ) -> None:
         with self._committing():
             self._tx.__exit__(kind, error, at)

@@ -1,10 +1,10 @@
 """Checks by search, from an object down to the user, and what they found out.
 
 A *goal* is a node at an object: does the subject have it? `Search` is for one subject. It opens
-goals one after another, the last found first, and tells whoever waits when one holds. Goals that are
-still open when nothing is left to do do not hold: with unions and intersections that is the least
-fixpoint, cycles and all. What is excluded is decided by a search of its own, to its end, before its
-base is believed; the model has no cycle through an exclusion, so that ends.
+goals one after another, the last found first, and tells whoever waits when one holds. Goals that
+are open when nothing is left to do fail: with unions and intersections that is the least fixpoint,
+cycles and all. What is excluded is decided by a search of its own, to its end, before its base is
+believed; the model has no cycle through an exclusion, so that ends.
 
 Invariant: only decided goals are remembered; a search that stops early forgets the open ones.
 Everything is in codes of a reader (`reader`), which sees one state.

@@ -35,7 +35,15 @@ from deltafix.rights.tuples import Tuple, tuple_of
 
 __all__ = ["Outcome", "run_store"]
 
-_PARTS: Final = ("name", "description", "tuples", "tuple_file", "check", "list_objects", "list_users")
+_PARTS: Final = (
+    "name",
+    "description",
+    "tuples",
+    "tuple_file",
+    "check",
+    "list_objects",
+    "list_users",
+)
 
 
 class Outcome(NamedTuple):
@@ -98,12 +106,12 @@ def _judged(rights: Rights, name: str, test: Mapping[str, Any], path: Path) -> I
             for kind in _list(one.get("user_filter"), path, "user_filter")
         ]
         for relation, expected in _assertions(one, path):
-            found = [rights.list_users(relation, at, kind) for kind in kinds]
+            lists = [rights.list_users(relation, at, kind) for kind in kinds]
             given = expected.get("users") if isinstance(expected, Mapping) else expected
             wanted = sorted(_list(given, path, relation))
             # Who is one of everyone may be expected beside `user:*`.
-            among = {user for user in wanted if any(one.has(user) for one in found)}
-            users = sorted(among.union(*(one.users for one in found)))
+            among = {user for user in wanted if any(one.has(user) for one in lists)}
+            users = sorted(among.union(*(one.users for one in lists)))
             yield Outcome(name, f"list users {relation} {at}", wanted, users)
 
 

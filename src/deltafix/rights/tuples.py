@@ -79,7 +79,7 @@ def tuple_of(given: Any) -> Tuple:
         parts: tuple[Any, ...] = tuple(given.get(name) for name in Tuple._fields)
     else:
         parts = tuple(given) if isinstance(given, list | tuple) else (given,)
-    if len(parts) != 3 or not all(isinstance(part, str) for part in parts):  # noqa: PLR2004
+    if len(parts) != 3 or not all(isinstance(part, str) for part in parts):
         message = f'{given!r} is no tuple; write ("user:anne", "viewer", "document:roadmap")'
         raise RightsTupleError(message, value=given)
     return Tuple(*parts)

@@ -139,7 +139,11 @@ JSON = json.loads(
         (("schema_version",), "1.0", "$.schema_version"),
         (("type_definitions",), {}, "$.type_definitions"),
         (("type_definitions", 1, "type"), 7, "type_definitions[1].type"),
-        (("type_definitions", 1, "relations", "viewer"), {}, "type_definitions[1].relations.viewer"),
+        (
+            ("type_definitions", 1, "relations", "viewer"),
+            {},
+            "type_definitions[1].relations.viewer",
+        ),
         (("type_definitions", 1, "relations", "viewer"), {"union": {"child": []}}, "union.child"),
         (("type_definitions", 1, "relations", "viewer"), {"this": {}, "union": {}}, "viewer"),
         (("type_definitions", 1, "relations", "viewer"), {"difference": {}}, "difference.base"),

@@ -92,7 +92,9 @@ def test_contextual_tuples_hold_for_one_question(rights):
     assert not rights.check(*question)
     blocked = [("user:anne", "blocked", "document:x")]
     assert not rights.check("user:anne", "can_read", "document:x", contextual=blocked)
-    assert rights.list_objects("user:bo", "can_read", "document", contextual=joins) == ["document:x"]
+    assert rights.list_objects("user:bo", "can_read", "document", contextual=joins) == [
+        "document:x"
+    ]
     assert "user:bo" in rights.list_users("can_read", "document:x", "user", contextual=joins).users
     assert rights.why(*question, contextual=joins).height == 7
     assert "user:bo" in str(rights.expand("member", "group:new", contextual=joins))
@@ -144,7 +146,7 @@ def test_expand_shows_the_definition_with_the_tuples_of_one_object(rights):
 def test_deltas_and_watches_say_who_gained_and_lost_what():
     with deltafix.rights.open(MODEL, materialise=KEPT) as rights:
         heard, tuples = [], []
-        with rights.watch("document#can_read", lambda delta: heard.append(delta)):
+        with rights.watch("document#can_read", heard.append):
             rights.watch(None, lambda delta: tuples.append(delta.added))
             delta = rights.write(TUPLES)
             assert delta.added == sorted(map(Tuple._make, TUPLES))
@@ -209,7 +211,9 @@ def test_what_the_model_does_not_allow_is_refused_and_nothing_is_written(rights)
             rights.write([("user:fine", "member", "group:core"), bad])
         assert said in str(caught.value)
         if isinstance(bad, tuple) and len(bad) == 3:
-            table = pa.table(dict(zip(("user", "relation", "object"), zip(*[bad], strict=True), strict=True)))
+            table = pa.table(
+                dict(zip(("user", "relation", "object"), zip(*[bad], strict=True), strict=True))
+            )
             with pytest.raises(RightsTupleError) as columns:
                 rights.write(table)
             assert said in str(columns.value)
@@ -335,9 +339,9 @@ def test_tuples_outlive_the_process_and_follow_the_model(tmp_path):
         rights.delete([TUPLES[-1]])
     with deltafix.rights.open(other, folder, materialise=KEPT) as rights:
         assert rights.list_objects("user:anne", "can_read", "document") == ["document:x"]
-    with deltafix.connect(".decl a(x: symbol) .input a", tmp_path / "other") as db:
-        with db.transaction() as tx:
-            tx.insert("a", [("b",)])
+    text = ".decl a(x: symbol) .input a"
+    with deltafix.connect(text, tmp_path / "other") as db, db.transaction() as tx:
+        tx.insert("a", [("b",)])
     with pytest.raises(StateError):
         deltafix.rights.open(MODEL, tmp_path / "other")
 

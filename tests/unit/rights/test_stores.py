@@ -1,4 +1,4 @@
-"""Store files: published examples of models with the answers that they should give, and bad files."""
+"""Store files: published examples of models with the answers that are right, and bad files."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_what_is_not_understood_is_an_error_and_never_passes(tmp_path, old, new,
 
 
 def test_a_model_and_tuples_may_be_files_beside_the_store(tmp_path):
-    model = STORE.split("tuples:")[0].split("|\n")[1]
+    model = STORE.split("tuples:", maxsplit=1)[0].split("|\n")[1]
     (tmp_path / "m.fga").write_text("\n".join(line[2:] for line in model.splitlines()))
     (tmp_path / "t.json").write_text(
         json.dumps([{"user": "user:a", "relation": "viewer", "object": "doc:x"}])
