@@ -178,6 +178,7 @@ def main() -> int:
     with rights.transaction() as tx:
         for batch in tuples(given.tuples):
             tx.write(batch)
+    del tx  # its delta would be copied, all of it, when the next transaction begins
     loaded = time.process_time() - began
     kept = ", ".join(given.keep) or "nothing"
     print(f"{len(rights):,} tuples, {kept} kept: loaded in {loaded:.1f} s of processor", end=" ")

@@ -57,7 +57,7 @@ class Oracle:
         return several(self._by(child, question, asked) for child in body["child"])
 
     def _named(self, relation: str, at: str) -> Iterator[str]:
-        return (user for user, of, at in self.tuples if (of, at) == (relation, at))
+        return (user for user, of, to in self.tuples if (of, to) == (relation, at))
 
     def _direct(self, user: str, relation: str, at: str, asked: frozenset[Triple]) -> bool:
         for named in self._named(relation, at):
@@ -66,8 +66,8 @@ class Oracle:
             if named.endswith(":*") and "#" not in user and named[:-1] == user[: len(named) - 1]:
                 return True
             if "#" in named:
-                at, within = named.split("#")
-                if self._check(user, within, at, asked):
+                of, within = named.split("#")
+                if self._check(user, within, of, asked):
                     return True
         return False
 
@@ -94,7 +94,7 @@ class Oracle:
             named = set(self._named(relation, at))
             mine = {user} if "#" in user else {user, f"{user.split(':', maxsplit=1)[0]}:*"}
             sets = (one.split("#") for one in named if "#" in one)
-            return bool(named & mine) or any((within, at) in found for at, within in sets)
+            return bool(named & mine) or any((within, of) in found for of, within in sets)
         if kind == "computedUserset":
             return (body["relation"], at) in found
         if kind == "tupleToUserset":

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from deltafix.engine.connect import connect
 from deltafix.errors import NoSuchFactError, RightsQuestionError, RightsTupleError, StateError
 from deltafix.rights.bulk import rows_of_table
-from deltafix.rights.changes import RightsDelta
+from deltafix.rights.changes import Part, RightsDelta
 from deltafix.rights.dsl import parse_dsl
 from deltafix.rights.expansion import Expansion, expansion_of
 from deltafix.rights.graph import Graph, Node, Source
@@ -78,7 +78,11 @@ class _Laid(NamedTuple):
     kept: tuple[str, ...]
     views: dict[tuple[int, str], View]
     sources: dict[str, Source]
-    shown: dict[str, tuple[str, str, str, str]]
+    shown: dict[str, Part]
+
+    def delta(self, delta: Delta) -> RightsDelta:
+        """What a delta of the engine says, under this model."""
+        return RightsDelta(delta, self.sources, self.shown, {})
 
 
 def _laid(model: Model, materialise: Iterable[str]) -> _Laid:
@@ -87,7 +91,7 @@ def _laid(model: Model, materialise: Iterable[str]) -> _Laid:
     kept = [_kept(graph, name).number for name in names]
     program, views = program_of(graph, kept)
     whole = {key: view for key, view in views.items() if key[0] in kept}
-    parts: dict[str, tuple[str, str, str, str]] = {}
+    parts: dict[str, Part] = {}
     for (number, users), view in whole.items():
         node = graph.nodes[number]
         for which, name in (("|", view.holds), ("*", view.everyone), ("-", view.excepted)):
@@ -163,6 +167,7 @@ class Rights:
     def __init__(self, db: Any, laid: _Laid) -> None:
         self._db = db
         self._laid = laid
+        self._changes = laid.delta
 
     @property
     def model(self) -> Model:
@@ -224,14 +229,8 @@ class Rights:
             self._require_kept(relation)
 
         def told(delta: Delta) -> None:
-            laid = self._laid
-            found = RightsDelta(delta, laid.sources, laid.shown)
-            if relation is None:
-                concerns = any(name in laid.sources for name in delta)
-            else:
-                of = tuple(relation.split("#"))
-                concerns = any(laid.shown[name][:2] == of for name in delta if name in laid.shown)
-            if concerns:
+            found = self._changes(delta)
+            if found.concerns(relation):
                 callback(found)
 
         watch: Watch = self._db.watch(None, told)
@@ -443,6 +442,7 @@ class RightsTransaction:
         self._rights = rights
         self._tx = rights._db.transaction(missing=missing)
         self._was = self._laid = rights._laid
+        self._delta = self._laid.delta
         self._changed = False
 
     def write(self, tuples: Any) -> int:
@@ -484,6 +484,9 @@ class RightsTransaction:
     ) -> None:
         """Have another model from the commit on, for what the difference of the rules costs.
 
+        The delta says who gains and who loses in relations that are kept; of one that was not kept
+        before, all of it.
+
         Args:
             model: as `open` takes it.
             materialise: the relations to keep; None: those kept now.
@@ -505,6 +508,17 @@ class RightsTransaction:
                         f"model, which has no `{name}`; delete them in the same transaction, first"
                     )
                     raise RightsTupleError(message, value=one)
+        was, rows = self._was, self._rights._db.rows
+        left = [name for name in was.sources if name not in laid.sources]
+        left += [
+            name
+            for name, part in was.shown.items()
+            if name not in laid.shown and "#".join(part[:2]) in laid.kept
+        ]
+        gone = {name: rows(name) for name in left}
+        sources, parts = was.sources | laid.sources, {**laid.shown}
+        parts |= {name: was.shown[name] for name in left if name in was.shown}
+        self._delta = lambda delta: RightsDelta(delta, sources, parts, gone)
         if laid.program != self._was.program:
             self._tx.change_program(laid.program)
         if hasattr(self._tx, "mark"):
@@ -532,18 +546,19 @@ class RightsTransaction:
     @property
     def delta(self) -> RightsDelta:
         """What the committed transaction changed."""
-        laid, was = self._laid, self._was
-        return RightsDelta(self._tx.delta, was.sources | laid.sources, was.shown | laid.shown)
+        return self._delta(self._tx.delta)
 
     @contextmanager
     def _committing(self) -> Iterator[None]:
         """Show readers and watchers the model with its tuples: it is put there before they come."""
-        self._rights._laid = self._laid
+        rights = self._rights
+        rights._laid, rights._changes = self._laid, self._delta
         try:
             yield
         finally:
             if not self._tx.is_committed:
-                self._rights._laid = self._was
+                rights._laid = self._was
+            rights._changes = rights._laid.delta
 
     def __enter__(self) -> Self:
         return self
