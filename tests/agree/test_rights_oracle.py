@@ -43,8 +43,10 @@ def as_table(tuples):
 
 def edits(random, allowed, there):
     """Tuples to write and to delete, some of either no change."""
-    size = random.choice((2, 4, 12))
-    written = random.sample(allowed, min(len(allowed), random.randint(1, size)))
+    size = random.choice((2, 4, 12)) if there else 16  # enough at first for something to follow
+    written = random.sample(allowed, min(len(allowed), random.randint(size // 2, size)))
+    public = [one for one in allowed if one[0].endswith(":*")]
+    written += random.sample(public, min(len(public), 2)) if size > 4 else []
     gone = random.sample(sorted(there), min(len(there), random.randint(0, size // 2)))
     return written, [one for one in gone if one not in written]
 

@@ -379,3 +379,23 @@ def test_long_chains_need_no_stack():
         proof = rights.why("user:anne", "viewer", "folder:1500")
         assert proof.height == 1501
         assert proof.show().count("\n") == 3_001
+
+
+def test_what_is_found_while_something_excluded_is_decided_is_told_to_who_waits():
+    # Deciding `g1`, which a part of `g2` excludes, finds that it holds; another part waits for it.
+    model = """
+model
+  schema 1.1
+type user
+type group
+  relations
+    define g0: [user, group#g0]
+    define g1: g0 or (g0 and g0)
+    define g2: g1 or (g0 but not g1)
+"""
+    with deltafix.rights.open(model) as rights:
+        rights.write([("user:anne", "g0", "group:x")])
+        assert rights.check("user:anne", "g2", "group:x")
+        assert rights.check("group:x#g0", "g2", "group:x")
+        assert rights.list_users("g2", "group:x", "user").users == ["user:anne"]
+        assert rights.why("user:anne", "g2", "group:x").height == 3
