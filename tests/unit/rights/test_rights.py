@@ -399,3 +399,45 @@ type group
         assert rights.check("group:x#g0", "g2", "group:x")
         assert rights.list_users("g2", "group:x", "user").users == ["user:anne"]
         assert rights.why("user:anne", "g2", "group:x").height == 3
+
+
+@pytest.mark.parametrize("kept", [(), ("document#can", "document#seen")], ids=["searched", "kept"])
+def test_exclusions_lie_inside_each_other_and_beside_everyone(kept):
+    model = """
+model
+  schema 1.1
+type user
+type document
+  relations
+    define viewer: [user, user:*]
+    define banned: [user, user:*]
+    define pardoned: [user]
+    define listed: [user]
+    define can: viewer but not (banned but not pardoned)
+    define seen: listed or (viewer but not banned)
+"""
+    everyone = ("user:*", "viewer", "document:x")
+    with deltafix.rights.open(model, materialise=kept) as rights:
+        rights.write([
+            ("user:anne", "viewer", "document:x"),
+            ("user:bo", "viewer", "document:x"),
+            ("user:*", "banned", "document:x"),
+            ("user:anne", "pardoned", "document:x"),
+        ])  # fmt: skip
+        assert rights.check("user:anne", "can", "document:x")
+        assert not rights.check("user:bo", "can", "document:x")
+        assert rights.list_users("can", "document:x", "user") == (["user:anne"], [])
+        assert rights.list_objects("user:anne", "can", "document") == ["document:x"]
+        rights.delete([("user:*", "banned", "document:x")])
+        rights.write([("user:bo", "banned", "document:x")])
+        assert rights.list_objects("user:new", "seen", "document", contextual=[everyone]) == [
+            "document:x"
+        ]
+        assert rights.list_users("seen", "document:x", "user", contextual=[everyone]) == (
+            ["user:*"], ["user:bo"],
+        )  # fmt: skip
+        proof = rights.why("user:anne", "seen", "document:x")
+        assert proof.goal.absent == ("user:anne is not banned of document:x",)
+        assert proof.height == 2
+        userset = "document:x#can"
+        assert rights.list_users("can", "document:x", "document#can").users == [userset]
