@@ -42,6 +42,7 @@ __all__ = [
     "ProofBoundError",
     "ReactiveError",
     "ReducerError",
+    "ReplicationError",
     "RefusedPredicateError",
     "SinkError",
     "SourceError",
@@ -323,6 +324,12 @@ class ProgramChangedError(PipelineError):
     """The rules differ from those the outputs were made with, and `on-change` is to refuse."""
 
     code = "DF664"
+
+
+class ReplicationError(PipelineError):
+    """A database cannot tell all changes since the last epoch; names why, and how to go on."""
+
+    code = "DF665"
 
 
 class ExplanationError(DeltafixError, ValueError):

@@ -57,6 +57,11 @@ def check(config: Config) -> Iterator[str]:
             yield f"input {one.name}: {one.source} to {fed} (looked at when it runs)"
             continue
         source = make_source(config, one, schemas)
+        if one.source == "postgres":
+            place, said = one.values["table"], source.look(peek)
+            source.close()
+            yield f"input {one.name}: {one.source} {place} to {fed} ({said})"
+            continue
         portion = source.poll(peek, 1)
         source.close()
         bad = [] if portion is None else [*portion.bad, *(b for s in portion.signed for b in s.bad)]

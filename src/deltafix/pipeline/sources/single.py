@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.columns import choose, fit
+from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.portion import Portion, State, difference_with
 from deltafix.pipeline.signed import SIGN, Signed
@@ -54,7 +55,8 @@ class Single:
     @property
     def lenient(self) -> Policy:
         """For rows that may be in already: neither there twice nor missing is an error."""
-        return Policy(missing="ignore", quarantine=self.policy.quarantine)
+        keying = Keying(self.policy.keying.key)
+        return Policy(missing="ignore", quarantine=self.policy.quarantine, keying=keying)
 
     def fit(self, table: pa.Table, origin: str, sign: str | int) -> Signed:
         """A table's rows as signed rows, columns of a feed left aside. Raises DriftError."""
