@@ -18,7 +18,9 @@ from urllib.parse import parse_qs, urlparse
 
 import psycopg
 
-SETTINGS = ("wal_level = logical", "max_replication_slots = 100", "max_wal_senders = 100")
+SETTINGS = (
+    "wal_level = logical", "max_replication_slots = 100", "max_wal_senders = 100", "fsync = off",
+)  # fmt: skip
 """It tells changes: inputs of many tests read them, each through a slot of its own."""
 
 

@@ -22,6 +22,7 @@ from deltafix.pipeline.config import Config, schemas_of
 from deltafix.pipeline.keeper import peek_marks
 from deltafix.pipeline.maintainer import CONES
 from deltafix.pipeline.manifest import read_manifest
+from deltafix.pipeline.portion import Lookable
 from deltafix.pipeline.quarantine import refused
 from deltafix.pipeline.sources.registry import ON_SPARK, TABLES, additions, make_source
 from deltafix.pipeline.targets.registry import make_target, place_of
@@ -57,7 +58,7 @@ def check(config: Config) -> Iterator[str]:
             yield f"input {one.name}: {one.source} to {fed} (looked at when it runs)"
             continue
         source = make_source(config, one, schemas)
-        if one.source == "postgres":
+        if isinstance(source, Lookable):
             place, said = one.values["table"], source.look(peek)
             source.close()
             yield f"input {one.name}: {one.source} {place} to {fed} ({said})"

@@ -36,7 +36,7 @@ class _Unchanged:
 
 UNCHANGED: Final = _Unchanged()
 
-Values: TypeAlias = "list[bytes | None | _Unchanged]"
+Values: TypeAlias = "list[bytes | _Unchanged | None]"
 """A row, or of a deleted one its key: as many values as its Relation has columns."""
 
 _EPOCH: Final = 946_684_800

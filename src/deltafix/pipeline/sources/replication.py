@@ -11,7 +11,7 @@ mends it. What changes mean is `sources.postgres`' business.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BytesIO
@@ -129,6 +129,8 @@ class Server:
         self._open: psycopg.Connection[Any] | None = None
         self._reached: dict[str, Position] = {}
         self._horizon: Position = 0
+        self._inputs: list[str] = []
+        self._last = 0
 
     @contextmanager
     def asking(self, where: str, **values: Any) -> Iterator[None]:
@@ -158,12 +160,21 @@ class Server:
     def horizon(self, name: str, reached: Position) -> Position:
         """Up to where the input of this name reads, which is in up to `reached`.
 
-        It moves on when every input that reads here is in up to it.
+        It moves on when every input that reads here is in up to it, and never between two inputs
+        of one look: those ask in the order in which they joined.
         """
+        place = self._inputs.index(name)
+        begins, self._last = place <= self._last, place
         self.reach(name, max(reached, self._reached.get(name, 0)))
-        if min(self._reached.values()) >= self._horizon:
+        if begins and min(self._reached.values()) >= self._horizon:
             self._horizon = self.now()
         return self._horizon
+
+    def join(self, name: str) -> None:
+        """An input reads here, looked at behind those that joined before."""
+        if name not in self._inputs:
+            self._inputs.append(name)
+            self._last = len(self._inputs)
 
     def reach(self, name: str, at: Position) -> None:
         """The input of this name has nothing to say before a position."""
@@ -260,13 +271,12 @@ class Server:
         found = self._dict("SELECT * FROM pg_publication WHERE pubname = %s", [name])
         quoted = sql.Identifier(name).as_string(None)
         if found is None:
-            message = f"there is no publication {name}: CREATE PUBLICATION {quoted} FOR TABLE "
-            raise PipelineError(message + self._quoted(table), publication=name)
-        silent = [one for one in ("insert", "update", "delete", "truncate") if not found[f"pub{one}"]]
+            raise ReplicationError(f"publication {name} is gone", publication=name)
+        silent = [one for one in _TOLD if not found[f"pub{one}"]]
         if silent:
             message = (
                 f"publication {name} does not tell of {', '.join(silent)}: ALTER PUBLICATION "
-                f"{quoted} SET (publish = 'insert, update, delete, truncate')"
+                f"{quoted} SET (publish = '{', '.join(_TOLD)}')"
             )
             raise PipelineError(message, publication=name)
         if is_partitioned and not found["pubviaroot"]:
@@ -306,8 +316,8 @@ class Server:
             message = f"slot {name} tells of prepared transactions twice; name another"
             raise PipelineError(message, slot=name)
         lost = found["wal_status"] == "lost" or found["at"] is None or found.get("conflicting")
-        why = "the server has removed the log that it needs (max_slot_wal_keep_size)" if lost else ""
-        return Slot(position(found["at"] or "0/0"), why)
+        why = "the server has removed the log that it needs (max_slot_wal_keep_size)"
+        return Slot(position(found["at"] or "0/0"), why if lost else "")
 
     # --- what is made ----------------------------------------------------------------------------
 
@@ -372,14 +382,20 @@ class Server:
         """These columns of all rows, as text with nulls; within `still`. O(rows) of memory."""
         where = f" WHERE {table.where}" if table.where else ""
         only = "" if table.partitioned else "ONLY "
-        query = sql.SQL("COPY (SELECT {} FROM " + only + "{}" + where + ") TO STDOUT (FORMAT csv)")
-        chosen = sql.SQL(", ").join(map(sql.Identifier, names))
+        query = sql.SQL(" ").join(
+            [
+                sql.SQL("COPY (SELECT"),
+                sql.SQL(", ").join(map(sql.Identifier, names)),
+                sql.SQL("FROM " + only),
+                sql.Identifier(table.schema, table.name),
+                sql.SQL(where + ") TO STDOUT (FORMAT csv)"),
+            ]
+        )
         found, longest = BytesIO(), 0
-        with self._db().cursor() as cursor:
-            with cursor.copy(query.format(chosen, sql.Identifier(table.schema, table.name))) as rows:
-                for row in rows:  # a row at a time
-                    longest = max(longest, len(row))
-                    found.write(row)
+        with self._db().cursor() as cursor, cursor.copy(query) as rows:
+            for row in rows:  # a row at a time
+                longest = max(longest, len(row))
+                found.write(row)
         if not found.tell():
             return pa.table({name: pa.array([], pa.string()) for name in names})
         kinds = {name: pa.string() for name in names}
@@ -395,7 +411,7 @@ class Server:
             ),
         )  # fmt: skip
 
-    def changes(self, slot: str, publication: str, until: Position, limit: int) -> Iterator[bytes]:
+    def changes(self, slot: str, publication: str, until: Position, limit: int) -> Generator[bytes]:
         """Messages of whole transactions, up to a position, about `limit` of them; none is used up.
 
         Raises ReplicationError if the server cannot tell them any more.
@@ -464,10 +480,11 @@ class Server:
             return found
 
     def _quoted(self, table: str) -> str:
-        return _identifier(table).as_string(None)
+        return str(_identifier(table).as_string(None))
 
 
 _PAUSE: Final = 0.1
+_TOLD: Final = ("insert", "update", "delete", "truncate")
 
 _HINTS: Final[tuple[tuple[type[Exception], str], ...]] = (
     (errors.ObjectInUse, "; stop what uses it, or name a slot of this pipeline's own"),
