@@ -12,6 +12,7 @@ import socket
 import tempfile
 import threading
 import warnings
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Self
 from urllib.parse import parse_qs, urlparse
@@ -25,13 +26,16 @@ SETTINGS = (
 
 
 class Postgres:
-    """A server, from `with` on until its end.
+    """A server, from `with` on until its end, with these settings.
 
     Attributes:
         uri: where it is, for libpq.
     """
 
     uri: str
+
+    def __init__(self, settings: Sequence[str] = SETTINGS) -> None:
+        self._settings = settings
 
     def __enter__(self) -> Self:
         with warnings.catch_warnings():
@@ -43,7 +47,7 @@ class Postgres:
             self._server = pgserver.get_server(self._folder)
         self.uri = self._server.get_uri()
         with psycopg.connect(self.uri, autocommit=True) as db:
-            for setting in SETTINGS:
+            for setting in self._settings:
                 db.execute(f"ALTER SYSTEM SET {setting}")
         self.restart()
         self._listener: socket.socket | None = None

@@ -69,11 +69,12 @@ class Relation:
 
     Attributes:
         oid: its number.
-        columns: names and types' numbers of its columns, in the order of values.
+        columns: of each column its name, its type's number, and whether it is of the replica
+            identity, in the order of values.
     """
 
     oid: int
-    columns: tuple[tuple[str, int], ...]
+    columns: tuple[tuple[str, int, bool], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,8 @@ def _relation(data: bytes) -> Relation:
     many, at = _SHORT.unpack_from(data, at)[0], at + 2
     for _ in range(many):
         end = data.index(b"\0", at + 1)
-        columns.append((data[at + 1 : end].decode(), _COLUMN.unpack_from(data, end + 1)[0]))
+        kind, _ = _COLUMN.unpack_from(data, end + 1)
+        columns.append((data[at + 1 : end].decode(), kind, bool(data[at] & 1)))
         at = end + 9
     return Relation(_INT.unpack_from(data, 1)[0], tuple(columns))
 

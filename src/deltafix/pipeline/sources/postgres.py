@@ -29,7 +29,14 @@ from deltafix.errors import PipelineError, ReplicationError
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.portion import Portion, State
-from deltafix.pipeline.sources.replication import Server, Slot, Table, position, shown
+from deltafix.pipeline.sources.replication import (
+    Position,
+    Server,
+    Slot,
+    Table,
+    position,
+    shown,
+)
 from deltafix.pipeline.sources.single import Single
 from deltafix.pipeline.sources.transactions import COLUMNS, Changes, Seen, kinds_of, typed
 
@@ -66,6 +73,7 @@ class PostgresTable(Single):
         self._server = server
         server.join(name)
         self.where = f"input {name}: table {values['table']}"
+        self._mark = _MARK + name
         self._slot = values["slot"]
         self._publication = values["publication"] or self._slot
         self._unique = False
@@ -78,7 +86,7 @@ class PostgresTable(Single):
 
     def poll(self, state: State, limit: int) -> Portion | None:
         """The rest of the first rows, or the next transactions."""
-        mark = state.marks.get(f"postgres/{self.name}")
+        mark = state.marks.get(self._mark)
         try:
             with self._asking():
                 self._server.require_logical()
@@ -96,7 +104,7 @@ class PostgresTable(Single):
 
     def look(self, state: State) -> str:
         """What a run would begin with, in words; makes nothing. Raises what `poll` raises."""
-        mark = state.marks.get(f"postgres/{self.name}")
+        mark = state.marks.get(self._mark)
         with self._asking():
             self._server.require_logical()
             slot = self._server.slot(self._slot)
@@ -107,10 +115,10 @@ class PostgresTable(Single):
                 else:
                     made.insert(0, f"publication {self._publication}")
                 return "all rows are read first" + (f"; makes {', '.join(made)}" if made else "")
-            table = self._server.table(self.values["table"], self._publication)
-            names = self._judged(table)
             try:
-                self._require_same(mark, self._read_of(table, names), slot)
+                table = self._server.table(self.values["table"], self._publication)
+                read = self._read_of(table, self._judged(table))
+                self._require_same(mark, read, slot)
             except ReplicationError as error:
                 if self.values["lost"] == "fail":
                     raise self._missed(error, mark) from error
@@ -146,7 +154,7 @@ class PostgresTable(Single):
             self._copy = _Copy(mark, typed(rows, kinds))
         portion = self.whole(state, self._copy.rows, self.where, limit)
         if not portion.more:
-            portion.marks[f"postgres/{self.name}"] = self._copy.mark
+            portion.marks[self._mark] = self._copy.mark
         return portion
 
     # --- transactions ----------------------------------------------------------------------------
@@ -160,7 +168,7 @@ class PostgresTable(Single):
         names = self._judged(table)
         self._require_same(mark, self._read_of(table, names), server.slot(self._slot))
         server.advance(self._slot, done)
-        until = server.horizon(self.name, done)
+        until = server.horizon(self.name, _positions(state.marks))
         if until <= done:
             return None
         changes = Changes(
@@ -187,7 +195,7 @@ class PostgresTable(Single):
         after = dict(mark)
         if at >= position(mark.get("until", "0/0")):
             after = {name: value for name, value in mark.items() if name not in _FIRST}
-        portion.marks[f"postgres/{self.name}"] = {**after, "at": shown(at)}
+        portion.marks[self._mark] = {**after, "at": shown(at)}
         return portion
 
     # --- what can go wrong -----------------------------------------------------------------------
@@ -278,6 +286,15 @@ class PostgresTable(Single):
         return names
 
 
+def _positions(marks: Mapping[str, Any]) -> dict[str, Position]:
+    """Up to where each input's changes are in."""
+    found = {name.removeprefix(_MARK): mark for name, mark in marks.items()
+             if name.startswith(_MARK)}  # fmt: skip
+    return {name: position(mark["at"]) for name, mark in found.items()}
+
+
+_MARK: Final = "postgres/"
+
 _FIRST: Final = ("seen", "until")
 """What a mark says of transactions that the first look saw, while some may still be told."""
 
@@ -286,8 +303,8 @@ _WHAT: Final = {
     "database": "the database is another one",
     "table": "the table was made anew",
     "slot": "it was read through another slot",
-    "publication": "the publication was made anew, or lost the table for a while",
     "where": "the publication has another row filter",
+    "publication": "the publication was made anew, or lost the table for a while",
     "columns": COLUMNS,
 }
 """What is wrong where a mark has another value than the server."""

@@ -11,7 +11,7 @@ mends it. What changes mean is `sources.postgres`' business.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BytesIO
@@ -127,9 +127,10 @@ class Server:
         self._dsn = dsn
         self._timeout = timeout
         self._open: psycopg.Connection[Any] | None = None
-        self._reached: dict[str, Position] = {}
-        self._horizon: Position = 0
         self._inputs: list[str] = []
+        self._away: set[str] = set()
+        self._quiet: dict[str, Position] = {}
+        self._horizon: Position = 0
         self._last = 0
 
     @contextmanager
@@ -142,8 +143,6 @@ class Server:
                 raise
             raise type(error)(f"{where}: {error}", **{**values, **error.values}) from error
         except psycopg.Error as error:
-            if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
-                self.close()  # it is away: the next look connects again
             text = " ".join(str(error).split())
             hint = next((hint for kind, hint in _HINTS if isinstance(error, kind)), "")
             message = f"{where}: {text}{hint}"
@@ -157,45 +156,57 @@ class Server:
 
     # --- how far ---------------------------------------------------------------------------------
 
-    def horizon(self, name: str, reached: Position) -> Position:
-        """Up to where the input of this name reads, which is in up to `reached`.
-
-        It moves on when every input that reads here is in up to it, and never between two inputs
-        of one look: those ask in the order in which they joined.
-        """
-        place = self._inputs.index(name)
-        begins, self._last = place <= self._last, place
-        self.reach(name, max(reached, self._reached.get(name, 0)))
-        if begins and min(self._reached.values()) >= self._horizon:
-            self._horizon = self.now()
-        return self._horizon
-
     def join(self, name: str) -> None:
-        """An input reads here, looked at behind those that joined before."""
+        """An input reads here, and is looked at behind those that joined before."""
         if name not in self._inputs:
             self._inputs.append(name)
             self._last = len(self._inputs)
 
+    def leave(self, name: str) -> None:
+        """The input of this name does not read for now: others need not wait for it."""
+        self._quiet.pop(name, None)
+        self._away.add(name)
+        if self._away.issuperset(self._inputs):
+            self._horizon = 0
+
+    def horizon(self, name: str, marks: Mapping[str, Position]) -> Position:
+        """Up to where the input of this name reads, given what is in of each.
+
+        It moves on when every input that reads here is in up to it, and never between two inputs
+        of one look.
+        """
+        place = self._inputs.index(name)
+        begins, self._last = place <= self._last, place
+        self._away.discard(name)
+        there = [one for one in self._inputs if one in marks and one not in self._away]
+        if begins and all(
+            max(marks[one], self._quiet.get(one, 0)) >= self._horizon for one in there
+        ):
+            self._horizon = self.now()
+        return self._horizon
+
     def reach(self, name: str, at: Position) -> None:
-        """The input of this name has nothing to say before a position."""
-        self._reached[name] = at
+        """The input of this name has nothing to say before a position, though its mark is older."""
+        self._quiet[name] = at
 
     def now(self) -> Position:
         """The end of the server's log."""
         return position(self._one("SELECT pg_current_wal_flush_lsn()::text"))
 
-    def leave(self, name: str) -> None:
-        """The input of this name does not read: others need not wait for it."""
-        self._reached.pop(name, None)
-
     # --- what is there ---------------------------------------------------------------------------
 
     def require_logical(self) -> None:
         """Raise PipelineError unless the server can tell changes at all."""
-        standby, level, version = self._row(
+        query = (
             "SELECT pg_is_in_recovery(), current_setting('wal_level'), "
             "current_setting('server_version_num')::int"
         )
+        try:
+            standby, level, version = self._row(query)
+        except psycopg.OperationalError:
+            if self._open is None or not self._open.closed:
+                raise
+            standby, level, version = self._row(query)  # the server was started anew meanwhile
         if version < _LEAST:
             raise PipelineError(f"it is PostgreSQL {version // 10_000}; changes need 13 or newer")
         if standby:

@@ -189,6 +189,7 @@ class Changes:
         self._readers = [_READERS[kind] for kind in self._kinds]
         self._key = [place for place, name in enumerate(schema.names) if name in policy.keying.key]
         self._places: list[int] = []
+        self._is_told = False
         self._latest: dict[Row, Row | None] = {}
         self._truncated = False
 
@@ -236,9 +237,11 @@ class Changes:
     def _laid_out(self, message: Relation) -> None:
         """Where the columns are from here on; nowhere, if they were others."""
         known = {one.name: one.type for one in self._table.columns}
-        places = {one: place for place, one in enumerate(message.columns)}
+        places = {one[:2]: place for place, one in enumerate(message.columns)}
         found = [places.get((name, known[name])) for name in self._names]
         self._places = [place for place in found if place is not None]
+        told = {name for name, _, is_told in message.columns if is_told}
+        self._is_told = all(self._names[place] in told for place in self._key)
 
     def _emptied(self) -> None:
         if not self._passes:
@@ -271,7 +274,7 @@ class Changes:
         for number, place in enumerate(self._key):
             if key[number] is None and new is not None:
                 key[number] = new[place]
-        if any(value is None or value is UNCHANGED for value in key):
+        if not self._is_told or any(value is None or value is UNCHANGED for value in key):
             raise PipelineError(
                 f"the key of a row that goes is not told: ALTER TABLE "
                 f"{self._table.schema}.{self._table.name} REPLICA IDENTITY FULL"
