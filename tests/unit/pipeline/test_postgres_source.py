@@ -539,6 +539,45 @@ def test_sections_that_are_not_right(one) -> None:
         read_config(one.folder / "p.toml")
 
 
+def test_the_page_on_permissions_follows_its_tables(postgres, tmp_path) -> None:
+    from tests.test_docs import ROOT, blocks
+
+    page = blocks(ROOT / "docs" / "guides" / "permissions.md")
+    with psycopg.connect(postgres, autocommit=True) as db:
+        db.execute("CREATE DATABASE follow")
+    uri = postgres.replace("/postgres?", "/follow?")
+    for block in page:
+        if block.title in ("access.dl", "follow.toml"):
+            text = block.text.replace("postgresql://postgres@localhost:5432/access", uri)
+            (tmp_path / block.title).write_text(text)
+    asked = [block.text for block in page if block.kind in ("sql", "text")]
+    make, ask, first, change, _, second = asked[:6]
+
+    with psycopg.connect(uri, autocommit=True) as db:
+
+        def run() -> str:
+            with open_pipeline(tmp_path / "follow.toml") as pipeline:
+                epochs = [epoch.epoch for epoch in pipeline.drain() if epoch.read]
+                assert len(epochs) == 1
+            return "".join(f"{who} {item}\n" for who, item in db.execute(ask))
+
+        db.execute(make)
+        for table in ("member", "inside", "granted"):
+            db.execute(f"ALTER TABLE {table} REPLICA IDENTITY FULL")
+        assert run() == first
+        db.execute(change)
+        assert run() == second
+        with db.transaction():
+            db.execute("TRUNCATE granted")
+            db.execute("INSERT INTO granted VALUES ('ada', 'lexer')")
+            db.execute("INSERT INTO inside VALUES ('token', 'lexer')")
+            db.execute("INSERT INTO member VALUES ('cy', 'ada')")
+        assert run() == "cy lexer\ncy token\n"
+        for (slot,) in db.execute("SELECT slot_name FROM pg_replication_slots").fetchall():
+            if slot.startswith("access_"):
+                db.execute("SELECT pg_drop_replication_slot(%s)", [slot])
+
+
 # --- messages ------------------------------------------------------------------------------------
 
 
