@@ -21,11 +21,9 @@ from tests.faults.killing import Halted, halting
 from tests.tables import World
 
 from deltafix.kernel.jit import JIT_DISABLED
-from deltafix.pipeline.config import read_config
-from deltafix.pipeline.runner import Pipeline
 from deltafix.pipeline.sources.replication import Server
 
-SEEDS = 1 if JIT_DISABLED else int(os.environ.get("DELTAFIX_EXAMPLES", "3"))
+SEEDS = 1 if JIT_DISABLED else int(os.environ.get("DELTAFIX_EXAMPLES", "2"))
 STEPS = (
     "require_logical", "table", "publish", "slot", "begin", "still", "advance", "now", "copy",
 )  # fmt: skip
@@ -88,7 +86,7 @@ def run(world: World, *, whole: bool, lively: bool) -> int:
         suppress(Halted),
         halting(disk if disk >= 0 else 1 << 30, mode),
         between(),
-        Pipeline(read_config(world.toml)) as pipeline,
+        world.open() as pipeline,
     ):
         for number, _ in enumerate(pipeline.drain()):
             judged += world.check_epoch(pipeline)
@@ -103,13 +101,13 @@ def test_agree_with_the_tables_after_any_epoch_and_kill(seed, memory, postgres, 
     compared = 0
     try:
         world.meanwhile()
-        for turn in range(12):
+        for turn in range(9):
             if rng.random() < 0.7:
                 world.meanwhile()
             compared += run(world, whole=turn % 3 == 2, lively=rng.random() < 0.6)
         world.settle()
         compared += run(world, whole=True, lively=False)
-        with Pipeline(read_config(world.toml)) as pipeline:
+        with world.open() as pipeline:
             assert list(pipeline.drain()) == []
             world.check(pipeline)
     finally:

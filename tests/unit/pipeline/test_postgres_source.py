@@ -110,7 +110,7 @@ def one(postgres, tmp_path) -> Iterator[One]:
     made.close()
 
 
-def test_rows_then_changes(one) -> None:
+def test_rows_then_changes(one, runner) -> None:
     one.make()
     one.say("INSERT INTO {} VALUES ('a', 1), ('b', 2)")
     one.write()
@@ -120,6 +120,30 @@ def test_rows_then_changes(one) -> None:
     assert one.take() == (1, {("a", 3)})
     one.say("BEGIN", "TRUNCATE {}", "INSERT INTO {} VALUES ('c', 4)", "COMMIT")
     assert one.take()[1] == {("c", 4)}
+
+
+def test_long_values_and_rows_that_are_there_twice(one, runner) -> None:
+    one.make("x text, n int", "ALTER TABLE {} REPLICA IDENTITY FULL")
+    one.say("ALTER TABLE {} ALTER x SET STORAGE EXTERNAL")
+    one.say(f"INSERT INTO {{}} VALUES ('{'x' * 3000}', 1), ('b', 2), ('b', 2)")
+    one.write('duplicates = "count"')
+    assert one.take()[1] == {("x" * 3000, 1), ("b", 2)}
+    one.say("UPDATE {} SET n = n + 1 WHERE n = 1", "DELETE FROM {} WHERE ctid = '(0,2)'")
+    assert one.take()[1] == {("x" * 3000, 2), ("b", 2)}
+    one.say("DELETE FROM {} WHERE x = 'b'")
+    assert one.take()[1] == {("x" * 3000, 2)}
+    one.say("TRUNCATE {}")
+    assert one.take()[1] == set()
+
+
+def test_a_key_whose_row_is_given_tells_long_values(one, runner) -> None:
+    one.make("x text, n int PRIMARY KEY", "ALTER TABLE {} ALTER x SET STORAGE EXTERNAL")
+    one.say(f"INSERT INTO {{}} VALUES ('{'x' * 3000}', 1)")
+    one.write('key = "n"')
+    one.take()
+    one.say("UPDATE {} SET n = n + 1")
+    one.say("UPDATE {} SET n = n + 1")
+    assert one.take()[1] == {("x" * 3000, 3)}
 
 
 def test_a_transaction_is_in_one_epoch_however_large(one) -> None:
