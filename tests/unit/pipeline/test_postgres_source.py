@@ -7,6 +7,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from uuid import uuid4
 
@@ -464,6 +465,35 @@ def test_a_transaction_that_is_open_holds_up_the_slot_with_an_error(one, postgre
             one.take()
         other.commit()
     assert one.take()[1] == {("a", 1)}
+
+
+def test_a_commit_that_is_in_the_log_and_not_visible_yet_is_not_missed(tmp_path) -> None:
+    with Postgres() as server:
+        one = One(server.uri, tmp_path)
+        one.make()
+        one.write('key = ["x", "n"]\ntimeout = 1')
+        one.say("CREATE PUBLICATION {} FOR TABLE {}",
+                "SELECT pg_create_logical_replication_slot('{}', 'pgoutput')",
+                "ALTER SYSTEM SET synchronous_standby_names = 'nobody'",
+                "SELECT pg_reload_conf()")  # fmt: skip
+        with psycopg.connect(server.uri, autocommit=True) as other:
+
+            def commit() -> None:
+                other.execute(f"INSERT INTO {one.name} VALUES ('late', 1)")
+
+            thread = Thread(target=commit)
+            thread.start()
+            try:
+                waits = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+                while not one.say(waits):
+                    thread.join(0.05)
+                with pytest.raises(PipelineError, match="a transaction that is open holds it up"):
+                    one.take()
+            finally:
+                one.say("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+                thread.join()
+        assert one.take()[1] == {("late", 1)}
+        one.close()
 
 
 def test_a_role_needs_replication_and_select_and_nothing_more(one) -> None:

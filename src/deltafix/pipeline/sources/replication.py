@@ -32,7 +32,16 @@ except ImportError as _error:
         "PostgreSQL needs the package psycopg: `pip install 'deltafix[postgres]'`"
     ) from _error
 
-__all__ = ["Column", "Position", "Server", "Slot", "Table", "position", "server_at", "shown"]
+__all__ = [
+    "Column",
+    "Position",
+    "Server",
+    "Slot",
+    "Table",
+    "position",
+    "server_at",
+    "shown",
+]
 
 Position = int
 """A place in the server's log (an LSN)."""
@@ -360,6 +369,21 @@ class Server:
             self._run("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [name])
         else:
             self.advance(name, self.now())
+        self._see_all()
+
+    def _see_all(self) -> None:
+        """Wait for the transactions that go on now.
+
+        What one of them wrote to the log before the slot begins is not told, and may yet be to
+        become visible: a commit is in the log first (and waits there for synchronous standbys).
+        """
+        number = int(self._one("SELECT pg_current_xact_id()::text"))
+        lowest = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text"
+        began = time.monotonic()
+        while int(self._one(lowest)) < number:
+            if time.monotonic() - began > self._timeout:
+                raise PipelineError(f"the slot cannot begin{_OPEN}")
+            time.sleep(_PAUSE)
 
     def advance(self, name: str, at: Position) -> None:
         """Have a slot forget what is before a position: it is durable here."""
@@ -497,12 +521,16 @@ class Server:
 _PAUSE: Final = 0.1
 _TOLD: Final = ("insert", "update", "delete", "truncate")
 
+_OPEN: Final = (
+    "; a transaction that is open holds it up, see pg_stat_activity: try again when it ended"
+)
+
 _HINTS: Final[tuple[tuple[type[Exception], str], ...]] = (
     (errors.ObjectInUse, "; stop what uses it, or name a slot of this pipeline's own"),
     (errors.ConfigurationLimitExceeded, "; drop a slot that nobody needs, or raise the setting"),
     (
         errors.LockNotAvailable,
-        "; a transaction that is open holds it up, see pg_stat_activity: try again when it ended",
+        _OPEN,
     ),
     (
         errors.InsufficientPrivilege,
