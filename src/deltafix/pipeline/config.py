@@ -311,7 +311,7 @@ def _apart(path: Path, inputs: tuple[InputConfig, ...], outputs: tuple[OutputCon
     for output in outputs:
         place = tuple(str(output.values[key]) for key in keys if output.values.get(key))
         place = place or (str(output.path),)
-        if place in written and output.sink != "foreach_epoch":
+        if place in written and output.sink not in ("foreach_epoch", "webhook"):
             what = next((key for key in reversed(keys) if output.values.get(key)), "path")
             message = (
                 f"{path}: [output.{output.relation}] {what} = {place[-1]} is that of "

@@ -187,6 +187,13 @@ OUTPUT: Final[Mapping[str, Section]] = {
         "timeout": Key(int, 30, least=1),
         **_OPTIONS,
     },
+    "webhook": {
+        "url": Key(str),
+        "timeout": Key(int, 30, least=1),
+        "attempts": Key(int, 5, least=1),
+        "rows_per_request": Key(int, 10_000, least=1),
+        "token_env": Key(str, ""),
+    },
     "foreach_epoch": {"function": Key(str)},
 }
 """By `sink`: the keys of an `[output.RELATION]` section, beside `sink` itself."""
