@@ -462,7 +462,7 @@ class Server:
         while True:
             try:
                 with db.cursor(binary=True) as cursor:
-                    for (data,) in cursor.stream(query, values):
+                    for (data,) in cursor.stream(query, values, size=_AT_ONCE):
                         yield data
                 return
             except errors.ObjectInUse:  # before the first row
@@ -519,6 +519,9 @@ class Server:
 
 
 _PAUSE: Final = 0.1
+_AT_ONCE: Final = 1000 if psycopg.capabilities.has_stream_chunked() else 1
+"""Messages that are received together: from libpq 17 on more than one."""
+
 _TOLD: Final = ("insert", "update", "delete", "truncate")
 
 _OPEN: Final = (
