@@ -40,6 +40,7 @@ from deltafix.pipeline.sources.pgoutput import (
 )
 from deltafix.pipeline.sources.replication import position, shown
 from deltafix.pipeline.sources.transactions import Seen
+from deltafix.pipeline.status import status
 
 TEXT = """
 .decl edge(x: symbol, n: number)
@@ -567,6 +568,8 @@ def test_check_makes_nothing(one) -> None:
     assert one.say("SELECT 1 FROM pg_publication WHERE pubname = '{}'") == []
     one.take()
     assert "(read up to " in next(check(read_config(one.folder / "p.toml")))
+    assert any(line.startswith("input edge: changes up to ") for line in
+               status(read_config(one.folder / "p.toml")))  # fmt: skip
 
 
 def test_sections_that_are_not_right(one) -> None:

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import chain
 from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -457,30 +458,28 @@ class Server:
         )
         named = sql.Identifier(publication).as_string(None)
         values = [slot, shown(until), min(limit, 1 << 30), named]
-        db = self._db()
-        began = time.monotonic()
-        while True:
+        with self._db().cursor(binary=True) as cursor:
+
+            def opened() -> tuple[Any, Any]:
+                told = cursor.stream(query, values, size=_AT_ONCE)
+                return next(told, None), told
+
             try:
-                with db.cursor(binary=True) as cursor:
-                    for (data,) in cursor.stream(query, values, size=_AT_ONCE):
+                first, rest = self._waiting(opened)
+                with closing(rest):
+                    for (data,) in chain([] if first is None else [first], rest):
                         yield data
-                return
-            except errors.ObjectInUse:  # before the first row
-                if time.monotonic() - began > self._timeout:
-                    raise
-                time.sleep(_PAUSE)
             except (errors.ObjectNotInPrerequisiteState, errors.UndefinedObject) as error:
                 raise ReplicationError(" ".join(str(error).split()), slot=slot) from error
 
     # --- SQL -------------------------------------------------------------------------------------
 
-    def _waiting(self, act: Callable[[], Any]) -> None:
+    def _waiting(self, act: Callable[[], Any]) -> Any:
         """Do what needs a slot that somebody may use: a process that was killed is let go of."""
         began = time.monotonic()
         while True:
             try:
-                act()
-                return
+                return act()
             except errors.ObjectInUse:
                 if time.monotonic() - began > self._timeout:
                     raise
