@@ -572,6 +572,24 @@ def test_check_makes_nothing(one) -> None:
                status(read_config(one.folder / "p.toml")))  # fmt: skip
 
 
+def test_the_same_words_in_python(one) -> None:
+    from deltafix.spark import pipeline
+
+    one.make()
+    one.write()
+    one.say("INSERT INTO {} VALUES ('a', 1)")
+    words = {"source": "postgres", "dsn": one.uri, "table": one.name, "slot": one.name,
+             "key": ("x", "n")}  # fmt: skip
+    state = one.folder / "state"
+    with pipeline(
+        one.folder / "p.dl", state=state, inputs={"edge": words}, outputs={}, runner="local"
+    ) as access:
+        access.run(progress=lambda line: None)
+        assert access.opened.maintainer.db.rows("edge") == [("a", 1)]
+    one.say("DELETE FROM {}")
+    assert one.take()[1] == set()
+
+
 def test_sections_that_are_not_right(one) -> None:
     for words, wrong in (
         ({"slot": ""}, "has no 'slot'"),
