@@ -43,6 +43,7 @@ __all__ = [
     "ReactiveError",
     "ReducerError",
     "RefusedPredicateError",
+    "ReplicationError",
     "RightsError",
     "RightsModelError",
     "RightsQuestionError",
@@ -328,6 +329,12 @@ class ProgramChangedError(PipelineError):
     """The rules differ from those the outputs were made with, and `on-change` is to refuse."""
 
     code = "DF664"
+
+
+class ReplicationError(PipelineError):
+    """A database cannot tell all changes since the last epoch; names why, and how to go on."""
+
+    code = "DF665"
 
 
 class ExplanationError(DeltafixError, ValueError):
