@@ -6,12 +6,74 @@ Invariant: a key that would do nothing where it stands is refused by name, with 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from deltafix.errors import ConfigError
 from deltafix.facts.schema import Schema
+from deltafix.rules.ast import Program
+from deltafix.rules.tables import TableProgram
 
-__all__ = ["require_key", "require_reading"]
+__all__ = ["require_key", "require_reading", "require_tables"]
+
+
+def require_tables(path: Path, program: Program, given: Mapping[str, Any]) -> None:
+    """Raise ConfigError where inputs and outputs are not what SQL declares as such.
+
+    Of other programs, what only views of SQL have is refused.
+    """
+    views = program.views if isinstance(program, TableProgram) else {}
+    for name, section in _sections(given, "output"):
+        if section.get("duplicates") and name not in views:
+            message = (
+                f"{path}: [output.{name}] duplicates says nothing of {name}, which is no view of "
+                "SQL; leave it out"
+            )
+            raise ConfigError(message, key="duplicates", value=section["duplicates"])
+    if not isinstance(program, TableProgram):
+        return
+    for name, section in _sections(given, "input"):
+        where = f"{path}: [input.{name}]"
+        for relation in section.get("relations") or (name,):
+            if relation in {*program.views, *program.bags}:
+                message = f"{where} {relation} is a view: its rows follow from its query"
+                raise ConfigError(message, value=relation)
+            require_told(where, program, relation, section.get("duplicates"), section.get("key"))
+    for name, _ in _sections(given, "output"):
+        if name in program.bags:
+            raise ConfigError(f"{path}: [output.{name}] {of_bag(name)}", value=name)
+
+
+def of_bag(name: str) -> str:
+    """Why a view with duplicates has no output as it is, and what to do."""
+    return (
+        f"the rows of {name} may be equal, and an output is a set of rows: say duplicates = "
+        '"count", for each row once with its multiplicity; or SELECT DISTINCT, or the keys of the '
+        "tables it reads, too"
+    )
+
+
+def require_told(where: str, program: TableProgram, table: str, duplicates: Any, key: Any) -> None:
+    """Raise ConfigError unless it is told what equal rows of a table without a key are."""
+    if duplicates == "count" and table in program.tables:
+        message = (
+            f'{where} duplicates = "count": rows of tables of SQL are told apart by their values; '
+            "give the table a column that tells them apart, and a PRIMARY KEY"
+        )
+        raise ConfigError(message, key="duplicates", value=duplicates)
+    is_keyed = any(one.table == table for one in program.keys)
+    if table in program.tables and not (is_keyed or duplicates or key):
+        message = (
+            f"{where} the table {table} has no PRIMARY KEY, so it is to be said what equal rows "
+            'are: duplicates = "ignore" (one row) or "bad"; or declare its key'
+        )
+        raise ConfigError(message, key="duplicates")
+
+
+def _sections(given: Mapping[str, Any], kind: str) -> list[tuple[str, Mapping[str, Any]]]:
+    found = given.get(kind, {})
+    sections = found.items() if isinstance(found, dict) else ()
+    return [(name, section) for name, section in sections if isinstance(section, dict)]
 
 
 def require_reading(where: str, given: Mapping[str, Any], values: dict[str, Any]) -> None:

@@ -209,10 +209,10 @@ class Maintained(Mapping[str, "DataFrame"]):
         number = self._batches.last + 1 if batch is None else batch
         if self._batches.find(number) is not None:
             return self._take(number, {})
-        db = self.maintainer.db
+        db, schemas = self.maintainer.db, self.maintainer.schemas
         frames, looks = [], []
         for name, frame in inputs.items():
-            schema = db.schemas[name]
+            schema = schemas[name]
             sign = 1 if name in self._whole else self._sign_of(frame)
             policy = self._policies[name]
             frames.append(decoded(schema, frame, _origin(name), sign=sign, keying=policy.keying))
@@ -228,7 +228,7 @@ class Maintained(Mapping[str, "DataFrame"]):
         """Start the query that takes all of the streams' micro-batches."""
         from pyspark.sql import functions as f  # noqa: PLC0415  Spark is an extra
 
-        schemas = self.maintainer.db.schemas
+        schemas = self.maintainer.schemas
         fits = {}
         for name, frame in inputs.items():
             schema, policy = schemas[name], self._policies[name]

@@ -229,11 +229,14 @@ class KafkaTarget:
 
 
 def _json(message: Any) -> str:
-    """As JSON, which has no NaN and no infinity: those are texts, as Spark reads them."""
+    """As JSON, which has no NaN and no infinity: those are texts, as Spark reads them.
+
+    Days, moments and decimals are texts, too, as inputs take them.
+    """
     try:
-        return json.dumps(message, allow_nan=False)
+        return json.dumps(message, allow_nan=False, default=str)
     except ValueError:
-        return json.dumps(_plain(message))
+        return json.dumps(_plain(message), default=str)
 
 
 def _plain(value: Any) -> Any:
