@@ -217,7 +217,24 @@ def play(folder: Path, seed: int, *, transactions: int = 4, pipeline: str = "") 
     job.close()
 
 
+@pytest.mark.parametrize("keeper", ["driver", "shards"])
 @pytest.mark.parametrize("seed", range(EXAMPLES))
-def test_oracle_views_of_a_pipeline_are_duckdbs(tmp_path: Path, seed: int) -> None:
+def test_oracle_views_of_a_pipeline_are_duckdbs(
+    tmp_path: Path, seed: int, keeper: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After random edits of files, outputs and their deltas are what DuckDB says."""
-    play(tmp_path, seed)
+    monkeypatch.setattr(pipelines, "KEEPER", keeper)
+    play(tmp_path, 2 * seed + (keeper == "shards"))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("keeper", ["driver", "shards"])
+@pytest.mark.parametrize("seed", range(max(1, EXAMPLES // 6)))
+@pytest.mark.usefixtures("spark")
+def test_oracle_views_of_a_pipeline_on_spark_are_duckdbs(
+    tmp_path: Path, seed: int, keeper: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So they are where Spark's tasks read the files, and where they have the rows."""
+    monkeypatch.setattr(pipelines, "RUNNER", "spark")
+    monkeypatch.setattr(pipelines, "KEEPER", keeper)
+    play(tmp_path, 1000 + seed, transactions=2)

@@ -14,7 +14,7 @@ from deltafix.facts.schema import Schema
 from deltafix.rules.ast import Program
 from deltafix.rules.tables import TableProgram
 
-__all__ = ["require_key", "require_reading", "require_tables"]
+__all__ = ["of_bag", "require_key", "require_reading", "require_table", "require_tables"]
 
 
 def require_tables(path: Path, program: Program, given: Mapping[str, Any]) -> None:
@@ -35,36 +35,38 @@ def require_tables(path: Path, program: Program, given: Mapping[str, Any]) -> No
     for name, section in _sections(given, "input"):
         where = f"{path}: [input.{name}]"
         for relation in section.get("relations") or (name,):
-            if relation in {*program.views, *program.bags}:
-                message = f"{where} {relation} is a view: its rows follow from its query"
-                raise ConfigError(message, value=relation)
-            require_told(where, program, relation, section.get("duplicates"), section.get("key"))
+            require_table(where, program, relation, section.get("duplicates"), section.get("key"))
     for name, _ in _sections(given, "output"):
         if name in program.bags:
             raise ConfigError(f"{path}: [output.{name}] {of_bag(name)}", value=name)
 
 
-def of_bag(name: str) -> str:
+def of_bag(name: str, word: str = "") -> str:
     """Why a view with duplicates has no output as it is, and what to do."""
+    said = f"{word} = [{name!r}]" if word else 'duplicates = "count"'
     return (
-        f"the rows of {name} may be equal, and an output is a set of rows: say duplicates = "
-        '"count", for each row once with its multiplicity; or SELECT DISTINCT, or the keys of the '
-        "tables it reads, too"
+        f"the rows of {name} may be equal, and an output is a set of rows: say {said}, for each "
+        "row once with its multiplicity; or SELECT DISTINCT, or the keys of the tables it reads, "
+        "too"
     )
 
 
-def require_told(where: str, program: TableProgram, table: str, duplicates: Any, key: Any) -> None:
-    """Raise ConfigError unless it is told what equal rows of a table without a key are."""
-    if duplicates == "count" and table in program.tables:
+def require_table(where: str, program: TableProgram, name: str, duplicates: Any, key: Any) -> None:
+    """Raise ConfigError for an input of a view, or of a table whose equal rows are not told of."""
+    if name in {*program.views, *program.bags}:
+        message = f"{where} {name} is a view: its rows follow from its query"
+        raise ConfigError(message, value=name)
+    if name not in program.tables:
+        return
+    if duplicates == "count":
         message = (
             f'{where} duplicates = "count": rows of tables of SQL are told apart by their values; '
             "give the table a column that tells them apart, and a PRIMARY KEY"
         )
         raise ConfigError(message, key="duplicates", value=duplicates)
-    is_keyed = any(one.table == table for one in program.keys)
-    if table in program.tables and not (is_keyed or duplicates or key):
+    if not (duplicates or key or any(one.table == name for one in program.keys)):
         message = (
-            f"{where} the table {table} has no PRIMARY KEY, so it is to be said what equal rows "
+            f"{where} the table {name} has no PRIMARY KEY, so it is to be said what equal rows "
             'are: duplicates = "ignore" (one row) or "bad"; or declare its key'
         )
         raise ConfigError(message, key="duplicates")
