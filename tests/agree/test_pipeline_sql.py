@@ -32,7 +32,8 @@ from deltafix.pipeline.runner import Pipeline
 from deltafix.rules.tables import TableProgram
 from deltafix.sql.program import MULTIPLICITY, program_of
 
-EXAMPLES = int(os.environ.get("DELTAFIX_EXAMPLES", "6"))
+EXAMPLES = int(os.environ.get("DELTAFIX_EXAMPLES", "4"))
+VIEWS = 3 if EXAMPLES > 4 else 2
 KINDS = ("signed", "signed", "keyed", "snapshot")
 FORMATS = ("csv", "json", "parquet")
 
@@ -208,7 +209,7 @@ class SqlJob:
 
 def play(folder: Path, seed: int, *, transactions: int = 4, pipeline: str = "") -> None:
     rng = Random(seed)
-    job = SqlJob(folder, case_of(seed, views=3, transactions=transactions), rng, pipeline)
+    job = SqlJob(folder, case_of(seed, views=VIEWS, transactions=transactions), rng, pipeline)
     for statements in job.case.transactions:
         job.edit(statements)
         if rng.random() < 0.8:
@@ -217,19 +218,18 @@ def play(folder: Path, seed: int, *, transactions: int = 4, pipeline: str = "") 
     job.close()
 
 
-@pytest.mark.parametrize("keeper", ["driver", "shards"])
 @pytest.mark.parametrize("seed", range(EXAMPLES))
 def test_oracle_views_of_a_pipeline_are_duckdbs(
-    tmp_path: Path, seed: int, keeper: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After random edits of files, outputs and their deltas are what DuckDB says."""
-    monkeypatch.setattr(pipelines, "KEEPER", keeper)
-    play(tmp_path, 2 * seed + (keeper == "shards"))
+    monkeypatch.setattr(pipelines, "KEEPER", "shards" if seed % 4 == 3 else "driver")
+    play(tmp_path, seed)
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("keeper", ["driver", "shards"])
-@pytest.mark.parametrize("seed", range(max(1, EXAMPLES // 6)))
+@pytest.mark.parametrize("seed", range(EXAMPLES // 4))
 @pytest.mark.usefixtures("spark")
 def test_oracle_views_of_a_pipeline_on_spark_are_duckdbs(
     tmp_path: Path, seed: int, keeper: str, monkeypatch: pytest.MonkeyPatch

@@ -24,7 +24,16 @@ from deltafix.pipeline.targets.target import EpochRows, decimals, failing, whole
 try:
     from pyiceberg.catalog import Catalog, load_catalog
     from pyiceberg.exceptions import NoSuchTableError
-    from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, IsNaN, IsNull, Or
+    from pyiceberg.expressions import (
+        AlwaysTrue,
+        And,
+        BooleanExpression,
+        EqualTo,
+        IsNaN,
+        IsNull,
+        NotNull,
+        Or,
+    )
     from pyiceberg.table import Table, TableProperties
     from pyiceberg.table.metadata import TableMetadata
 except ImportError as _error:
@@ -136,20 +145,26 @@ def _ancestry(metadata: TableMetadata) -> Iterator[Ancestor]:
 
 def _any_of(rows: pa.Table) -> BooleanExpression:
     """The condition that a row is one of these; a balanced tree, for readers that recurse."""
+    fields = {field.name: field for field in rows.schema}
     found = [
-        reduce(And, [_is(name, value) for name, value in row.items()]) for row in rows.to_pylist()
+        reduce(And, [_is(fields[name], value) for name, value in row.items()])
+        for row in rows.to_pylist()
     ]
     while len(found) > 1:
         found = [reduce(Or, found[at : at + 2]) for at in range(0, len(found), 2)]
     return found[0]
 
 
-def _is(name: str, value: Any) -> BooleanExpression:
+def _is(field: pa.Field, value: Any) -> BooleanExpression:
+    """That a column is a value: true or false, as rows of which it is unknown would go, too."""
     if value is None:
-        return IsNull(name)
+        return IsNull(field.name)
+    found: BooleanExpression
     if value != value:  # noqa: PLR0124  NaN
-        return IsNaN(name)
-    return EqualTo(name, value.isoformat() if isinstance(value, date) else value)
+        found = IsNaN(field.name)
+    else:
+        found = EqualTo(field.name, value.isoformat() if isinstance(value, date) else value)
+    return And(NotNull(field.name), found) if field.nullable else found
 
 
 def _without(rows: pa.Table, gone: pa.Table) -> pa.Table:
