@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -35,7 +36,7 @@ from deltafix.sql.program import MULTIPLICITY, program_of
 EXAMPLES = int(os.environ.get("DELTAFIX_EXAMPLES", "4"))
 VIEWS = 3 if EXAMPLES > 4 else 2
 KINDS = ("signed", "signed", "keyed", "snapshot")
-FORMATS = ("csv", "json", "parquet")
+FORMATS = ("csv", "json", "parquet", "debezium")
 
 Row = tuple[Any, ...]
 
@@ -49,7 +50,7 @@ class SqlJob:
         self.duck.execute("SET TimeZone = 'UTC'")
         text = ";\n".join(case.tables) + ";\n"
         for table in case.tables:
-            self.duck.execute(table.split(", PRIMARY KEY")[0].rstrip(")") + ")")
+            self.duck.execute(re.sub(r", PRIMARY KEY \([^)]*\)", "", table))
         self.views: list[str] = []
         for name, query in case.views:
             gone = [one for one, _ in case.views if one not in self.views and one in query]
@@ -78,7 +79,7 @@ class SqlJob:
         is_keyed = name in self.keys and "float" not in self.schema(name).types
         kind = self.rng.choice(KINDS) if is_keyed else "signed"
         (self.folder / "in" / name).mkdir(parents=True)
-        return kind, self.rng.choice(FORMATS)
+        return kind, self.rng.choice(FORMATS[:3] if kind == "snapshot" else FORMATS)
 
     def _toml(self, pipeline: str) -> str:
         lines = ["[pipeline]", 'program = "views.sql"', 'state = "state"', 'runner = "local"']
@@ -86,7 +87,8 @@ class SqlJob:
         for name, (kind, form) in self.inputs.items():
             source = "snapshot" if kind == "snapshot" else "files"
             lines += [f"[input.{name}]", f'source = "{source}"', f'path = "in/{name}"']
-            lines.append(f'format = "{form}"')
+            is_debezium = form == "debezium"
+            lines.append('envelope = "debezium"' if is_debezium else f'format = "{form}"')
             if kind == "keyed":
                 lines.append(f"key = {json.dumps(self.keys[name])}")
             elif kind == "signed":
@@ -128,13 +130,20 @@ class SqlJob:
     def write(self, name: str, changes: list[tuple[int, Row]], *, signed: bool = True) -> None:
         self.files += 1
         form = self.inputs[name][1]
-        path = self.folder / "in" / name / f"{self.files:05d}.{form}"
+        ending = "csv" if form == "debezium" else form  # the ending of the format by default
+        path = self.folder / "in" / name / f"{self.files:05d}.{ending}"
         schema = logical_schema(self.schema(name))
         columns = list(zip(*(row for _, row in changes), strict=True)) or [() for _ in schema]
         table = pa.Table.from_arrays(
             [pa.array(one, field.type) for one, field in zip(columns, schema, strict=True)],
             names=schema.names,
         )
+        if form == "debezium":
+            images = [("c", "after") if sign > 0 else ("d", "before") for sign, _ in changes]
+            rows = zip(images, table.to_pylist(), strict=True)
+            envelopes = [{"op": op, image: row} for (op, image), row in rows]
+            path.write_text("".join(json.dumps(one, default=str) + "\n" for one in envelopes))
+            return
         if signed:
             table = table.append_column("sign", pa.array([s for s, _ in changes], pa.int8()))
         if form == "parquet":
