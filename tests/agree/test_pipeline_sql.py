@@ -12,6 +12,7 @@ import json
 import os
 import re
 from collections import Counter
+from datetime import date
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -31,6 +32,7 @@ from deltafix.facts.logical import logical_schema
 from deltafix.pipeline.manifest import read_deltas, read_view
 from deltafix.pipeline.runner import Pipeline
 from deltafix.rules.tables import TableProgram
+from deltafix.spark import keeping
 from deltafix.sql.program import MULTIPLICITY, program_of
 
 EXAMPLES = int(os.environ.get("DELTAFIX_EXAMPLES", "4"))
@@ -247,3 +249,41 @@ def test_oracle_views_of_a_pipeline_on_spark_are_duckdbs(
     monkeypatch.setattr(pipelines, "RUNNER", "spark")
     monkeypatch.setattr(pipelines, "KEEPER", keeper)
     play(tmp_path, 1000 + seed, transactions=2)
+
+
+def test_story_of_a_state_that_outgrows_the_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows go to shards with the functions of their views, and follow changed views there."""
+    views = (
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, d DATE, s TEXT); CREATE VIEW v AS "
+        "SELECT d, STRING_AGG(UPPER(s), '-' ORDER BY s) AS a FROM t GROUP BY d"
+    )
+    (tmp_path / "in").mkdir()
+    (tmp_path / "views.sql").write_text(views)
+    toml = tmp_path / "pipeline.toml"
+    head = '[pipeline]\nprogram = "views.sql"\nstate = "state"\nrunner = "local"\n'
+    rest = '[input.t]\nsource = "files"\npath = "in"\nkey = "id"\n[output.v]\npath = "out"\n'
+    toml.write_text(head + rest)
+    monkeypatch.setattr(pipelines, "KEEPER", "auto")
+    monkeypatch.setattr(pipelines, "SHARDS", 2)
+
+    def run(number: int, *lines: str, **options: Any) -> tuple[str, list[Row]]:
+        text = "\n".join(("sign,id,d,s", *lines, ""))
+        (tmp_path / "in" / f"{number}.csv").write_text(text)
+        with pipelines.open_pipeline(toml, **options) as pipeline:
+            list(pipeline.drain())
+            why = pipeline.maintainer.keeper.why.partition(":")[0]
+        table = read_view(tmp_path / "out")[1]
+        assert table is not None
+        columns = [one.to_pylist() for one in table.columns]
+        return why, sorted(zip(*columns, strict=True), key=repr)
+
+    day = date(2026, 1, 1)
+    said = run(1, "+,1,2026-01-01,a", "+,2,2026-01-01,", "+,3,,b")
+    assert said == ("driver", [(None, "B"), (day, "A")])
+    monkeypatch.setattr(keeping, "_outgrown", lambda folder, rows: "it must" if rows else "")
+    assert run(2, "+,2,2026-01-01,z", "-,3,,") == ("shards", [(day, "A-Z")])
+    (tmp_path / "views.sql").write_text(views.replace("'-'", "'+'"))
+    said = run(3, "+,4,2026-01-01,b", on_change=lambda change: "rebuild")
+    assert said == ("shards", [(day, "A+B+Z")])

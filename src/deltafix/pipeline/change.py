@@ -60,7 +60,10 @@ def cones(program: Program) -> dict[str, str]:
             own.setdefault(head.relation, []).append(text)
     shown = {name: schema.show() for name, schema in schemas_of(program).items()}
     found = {}
-    for name in own:
+    shown_names = [*own]
+    if isinstance(program, TableProgram):  # the parts of views have names of their own
+        shown_names = [name for name in own if name in program.views or name in program.bags]
+    for name in shown_names:
         reached = _reached(name, below)
         texts = [shown[one] for one in reached]
         texts += [text for one in reached for text in own.get(one, ())]

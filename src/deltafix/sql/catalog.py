@@ -227,14 +227,15 @@ def view_of(
     *,
     mark: str = "",
 ) -> View:
-    """Compile a view; `mark` is in the names of its parts and functions.
+    """Compile a view; with a `mark` in the names of its parts and functions, a text has them, too.
 
     Raises SqlProgrammingError, SqlRefusedError.
     """
     again = catalog.times[name]
     catalog.times[name] += 1
-    prefix = f"{name}{mark}"
-    builder = Builder(statement, f"{prefix}:{again}" if again else prefix, catalog.relations)
+    builder = Builder(statement, f"{name}:{again}" if again else name, catalog.relations)
+    if mark:
+        builder.prefix, builder.between = f"{name}{mark}", "_"
     found = relation(builder, query, Scope(statement), name, names)
     catalog.reducers.update({one: reducer for one, (_, reducer) in builder.reducers.items()})
     return View(found, builder)

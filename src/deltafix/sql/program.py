@@ -7,7 +7,8 @@ row is known, so nothing that needs one is taken. A table without a key has no h
 it is the set of the rows that its input says are there. A view whose rows may be equal is kept
 without an outside, or, where it is `counted`, as its distinct rows with `multiplicity`.
 Invariant: names of parts and functions hold a digest of all that they follow from, so two programs
-that differ in what a rule computes differ in the rule.
+that differ in what a rule computes differ in the rule. They are names that a text of rules can
+have, since shards keep one, and lay rows out anew where it says the types of all records.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
+from deltafix.datalog.program import Program as Text
 from deltafix.engine.folds.users import Several, UserReducer
-from deltafix.errors import SourceError
-from deltafix.rules.ast import Atom
+from deltafix.errors import ProgramError, SourceError
+from deltafix.rules.ast import Atom, RelationDecl
 from deltafix.rules.tables import TableKey, TableProgram
 from deltafix.rules.terms import Aggregate
 from deltafix.sql import durable
@@ -71,7 +73,7 @@ def program_of(
     shown: dict[str, tuple[Column, ...]] = {}
     for statement in statements(text, dialect, path):
         name = _require_new(statement, dialect, catalog)
-        mark = f".{_digest(statement, digests)}"
+        mark = f"__{_digest(statement, digests)}"
         catalog.define(statement, dialect, mark=mark)
         digests[name] = mark
         if name in catalog.tables:
@@ -87,7 +89,7 @@ def program_of(
     made = catalog.program()
     source = _Source(text, dialect, tuple(sorted(counted)))
     return TableProgram(
-        made.relations,
+        tuple(map(_readable, made.relations)),
         made.rules,
         types=made.types,
         functors=made.functors,
@@ -122,7 +124,25 @@ def _require_new(statement: Statement, dialect: str, catalog: Catalog) -> str:
         message = f"there is a table or view {name!r} already"
         raise statement.wrong(message, named, "choose another name")
     _require_name(statement, name, named)
+    if _is_word(name):
+        message = f"the name {name!r} of a table or view in a program"
+        raise statement.refused(message, named, "rules have that word; choose another name")
     return name
+
+
+def _readable(declared: RelationDecl) -> RelationDecl:
+    """A declaration whose hidden columns have names that a text can have."""
+    attributes = (replace(one, name=one.name.replace("~", "?")) for one in declared.attributes)
+    return replace(declared, attributes=tuple(attributes))
+
+
+def _is_word(name: str) -> bool:
+    """Whether a name means something else in the text of rules."""
+    try:
+        Text.parse(f".decl {name}(x: number) {name}(1).")
+    except ProgramError:
+        return True
+    return False
 
 
 def _require_name(statement: Statement, name: str, node: exp.Expr | None) -> None:
@@ -174,7 +194,7 @@ def _counted(catalog: Catalog, name: str, mark: str) -> Relation:
     """Keep the rows of a view under another name; under its own, each once and how often."""
     view = catalog.views[name]
     bag, builder = view.relation, view.builder
-    inner = replace(bag, name=f"{name}{mark}.rows")
+    inner = replace(bag, name=f"{name}{mark}_rows")
     builder.relations = [inner if one.name == name else one for one in builder.relations]
     builder.rules = [
         replace(rule, heads=tuple(replace(h, relation=inner.name) if h.relation == name else h

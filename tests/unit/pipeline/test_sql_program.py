@@ -176,6 +176,7 @@ def test_json_numbers_are_taken_as_they_are_written(books: Books) -> None:
         ({"views": VIEWS.replace("SELECT note", "SELECT note, note")}, "two columns"),
         ({"views": VIEWS.replace("SELECT note", "SELECT NULL AS x")}, "NULL of no type"),
         ({"views": VIEWS.replace("total", "notes")}, "already"),
+        ({"views": VIEWS.replace("VIEW notes", "VIEW range")}, "rules have that word"),
         ({"outputs": '[output.notes]\npath = "notes"'}, 'duplicates = "count"'),
         ({"booking": 'duplicates = "count"'}, "told apart by their values"),
         ({"views": VIEWS.replace(" PRIMARY KEY", "")}, "has no PRIMARY KEY"),
