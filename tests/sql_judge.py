@@ -105,7 +105,7 @@ def _play(
     for name, query in case.views:
         # DuckDB itself has no meaning for some; it does not look at what an unused WITH reads
         gone = [one for one, _ in case.views if one not in kept and f"FROM {one} " in query]
-        if gone or not _made(duck, name, query):
+        if gone or not made(duck, name, query):
             continue
         try:
             db.execute(f"CREATE MATERIALIZED VIEW {name} AS {query}")
@@ -114,7 +114,7 @@ def _play(
             duck.execute(f"DROP VIEW {name}")
             continue
         kept[name] = ["duckdb"]
-        if not _NEW.search(" ".join((*case.tables, query))) and _made(lite, name, query):
+        if not _NEW.search(" ".join((*case.tables, query))) and made(lite, name, query):
             kept[name].append("sqlite")
     engines = {"duckdb": duck, "sqlite": lite}
     before = {name: _bag(duck, name) for name in kept}
@@ -182,7 +182,7 @@ def _play(
         db.engine.check_invariants()
 
 
-def _made(engine: Any, name: str, query: str) -> bool:
+def made(engine: Any, name: str, query: str) -> bool:
     try:
         engine.execute(f"CREATE VIEW {name} AS {query}")
         engine.execute(f"SELECT * FROM {name}").fetchall()

@@ -96,6 +96,7 @@ DEMOS = {
     "dead-code": "tests/unit/analyses/test_demo.py",
     "gallery": "tests/unit/reactive/test_gallery.py",
     "package-dependencies": "tests/unit/examples/test_pipeline_examples.py",
+    "sql-pipeline": "tests/unit/examples/test_pipeline_examples.py",
 }
 """Examples that commands of this page cannot run, with the tests that run them."""
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/README.md"))

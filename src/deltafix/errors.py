@@ -337,6 +337,12 @@ class ReplicationError(PipelineError):
     code = "DF665"
 
 
+class KeyBreachError(PipelineError, ValueError):
+    """Two rows of a table have one PRIMARY KEY or UNIQUE; the epoch was rolled back."""
+
+    code = "DF666"
+
+
 class ExplanationError(DeltafixError, ValueError):
     """A question about a fact or a delta that has no answer as it is asked."""
 

@@ -16,6 +16,7 @@ from types import EllipsisType
 from typing import TypeAlias, cast
 
 from deltafix.errors import FactError, TypeMismatchError
+from deltafix.facts.logical import Logical
 from deltafix.facts.shapes import Shape
 from deltafix.facts.values import (
     RANGES,
@@ -53,13 +54,20 @@ Row: TypeAlias = tuple[Value, ...]
 class Column:
     """One column: its name (unique in its relation), base type, and the shape of a record.
 
-    `bits` is the word size of integers in it.
+    `bits` is the word size of integers in it; `logical` is what users have for its values, if that
+    is not what the engine has.
     """
 
     name: str
     type: BaseType
     shape: Shape | None = field(default=None, compare=False, repr=False)
     bits: int = field(default=WORD, compare=False, repr=False)
+    logical: Logical | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def nullable(self) -> bool:
+        """Whether its users have NULLs in it."""
+        return self.logical is not None and self.logical.nullable
 
     @property
     def takes(self) -> str:
@@ -87,10 +95,16 @@ class Schema:
         object.__setattr__(self, "types", tuple(column.type for column in self.columns))
 
     @classmethod
-    def of(cls, relation: str, names: Sequence[str], types: Sequence[BaseType]) -> Schema:
+    def of(
+        cls,
+        relation: str,
+        names: Sequence[str],
+        types: Sequence[BaseType],
+        logical: Sequence[Logical | None] = (),
+    ) -> Schema:
         """Build from parallel sequences. Raises ValueError if their lengths differ."""
-        pairs = zip(names, types, strict=True)
-        return cls(relation, tuple(Column(name, base) for name, base in pairs))
+        columns = zip(names, types, logical or [None] * len(types), strict=True)
+        return cls(relation, tuple(Column(n, base, logical=one) for n, base, one in columns))
 
     @classmethod
     def infer(cls, relation: str, rows: Iterable[Row]) -> Schema:
@@ -121,7 +135,7 @@ class Schema:
 
     def show(self) -> str:
         """The schema as a declaration spells it: `edge(x: symbol, y: number)`."""
-        inside = ", ".join(f"{column.name}: {column.type}" for column in self.columns)
+        inside = ", ".join(f"{one.name}: {one.logical or one.type}" for one in self.columns)
         return f"{self.relation}({inside})"
 
     def check_rows(self, rows: Iterable[object]) -> list[Row]:

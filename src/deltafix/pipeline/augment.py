@@ -6,6 +6,8 @@
     R__key(columns, sequence) the row of each key (`key`); R follows from it
     R__gone(key, sequence)    keys that were deleted last
     R__both(key)              keys in both: none; its rule gives both an index by key
+    R__breach0(key)           values of a table's key that several rows have: none, or the epoch
+                              fails
 
 Invariant: the program's own relations derive what they would if their rows were given; the added
 ones are kept by the engine like any other, so they are as durable and as exact.
@@ -13,23 +15,24 @@ ones are kept by the engine like any other, so they are as durable and as exact.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from deltafix.engine.rule_edits import changed_program, edited_rules
 from deltafix.errors import ConfigError
-from deltafix.pipeline.keyed import GONE, KEYED, Keying, sequence_columns
+from deltafix.pipeline.keyed import GONE, KEYED, NO_KEY, Keying, sequence_columns
 from deltafix.pipeline.times import COUNTS
-from deltafix.rules.ast import Program
+from deltafix.rules.ast import And, Atom, Attribute, Comparison, Program, RelationDecl, Rule
+from deltafix.rules.tables import TableKey, TableProgram
+from deltafix.rules.terms import Call, Term, Var, Wildcard
 
-__all__ = ["FILE", "NOTHING", "Additions", "augment"]
+__all__ = ["FILE", "NOTHING", "Additions", "augment", "key_checks"]
 
 FILE = "__file"
 """Appended to a relation's name: its rows by file; the first column is the file's path."""
 
-
 _BOTH = "__both"
+BREACH = "__breach"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,49 +49,106 @@ NOTHING: Final = Additions()
 
 def augment(program: Program, additions: Additions) -> Program:
     """The program with the relations that its inputs need. Raises ConfigError for a name taken."""
-    declared = {relation.name for relation in program.relations}
-    lines = []
+    made: list[tuple[RelationDecl, list[Rule]]] = []
     for name in additions.by_file:
-        columns = _columns(program, name)
-        variables = ", ".join(f"v{place}" for place in range(len(columns)))
-        lines.append(f".decl {name}{FILE}(file{FILE}: symbol, {', '.join(columns)})")
-        lines.append(f"{name}({variables}) :- {name}{FILE}(_, {variables}).")
-        _require_free(name + FILE, declared)
+        made.append(_by_file(program.relation(name)))
     for name in additions.counted:
-        lines.append(
-            f".decl {name}{COUNTS}({', '.join(_columns(program, name))}, n{COUNTS}: number)"
-        )
-        _require_free(name + COUNTS, declared)
+        own = program.relation(name)
+        made.append((_decl(name + COUNTS, own.attributes, [f"n{COUNTS}"]), []))
     for name, keying in additions.keyed.items():
-        lines += _keyed(program, name, keying)
-        for end in (KEYED, GONE, _BOTH):
-            _require_free(name + end, declared)
-    if not lines:
+        made += _keyed(program.relation(name), keying)
+    for key, name in key_checks(program, additions).items():
+        made.append(_key_check(program.relation(key.table), key, name))
+    declared = {relation.name for relation in program.relations}
+    for relation, _ in made:
+        _require_free(relation.name, declared)
+    if not made:
         return program
-    return changed_program(program, (edited_rules(program, (), "\n".join(lines), adds=True),))
+    return replace(
+        program,
+        relations=(*program.relations, *(relation for relation, _ in made)),
+        rules=(*program.rules, *(rule for _, rules in made for rule in rules)),
+        source=None,
+    )
 
 
-def _columns(program: Program, name: str) -> list[str]:
-    return [f"{one.name}: {one.type}" for one in program.relation(name).attributes]
+def key_checks(program: Program, additions: Additions) -> dict[TableKey, str]:
+    """The keys of tables that their inputs do not see to, each with the relation of its breaches.
+
+    An input whose rows replace each other by columns of the key has one row of each anyway.
+    """
+    if not isinstance(program, TableProgram):
+        return {}
+    found = {}
+    for number, key in enumerate(program.keys):
+        keying = additions.keyed.get(key.table, NO_KEY)
+        is_whole = len(key.columns) == program.relation(key.table).arity
+        if not is_whole and not (keying.key and set(keying.key) <= set(key.columns)):
+            found[key] = f"{key.table}{BREACH}{number}"
+    return found
 
 
-def _keyed(program: Program, name: str, keying: Keying) -> list[str]:
-    names = [one.name for one in program.relation(name).attributes]
-    own = _columns(program, name)
-    key = [own[names.index(one)] for one in names if one in keying.key]
+def _key_check(own: RelationDecl, key: TableKey, name: str) -> tuple[RelationDecl, list[Rule]]:
+    """`R__breach(key) :- R(key, v), R(key, w), v != w.`, a rule for each column of the rest."""
+    attributes, bodies, heads = [], [], []
+    for place, one in enumerate(own.attributes):
+        variable: Term = Var(f"v{place}")
+        if one.name in key.columns:
+            bare = one.type.removeprefix("nullable_")
+            attributes.append(Attribute(one.name, bare))
+            heads.append(variable)
+            if bare != one.type:  # NULLs are not equal
+                variable = Call(f"[{one.type}]", (variable,))
+        bodies.append(variable)
+    rules = []
+    for place, one in enumerate(own.attributes):
+        if one.name in key.columns:
+            continue
+        first, second = [list(bodies) for _ in range(2)]
+        for other, two in enumerate(own.attributes):
+            if two.name not in key.columns and other != place:
+                first[other] = second[other] = Wildcard()
+        second[place] = Var("w")
+        body = And((
+            Atom(own.name, tuple(first)),
+            Atom(own.name, tuple(second)),
+            Comparison("!=", bodies[place], Var("w")),
+        ))  # fmt: skip
+        rules.append(Rule((Atom(name, tuple(heads)),), body))
+    return RelationDecl(name, tuple(attributes)), rules
+
+
+def _decl(name: str, columns: Sequence[Attribute], numbers: Sequence[str]) -> RelationDecl:
+    own = [Attribute(one.name, one.type) for one in columns]
+    return RelationDecl(name, (*own, *(Attribute(one, "number") for one in numbers)))
+
+
+def _variables(own: RelationDecl) -> list[Term]:
+    return [Var(f"v{place}") for place in range(own.arity)]
+
+
+def _by_file(own: RelationDecl) -> tuple[RelationDecl, list[Rule]]:
+    kept = _decl(own.name + FILE, own.attributes, ())
+    kept = replace(kept, attributes=(Attribute(f"file{FILE}", "symbol"), *kept.attributes))
+    row = _variables(own)
+    said = Atom(kept.name, (Wildcard(), *row))
+    return kept, [Rule((Atom(own.name, tuple(row)),), said)]
+
+
+def _keyed(own: RelationDecl, keying: Keying) -> list[tuple[RelationDecl, list[Rule]]]:
+    key = [one for one in own.attributes if one.name in keying.key]
     beside = sequence_columns(keying)
-    parts = [f"{one}: number" for one in beside]
-    row = ", ".join(f"v{place}" for place in range(len(names)))
-    chosen = ", ".join(f"v{place}" for place, one in enumerate(names) if one in keying.key)
-    blanks = "".join(", _" for _ in beside)
-    others = ", ".join(f"v{n}" if one in keying.key else "_" for n, one in enumerate(names))
+    row = _variables(own)
+    chosen = [one for one, of in zip(row, own.attributes, strict=True) if of in key]
+    others = [one if of in key else Wildcard() for one, of in zip(row, own.attributes, strict=True)]
+    blanks = [Wildcard() for _ in beside]
+    name = own.name
+    held = Rule((Atom(name, tuple(row)),), Atom(name + KEYED, (*row, *blanks)))
+    both = And((Atom(name + KEYED, (*others, *blanks)), Atom(name + GONE, (*chosen, *blanks))))
     return [
-        f".decl {name}{KEYED}({', '.join([*own, *parts])})",
-        f".decl {name}{GONE}({', '.join([*key, *parts])})",
-        f".decl {name}{_BOTH}({', '.join(key)})",
-        f"{name}({row}) :- {name}{KEYED}({row}{blanks}).",
-        f"{name}{_BOTH}({chosen}) :- {name}{KEYED}({others}{blanks}), "
-        f"{name}{GONE}({chosen}{blanks}).",
+        (_decl(name + KEYED, own.attributes, beside), [held]),
+        (_decl(name + GONE, key, beside), []),
+        (_decl(name + _BOTH, key, ()), [Rule((Atom(name + _BOTH, tuple(chosen)),), both)]),
     ]
 
 

@@ -14,11 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from deltafix.errors import ProgramChangedError
+from deltafix.errors import ProgramChangedError, StateError
 from deltafix.pipeline.config import schemas_of
 from deltafix.rules.ast import Program
 from deltafix.rules.show import show_rule
 from deltafix.rules.strata import dependencies
+from deltafix.rules.tables import TableProgram
 from deltafix.store.folder import Where
 
 __all__ = ["ProgramChange", "Way", "cones", "not_maintained", "require_same", "what_changed"]
@@ -59,7 +60,10 @@ def cones(program: Program) -> dict[str, str]:
             own.setdefault(head.relation, []).append(text)
     shown = {name: schema.show() for name, schema in schemas_of(program).items()}
     found = {}
-    for name in own:
+    shown_names = [*own]
+    if isinstance(program, TableProgram):  # the parts of views have names of their own
+        shown_names = [name for name in own if name in program.views or name in program.bags]
+    for name in shown_names:
         reached = _reached(name, below)
         texts = [shown[one] for one in reached]
         texts += [text for one in reached for text in own.get(one, ())]
@@ -86,8 +90,36 @@ def what_changed(before: Mapping[str, str], after: Mapping[str, str]) -> Program
     )
 
 
-def not_maintained() -> ProgramChangedError:
-    """What is raised where rows are in shards."""
+def tables_of(program: Program) -> dict[str, str]:
+    """Of each table of SQL, its columns and keys as declared."""
+    if not isinstance(program, TableProgram):
+        return {}
+    schemas = schemas_of(program)
+    found = {name: schemas[name].show() for name in program.tables}
+    for key in program.keys:
+        found[key.table] += f" {key.kind} ({', '.join(key.columns)})"
+    return found
+
+
+def require_tables_same(before: Mapping[str, str], now: Mapping[str, str], state: Where) -> None:
+    """Raise StateError if a table that has rows is declared with other columns or keys."""
+    for name, shown in before.items():
+        if now.get(name, shown) != shown:
+            message = (
+                f"{state}: its rows of {shown} came in as that, and the program says {now[name]} "
+                "now; give the table another name, and its rows again, or name a new state"
+            )
+            raise StateError(message, path=str(state))
+
+
+def not_maintained(*, is_sql: bool = False) -> ProgramChangedError:
+    """What is raised where rows are in shards, or the rules are of SQL."""
+    if is_sql:
+        message = (
+            "rules of SQL cannot be edited in a state: their functions are those of the text they "
+            "were made of; --on-change rebuild derives the views anew"
+        )
+        return ProgramChangedError(message)
     message = (
         "rows that are in shards cannot follow an edit of the rules; --on-change rebuild derives "
         "them anew"

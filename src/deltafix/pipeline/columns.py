@@ -185,6 +185,14 @@ def _cast(
     """A column with the relation's type, nulls where a value does not fit, and why."""
     wanted = ARROW_TYPES[column.type]
     kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
+    if column.logical is not None:
+        if not column.logical.takes(kind):
+            message = (
+                f"{origin}: column {name!r} is of type {array.type}, but {column.name!r} is "
+                f"{column.logical}"
+            )
+            raise DriftError(message, origin=origin, column=name, value=str(array.type))
+        return _reasoned(column.logical.encode(array), array, column, name)
     text = kind in _TEXTS
     number = pa.types.is_integer(kind) or (column.type == "float" and pa.types.is_floating(kind))
     if not text and (column.type == "symbol" or not number):
@@ -200,12 +208,21 @@ def _cast(
     except pa.ArrowInvalid:
         values = [_value(value, column) for value in array.to_pylist()]
         done = pa.chunked_array([pa.array(values, wanted)])
+    return _reasoned(done, array, column, name)
+
+
+def _reasoned(
+    done: Any, array: pa.ChunkedArray, column: Column, name: str
+) -> tuple[pa.ChunkedArray | pa.Array, dict[int, str]]:
+    """A column that was cast, and for each of its nulls what was wrong with the value given."""
     if not done.null_count:
         return (dictionary_of(done), {}) if column.type == "symbol" else (done, {})
+    what = column.logical or column.type
     places = pc.indices_nonzero(done.is_null()).to_pylist()
     given = array.take(pa.array(places, pa.int64())).to_pylist()
+    missing = (None,) if column.logical is None or column.type == "symbol" else (None, "")
     return done, {
-        place: f"{name} is missing" if value is None else f"{name} = {value!r} is no {column.type}"
+        place: f"{name} is missing" if value in missing else f"{name} = {value!r} is no {what}"
         for place, value in zip(places, given, strict=True)
     }
 

@@ -21,9 +21,15 @@ from deltafix.errors import ConfigError, SourceError
 from deltafix.facts.schema import Schema
 from deltafix.paths import local_path
 from deltafix.pipeline.keyed import Keying
-from deltafix.pipeline.sections import require_key, require_reading, require_slot
+from deltafix.pipeline.sections import (
+    require_key,
+    require_reading,
+    require_slot,
+    require_tables,
+)
 from deltafix.pipeline.settings import INPUT, OUTPUT, PIPELINE, flat, read_section, text
 from deltafix.rules.ast import Program
+from deltafix.rules.tables import TableProgram, logical_of
 from deltafix.store.folder import Folder, Where, folder_at
 
 __all__ = [
@@ -134,8 +140,11 @@ def make_config(
     values["executor"] = executor or values["executor"]
     folder = path.resolve().parent
     if program is None:
-        program = Text.from_file(folder / local_path(values["program"]))
+        program = _program(folder / local_path(values["program"]), values["dialect"], given)
     schemas = schemas_of(program)
+    require_tables(path, program, given)
+    if isinstance(program, TableProgram):
+        schemas = {name: schemas[name] for name in (*program.tables, *program.views)}
     inputs = tuple(
         _input(path, name, _table(path, f"input.{name}", section), schemas)
         for name, section in _table(path, "input", given.get("input", {})).items()
@@ -161,6 +170,21 @@ def _require_executor(path: Path, values: Mapping[str, Any]) -> None:
         raise ConfigError(message, key="executor", value="shards")
 
 
+def _program(path: Path, dialect: str, given: Mapping[str, Any]) -> Program:
+    """The program in a file: rules, or SQL by its ending. Raises ProgramError, SqlError."""
+    if path.suffix != ".sql":
+        return Text.from_file(path)
+    from deltafix.sql.program import read_program  # noqa: PLC0415  an extra
+
+    outputs = given.get("output", {})
+    counted = [
+        name
+        for name, section in (outputs.items() if isinstance(outputs, dict) else ())
+        if isinstance(section, dict) and section.get("duplicates") == "count"
+    ]
+    return read_program(path, dialect=dialect, counted=counted)
+
+
 def schemas_of(program: Program) -> dict[str, Schema]:
     """The schema of every declared relation, by name."""
     return {
@@ -168,6 +192,7 @@ def schemas_of(program: Program) -> dict[str, Schema]:
             declared.name,
             [attribute.name for attribute in declared.attributes],
             program.column_types(declared.name),
+            logical_of(program, declared.name),
         )
         for declared in program.relations
     }

@@ -42,12 +42,18 @@ SUFFIXES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class FileForm:
-    """How files are spelled. Without a header, CSV columns are `names`, in order."""
+    """How files are spelled. Without a header, CSV columns are `names`, in order.
+
+    With `nulls`, an empty field of CSV is NULL, and empty text is written `""`; numbers of JSON
+    that are not whole come as they are written, and texts as texts: `texts` names their columns.
+    """
 
     format: str
     delimiter: str = ","
     header: bool = True
     names: tuple[str, ...] = ()
+    nulls: bool = False
+    texts: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -95,7 +101,9 @@ def _csv(path: Path, form: FileForm) -> Decoded:
         ),
         convert_options=arrow_csv.ConvertOptions(
             column_types=dict.fromkeys(known, pa.string()),
-            strings_can_be_null=False,
+            null_values=[""],
+            strings_can_be_null=form.nulls,
+            quoted_strings_can_be_null=False,
         ),
     )
     return Decoded(table, bad)
@@ -119,8 +127,11 @@ def _json(path: Path, form: FileForm) -> Decoded:
     data = read_bytes(path)
     if data.strip():
         with suppress(pa.ArrowInvalid):
-            return Decoded(arrow_json.read_json(pa.BufferReader(data)))
-    values, bad = json_values(data.splitlines(), str(path))
+            # Arrow would make moments of some texts, and adds the columns that it is told.
+            there = [(name, pa.string()) for name in form.texts if f'"{name}"'.encode() in data]
+            options = arrow_json.ParseOptions(explicit_schema=pa.schema(there))
+            return Decoded(arrow_json.read_json(pa.BufferReader(data), parse_options=options))
+    values, bad = json_values(data.splitlines(), str(path), exact=form.nulls)
     decoded = records_table(values, str(path), form.names)
     decoded.bad.extend(bad)
     return decoded
@@ -151,16 +162,19 @@ def _array(values: list[Any]) -> pa.Array:
 
 
 def json_values(
-    lines: Iterable[bytes | str], origin: str
+    lines: Iterable[bytes | str], origin: str, *, exact: bool = False
 ) -> tuple[list[tuple[int, Any]], list[Bad]]:
-    """(place, value) of every line that is JSON, and the others as bad rows; no empty lines."""
+    """(place, value) of every line that is JSON, and the others as bad rows; no empty lines.
+
+    With `exact`, numbers that are not whole are texts, as they are written.
+    """
     values: list[tuple[int, Any]] = []
     bad = []
     for place, line in enumerate(lines):
         if not line.strip():
             continue
         try:
-            values.append((place, json.loads(line)))
+            values.append((place, json.loads(line, parse_float=str if exact else None)))
         except ValueError as error:
             text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
             bad.append(Bad(f"it is no JSON: {error}", f"{origin}, line {place + 1}", text))

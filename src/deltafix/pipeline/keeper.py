@@ -29,6 +29,7 @@ from deltafix.pipeline.policy import Policy, apply
 from deltafix.pipeline.signed import Signed
 from deltafix.pipeline.times import COUNTS, Times
 from deltafix.rules.ast import Program
+from deltafix.rules.tables import users_of
 from deltafix.store.folder import Folder, Head, LocalFolder, ReplacedError, Where, folder_at
 
 __all__ = [
@@ -186,7 +187,7 @@ class Driver:
         self._dropped: dict[str, int] = {}
         self._require_here()
         claim(folder, "driver")
-        db = deltafix.connect(program, str(folder), fsync=fsync)
+        db = deltafix.connect(program, str(folder), fsync=fsync, **users_of(program))
         assert isinstance(db, DurableDatabase)  # noqa: S101  a path is given
         self.db = db
         try:

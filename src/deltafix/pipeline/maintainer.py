@@ -20,15 +20,19 @@ from dataclasses import asdict, replace
 from time import perf_counter, time
 from typing import Any
 
-from deltafix.errors import SinkError
+from deltafix.errors import KeyBreachError, SinkError
 from deltafix.facts.delta import Delta
-from deltafix.pipeline.augment import NOTHING, Additions, augment
+from deltafix.facts.logical import logical_rows
+from deltafix.facts.schema import Row, Schema
+from deltafix.pipeline.augment import NOTHING, Additions, augment, key_checks
 from deltafix.pipeline.change import (
     ProgramChange,
     Way,
     cones,
     not_maintained,
     require_same,
+    require_tables_same,
+    tables_of,
     what_changed,
 )
 from deltafix.pipeline.config import OutputConfig, schemas_of
@@ -51,12 +55,16 @@ from deltafix.pipeline.quarantine import Quarantine, refused, require_few
 from deltafix.pipeline.signed import Bad, Signed, join
 from deltafix.pipeline.targets.registry import MakeTarget, make_target
 from deltafix.rules.ast import Program
+from deltafix.rules.tables import TableKey, TableProgram
 from deltafix.store.folder import Where, folder_at
 
 __all__ = ["CONES", "Maintainer", "OnChange"]
 
 CONES = "pipeline/program"
 """The mark that says which rules the outputs were made with."""
+
+TABLES = "pipeline/tables"
+"""The mark that says what columns the tables were declared with: rows keep their meaning."""
 
 OnChange = Callable[[ProgramChange], Way]
 """Asked what to do about a changed program."""
@@ -77,6 +85,7 @@ class Maintainer:
 
     Attributes:
         opening: the epoch that opening made, if any.
+        schemas: those of the program's relations, with what is added to it.
 
     Raises:
         ProgramChangedError: `on_change` refuses, or whoever keeps the rows cannot maintain them.
@@ -106,9 +115,13 @@ class Maintainer:
         if way == "refuse":
             require_same(self.change, folder)
         before, lag = whole, self.change.changed
+        self.schemas = schemas_of(whole)
+        self._tables = tables_of(program)
+        require_tables_same(marks.get(TABLES, {}), self._tables, folder)
+        self._keys = key_checks(program, additions)
         if way == "maintain":
-            if known is None:
-                raise not_maintained()
+            if known is None or isinstance(program, TableProgram):
+                raise not_maintained(is_sql=known is not None)
             before = known.program()
             # Nothing, unless the state was opened with yet another program behind our back.
             lag = what_changed(noted or {}, cones(before)).changed
@@ -120,7 +133,7 @@ class Maintainer:
             self.journal = Journal(folder)
             self.journal.mend(db.epoch, self._journaled())
             self.outputs = Outputs(
-                db, schemas_of(whole), outputs, make_target,
+                db, self.schemas, outputs, make_target,
                 is_common=lambda: shards_head(folder) is not None,
             )  # fmt: skip
             try:
@@ -154,6 +167,7 @@ class Maintainer:
 
         Raises:
             BadRowError: a bad row of an input without quarantine.
+        KeyBreachError: two rows of a table would have one key.
             StateError, SinkError: something cannot be written.
         In all cases nothing of the epoch is there; a SinkError on publishing alone (the message
         says so) leaves the epoch committed, and the next call publishes it first.
@@ -187,13 +201,14 @@ class Maintainer:
         def prepared(delta: Delta) -> None:
             nonlocal epoch
             clock.lap("engine")
+            self._require_keys(delta)
             aside = {name: len(rows) for name, rows in bad.items()}
             epoch = replace(epoch, given=given, bad=aside, time=time())
             epoch = self._prepare(tx, delta, epoch, bad)
             clock.lap("write")
 
         with self.keeper.begin(careful=careful) as tx:
-            tx.prepared, tx.views = prepared, self.outputs.sinks
+            tx.prepared, tx.views = prepared, {*self.outputs.sinks, *self._keys.values()}
             for name, value in marks.items():
                 tx.mark(name, value)
             given = self._apply(tx, portions, bad)
@@ -251,7 +266,8 @@ class Maintainer:
         self.outputs.publish()
         self.outputs.tidy()
         lagging = self.outputs.lagging(lag, self.keeper.tables)
-        if not lagging and noted == self._cones:
+        is_noted = self.db.marks.get(TABLES, {}) == self._tables
+        if not lagging and noted == self._cones and is_noted:
             return None
         clock = _Clock({})
         epoch = Epoch(self.db.epoch + 1)
@@ -264,6 +280,8 @@ class Maintainer:
             if changed is not None:
                 tx.change_program(changed)
             tx.mark(CONES, self._cones)
+            if not is_noted:
+                tx.mark(TABLES, self._tables)
             tx.prepared, tx.views = prepared, self.outputs.sinks
         clock.lap("engine")
         epoch = replace(epoch, touched=self.keeper.touched)
@@ -274,6 +292,29 @@ class Maintainer:
         epoch = replace(epoch, seconds=clock.seconds)
         self.journal.write(epoch)
         return epoch
+
+    def _require_keys(self, delta: Delta) -> None:
+        """Raise KeyBreachError if several rows of a table have one key."""
+        for key, name in self._keys.items():
+            if len(delta[name].added):
+                raise self._breach(key, delta[name].added[0])
+
+    def _breach(self, key: TableKey, row: Row) -> KeyBreachError:
+        schema = self.schemas[key.table]
+        columns = tuple(one for one in schema.columns if one.name in key.columns)
+        held = tuple(
+            (value,) if one.type == "record" else value
+            for one, value in zip(columns, row, strict=True)
+        )
+        (values,) = logical_rows(Schema(key.table, columns), [held])
+        names = ", ".join(one.name for one in columns)
+        shown = ", ".join(map(str, values))
+        message = (
+            f"{key.table}: several rows would have the {key.kind} ({names}) = ({shown}); the epoch "
+            "was rolled back. Correct the input, or let rows replace each other: "
+            f"key = [{', '.join(map(repr, key.columns))}] in its section"
+        )
+        return KeyBreachError(message, relation=key.table, value=values)
 
     def _journaled(self) -> Iterator[Epoch]:
         """What the state knows of its last epochs, ascending."""

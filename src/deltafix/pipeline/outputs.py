@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from deltafix.errors import SinkError
 from deltafix.facts.arrow import arrow_schema
 from deltafix.facts.delta import Delta
+from deltafix.facts.logical import from_logical
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.config import OutputConfig
 from deltafix.pipeline.fold import net_sums
@@ -182,7 +183,9 @@ class Outputs:
             elif sink.is_new or sink.manifest.epoch != self._db.epoch or name in set(changed):
                 shown = None if sink.is_new else read_view(sink.folder)[1]
                 fields = arrow_schema(sink.schema)
-                before = fields.empty_table() if shown is None else shown.cast(fields)
+                before = fields.empty_table()
+                if shown is not None:
+                    before = from_logical(sink.schema, shown).cast(fields)
                 rows = self._db.to_arrow(name) if is_there else fields.empty_table()
                 found[name] = _sides(sink.schema, difference(sink.schema, before, rows))
         return found

@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from deltafix.facts.arrow import rows_from_table, to_numpy
 from deltafix.facts.groups import group_columns
+from deltafix.facts.logical import to_logical
 from deltafix.pipeline.keyed import NO_KEY, Keying, Rows, replace
 from deltafix.pipeline.signed import SIGN, VERSION, Bad, Signed, plain
 from deltafix.pipeline.times import COUNTS, Times
@@ -97,7 +98,8 @@ def late_rows(policy: Policy, signed: Signed, high: int | None) -> int | None:
         late = behind > policy.lateness
         if policy.late == "bad" and late.any():
             limits = (int(one) - policy.lateness for one in highs[late])
-            rows = signed.table.filter(pa.array(late)).to_pylist()
+            rows = plain(signed.schema, signed.table.filter(pa.array(late)))
+            rows = to_logical(signed.schema, rows).to_pylist()
             for limit, row in zip(limits, rows, strict=True):
                 reason = f"late: its version is below {limit}"
                 signed.bad.append(Bad(reason, signed.schema.relation, row))
@@ -145,7 +147,7 @@ def apply(
 def bad_rows(signed: Signed, reason: str, places: Ints) -> list[Bad]:
     """The rows at these places of a table as bad ones."""
     columns = signed.table.select(list(signed.schema.names)).take(pa.array(places))
-    rows = plain(signed.schema, columns).to_pylist()
+    rows = to_logical(signed.schema, plain(signed.schema, columns)).to_pylist()
     return [Bad(reason, signed.schema.relation, row) for row in rows]
 
 

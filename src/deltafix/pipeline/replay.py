@@ -12,23 +12,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 import deltafix
+from deltafix.engine.state.identity import Identity
 from deltafix.engine.state.reading import read_state
 from deltafix.engine.state.rows import GivenRows, decode
 from deltafix.errors import PipelineError
+from deltafix.facts.logical import logical_rows
 from deltafix.facts.schema import Row, Schema, show_row
 from deltafix.pipeline.augment import augment
-from deltafix.pipeline.config import Config
+from deltafix.pipeline.config import Config, schemas_of
 from deltafix.pipeline.keeper import SHARDS, shards_head
 from deltafix.pipeline.maintainer import CONES
 from deltafix.pipeline.manifest import read_deltas
 from deltafix.pipeline.signed import SIGN, difference
 from deltafix.pipeline.sources.registry import additions
+from deltafix.rules.ast import Program
+from deltafix.rules.show import show
+from deltafix.rules.tables import TableProgram, users_of
 from deltafix.store.folder import Folder
 
 __all__ = ["Around", "FindAround", "Replay", "replay"]
@@ -67,7 +72,7 @@ class Replay:
     def show(self) -> Iterator[str]:
         """The recorded changes, a line each, then what the recomputation says."""
         for name, changes in self.recorded.items():
-            for sign, row in sorted(changes):
+            for sign, row in sorted(changes, key=_order):
                 yield f"{'+' if sign > 0 else '-'}{show_row(name, row)}"
         if self.recomputed is None:
             yield f"epoch {self.epoch}: as recorded; not recomputed: {self.why}"
@@ -80,7 +85,7 @@ class Replay:
                     ("only recorded", self.recorded[name] - again),
                     ("only recomputed", again - self.recorded[name]),
                 ):
-                    for sign, row in sorted(some):
+                    for sign, row in sorted(some, key=_order):
                         yield f"{what}: {'+' if sign > 0 else '-'}{show_row(name, row)}"
 
 
@@ -106,14 +111,25 @@ def replay(config: Config, epoch: int, *, around: FindAround | None = None) -> R
         return Replay(epoch, recorded, None, _BROUGHT_UP)
     # The program may have changed since.
     known = replace(records, frames=frames).program(snapshot.epoch, snapshot.identity)
-    with deltafix.connect(known.program()) as db:
+    program = _program(config, known)
+    if program is None:
+        return Replay(epoch, recorded, None, "the views in SQL have changed since")
+    with deltafix.connect(program, **users_of(program)) as db:
         with db.transaction(missing="ignore") as tx:
             for given in decode(chain(snapshot.frames, frames[:-1]), db.schemas):
                 _apply(tx, given)
         with db.transaction(missing="ignore") as tx:
             for given in decode(frames[-1:], db.schemas):
                 _apply(tx, given)
-        return _recomputed(epoch, recorded, tx)
+        return _recomputed(config, epoch, recorded, tx)
+
+
+def _program(config: Config, known: Identity) -> Program | None:
+    """The program that a state had; None for one of SQL, whose functions are not known any more."""
+    if not isinstance(config.program, TableProgram):
+        return known.program()
+    program = augment(config.program, additions(config))
+    return program if show(program) == known.text else None
 
 
 def _of_shards(
@@ -122,7 +138,8 @@ def _of_shards(
     if around is None:
         why = 'the rows are in shards; a pipeline with runner = "spark" reads them'
         return Replay(epoch, recorded, None, why)
-    with deltafix.connect(augment(config.program, additions(config))) as db:
+    program = augment(config.program, additions(config))
+    with deltafix.connect(program, **users_of(program)) as db:
         found = around(config.state / SHARDS, epoch, db.schemas)
         if found is None:
             return Replay(epoch, recorded, None, _FOLDED)
@@ -139,7 +156,7 @@ def _of_shards(
         with db.transaction(missing="ignore") as tx:
             for given in edits:
                 _apply(tx, given)
-        return _recomputed(epoch, recorded, tx)
+        return _recomputed(config, epoch, recorded, tx)
 
 
 def _edits(schema: Schema, before: pa.Table, after: pa.Table) -> Iterator[GivenRows]:
@@ -155,10 +172,18 @@ def _edits(schema: Schema, before: pa.Table, after: pa.Table) -> Iterator[GivenR
             yield GivenRows(schema, added, rows, rows.num_rows)
 
 
-def _recomputed(epoch: int, recorded: dict[str, Changes], tx: deltafix.Transaction) -> Replay:
-    again = {
-        name: frozenset(tx.delta[name].signed() if name in tx.delta else ()) for name in recorded
-    }
+def _recomputed(
+    config: Config, epoch: int, recorded: dict[str, Changes], tx: deltafix.Transaction
+) -> Replay:
+    schemas = schemas_of(config.program)
+    again = {}
+    for name in recorded:
+        sides = (
+            (sign, row)
+            for sign, rows in ((-1, tx.delta[name].removed), (1, tx.delta[name].added))
+            for row in logical_rows(schemas[name], rows)
+        )
+        again[name] = frozenset(sides if name in tx.delta else ())
     return Replay(epoch, recorded, again, "")
 
 
@@ -173,6 +198,12 @@ def _recorded(config: Config, epoch: int, last: int) -> dict[str, Changes]:
 def _apply(tx: deltafix.Transaction, given: GivenRows) -> None:
     rows = given.table if given.schema.arity else [()] * given.count
     (tx.insert if given.added else tx.delete)(given.schema.relation, rows)
+
+
+def _order(change: tuple[int, Row]) -> tuple[Any, ...]:
+    """By sign, then by values, NULLs last."""
+    sign, row = change
+    return (sign, [(value is None, 0 if value is None else value) for value in row])
 
 
 def _changes(table: pa.Table | None) -> Changes:

@@ -7,14 +7,85 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from deltafix.errors import ConfigError
 from deltafix.facts.schema import Schema
+from deltafix.rules.ast import Program
+from deltafix.rules.tables import TableProgram
 
-__all__ = ["require_key", "require_reading", "require_slot"]
+__all__ = [
+    "of_bag",
+    "require_key",
+    "require_reading",
+    "require_slot",
+    "require_table",
+    "require_tables",
+]
 
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
+
+
+def require_tables(path: Path, program: Program, given: Mapping[str, Any]) -> None:
+    """Raise ConfigError where inputs and outputs are not what SQL declares as such.
+
+    Of other programs, what only views of SQL have is refused.
+    """
+    views = program.views if isinstance(program, TableProgram) else {}
+    for name, section in _sections(given, "output"):
+        if section.get("duplicates") and name not in views:
+            message = (
+                f"{path}: [output.{name}] duplicates says nothing of {name}, which is no view of "
+                "SQL; leave it out"
+            )
+            raise ConfigError(message, key="duplicates", value=section["duplicates"])
+    if not isinstance(program, TableProgram):
+        return
+    for name, section in _sections(given, "input"):
+        where = f"{path}: [input.{name}]"
+        for relation in section.get("relations") or (name,):
+            require_table(where, program, relation, section.get("duplicates"), section.get("key"))
+    for name, _ in _sections(given, "output"):
+        if name in program.bags:
+            raise ConfigError(f"{path}: [output.{name}] {of_bag(name)}", value=name)
+
+
+def of_bag(name: str, word: str = "") -> str:
+    """Why a view with duplicates has no output as it is, and what to do."""
+    said = f"{word} = [{name!r}]" if word else 'duplicates = "count"'
+    return (
+        f"the rows of {name} may be equal, and an output is a set of rows: say {said}, for each "
+        "row once with its multiplicity; or SELECT DISTINCT, or the keys of the tables it reads, "
+        "too"
+    )
+
+
+def require_table(where: str, program: TableProgram, name: str, duplicates: Any, key: Any) -> None:
+    """Raise ConfigError for an input of a view, or of a table whose equal rows are not told of."""
+    if name in {*program.views, *program.bags}:
+        message = f"{where} {name} is a view: its rows follow from its query"
+        raise ConfigError(message, value=name)
+    if name not in program.tables:
+        return
+    if duplicates == "count":
+        message = (
+            f'{where} duplicates = "count": rows of tables of SQL are told apart by their values; '
+            "give the table a column that tells them apart, and a PRIMARY KEY"
+        )
+        raise ConfigError(message, key="duplicates", value=duplicates)
+    if not (duplicates or key or any(one.table == name for one in program.keys)):
+        message = (
+            f"{where} the table {name} has no PRIMARY KEY, so it is to be said what equal rows "
+            'are: duplicates = "ignore" (one row) or "bad"; or declare its key'
+        )
+        raise ConfigError(message, key="duplicates")
+
+
+def _sections(given: Mapping[str, Any], kind: str) -> list[tuple[str, Mapping[str, Any]]]:
+    found = given.get(kind, {})
+    sections = found.items() if isinstance(found, dict) else ()
+    return [(name, section) for name, section in sections if isinstance(section, dict)]
 
 
 def require_reading(where: str, given: Mapping[str, Any], values: dict[str, Any]) -> None:

@@ -76,6 +76,7 @@ Section = Mapping[str, Key]
 
 PIPELINE: Final[Section] = {
     "program": Key(str),
+    "dialect": Key(str, "duckdb", ("duckdb", "postgres", "spark")),
     "state": Key(str),
     "runner": Key(str, "spark", ("spark", "local")),
     "executor": Key(str, "auto", ("auto", "driver", "shards")),
@@ -167,13 +168,15 @@ INPUT: Final[Mapping[str, Section]] = {
 }  # fmt: skip
 """By `source`: the keys of an `[input.NAME]` section, beside `source` itself."""
 
-_MODE: Final[Section] = {"mode": Key(str, "merge", ("merge", "append"))}
+_BAG: Final[Section] = {"duplicates": Key(str, "", ("count",))}
+_MODE: Final[Section] = {**_BAG, "mode": Key(str, "merge", ("merge", "append"))}
 _OPTIONS: Final[Section] = {"options": Key(dict, None)}
 
 OUTPUT: Final[Mapping[str, Section]] = {
     "parquet": {
         "path": Key(str),
         "mode": Key(str, "delta+snapshot", ("delta+snapshot", "delta")),
+        **_BAG,
     },
     "delta": {"path": Key(str, ""), "table": Key(str, ""), **_MODE, **_OPTIONS},
     "iceberg": {"table": Key(str), "catalog": Key(str), **_MODE, **_OPTIONS},
@@ -186,6 +189,7 @@ OUTPUT: Final[Mapping[str, Section]] = {
         "key": Key(list, None),
         "timeout": Key(int, 30, least=1),
         **_OPTIONS,
+        **_BAG,
     },
     "webhook": {
         "url": Key(str),
@@ -193,8 +197,9 @@ OUTPUT: Final[Mapping[str, Section]] = {
         "attempts": Key(int, 5, least=1),
         "rows_per_request": Key(int, 10_000, least=1),
         "token_env": Key(str, ""),
+        **_BAG,
     },
-    "foreach_epoch": {"function": Key(str)},
+    "foreach_epoch": {"function": Key(str), **_BAG},
 }
 """By `sink`: the keys of an `[output.RELATION]` section, beside `sink` itself."""
 

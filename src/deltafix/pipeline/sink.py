@@ -5,6 +5,7 @@
     ...              the engine commits the epoch
     publish(epoch)   manifest.json names it, by one atomic rename
 
+Rows come as the engine has them, and are written as users have them (`facts.logical`).
 Invariant: what the manifest names is on the disk and never changes; `snapshot` is the view at its
 epoch, and the deltas from `floor` on, applied in order to the view before it, give the view at
 `epoch`. A file of an epoch that was not committed is written over or removed. Publishing twice is
@@ -25,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltafix.errors import SinkError
-from deltafix.facts.arrow import arrow_schema
+from deltafix.facts.logical import logical_schema, to_logical
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.manifest import MANIFEST, DeltaFile, Manifest, parse_manifest
 from deltafix.store.folder import Head, LocalFolder, Where, folder_at
@@ -135,8 +136,9 @@ class ParquetSink:
         if sum(rows for _, rows in files) > LINK and self._link(epoch, files):
             self._prepared = (epoch, attempt)
             return [rows for _, rows in files]
-        removals = (delta_table(self.schema, one.slice(0, 0), one, epoch) for one in removed)
-        additions = (delta_table(self.schema, one, one.slice(0, 0), epoch) for one in added)
+        sides = [map(self._logical, side) for side in (removed, added)]
+        removals = (delta_table(self.schema, one.slice(0, 0), one, epoch) for one in sides[0])
+        additions = (delta_table(self.schema, one, one.slice(0, 0), epoch) for one in sides[1])
         waiting = (table for table in chain(removals, additions) if table.num_rows)
         first = next(waiting, None)
         parts = []
@@ -149,7 +151,7 @@ class ParquetSink:
         """Have files here too, as parts of the epoch; whether that could be done."""
         if not isinstance(self.folder, LocalFolder):
             return False
-        empty = arrow_schema(self.schema).empty_table()
+        empty = logical_schema(self.schema).empty_table()
         wanted = delta_table(self.schema, empty, empty, epoch).schema
         for part, (path, _) in enumerate(files):
             try:
@@ -215,7 +217,8 @@ class ParquetSink:
             name = self._file("snapshot", epoch)
             begun = bool(self.schema.arity) and _is_one_epoch(manifest)
             # Rows that are in the log already need not be asked for: shards would gather them.
-            parts = (self._added(one.file) for one in manifest.deltas) if begun else tables()
+            logged = (self._added(one.file) for one in manifest.deltas)
+            parts = logged if begun else map(self._logical, tables())
             rows = self._write(name, parts)
             manifest = manifest.with_(snapshot=DeltaFile(name, epoch, epoch, rows))
         if manifest != self.manifest:
@@ -267,7 +270,10 @@ class ParquetSink:
         table = self._read(name)
         sign, _ = beside(self.schema.names)
         rows = table.filter(pc.greater(table.column(sign), 0)).select(list(self.schema.names))
-        return rows.cast(arrow_schema(self.schema))
+        return rows.cast(logical_schema(self.schema))
+
+    def _logical(self, rows: pa.Table) -> pa.Table:
+        return to_logical(self.schema, rows)
 
     def _write(self, name: str, tables: Iterable[pa.Table]) -> int:
         return self._try(lambda: write_tables(self.folder, name, tables))

@@ -46,7 +46,29 @@ _TYPES = {
     "number": ("bigint", pa.int64()),
     "unsigned": ("decimal(20,0)", pa.decimal128(20, 0)),
     "float": ("double", pa.float64()),
+    "record": ("string", pa.string()),
+    "sign": ("tinyint", pa.int8()),
+    "epoch": ("bigint", pa.int64()),
+    "SMALLINT": ("smallint", pa.int16()),
+    "INTEGER": ("int", pa.int32()),
+    "BIGINT": ("bigint", pa.int64()),
+    "DOUBLE": ("double", pa.float64()),
+    "TEXT": ("string", pa.string()),
+    "BOOLEAN": ("boolean", pa.bool_()),
+    "DATE": ("date", pa.date32()),
+    "TIMESTAMP": ("timestamp_ntz", pa.timestamp("us")),
+    "TIMESTAMPTZ": ("timestamp", pa.timestamp("us", "UTC")),
 }
+"""Spark's type and Arrow's for what a manifest calls a column's: the engine's types, and SQL's."""
+
+_COLUMN = re.compile(r"(\w+): (\w+(?:\(\d+, \d+\))?)")
+
+
+def _types(kind: str) -> tuple[str, pa.DataType]:
+    if kind.startswith("DECIMAL("):
+        digits, scale = map(int, kind.removeprefix("DECIMAL(").removesuffix(")").split(", "))
+        return f"decimal({digits},{scale})", pa.decimal128(digits, scale)
+    return _TYPES[kind]
 
 
 def register(session: SparkSession) -> None:
@@ -64,7 +86,7 @@ class DeltaLogSource(DataSource):  # type: ignore[misc]  # pyspark is not typed 
 
     def schema(self) -> str:
         """The view's columns, and those beside them unless the rows are asked for."""
-        return ", ".join(f"`{name}` {_TYPES[kind][0]}" for name, kind in self._columns())
+        return ", ".join(f"`{name}` {_types(kind)[0]}" for name, kind in self._columns())
 
     def reader(self, schema: Any) -> _BatchReader:
         """Reads epochs, or the view."""
@@ -97,8 +119,7 @@ class DeltaLogSource(DataSource):  # type: ignore[misc]  # pyspark is not typed 
         manifest = read_manifest(folder)
         if manifest is None:
             raise SourceError(f"{folder} holds no delta log: no manifest.json", path=folder)
-        inside = manifest.view.partition("(")[2].rstrip(")")
-        columns = [(name, kind) for name, kind in re.findall(r"(\w+): (\w+)", inside)]
+        columns = _COLUMN.findall(manifest.view.partition("(")[2])
         if self._option("view", "deltas") == "rows":
             return columns
         taken = {name for name, _ in columns}
@@ -110,10 +131,6 @@ class DeltaLogSource(DataSource):  # type: ignore[misc]  # pyspark is not typed 
 
     def _arrow(self) -> list[tuple[str, str]]:
         return self._columns()
-
-
-_TYPES["sign"] = ("tinyint", pa.int8())
-_TYPES["epoch"] = ("bigint", pa.int64())
 
 
 class _Epochs(InputPartition):  # type: ignore[misc]  # pyspark is not typed for mypy
@@ -132,7 +149,7 @@ def _batches(
     else:
         table = read_deltas(folder, part.first, part.last)
     if table is not None:
-        schema = pa.schema([(name, _TYPES[kind][1]) for name, kind in columns])
+        schema = pa.schema([(name, _types(kind)[1]) for name, kind in columns])
         yield from table.cast(schema).to_batches()
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 from deltafix.pipeline.augment import Additions
 from deltafix.pipeline.keeper import EXECUTOR, Driver, Keep, Keeper, shards_head
 from deltafix.rules.ast import Program
+from deltafix.rules.tables import TableProgram
 from deltafix.spark.shards.choose import memory_needed, room_for_state
 from deltafix.spark.shards.kept import Shards
 from deltafix.store.folder import Folder, LocalFolder
@@ -74,6 +75,7 @@ class _Growing(Driver):
     ) -> None:
         self._where = folder
         self._sharded = sharded
+        self._program = program
         super().__init__(program, folder, fsync, additions, "the state fits into its memory")
 
     def grown(self, rows: int) -> Keeper:
@@ -81,7 +83,9 @@ class _Growing(Driver):
         why = _outgrown(self._where, rows)
         if not why:
             return self
-        program = self.db.program
+        # A database has the rules alone, and may have been given others.
+        is_sql = isinstance(self._program, TableProgram)
+        program = self._program if is_sql else self.db.program
         self.db.close()
         return self._sharded(program, self._where, self._additions, why)
 

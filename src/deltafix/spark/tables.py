@@ -21,7 +21,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from deltafix.errors import SinkError
-from deltafix.facts.arrow import arrow_schema
+from deltafix.facts.logical import logical_schema
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.config import OutputConfig
 from deltafix.pipeline.sink import delta_table
@@ -147,8 +147,8 @@ class _Table:
         if self._exists(spark):
             return
         columns = ", ".join(
-            f"{quoted(one.name)} {one.dataType.simpleString()} NOT NULL"
-            for one in from_arrow_schema(shape)
+            f"{quoted(one.name)} {one.dataType.simpleString()}{'' if one.nullable else ' NOT NULL'}"
+            for one in from_arrow_schema(shape, prefer_timestamp_ntz=True)
         )
         spark.sql(f"CREATE TABLE IF NOT EXISTS {self._place} ({columns}) USING {self.format.title}")
 
@@ -160,7 +160,11 @@ class _Table:
         """Merge the epoch. Signed rows are matched by its number too: with none that is there."""
         columns = self._columns(rows)
         sign, epoch = map(quoted, rows.columns[-2:])
-        same = " AND ".join(f"t.{name} = s.{name}" for name in map(quoted, columns))
+        nullable = {quoted(one.name) for one in self._schema.columns if one.nullable}
+        same = " AND ".join(
+            f"t.{name} {'<=>' if name in nullable else '='} s.{name}"
+            for name in map(quoted, columns)
+        )
         gone, come = f"s.{sign} < 0", f"s.{sign} > 0"
         if not self._merge:
             same, gone, come = f"t.{epoch} = {rows.epoch} AND {same}", "false", "true"
@@ -184,8 +188,9 @@ class _Table:
 
     def _shape(self) -> pa.Schema:
         """The columns of the table."""
-        empty = arrow_schema(self._schema).empty_table()
-        return decimals(empty if self._merge else delta_table(self._schema, empty, empty, 0)).schema
+        empty = logical_schema(self._schema).empty_table()
+        rows = empty if self._merge else delta_table(self._schema, empty, empty, 0)
+        return decimals(self._schema, rows).schema
 
     # --- the session ---------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ id), and what it changed can be read again from the delta logs in `<state>/views
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -32,9 +32,10 @@ from deltafix.pipeline.epoch import Epoch
 from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.maintainer import Maintainer
 from deltafix.pipeline.policy import Policy
-from deltafix.pipeline.sections import require_key
+from deltafix.pipeline.sections import of_bag, require_key, require_table
 from deltafix.pipeline.sources.single import CHANGE
 from deltafix.rules.ast import Program
+from deltafix.rules.tables import TableProgram
 from deltafix.spark.checkpoint import Checkpoint
 from deltafix.spark.datasource import register
 from deltafix.spark.keeping import Where, keeping
@@ -53,9 +54,12 @@ _UNNAMED = Name()
 
 
 def maintain(
-    program: Program | str,
-    inputs: Mapping[str, DataFrame],
+    program: Program | str | None = None,
+    inputs: Mapping[str, DataFrame] | None = None,
     *,
+    sql: str | None = None,
+    dialect: str = "duckdb",
+    counted: Sequence[str] = (),
     state: str | Path,
     views: Sequence[str],
     query: str = "default",
@@ -65,7 +69,7 @@ def maintain(
     sequence_by: Mapping[str, str | Sequence[str]] | None = None,
     sign: str = "sign",
     missing: Literal["bad", "ignore"] = "bad",
-    duplicates: Literal["ignore", "bad", "count"] = "ignore",
+    duplicates: Literal["ignore", "bad", "count"] | None = None,
     bad_rows: Literal["fail", "quarantine"] = "fail",
     rows_per_epoch: int = 1_000_000,
     on_change: Way = "refuse",
@@ -78,9 +82,13 @@ def maintain(
     """Keep views of DataFrames exact.
 
     Args:
-        program: the rules, or their text.
+        program: the rules, or their text; or say `sql`.
         inputs: per relation, a DataFrame with its columns, and `sign` (+1, -1) or Spark's
             `_change_type` for changes; with neither, every row is put in. All batch or all streams.
+        sql: CREATE TABLE for each input, and CREATE VIEW statements (docs/concepts/pipeline.md);
+            columns are of the types of the tables, NULLs and all.
+        dialect: whose SQL it is: `duckdb`, `postgres` or `spark`.
+        counted: views of `sql` that are kept as distinct rows with their `multiplicity`.
         state: the state folder, by path or URL; opened until `close`.
         views: the relations to keep outside; their logs are in `<state>/views/`.
         query: the name under which batches are counted.
@@ -93,7 +101,8 @@ def maintain(
         sequence_by: per relation with a key, the columns of its DataFrame that tell newer from
             older. Each needs one, as the rows of a batch come in no order.
         missing: what a delete of a row that is not there is.
-        duplicates: what an insert of a row that is there is.
+        duplicates: what an insert of a row that is there is; `ignore` unless it is said, which
+            it must be for tables of SQL without a key.
         bad_rows: whether bad rows fail the batch or are set aside, in `<state>/quarantine/`.
         rows_per_epoch: a batch with more changes becomes several epochs.
         on_change: what to do when the rules are not those the views were made with
@@ -106,12 +115,20 @@ def maintain(
 
     Raises:
         UnknownRelationError: an input or view the program does not declare.
-        ConfigError: a key, or a sequence, that cannot be one.
+        ConfigError: a key, or a sequence, that cannot be one; a view of SQL with duplicates.
+        ProgramError, SqlError: the rules are not valid.
         PipelineError: streams and batches together, columns that are not the relation's, or a
             batch, checkpoint or state that do not go together.
     """
-    rules = Text.parse(program) if isinstance(program, str) else program
+    if (program is None) is (sql is None) or not inputs:
+        message = "maintain takes rules or sql, one of them, and inputs"
+        raise ConfigError(message, key="inputs" if program is not None or sql else "program")
+    rules = _rules(program, sql, dialect, counted)
     declared = schemas_of(rules)
+    if isinstance(rules, TableProgram):
+        declared = {name: declared[name] for name in (*rules.tables, *rules.views, *rules.bags)}
+        _require_tables(rules, inputs, views, duplicates, key or {})
+    duplicates = duplicates or "ignore"
     for name in [*inputs, *views, *whole, *(key or ()), *(sequence_by or ())]:
         if name not in declared:
             close = suggest(name, list(declared))
@@ -167,6 +184,35 @@ def maintain(
     return kept
 
 
+def _rules(
+    program: Program | str | None, sql: str | None, dialect: str, counted: Sequence[str]
+) -> Program:
+    if sql is not None:
+        from deltafix.sql.program import program_of  # noqa: PLC0415  an extra
+
+        return program_of(sql, dialect=dialect, counted=counted)
+    if counted:
+        message = f"counted = {list(counted)} is of views in SQL; rules have sets"
+        raise ConfigError(message, key="counted", value=list(counted))
+    assert program is not None  # noqa: S101  one of them is given
+    return Text.parse(program) if isinstance(program, str) else program
+
+
+def _require_tables(
+    rules: TableProgram,
+    inputs: Iterable[str],
+    views: Iterable[str],
+    duplicates: str | None,
+    key: Mapping[str, Any],
+) -> None:
+    """Raise ConfigError where inputs and views are not what SQL declares as such."""
+    for name in inputs:
+        require_table(f"input {name}:", rules, name, duplicates, key.get(name))
+    for name in views:
+        if name in rules.bags:
+            raise ConfigError(f"view {name}: {of_bag(name, 'counted')}", value=name)
+
+
 class Maintained(Mapping[str, "DataFrame"]):
     """Made by `maintain`. A mapping from view to a DataFrame of its signed rows; `close` it.
 
@@ -209,10 +255,10 @@ class Maintained(Mapping[str, "DataFrame"]):
         number = self._batches.last + 1 if batch is None else batch
         if self._batches.find(number) is not None:
             return self._take(number, {})
-        db = self.maintainer.db
+        db, schemas = self.maintainer.db, self.maintainer.schemas
         frames, looks = [], []
         for name, frame in inputs.items():
-            schema = db.schemas[name]
+            schema = schemas[name]
             sign = 1 if name in self._whole else self._sign_of(frame)
             policy = self._policies[name]
             frames.append(decoded(schema, frame, _origin(name), sign=sign, keying=policy.keying))
@@ -228,7 +274,7 @@ class Maintained(Mapping[str, "DataFrame"]):
         """Start the query that takes all of the streams' micro-batches."""
         from pyspark.sql import functions as f  # noqa: PLC0415  Spark is an extra
 
-        schemas = self.maintainer.db.schemas
+        schemas = self.maintainer.schemas
         fits = {}
         for name, frame in inputs.items():
             schema, policy = schemas[name], self._policies[name]

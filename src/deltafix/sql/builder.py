@@ -111,7 +111,8 @@ def absent(formula: Formula) -> Formula:
 class Builder:
     """What the rules of one query add up to.
 
-    `prefix` begins the names that are made; `tables` are the tables and views there are.
+    `prefix` begins the names that are made, `between` comes before their number; `tables` are the
+    tables and views there are.
     """
 
     statement: Statement
@@ -129,6 +130,7 @@ class Builder:
     used: set[str] = field(default_factory=set)
     """The tables and views that are read."""
     count: int = 0
+    between: str = "."
 
     # --- undo ----------------------------------------------------------------------------------
 
@@ -165,7 +167,7 @@ class Builder:
     def named(self) -> str:
         """A new name of a relation or function."""
         self.count += 1
-        return f"{self.prefix}.{self.count}"
+        return f"{self.prefix}{self.between}{self.count}"
 
     # --- relations and rules ---------------------------------------------------------------------
 

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltafix.engine.folds.users import UserReducer
+from deltafix.errors import ProgramError
 from deltafix.facts.schema import Row
+from deltafix.rules import check
 from deltafix.rules.ast import Program
 from deltafix.sql.builder import Builder, Relation
 from deltafix.sql.casts import assigned
@@ -31,7 +33,19 @@ from deltafix.sql.types import (
     written_type,
 )
 
-__all__ = ["Catalog", "Key", "Table", "View", "program", "table_of", "view_of"]
+__all__ = [
+    "Catalog",
+    "Definition",
+    "Key",
+    "Table",
+    "View",
+    "check_rules",
+    "created",
+    "program",
+    "require_made",
+    "table_of",
+    "view_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +125,16 @@ def created(node: Any) -> Any:
     return node.this.this if isinstance(node.this, exp.Schema) else node.this
 
 
+def require_made(statement: Statement, node: exp.Create) -> Any:
+    """What a CREATE names. Raises SqlRefusedError if it makes no table or view, or by a query."""
+    kind = str(node.args.get("kind") or "").upper()
+    is_query = node.args.get("expression") is not None and kind == "TABLE"
+    if kind not in ("TABLE", "VIEW") or is_query:
+        way_out = "write CREATE TABLE t (a INTEGER, ...) or CREATE MATERIALIZED VIEW"
+        raise statement.refused(f"CREATE {kind} like this", node, way_out)
+    return created(node)
+
+
 @dataclass(frozen=True, slots=True)
 class Definition:
     """A CREATE statement as a state folder keeps it; `times` is what the catalog had before it."""
@@ -154,6 +178,27 @@ class Catalog:
             for name, one in view.builder.functions.items()
         }
 
+    def define(self, statement: Statement, dialect: str, *, mark: str = "") -> None:
+        """Put the table or view of a CREATE into the catalog; `mark` as `view_of` has it.
+
+        Raises SqlProgrammingError, SqlRefusedError.
+        """
+        node: Any = statement.node
+        named = created(node)
+        name, times = named.name, self.times[named.name]
+        if str(node.args["kind"]).upper() == "TABLE":
+            self.tables[name] = table_of(statement, node)
+        else:
+            known = ("this", "kind", "expression", "properties", "exists")
+            builder = Builder(statement, "", {})
+            check_clauses(builder, node, known)
+            _check_properties(builder, node)
+            names = [one.name for one in node.this.expressions] if named is not node.this else []
+            view = view_of(statement, name, names, node.args["expression"], self, mark=mark)
+            check_rules(statement, view.builder, self)
+            self.views[name] = view
+        self.definitions[name] = Definition(statement.sql, dialect, times)
+
     def readers(self, name: str) -> list[str]:
         """The views that read a table or view."""
         return [one for one, view in self.views.items() if name in view.reads]
@@ -174,15 +219,50 @@ def program(given: Iterable[Relation], builders: Iterable[Builder]) -> Program:
 
 
 def view_of(
-    statement: Statement, name: str, names: list[str], query: exp.Expr, catalog: Catalog
+    statement: Statement,
+    name: str,
+    names: list[str],
+    query: exp.Expr,
+    catalog: Catalog,
+    *,
+    mark: str = "",
 ) -> View:
-    """Compile a view. Raises SqlProgrammingError, SqlRefusedError."""
+    """Compile a view; with a `mark` in the names of its parts and functions, a text has them, too.
+
+    Raises SqlProgrammingError, SqlRefusedError.
+    """
     again = catalog.times[name]
     catalog.times[name] += 1
     builder = Builder(statement, f"{name}:{again}" if again else name, catalog.relations)
+    if mark:
+        builder.prefix, builder.between = f"{name}{mark}", "_"
     found = relation(builder, query, Scope(statement), name, names)
     catalog.reducers.update({one: reducer for one, (_, reducer) in builder.reducers.items()})
     return View(found, builder)
+
+
+def check_rules(statement: Statement, builder: Builder, catalog: Catalog) -> None:
+    """Refuse recursion through negation or aggregation, which the rules show."""
+    given = used_by(catalog, builder).values()
+    try:
+        check.typed(program(given, [builder]))
+    except ProgramError as error:
+        codes = {found.code for found in error.diagnostics}
+        if codes & {"DF140", "DF171", "DF172"}:
+            what = "a recursion that negates or aggregates itself (NOT, outer join, GROUP BY)"
+            way_out = "move it out of the recursive part, to the query that reads it"
+            raise statement.refused(what, None, way_out) from None
+        if codes <= {"DF133"}:
+            what = "a condition of this many alternatives"
+            raise statement.refused(what, None, "split it over several views") from None
+        raise
+
+
+def _check_properties(builder: Builder, node: exp.Create) -> None:
+    found = node.args.get("properties")
+    for one in found.expressions if found is not None else ():
+        if not isinstance(one, exp.MaterializedProperty):
+            raise builder.refused(one.key.upper(), node, "write CREATE MATERIALIZED VIEW")
 
 
 def table_of(statement: Statement, create: exp.Create) -> Table:

@@ -21,7 +21,6 @@ from deltafix.engine.database import Database
 from deltafix.errors import (
     FactError,
     FunctorError,
-    ProgramError,
     SqlDataError,
     SqlError,
     SqlOperationalError,
@@ -29,20 +28,10 @@ from deltafix.errors import (
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Row
 from deltafix.rules.ast import Program
-from deltafix.rules.check import typed
 from deltafix.rules.show import show_rule
 from deltafix.sql import durable, edits, reading
 from deltafix.sql.builder import Builder, Relation
-from deltafix.sql.catalog import (
-    Catalog,
-    Definition,
-    Table,
-    created,
-    program,
-    table_of,
-    used_by,
-    view_of,
-)
+from deltafix.sql.catalog import Catalog, Table, check_rules, created, require_made
 from deltafix.sql.changes import Subscription, ViewDelta, view_delta
 from deltafix.sql.cursor import Cursor
 from deltafix.sql.merging import merge
@@ -356,14 +345,7 @@ class Connection:
     # --- definitions ---------------------------------------------------------------------------
 
     def _create(self, statement: Statement, node: exp.Create) -> int:
-        kind = str(node.args.get("kind") or "").upper()
-        builder = Builder(statement, "", {})
-        named = created(node)
-        if kind not in ("TABLE", "VIEW") or (
-            node.args.get("expression") is not None and kind == "TABLE"
-        ):
-            way_out = "write CREATE TABLE t (a INTEGER, ...) or CREATE MATERIALIZED VIEW"
-            raise builder.refused(f"CREATE {kind} like this", node, way_out)
+        named = require_made(statement, node)
         name = named.name
         if name in self.catalog.relations:
             if node.args.get("exists"):
@@ -374,7 +356,7 @@ class Connection:
         if self._durable:
             durable.check(statement, self.dialect)
         try:
-            self._define(statement, self.dialect)
+            self.catalog.define(statement, self.dialect)
             self._redefined(statement)
         except BaseException:
             for there in (self.catalog.tables, self.catalog.views, self.catalog.definitions):
@@ -382,47 +364,6 @@ class Connection:
             self._stale = True
             raise
         return 0
-
-    def _define(self, statement: Statement, dialect: str) -> None:
-        """Put the table or view of a CREATE into the catalog."""
-        node: Any = statement.node
-        named = created(node)
-        name, times = named.name, self.catalog.times[named.name]
-        if str(node.args["kind"]).upper() == "TABLE":
-            self.catalog.tables[name] = table_of(statement, node)
-        else:
-            known = ("this", "kind", "expression", "properties", "exists")
-            builder = Builder(statement, "", {})
-            check_clauses(builder, node, known)
-            self._check_properties(builder, node)
-            names = [one.name for one in node.this.expressions] if named is not node.this else []
-            query = node.args["expression"]
-            view = view_of(statement, name, names, query, self.catalog)
-            self._check_rules(statement, view.builder)
-            self.catalog.views[name] = view
-        self.catalog.definitions[name] = Definition(statement.sql, dialect, times)
-
-    def _check_properties(self, builder: Builder, node: exp.Create) -> None:
-        found = node.args.get("properties")
-        for one in found.expressions if found is not None else ():
-            if not isinstance(one, exp.MaterializedProperty):
-                raise builder.refused(one.key.upper(), node, "write CREATE MATERIALIZED VIEW")
-
-    def _check_rules(self, statement: Statement, builder: Builder) -> None:
-        """Refuse recursion through negation or aggregation, which the rules show."""
-        given = used_by(self.catalog, builder).values()
-        try:
-            typed(program(given, [builder]))
-        except ProgramError as error:
-            codes = {found.code for found in error.diagnostics}
-            if codes & {"DF140", "DF171", "DF172"}:
-                what = "a recursion that negates or aggregates itself (NOT, outer join, GROUP BY)"
-                way_out = "move it out of the recursive part, to the query that reads it"
-                raise statement.refused(what, None, way_out) from None
-            if codes <= {"DF133"}:
-                what = "a condition of this many alternatives"
-                raise statement.refused(what, None, "split it over several views") from None
-            raise
 
     def _drop(self, statement: Statement, node: exp.Drop) -> int:
         known = ("tables", "kind", "exists", "materialized")
@@ -475,7 +416,7 @@ class Connection:
                 for one in durable.definitions(marks):
                     statement = durable.read(one)
                     self.catalog.times[created(statement.node).name] = one.times
-                    self._define(statement, one.dialect)
+                    self.catalog.define(statement, one.dialect)
                 functions.update(self.catalog.functions())
                 return self.catalog.program()
 
@@ -562,7 +503,7 @@ class Connection:
             raise statement.refused("EXPLAIN of this", node, "EXPLAIN a SELECT or a CREATE VIEW")
         builder = Builder(statement, "view", self.catalog.relations)
         relation(builder, query, Scope(statement), "view")
-        self._check_rules(statement, builder)
+        check_rules(statement, builder, self.catalog)
         lines: list[tuple[SqlValue, ...]] = [(show_rule(rule),) for rule in builder.rules]
         return reading.Result((Column("rule", TEXT, nullable=False),), lines)
 

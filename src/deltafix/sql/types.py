@@ -46,6 +46,7 @@ __all__ = [
     "decode_rows",
     "encode",
     "fits",
+    "type_called",
     "written_type",
 ]
 
@@ -221,6 +222,7 @@ _NAMES: Final = {
     "TIMESTAMPNTZ": TIMESTAMP,
     "TIMESTAMPTZ": TIMESTAMPTZ,
 }
+_BY_NAME: Final = {kind.name: kind for kind in (*_NAMES.values(), NULL)}
 _WAY_OUT = (
     "types are SMALLINT, INTEGER, BIGINT, DOUBLE, DECIMAL(18, 4), TEXT, VARCHAR, BOOLEAN, DATE, "
     "TIMESTAMP, TIMESTAMPTZ"
@@ -247,6 +249,14 @@ class Column:
     def encode(self, value: SqlValue) -> Any:
         """The engine's value. Raises ValueError, saying what would be valid."""
         return encode(value, self.type, nullable=self.nullable)
+
+
+def type_called(name: str) -> SqlType:
+    """The type that shows itself by this name."""
+    if name.startswith("DECIMAL("):
+        digits, _, scale = name.removeprefix("DECIMAL(").removesuffix(")").partition(", ")
+        return decimal_type(int(digits), int(scale))
+    return _BY_NAME[name]
 
 
 def written_type(statement: Statement, written: exp.Expr | None, node: exp.Expr) -> SqlType:

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[3]
 SMALL = ROOT / "examples" / "package-dependencies" / "small"
 
 
-@pytest.mark.parametrize("name", ["access-control", "package-dependencies"])
+@pytest.mark.parametrize("name", ["access-control", "package-dependencies", "sql-pipeline"])
 def test_an_example_prints_what_its_readme_says(name) -> None:
     folder = ROOT / "examples" / name
     wanted = re.search(r"```text\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)
@@ -29,7 +29,7 @@ def test_an_example_prints_what_its_readme_says(name) -> None:
     assert sorted(folder.rglob("*")) == before  # it can be run again
 
 
-@pytest.mark.parametrize("name", ["access-control", "package-dependencies"])
+@pytest.mark.parametrize("name", ["access-control", "package-dependencies", "sql-pipeline"])
 def test_their_pipeline_files_are_right(name, warm_kernel, capsys) -> None:
     path = ROOT / "examples" / name / "pipeline.toml"
     with pytest.raises(SystemExit) as ended:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from deltafix.errors import PipelineError
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.columns import choose, fit, with_deletes
@@ -16,6 +18,13 @@ from deltafix.pipeline.keyed import NO_KEY, Keying
 from deltafix.pipeline.signed import Signed
 
 __all__ = ["FileReader"]
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    """Whether JSON has values of a type as such, and not as text."""
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +58,12 @@ class FileReader:
         names = tuple(
             dict.fromkeys([*([sign] * bool(sign)), *keying.sequence, *(columns or schema.names)])
         )
-        form = FileForm(values["format"], values["delimiter"], values["header"], names)
+        logical = zip(columns or schema.names, schema.columns, strict=True)
+        kinds = {name: one.logical.arrow for name, one in logical if one.logical is not None}
+        texts = tuple(name for name, kind in kinds.items() if not _is_plain(kind))
+        form = FileForm(
+            values["format"], values["delimiter"], values["header"], names, bool(kinds), texts
+        )
         columns = None if columns is None else tuple(columns)
         envelope = values.get("envelope", "sign") if changes else "sign"
         merges = not changes or bool(values["duplicates"] or keying.key)
@@ -68,7 +82,7 @@ class FileReader:
             except OSError as error:
                 message = f"{path}: cannot be read: {error.strerror or error}"
                 raise PipelineError(message, path=str(path)) from None
-            values, bad = json_values(lines, origin)
+            values, bad = json_values(lines, origin, exact=self.form.nulls)
             signed = decode_envelopes(
                 self.schema,
                 values,

@@ -18,8 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltafix.errors import DriftError, PipelineError, ReplicationError
-from deltafix.facts.schema import Schema
-from deltafix.facts.values import read_whole
+from deltafix.facts.logical import logical_rows
+from deltafix.facts.schema import Column, Schema
+from deltafix.facts.values import read_whole, write_value
 from deltafix.pipeline.columns import fit
 from deltafix.pipeline.keyed import KEYED
 from deltafix.pipeline.policy import Policy
@@ -35,6 +36,7 @@ from deltafix.pipeline.sources.pgoutput import (
     Values,
     parse,
 )
+from deltafix.pipeline.sources.replication import Column as ServerColumn
 from deltafix.pipeline.sources.replication import Position, Table
 
 __all__ = ["COLUMNS", "Changes", "Seen", "kinds_of", "typed"]
@@ -52,6 +54,13 @@ _INTS: Final = (20, 21, 23, 26)
 
 _FLOATS: Final = {700: "float4", 701: "float8"}
 _BOOL, _NUMERIC = 16, 1700
+_NOMINAL: Final = {
+    **dict.fromkeys(_INTS, pa.int64()), **dict.fromkeys(_FLOATS, pa.float64()),
+    _BOOL: pa.bool_(), _NUMERIC: pa.decimal128(38, 9), 1082: pa.date32(),
+    1114: pa.timestamp("us"), 1184: pa.timestamp("us", "UTC"),
+}  # fmt: skip
+"""What values of its types are, though they come as text: logical types say which they take. What
+else there is, texts and what prints as text, is text."""
 
 _READERS: Final[Mapping[str, Callable[[bytes], Any]]] = {
     "int": int,
@@ -83,21 +92,35 @@ def kinds_of(schema: Schema, table: Table, names: Sequence[str], origin: str) ->
     found = []
     for name, wanted in zip(names, schema.columns, strict=True):
         column = columns[name]
-        if wanted.type in ("symbol", "record"):
-            found.append("bool" if column.base == _BOOL else "text")
-        elif column.base in _INTS:
-            found.append("int")
-        elif column.base in _FLOATS and wanted.type == "float":
-            found.append(_FLOATS[column.base])
-        elif column.base == _NUMERIC or column.category == "S":
-            found.append("text")
-        else:
+        kind = _kind(column, wanted) if wanted.logical is None else _logical_kind(column, wanted)
+        if kind is None:
             message = (
                 f"{origin}: column {name!r} is of type {column.type_name}, but {wanted.name!r} is "
-                f"a {wanted.type}"
+                f"{wanted.logical or f'a {wanted.type}'}"
             )
             raise DriftError(message, origin=origin, column=name, value=column.type_name)
+        found.append(kind)
     return found
+
+
+def _kind(column: ServerColumn, wanted: Column) -> str | None:
+    if wanted.type in ("symbol", "record"):
+        return "bool" if column.base == _BOOL else "text"
+    if column.base in _INTS:
+        return "int"
+    if column.base in _FLOATS and wanted.type == "float":
+        return _FLOATS[column.base]
+    return "text" if column.base == _NUMERIC or column.category == "S" else None
+
+
+def _logical_kind(column: ServerColumn, wanted: Column) -> str | None:
+    """Text is what is exact for most: `0.1` of a float4 is a tenth for a DECIMAL."""
+    assert wanted.logical is not None  # noqa: S101  it was asked
+    if not wanted.logical.takes(_NOMINAL.get(column.base, pa.string())):
+        return None
+    if column.base in _INTS or column.base == _BOOL:
+        return "int" if column.base in _INTS else "bool"
+    return _FLOATS.get(column.base, "text") if wanted.type == "float" else "text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,13 +343,19 @@ class Changes:
         schema = self._schema
         pattern: list[Any] = [...] * len(self._names)
         for place, value in zip(self._key, key, strict=True):
+            logical = schema.columns[place].logical
+            if logical is not None:
+                typed_ = pa.array([value], _ARROW.get(self._kinds[place], pa.string()))
+                value = logical.encode(typed_)[0].as_py()  # noqa: PLW2901
+                if value is None:
+                    return None  # it is not of the type, so no row has it
             is_text = isinstance(value, str) and schema.types[place] != "symbol"
             pattern[place] = read_whole(value) if is_text else value
         found = self._state.select(schema.relation + KEYED, pattern)
         if not found:
             return None
-        return tuple(str(value) if kind == "text" else value
-                     for kind, value in zip(self._kinds, found[0], strict=True))  # fmt: skip
+        (row,) = logical_rows(schema, [found[0][: len(self._names)]])
+        return tuple(_told(*one) for one in zip(self._kinds, schema.columns, row, strict=True))
 
     def _add(self, sign: int, row: Row) -> None:
         self._open.signs.append(sign)
@@ -367,6 +396,13 @@ class Changes:
 
 _SIGN: Final = ""
 """A column that no table has."""
+
+
+def _told(kind: str, column: Column, value: Any) -> Any:
+    """A value that is held, as a reader of this kind gives it. Only long ones are asked for."""
+    if kind != "text":
+        return value
+    return write_value(value) if column.type == "record" and not column.nullable else str(value)
 
 
 def _parsed(data: bytes) -> Begin | Commit | Relation | Change | Truncate | None:

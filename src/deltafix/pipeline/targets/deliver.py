@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltafix.errors import SinkError
-from deltafix.facts.arrow import arrow_schema
+from deltafix.facts.logical import logical_schema
 from deltafix.pipeline.manifest import DeltaFile, Manifest, read_deltas, read_view
 from deltafix.pipeline.sink import ParquetSink
 from deltafix.pipeline.targets.target import EpochRows, Target
@@ -87,9 +87,9 @@ class Delivery:
             if manifest.snapshot is None and first == {(manifest.epoch, manifest.epoch)}:
                 yield self._epoch(manifest.epoch, manifest.deltas)
                 return
-            empty = arrow_schema(schema).empty_table()
+            empty = logical_schema(schema).empty_table()
             view = read_view(self.log.folder)[1]
-            rows = empty if view is None else view.cast(arrow_schema(schema))
+            rows = empty if view is None else view.cast(empty.schema)
             yield EpochRows(schema, manifest.epoch, rows, empty)
             return
         later = (one for one in manifest.deltas if one.last > held)

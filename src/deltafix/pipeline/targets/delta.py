@@ -48,8 +48,8 @@ class DeltaTarget:
 
     def apply(self, rows: EpochRows) -> None:
         """As `Target.apply`."""
-        signed = decimals(rows.signed)
-        shape = decimals(rows.added).schema if self._merge else signed.schema
+        signed = decimals(self._schema, rows.signed)
+        shape = decimals(self._schema, rows.added).schema if self._merge else signed.schema
         with self._failing():
             table = self._table() or DeltaTable.create(
                 self._path, shape, storage_options=self._options
@@ -61,12 +61,18 @@ class DeltaTarget:
             if self._merge and rows.removed.num_rows:
                 self._change(table, signed, mark)
             else:
-                new = decimals(rows.added) if self._merge else signed
+                new = decimals(self._schema, rows.added) if self._merge else signed
                 write_deltalake(table, new, mode="append", commit_properties=mark)
 
     def _change(self, table: DeltaTable, signed: Any, mark: CommitProperties) -> None:
         columns = {f"`{name}`": f"s.`{name}`" for name in self._schema.names}
-        same = " AND ".join(f"t.{name} = {source}" for name, source in columns.items())
+        nullable = {one.name for one in self._schema.columns if one.nullable}
+        same = " AND ".join(
+            f"(t.{name} = {source} OR (t.{name} IS NULL AND {source} IS NULL))"
+            if name[1:-1] in nullable
+            else f"t.{name} = {source}"
+            for name, source in columns.items()
+        )
         sign = f"s.`{signed.column_names[-2]}`"
         (
             table.merge(signed, same, source_alias="s", target_alias="t", commit_properties=mark)

@@ -9,10 +9,12 @@ was.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import date
 from functools import reduce
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deltafix.errors import MissingDependencyError
 from deltafix.facts.schema import Schema
@@ -22,7 +24,16 @@ from deltafix.pipeline.targets.target import EpochRows, decimals, failing, whole
 try:
     from pyiceberg.catalog import Catalog, load_catalog
     from pyiceberg.exceptions import NoSuchTableError
-    from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, IsNaN, Or
+    from pyiceberg.expressions import (
+        AlwaysTrue,
+        And,
+        BooleanExpression,
+        EqualTo,
+        IsNaN,
+        IsNull,
+        NotNull,
+        Or,
+    )
     from pyiceberg.table import Table, TableProperties
     from pyiceberg.table.metadata import TableMetadata
 except ImportError as _error:
@@ -31,6 +42,8 @@ except ImportError as _error:
     ) from _error
 
 __all__ = ["IcebergTarget"]
+
+_GONE = "+/-"
 
 FEW = 200
 """So many removed rows are named one by one; more of them, and the table is written anew."""
@@ -63,7 +76,7 @@ class IcebergTarget:
 
     def apply(self, rows: EpochRows) -> None:
         """As `Target.apply`."""
-        added = decimals(rows.added if self._merge else rows.signed)
+        added = decimals(self._schema, rows.added if self._merge else rows.signed)
         with self._failing():
             table = self._table() or self._made(added.schema)
             at = self._held(table)
@@ -74,14 +87,16 @@ class IcebergTarget:
             table.metadata = table.metadata.model_copy(update={"properties": alone})
             with table.transaction() as tx:
                 if self._merge and rows.removed.num_rows > FEW:
-                    left = _without(table.scan().to_arrow(), decimals(rows.removed))
+                    left = _without(table.scan().to_arrow(), decimals(self._schema, rows.removed))
                     tx.overwrite(
                         pa.concat_tables([left.cast(added.schema), added]),
                         AlwaysTrue(), snapshot_properties=mark,
                     )  # fmt: skip
                 else:
                     if self._merge and rows.removed.num_rows:
-                        tx.delete(_any_of(decimals(rows.removed)), snapshot_properties=mark)
+                        tx.delete(
+                            _any_of(decimals(self._schema, rows.removed)), snapshot_properties=mark
+                        )
                     if added.num_rows:
                         tx.append(added, snapshot_properties=mark)
                 made = next(_ancestry(tx.table_metadata), None)
@@ -130,8 +145,9 @@ def _ancestry(metadata: TableMetadata) -> Iterator[Ancestor]:
 
 def _any_of(rows: pa.Table) -> BooleanExpression:
     """The condition that a row is one of these; a balanced tree, for readers that recurse."""
+    fields = {field.name: field for field in rows.schema}
     found = [
-        reduce(And, [IsNaN(n) if v != v else EqualTo(n, v) for n, v in row.items()])  # noqa: PLR0124
+        reduce(And, [_is(fields[name], value) for name, value in row.items()])
         for row in rows.to_pylist()
     ]
     while len(found) > 1:
@@ -139,5 +155,22 @@ def _any_of(rows: pa.Table) -> BooleanExpression:
     return found[0]
 
 
+def _is(field: pa.Field, value: Any) -> BooleanExpression:
+    """That a column is a value: true or false, as rows of which it is unknown would go, too."""
+    if value is None:
+        return IsNull(field.name)
+    found: BooleanExpression
+    if value != value:  # noqa: PLR0124  NaN
+        found = IsNaN(field.name)
+    else:
+        found = EqualTo(field.name, value.isoformat() if isinstance(value, date) else value)
+    return And(NotNull(field.name), found) if field.nullable else found
+
+
 def _without(rows: pa.Table, gone: pa.Table) -> pa.Table:
-    return rows.join(gone, keys=rows.column_names, join_type="left anti")
+    """The rows that are not `gone`; NULLs are equal here, as they are in no join."""
+    names = rows.column_names
+    parts = [one.append_column(_GONE, pa.repeat(pa.scalar(at), one.num_rows))
+             for one, at in ((rows, 0), (gone.select(names).cast(rows.schema), 1))]  # fmt: skip
+    found = pa.concat_tables(parts).group_by(names, use_threads=False).aggregate([(_GONE, "max")])
+    return found.filter(pc.equal(found.column(f"{_GONE}_max"), 0)).select(names)

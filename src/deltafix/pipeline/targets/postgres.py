@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from deltafix.errors import MissingDependencyError, SinkError
-from deltafix.facts.schema import Schema
+from deltafix.facts.schema import Column, Schema
 from deltafix.pipeline.sink import beside
 from deltafix.pipeline.targets.target import EpochRows, failing, whole
 
@@ -35,6 +35,31 @@ _TYPES = {
     "symbol": "text",
     "record": "text",
 }
+
+
+_LOGICAL = {
+    pa.int64(): "bigint",
+    pa.float64(): "double precision",
+    pa.string(): "text",
+    pa.bool_(): "boolean",
+    pa.int16(): "smallint",
+    pa.int32(): "integer",
+    pa.date32(): "date",
+    pa.timestamp("us"): "timestamp",
+    pa.timestamp("us", "UTC"): "timestamptz",
+}
+
+
+def _type(column: Column) -> str:
+    """A column's type, and that it has no NULLs where it has none."""
+    kind = None if column.logical is None else column.logical.arrow
+    if kind is None:
+        shown = _TYPES[column.type]
+    elif pa.types.is_decimal(kind):
+        shown = f"numeric({kind.precision}, {kind.scale})"
+    else:
+        shown = _LOGICAL[kind]
+    return shown + ("" if column.nullable else " NOT NULL")
 
 
 class PostgresTarget:
@@ -183,15 +208,16 @@ class PostgresTarget:
                 sql.SQL(form).format(name=sql.Identifier(name)) for name in names
             )
 
-        kinds = {one.name: _TYPES[one.type] for one in self._schema.columns}
+        kinds = {one.name: _type(one) for one in self._schema.columns}
         if not self._merge:
-            kinds |= dict(zip(self._names[-2:], ("smallint", "bigint"), strict=True))
+            beside = ("smallint NOT NULL", "bigint NOT NULL")
+            kinds |= dict(zip(self._names[-2:], beside, strict=True))
         plain = sql.SQL(", ").join(
-            sql.SQL("{} " + kinds[name] + " NOT NULL").format(sql.Identifier(name))
-            for name in self._names
+            sql.SQL("{} " + kinds[name]).format(sql.Identifier(name)) for name in self._names
         )
         columns: sql.Composable = plain
-        if self._merge:
+        nullable = {one.name for one in self._schema.columns if one.nullable}
+        if self._merge and not nullable & {*(self._key or self._schema.names)}:
             key = joined(", ", ["{name}"], self._key or self._schema.names)
             columns = sql.SQL("{}, PRIMARY KEY ({})").format(plain, key)
         again = joined(" AND ", ["come.{name} = gone.{name}"], self._key)
@@ -200,7 +226,13 @@ class PostgresTarget:
         return sql.SQL(text).format(
             table=self._table, marks=self._marks, plain=plain, columns=columns,
             names=joined(", ", ["{name}"], self._names),
-            same=joined(" AND ", ["t.{name} = gone.{name}"], self._schema.names),
+            same=sql.SQL(" AND ").join(
+                sql.SQL(
+                    "t.{name} IS NOT DISTINCT FROM gone.{name}" if name in nullable
+                    else "t.{name} = gone.{name}"
+                ).format(name=sql.Identifier(name))
+                for name in self._schema.names
+            ),
             replaced=replaced,
             key=joined(", ", ["{name}"], self._key),
             set=joined(", ", ["{name} = EXCLUDED.{name}"], rest),

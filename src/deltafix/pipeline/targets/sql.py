@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from deltafix.errors import ConfigError, MissingDependencyError, SinkError
-from deltafix.facts.schema import Schema
+from deltafix.facts.schema import Column, Schema
 from deltafix.pipeline.sink import beside
 from deltafix.pipeline.targets.target import EpochRows, failing, whole
 
@@ -71,8 +71,10 @@ class SqlTarget:
             sa.Column("epoch", sa.BigInteger, nullable=False),
         )  # fmt: skip
         keys = set(key or schema.names) if merge else set[str]()
+        if any(one.nullable for one in schema.columns if one.name in keys):
+            keys = set()  # no database has NULLs in a primary key
         columns = [
-            sa.Column(one.name, _type(one.type, one.name in keys), nullable=False,
+            sa.Column(one.name, _type(one, one.name in keys), nullable=one.nullable,
                       primary_key=one.name in keys, autoincrement=False)
             for one in schema.columns
         ]  # fmt: skip
@@ -132,7 +134,10 @@ class SqlTarget:
             self._table.create(db, checkfirst=True)
 
     def _remove(self, db: sa.Connection, rows: pa.Table) -> None:
-        same = [one == sa.bindparam(f"old {one.name}") for one in self._table.c]
+        same = []
+        for one in self._table.c:
+            old_value = sa.bindparam(f"old {one.name}", type_=one.type)
+            same.append(one.is_not_distinct_from(old_value) if one.nullable else one == old_value)
         query = self._table.delete().where(*same)
         old = [{f"old {key}": value for key, value in row.items()} for row in rows.to_pylist()]
         if not old:
@@ -173,7 +178,41 @@ class SqlTarget:
                 raise SinkError(f"{self._place}: {text}", path=self._place) from error
 
 
-def _type(kind: str, in_key: bool) -> Any:
+class _Exact(sa.TypeDecorator[Any]):
+    """A DECIMAL; text in SQLite, which has none, and would round it."""
+
+    impl = sa.Numeric
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: sa.Dialect) -> Any:
+        """The type in a database."""
+        kind: Any = sa.Text() if dialect.name == "sqlite" else self.impl
+        return dialect.type_descriptor(kind)
+
+    def process_bind_param(self, value: Any, dialect: sa.Dialect) -> Any:
+        """A value on its way there."""
+        return str(value) if value is not None and dialect.name == "sqlite" else value
+
+
+_LOGICAL = {
+    pa.int16(): sa.SmallInteger(),
+    pa.int32(): sa.Integer(),
+    pa.int64(): sa.BigInteger(),
+    pa.float64(): sa.Double(),
+    pa.bool_(): sa.Boolean(),
+    pa.date32(): sa.Date(),
+    pa.timestamp("us"): sa.DateTime(),
+    pa.timestamp("us", "UTC"): sa.DateTime(timezone=True),
+}
+
+
+def _type(column: Column, in_key: bool) -> Any:
+    kind: Any = column.type
+    if column.logical is not None and column.logical.arrow != pa.string():
+        kind = column.logical.arrow
+        if pa.types.is_decimal(kind):
+            return _Exact(kind.precision, kind.scale)
+        return _LOGICAL[kind]
     if kind == "number":
         return sa.BigInteger()
     if kind == "unsigned":  # SQLite would take decimals for floats

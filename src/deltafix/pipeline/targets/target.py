@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltafix.errors import SinkError
-from deltafix.facts.arrow import arrow_schema
+from deltafix.facts.logical import logical_schema
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.sink import beside, delta_table
 
@@ -76,14 +76,33 @@ class EpochRows:
         Numbers without a sign are `decimal(20, 0)` there, and `sign` is an `int`.
         """
         if not self.files:
-            return session.createDataFrame(decimals(self.signed))
+            rows = decimals(self.schema, self.signed)
+            kinds = ", ".join(f"`{one.name}` {_spark_type(one.type)}" for one in rows.schema)
+            return session.createDataFrame(rows, kinds)
         frame = session.read.parquet(*self.files)
         sign = self.columns[-2]
         return frame.withColumn(sign, frame[sign].cast("int"))
 
     def _side(self, test: Callable[[Any, int], Any]) -> pa.Table:
         rows = self.signed.filter(test(self.signed.column(self.columns[-2]), 0))
-        return rows.select(list(self.schema.names)).cast(arrow_schema(self.schema))
+        return rows.select(list(self.schema.names)).cast(logical_schema(self.schema))
+
+
+def _spark_type(kind: pa.DataType) -> str:
+    """Spark's name of a type; it would take moments without a zone for those of its session."""
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    names = {
+        pa.int32(): "int",
+        pa.int64(): "bigint",
+        pa.float64(): "double",
+        pa.string(): "string",
+        pa.bool_(): "boolean",
+        pa.date32(): "date",
+        pa.timestamp("us"): "timestamp_ntz",
+        pa.timestamp("us", "UTC"): "timestamp",
+    }
+    return names[kind]
 
 
 class Target(Protocol):
@@ -122,11 +141,12 @@ def failing(place: str, *kinds: type[Exception]) -> Iterator[None]:
         raise SinkError(f"{place}: {text}", path=place) from error
 
 
-def decimals(table: pa.Table) -> pa.Table:
-    """The same rows for a format without unsigned numbers and bytes: decimal(20, 0) and int."""
-    types = {pa.uint64(): pa.decimal128(20, 0), pa.int8(): pa.int32()}
+def decimals(schema: Schema, table: pa.Table) -> pa.Table:
+    """Rows of a view for a format without unsigned and short numbers: decimal(20, 0) and int."""
+    types = {pa.uint64(): pa.decimal128(20, 0), pa.int8(): pa.int32(), pa.int16(): pa.int32()}
+    nullable = {field.name for field in logical_schema(schema) if field.nullable}
     fields = [field.with_type(types.get(field.type, field.type)) for field in table.schema]
-    return table.cast(pa.schema([field.with_nullable(False) for field in fields]))
+    return table.cast(pa.schema([one.with_nullable(one.name in nullable) for one in fields]))
 
 
 def whole(place: str, found: Any) -> SinkError:
@@ -138,11 +158,14 @@ def whole(place: str, found: Any) -> SinkError:
 
 
 def json_text(message: Any) -> str:
-    """As JSON, which has no NaN and no infinity: those are texts, as Spark reads them."""
+    """As JSON, which has no NaN and no infinity: those are texts, as Spark reads them.
+
+    Days, moments and decimals are texts, too, as inputs take them.
+    """
     try:
-        return json.dumps(message, allow_nan=False)
+        return json.dumps(message, allow_nan=False, default=str)
     except ValueError:
-        return json.dumps(_finite(message))
+        return json.dumps(_finite(message), default=str)
 
 
 def _finite(value: Any) -> Any:

@@ -9,7 +9,7 @@ program has its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import pyarrow as pa
@@ -82,7 +82,11 @@ def spec_of(folder: str, found: Manifest, schemas: Mapping[str, Schema]) -> Spec
         program = Text.parse(found.rules)
         layout = plan_layout(program, found.heavy)
     except DeltafixError as error:
-        message = f"{folder}: the rules of its manifest cannot be read: {error}"
+        said = str(error).split("\n", 1)[0]
+        message = (
+            f"{folder}: its rows cannot be laid out anew, as the rules of its manifest cannot be "
+            f"read ({said}); keep the rules and the number of shards, or name a new state"
+        )
         raise StateError(message, path=folder) from error
     if digest_of(layout) != found.program:
         message = f"{folder}: it was made by another deltafix; begin anew from the given rows"
@@ -93,6 +97,8 @@ def spec_of(folder: str, found: Manifest, schemas: Mapping[str, Schema]) -> Spec
         message = f"{folder} is the state of another program: {'; '.join(differences)}"
         raise StateError(message, path=folder, differences=differences)
     columns = {name: old[name].names for name in old if name in layout.given}
+    if program.functors:  # nobody has them any more, and given rows are there without rules
+        layout = replace(layout, core=replace(layout.core, clauses=(), folds=()))
     return Spec(folder, layout, found.shards, columns, Users(), found.program, reads=True)
 
 

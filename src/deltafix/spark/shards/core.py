@@ -282,7 +282,9 @@ def column_kinds(core: Core, program: Program) -> dict[str, tuple[str, ...]]:
                 if fold.present is not None:
                     told |= learn(fold.present, place, source[column])
             if fold.value is not None:
-                told |= learn(fold.relation, len(fold.group), source[fold.value])
+                given = schemas.functors.get(fold.op.removeprefix("@@"))
+                kind = source[fold.value] if given is None else given[1]
+                told |= learn(fold.relation, len(fold.group), kind)
     # What is never but nil reads as any record does.
     some = next(iter(schemas.constructed), "number")
     return {name: tuple(kind or some for kind in found) for name, found in kinds.items()}

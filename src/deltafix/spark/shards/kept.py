@@ -19,7 +19,9 @@ import pyarrow as pa
 
 from deltafix.engine.state.marks import Marks, check_mark
 from deltafix.errors import ConfigError, SparkJobError, StateError
+from deltafix.facts.arrow import arrow_schema
 from deltafix.facts.delta import Delta
+from deltafix.facts.logical import to_logical
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.augment import Additions
 from deltafix.pipeline.change import not_maintained
@@ -31,6 +33,7 @@ from deltafix.pipeline.quarantine import require_few
 from deltafix.pipeline.signed import Bad, Signed
 from deltafix.pipeline.times import COUNTS
 from deltafix.rules.ast import Program
+from deltafix.rules.tables import users_of
 from deltafix.spark.filed import Filed
 from deltafix.spark.shards.database import ShardedDatabase
 from deltafix.spark.shards.epoch import Attempt
@@ -91,6 +94,7 @@ class Shards:
                 seats=partial(_seats, additions, schemas_of(program)),
                 around=folder,
                 noted={EXECUTOR: self.why},
+                **users_of(program),
             )
             self.db.lock = lock
             if lock is not None and shards_head(folder) is not None:
@@ -237,7 +241,10 @@ def _told(signed: Signed, verdicts: Sequence[Verdict]) -> tuple[int, int]:
     """Add what shards set aside to the bad rows of a relation; how many came and went."""
     bad = [one for verdict in verdicts for one in verdict.bad]
     bad.sort(key=lambda one: (REASONS.index(one[0]), one[1]))
-    signed.bad.extend(Bad(reason, signed.schema.relation, row) for reason, _, row in bad)
+    schema = signed.schema
+    rows = pa.Table.from_pylist([row for _, _, row in bad], arrow_schema(schema))
+    for (reason, _, _), row in zip(bad, to_logical(schema, rows).to_pylist(), strict=True):
+        signed.bad.append(Bad(reason, schema.relation, row))
     beyond = sum(verdict.beyond for verdict in verdicts)
     if beyond:
         require_few(signed.bad, beyond)

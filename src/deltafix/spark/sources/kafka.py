@@ -156,7 +156,9 @@ def decode_records(
     keys: Sequence[str | None] = (),
 ) -> Signed:
     """Records' values (JSON text; None for tombstones) as signed rows; `keys` are theirs."""
-    parsed, bad = json_values(["null" if text is None else text for text in values], origin)
+    exact = any(column.logical is not None for column in schema.columns)
+    texts = ["null" if text is None else text for text in values]
+    parsed, bad = json_values(texts, origin, exact=exact)
     keying = Keying.of(options)
     columns, merges = options["columns"], bool(options["duplicates"] or keying.key)
     if options["envelope"] == "debezium":

@@ -1,0 +1,89 @@
+"""Logical types: what a column holds for its users, where the engine holds it as something else.
+
+A column of the engine is of a base type, its physical type (`facts.arrow`). Where a `Column` has a
+logical type too, its values cross every border of a pipeline as that one: read from files, feeds
+and DataFrames, written to delta logs and their targets. Invariant: `encode` and `decode` are
+inverse on the values that the type has, so equal rows outside are equal rows inside. What types
+there are is not said here: SQL's are `deltafix.sql.logical`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from deltafix.facts.schema import Row, Schema
+
+__all__ = ["Logical", "from_logical", "logical_rows", "logical_schema", "to_logical"]
+
+
+class Logical(Protocol):
+    """A logical type; picklable, compares by value."""
+
+    @property
+    def nullable(self) -> bool:
+        """Whether NULL is one of its values."""
+
+    @property
+    def arrow(self) -> pa.DataType:
+        """Arrow's type for its values."""
+
+    def takes(self, kind: pa.DataType) -> bool:
+        """Whether values of an Arrow type may be values of this one."""
+
+    def encode(self, array: Any) -> pa.Array:
+        """Values, as Arrow has them, as the engine's column; null where one is not of the type.
+
+        O(cells), with a Python object for each distinct value that Arrow does not convert.
+        """
+
+    def decode(self, array: Any) -> pa.Array:
+        """The engine's column as values of `arrow`."""
+
+
+def logical_schema(schema: Schema) -> pa.Schema:
+    """The Arrow schema of a relation's rows as its users have them."""
+    import pyarrow as pa  # noqa: PLC0415  slow to import
+
+    from deltafix.facts.arrow import arrow_schema  # noqa: PLC0415
+
+    fields = []
+    for column, field in zip(schema.columns, arrow_schema(schema), strict=True):
+        kind = column.logical
+        field = field if kind is None else pa.field(column.name, kind.arrow, kind.nullable)  # noqa: PLW2901
+        fields.append(field)
+    return pa.schema(fields)
+
+
+def to_logical(schema: Schema, table: pa.Table) -> pa.Table:
+    """The engine's rows as users have them; columns behind the relation's stay. O(cells)."""
+    for place, column in enumerate(schema.columns):
+        if column.logical is not None:
+            field = logical_schema(schema).field(place)
+            table = table.set_column(place, field, column.logical.decode(table.column(place)))
+    return table
+
+
+def from_logical(schema: Schema, table: pa.Table) -> pa.Table:
+    """The inverse of `to_logical`. O(cells)."""
+    from deltafix.facts.arrow import arrow_schema  # noqa: PLC0415
+
+    for place, column in enumerate(schema.columns):
+        if column.logical is not None:
+            field = arrow_schema(schema).field(place)
+            table = table.set_column(place, field, column.logical.encode(table.column(place)))
+    return table
+
+
+def logical_rows(schema: Schema, rows: Iterable[Row]) -> list[tuple[Any, ...]]:
+    """The engine's rows of Python values as users have them."""
+    from deltafix.facts.arrow import table_from_rows  # noqa: PLC0415
+
+    found = list(rows)
+    if all(column.logical is None for column in schema.columns):
+        return found
+    table = to_logical(schema, table_from_rows(schema, found))
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))

@@ -1,0 +1,261 @@
+"""SQL's types as logical types of columns: NULLs, booleans, days, moments, decimals in Arrow.
+
+Invariant: of a value that Arrow has as text, or as another type, it is asked what SQL's assignment
+asks (`sql.casts`); nothing is rounded, so a value either is one of the type's or is refused. Whole
+columns are converted by Arrow; text, and what is nullable, by distinct value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltafix.facts.arrow import ARROW_TYPES, settled_columns, to_numpy
+from deltafix.facts.shapes import Shape
+from deltafix.facts.values import encodable, write_value
+from deltafix.sql.casts import assigned, cast
+from deltafix.sql.cursor import arrow_type
+from deltafix.sql.types import (
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    NULLABLE_TYPES,
+    TEXT,
+    TIMESTAMP,
+    Column,
+    SqlType,
+    encode,
+    type_called,
+)
+
+__all__ = ["SqlLogical"]
+
+_TEXTS: Final = (pa.string(), pa.large_string(), pa.string_view())
+_SHAPES: Final = {
+    kind.name: {"": tuple((one.name, one.type) for one in kind.branches[0].fields)}
+    for kind in NULLABLE_TYPES
+}
+_YEARS: Final = (date.min, date.max)
+"""The days that Python has, and so the engine's functions."""
+
+_NUMBER: Final = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class SqlLogical:
+    """A type of SQL by its name, as a column has it."""
+
+    kind: str
+    nullable: bool
+
+    @classmethod
+    def of(cls, column: Column) -> SqlLogical:
+        """That of a column."""
+        return cls(column.type.name, column.nullable)
+
+    def __str__(self) -> str:
+        return self.kind + ("" if self.nullable else " NOT NULL")
+
+    @property
+    def type(self) -> SqlType:
+        """The type."""
+        return type_called(self.kind)
+
+    @property
+    def arrow(self) -> pa.DataType:
+        """Arrow's type for its values."""
+        found: pa.DataType = arrow_type(self.type)
+        return found
+
+    def takes(self, kind: pa.DataType) -> bool:
+        """Whether values of an Arrow type may be values of this one."""
+        mine = self.type
+        if kind in _TEXTS or pa.types.is_null(kind):
+            return True
+        if pa.types.is_boolean(kind) or mine is BOOLEAN:
+            return pa.types.is_boolean(kind) and mine is BOOLEAN
+        if mine.is_integer:
+            return bool(pa.types.is_integer(kind))
+        if mine.is_numeric:
+            return bool(
+                pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+            )
+        if mine is DATE:
+            return bool(pa.types.is_date(kind))
+        if mine.is_time:
+            has_zone = pa.types.is_timestamp(kind) and kind.tz is not None
+            return bool(pa.types.is_timestamp(kind)) and has_zone is (mine is not TIMESTAMP)
+        return False
+
+    def encode(self, array: Any) -> pa.Array:
+        """Values, as Arrow has them, as the engine's column; null where one is not of the type."""
+        array = _whole(array)
+        given = array.type
+        if given in _TEXTS and self.type is not TEXT:
+            bare, is_none = self._read(array)
+        else:
+            bare, is_none = self._cast(array), to_numpy_mask(array.is_null())
+        if not self.nullable:
+            return bare
+        misfit = to_numpy_mask(bare.is_null()) & ~is_none
+        base = Column("", self.type, nullable=False).type.base
+        distinct = bare.dictionary_encode(null_encoding="encode")
+        texts = [
+            write_value(None if value is None else (_settled(base, value),))
+            for value in distinct.dictionary.to_pylist()
+        ]
+        done = pa.array(texts, pa.string()).take(distinct.indices)
+        return pc.if_else(pa.array(misfit), pa.scalar(None, pa.string()), done)
+
+    def decode(self, array: Any) -> pa.Array:
+        """The engine's column as values of `arrow`."""
+        array = _whole(array)
+        physical = ARROW_TYPES[self.type.base]
+        if self.nullable:
+            shape = Shape(_SHAPES, f"nullable_{self.type.base}")
+            distinct = array.dictionary_encode()
+            values = [shape.read(text) for text in distinct.dictionary.to_pylist()]
+            bare = [value[0] if isinstance(value, tuple) else None for value in values]
+            array = pa.array(bare, physical).take(distinct.indices)
+        return _opened(array.cast(physical), self.arrow)
+
+    # --- inside --------------------------------------------------------------------------------
+
+    def _cast(self, array: pa.Array) -> pa.Array:
+        """Values of some Arrow type as bare ones of the engine."""
+        try:
+            done = array
+            if not array.type.equals(self.arrow):
+                if pa.types.is_decimal(self.arrow) and pa.types.is_floating(array.type):
+                    raise pa.ArrowInvalid("by their shortest text, not their bits")
+                done = array.cast(self.arrow)
+            return _closed(done, self.type)
+        except (pa.ArrowException, ValueError):
+            return self._each(array, self._of_value)
+
+    def _read(self, array: pa.Array) -> tuple[pa.Array, Any]:
+        """Texts as bare values, and which of them are NULL: nothing, or an empty text."""
+        is_none = to_numpy_mask(pc.fill_null(pc.equal(array, ""), True))
+        return self._each(array, self._of_text), is_none
+
+    def _each(self, array: pa.Array, read: Callable[[Any], Any]) -> pa.Array:
+        distinct = array.dictionary_encode()
+        found = []
+        for value in distinct.dictionary.to_pylist():
+            try:
+                found.append(encode(read(value), self.type, nullable=False))
+            except (ValueError, ArithmeticError):
+                found.append(None)
+        return pa.array(found, ARROW_TYPES[self.type.base]).take(distinct.indices)
+
+    def _of_text(self, text: str) -> Any:
+        kind = self.type
+        convert = cast(TEXT, kind)
+        if convert is None or (kind.is_decimal and not _NUMBER.fullmatch(text)):
+            raise ValueError(text)
+        if kind.is_decimal:
+            return Decimal(text.strip())  # as it is: a cast would round
+        return convert(text)
+
+    def _of_value(self, value: Any) -> Any:
+        kind = self.type
+        if kind.is_decimal and isinstance(value, float):
+            return Decimal(repr(value))
+        if kind is DOUBLE and isinstance(value, int):
+            if int(float(value)) != value:
+                raise ValueError(value)
+            return value
+        if kind is TEXT and not encodable(value):
+            raise ValueError(value)
+        if isinstance(value, datetime) and kind.is_time:
+            return value
+        return value if kind.is_decimal else assigned(value, kind)
+
+
+def to_numpy_mask(array: Any) -> Any:
+    """Booleans as numpy's."""
+    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def _whole(array: Any) -> pa.Array:
+    """One array, without a dictionary."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+        if isinstance(array, pa.ChunkedArray):  # some types, and no chunks at all
+            array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    if pa.types.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    return array
+
+
+@cache
+def _bounds(kind: SqlType) -> tuple[int, int]:
+    """The smallest and largest of the engine's numbers for days and moments."""
+    if kind is DATE:
+        low, high = (encode(day, kind, nullable=False) for day in _YEARS)
+        return low, high
+    days = _bounds(DATE)
+    day = 86_400_000_000
+    return days[0] * day, (days[1] + 1) * day - 1
+
+
+def _settled(base: str, value: Any) -> Any:
+    return value + 0.0 if base == "float" else value
+
+
+def _closed(array: pa.Array, kind: SqlType) -> pa.Array:
+    """Values of the logical type's Arrow type as the engine's. Raises ValueError for odd years."""
+    if kind is DOUBLE:
+        table = settled_columns(pa.table({"x": array}))
+        return _whole(table.column(0))
+    if kind is TEXT:
+        return array
+    if kind.is_decimal:
+        return _unscaled(array)
+    if kind is BOOLEAN:
+        return array.cast(pa.int8()).cast(pa.int64())
+    if kind is DATE:
+        array = array.cast(pa.int32())
+    done = array.cast(pa.int64())
+    if kind.is_time:
+        low, high = _bounds(kind)
+        found = pc.min_max(done).as_py()
+        if found["min"] is not None and not low <= found["min"] <= found["max"] <= high:
+            raise ValueError("a year that is not 1 to 9999")
+    return done
+
+
+def _opened(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """The inverse of `_closed`."""
+    if pa.types.is_decimal(wanted):
+        return _scaled(array, wanted)
+    if pa.types.is_date32(wanted):
+        array = array.cast(pa.int32())
+    if pa.types.is_boolean(wanted):
+        return pc.not_equal(array, 0)
+    return array.cast(wanted)
+
+
+def _unscaled(array: pa.Array) -> pa.Array:
+    """Decimals of at most 18 digits as whole numbers: the lower of their two words."""
+    words = np.frombuffer(array.buffers()[1] or b"", np.int64)
+    low = words[2 * array.offset : 2 * (array.offset + len(array)) : 2]
+    return pa.array(low.copy(), mask=to_numpy_mask(array.is_null()))
+
+
+def _scaled(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """The inverse of `_unscaled`."""
+    low = to_numpy(pc.fill_null(array, 0))
+    words = np.stack([low, low >> 63], axis=1)
+    valid = pa.array(~to_numpy_mask(array.is_null()))
+    buffers = [valid.buffers()[1], pa.py_buffer(np.ascontiguousarray(words))]
+    return pa.Array.from_buffers(wanted, len(array), buffers)

@@ -1,0 +1,241 @@
+"""Pipelines over views in SQL: what is refused, keys, values that do not fit, changed programs."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from deltafix.errors import (
+    BadRowError,
+    ConfigError,
+    KeyBreachError,
+    ProgramChangedError,
+    SqlError,
+    SqlRefusedError,
+    StateError,
+)
+from deltafix.pipeline.check import check
+from deltafix.pipeline.config import read_config
+from deltafix.pipeline.manifest import read_view
+from deltafix.pipeline.replay import replay
+from deltafix.pipeline.runner import Pipeline
+from deltafix.sql.program import program_of
+
+VIEWS = """
+CREATE TABLE booking (id BIGINT PRIMARY KEY, day DATE, amount DECIMAL(8, 2) NOT NULL, note TEXT);
+CREATE VIEW total AS SELECT day, SUM(amount) AS s, COUNT(note) AS n FROM booking GROUP BY day;
+CREATE VIEW notes AS SELECT note FROM booking;
+"""
+TOML = """
+[pipeline]
+program = "views.sql"
+state = "state"
+runner = "local"
+[input.booking]
+source = "files"
+path = "in"
+{booking}
+[output.total]
+path = "total"
+{outputs}
+"""
+
+
+class Books:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "in").mkdir()
+        self.write()
+
+    def write(self, *, views: str = VIEWS, booking: str = "", outputs: str = "") -> None:
+        (self.folder / "views.sql").write_text(views)
+        text = TOML.format(booking=booking, outputs=outputs)
+        (self.folder / "pipeline.toml").write_text(text)
+
+    def say(self, name: str, *lines: str) -> None:
+        (self.folder / "in" / name).write_text("\n".join(("sign,id,day,amount,note", *lines, "")))
+
+    def open(self, **options: object) -> Pipeline:
+        return Pipeline(read_config(self.folder / "pipeline.toml"), **options)
+
+    def run(self, **options: object) -> None:
+        with self.open(**options) as pipeline:
+            list(pipeline.drain())
+
+    def view(self, name: str) -> list[tuple[object, ...]]:
+        table = read_view(self.folder / name)[1]
+        assert table is not None
+        return sorted(zip(*(one.to_pylist() for one in table.columns), strict=True), key=repr)
+
+
+@pytest.fixture
+def books(tmp_path: Path) -> Books:
+    return Books(tmp_path)
+
+
+def test_story_of_an_upsert(books: Books) -> None:
+    books.write(
+        booking='key = "id"', outputs='[output.notes]\npath = "notes"\nduplicates = "count"'
+    )
+    books.say("1.csv", "+,1,2026-01-31,12.50,", '+,2,2026-01-31,0.05,""', "+,3,,1,tea")
+    books.run()
+    assert books.view("total") == [
+        (None, Decimal("1.00"), 1),
+        (date(2026, 1, 31), Decimal("12.55"), 1),
+    ]
+    assert books.view("notes") == [("", 1), ("tea", 1), (None, 1)]
+    books.say("2.csv", "+,1,2026-02-01,1.00,tea", "-,2,,,")
+    books.run()
+    assert books.view("total") == [
+        (None, Decimal("1.00"), 1),
+        (date(2026, 2, 1), Decimal("1.00"), 1),
+    ]
+    assert books.view("notes") == [("tea", 2)]
+    config = read_config(books.folder / "pipeline.toml")
+    assert list(replay(config, 2).show())[-1] == "epoch 2: recomputed, the same"
+    assert list(check(config))[-1].endswith("ok")
+
+
+def test_a_key_twice_rolls_the_epoch_back(books: Books) -> None:
+    books.say("1.csv", "+,1,2026-01-31,1,a")
+    books.run()
+    books.say("2.csv", "+,2,2026-01-31,1,a", "+,1,2026-02-01,1,a")
+    with pytest.raises(KeyBreachError) as error:
+        books.run()
+    assert error.value.values == {"relation": "booking", "value": (1,)}
+    assert books.view("total") == [(date(2026, 1, 31), Decimal("1.00"), 1)]
+    (books.folder / "in" / "2.csv").unlink()
+    books.say("2.csv", "+,1,2026-02-01,1,a", "-,1,2026-01-31,1,a")  # net, in any order
+    books.run()
+    assert books.view("total") == [(date(2026, 2, 1), Decimal("1.00"), 1)]
+
+
+def test_unique_lets_nulls_be_equal(books: Books) -> None:
+    views = VIEWS.replace("note TEXT", "note TEXT UNIQUE")
+    books.write(views=views)
+    books.say("1.csv", "+,1,,1,", "+,2,,1,", "+,3,,1,a")
+    books.run()
+    books.say("2.csv", "+,4,,2,a")
+    with pytest.raises(KeyBreachError, match=r"UNIQUE \(note\) = \(a\)"):
+        books.run()
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("+,1,2026-02-30,1,a", "day = '2026-02-30' is no DATE"),
+        ("+,1,2026-01-31,1.005,a", r"amount = '1.005' is no DECIMAL\(8, 2\) NOT NULL"),
+        ("+,1,2026-01-31,1000000,a", "amount = '1000000' is no DECIMAL"),
+        ("+,1,2026-01-31,,a", "amount is missing"),
+        ("+,one,2026-01-31,1,a", "id = 'one' is no BIGINT NOT NULL"),
+        ("+,9223372036854775808,2026-01-31,1,a", "id = '9223372036854775808' is no BIGINT"),
+    ],
+)
+def test_values_that_are_not_of_their_column(books: Books, line: str, reason: str) -> None:
+    books.say("1.csv", line)
+    with pytest.raises(BadRowError, match=reason):
+        books.run()
+
+
+def test_rows_of_the_quarantine_are_as_users_have_them(books: Books) -> None:
+    books.write(booking='bad_rows = "quarantine"')
+    books.say("1.csv", "-,1,2026-01-31,1.5,a", "+,2,x,1,a")
+    with books.open() as pipeline:
+        list(pipeline.drain())
+        rows = [one["row"] for one in pipeline.maintainer.quarantine.rows("booking")]
+    assert {"id": 1, "day": "2026-01-31", "amount": "1.50", "note": "a"} in rows
+    assert len(rows) == 2
+
+
+def test_json_numbers_are_taken_as_they_are_written(books: Books) -> None:
+    books.write(booking='format = "json"\nmode = "rows"')
+    rows = [
+        '{"id": 1, "day": "2026-01-31", "amount": 123456.10, "note": "2026-01-31"}',
+        '{"id": 2, "day": null, "amount": "0.1", "note": null}',
+    ]
+    (books.folder / "in" / "1.json").write_text("\n".join(rows) + "\n")
+    books.run()
+    assert books.view("total") == [
+        (None, Decimal("0.10"), 0),
+        (date(2026, 1, 31), Decimal("123456.10"), 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "kinds"),
+    [
+        ({"views": VIEWS + "INSERT INTO booking VALUES (1, NULL, 1, NULL);"}, "statement INSERT"),
+        ({"views": VIEWS.replace("NOT NULL", "DEFAULT 1")}, "DEFAULT in a program"),
+        ({"views": VIEWS.replace("NOT NULL", "CHECK (amount > 0)")}, "CHECK in a program"),
+        ({"views": VIEWS.replace("SELECT note", 'SELECT note AS "a note"')}, "name 'a note'"),
+        ({"views": VIEWS.replace("SELECT note", "SELECT note, note")}, "two columns"),
+        ({"views": VIEWS.replace("SELECT note", "SELECT NULL AS x")}, "NULL of no type"),
+        ({"views": VIEWS.replace("total", "notes")}, "already"),
+        ({"views": VIEWS.replace("VIEW notes", "VIEW range")}, "rules have that word"),
+        ({"outputs": '[output.notes]\npath = "notes"'}, 'duplicates = "count"'),
+        ({"booking": 'duplicates = "count"'}, "told apart by their values"),
+        ({"views": VIEWS.replace(" PRIMARY KEY", "")}, "has no PRIMARY KEY"),
+        ({"outputs": '[input.total]\nsource = "snapshot"\npath = "x"'}, "is a view"),
+        ({"outputs": '[output.total2]\npath = "x"'}, "'total'"),
+    ],
+)
+def test_refusals(books: Books, written: dict[str, str], kinds: str) -> None:
+    books.write(**written)
+    with pytest.raises((ConfigError, SqlError), match=kinds):
+        books.open()
+
+
+def test_a_refusal_has_its_place() -> None:
+    with pytest.raises(SqlRefusedError, match=r"v\.sql:2:") as error:
+        program_of("CREATE TABLE t (a INTEGER);\nDROP TABLE t", path="v.sql")
+    assert error.value.diagnostics[0].code == "DF722"
+
+
+def test_a_view_that_computes_another_thing_is_derived_anew(books: Books) -> None:
+    books.say("1.csv", "+,1,2026-01-31,1,a")
+    books.run()
+    books.write(views=VIEWS.replace("SUM(amount)", "SUM(amount * 2)"))
+    with pytest.raises(ProgramChangedError, match="total"):
+        books.run()
+    with pytest.raises(ProgramChangedError, match="functions"):
+        books.run(on_change=lambda change: "maintain")
+    books.run(on_change=lambda change: "rebuild")
+    assert books.view("total")[0][1] == Decimal("2.00")
+    books.write(views=VIEWS.replace("SUM(amount)", "sum( amount*2 ) -- twice\n"))
+    books.run()
+
+
+def test_a_table_keeps_the_columns_that_its_rows_have(books: Books) -> None:
+    books.say("1.csv", "+,1,2026-01-31,1,a")
+    books.run()
+    for old, new in (("(8, 2)", "(8, 3)"), (" PRIMARY KEY", " UNIQUE NOT NULL")):
+        books.write(views=VIEWS.replace(old, new))
+        with pytest.raises(StateError, match="came in as that"):
+            books.run(on_change=lambda change: "rebuild")
+
+
+def test_types_of_a_log(books: Books) -> None:
+    books.write(
+        views="CREATE TABLE booking (a SMALLINT PRIMARY KEY, b INTEGER, c BIGINT, d DOUBLE, "
+        "e BOOLEAN, f TIMESTAMP, g TIMESTAMPTZ, h DECIMAL(18, 0)); "
+        "CREATE VIEW total AS SELECT * FROM booking",
+        booking='format = "json"\nmode = "rows"',
+    )
+    row = {"a": -32768, "b": 2147483647, "c": -(1 << 63), "d": 0.1, "e": True, "h": 10**18 - 1}
+    row |= {"f": "1969-12-31 23:59:59.999999", "g": "2026-01-31T12:00:00+02:00"}
+    rows = [row, dict.fromkeys(row) | {"a": 1}]
+    (books.folder / "in" / "1.json").write_text("".join(json.dumps(one) + "\n" for one in rows))
+    books.run()
+    table = read_view(books.folder / "total")[1]
+    assert table is not None
+    kinds = [pa.int16(), pa.int32(), pa.int64(), pa.float64(), pa.bool_(), pa.timestamp("us")]
+    assert table.schema.types == [*kinds, pa.timestamp("us", "UTC"), pa.decimal128(18, 0)]
+    row["f"] = datetime(1969, 12, 31, 23, 59, 59, 999999)
+    row["g"] = datetime(2026, 1, 31, 10, tzinfo=UTC)
+    row["h"] = Decimal(10**18 - 1)
+    assert sorted(table.to_pylist(), key=lambda one: one["a"]) == [row, rows[1]]
