@@ -112,7 +112,7 @@ class Tables:
             cells[at.RULE_COUNTS] = arena.block(rules * 2) // 2
 
     def describe(self, plan: Plan) -> None:
-        """Say which relations have rules, which are read, and which keep one row per key."""
+        """Say which relations have rules, are read, count derivations, keep one row per key."""
         cells = self.arena.cells
         read = {
             literal.relation
@@ -125,12 +125,16 @@ class Tables:
         ruled.update(name for stage in plan.stages if stage.outside for name in stage.relations)
         home = {name: n for n, stage in enumerate(plan.stages) for name in stage.relations}
         best = {name: kept for stage in plan.stages for name, kept in stage.best.items()}
+        inside = (stage for stage in plan.stages if stage.outside is None and not stage.best)
+        plain = {name for stage in inside for name in stage.relations}
         for relation in plan.relations:
             name = relation.name
             rb = self.cell(self.numbers[name])
             cells[rb + at.R_KEEP] = name in read
             cells[rb + at.R_STRATUM] = home.get(name, 0)
             cells[rb + at.R_RULES] = name in ruled
+            counts = name in plain  # not where a row per key is kept, nor in Python
+            cells[rb + at.R_ALL] = cells[rb + at.R_ALL_WORD] if counts else 0
             cells[rb + at.R_BEST] = 0
             if name in best:
                 kept = best[name]
@@ -243,20 +247,20 @@ class Tables:
         starts = (int(cells[at.IDXS]) + x * at.XSZ for x in range(first, first + count))
         behind_columns = at.COLS + int(cells[rb + at.R_ARITY])
         taken = [int(cells[xb + at.X_POS]) for xb in starts]
-        return max(behind_columns, int(cells[rb + at.R_ALL]) + 1, *(one + 1 for one in taken))
+        return max(behind_columns, int(cells[rb + at.R_ALL_WORD]) + 1, *(one + 1 for one in taken))
 
     def _count_all(self, number: int) -> None:
-        """Have a relation's rows count all of their derivations. O(rows), once.
+        """Have room in a relation's rows to count all of their derivations. O(rows), once.
 
         Rows that are there come from a plan without recursion, whose supports count all (or from
         one that keeps a row per key, or from Python: then they are derived anew).
         """
         arena, cells, rb = self.arena, self.arena.cells, self.cell(number)
-        if cells[rb + at.R_ALL]:
+        if cells[rb + at.R_ALL_WORD]:
             return
         word = self._free_word(number)
         self._widen(number, word + 1)
-        cells[rb + at.R_ALL] = word
+        cells[rb + at.R_ALL_WORD] = word
         count, stride = int(cells[rb + at.R_N]), int(cells[rb + at.R_STRIDE])
         start = int(cells[rb + at.R_ROWS])
         rows = arena.words[start : start + count * stride].reshape(count, stride)

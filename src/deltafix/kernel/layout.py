@@ -168,7 +168,8 @@ R_BATCH = 27  # cell of the buffer of heads that wait, 0: none
 R_BATCH_ROOM = 28  # entries a partition
 R_PKROOM = 29  # slots that the key table may have where it lies
 R_ALL = 30  # word of the row that counts all derivations that hold; 0: none does
-RSZ = 31
+R_ALL_WORD = 31  # the word that does, or did by an earlier plan
+RSZ = 32
 
 # --- index descriptor -----------------------------------------------------------------------
 X_REL = 0
