@@ -1,4 +1,4 @@
-"""How many derivations the engine's tables say each row has, for tests that compare two histories."""
+"""How many derivations each row has, as the engine's tables say."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ PROGRAMS = 2 if JIT_DISABLED else 12
 def connect(rng: Random, size: int, strategy: str) -> deltafix.Database:
     """A database over the next random program that the planner takes.
 
-    Every other one counts heads in batches, of a few heads each, and looks ahead. How long a suspect
-    is looked for differs.
+    Every other one counts heads in batches, of a few heads each, and looks ahead. How many rows the
+    search for a suspect's derivations may look at differs.
     """
     while True:
         try:

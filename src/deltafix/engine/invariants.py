@@ -2,8 +2,8 @@
 
 Invariant checked: between epochs NOW == WAS and no working flag is set; the key table and every
 index hold exactly the rows that are true; every fact of a recursive stratum is given or has a
-support; counts agree with the rows, and those of all derivations with each other. Whether they equal
-the derivations is checked against recomputation in tests/agree.
+support; counts agree with the rows, and those of all derivations with each other. Whether they
+equal the derivations is checked against recomputation in tests/agree.
 """
 
 from __future__ import annotations

@@ -119,6 +119,7 @@ TALLIES = 145  # vector of rows whose count of all derivations changed before th
 UNFOUND = 148  # derivations that a query has yet to find; below 0: it is not known how many
 LOOKS = 149  # rows that one query may look at (0: any number)
 LOOKS_END = 150  # what C_PROBED is when the query at hand gives up
+S_VAIN = 152  # queries of the wave that gave up, one after another, up to VAIN
 S_REST = 151  # 1: the wave revives without a query whatever is in limbo and has a derivation
 HEADER_CELLS = 512
 
@@ -199,6 +200,7 @@ FLAGS = 511
 RANK_SHIFT = 9
 GAP = 1024  # between ranks of new facts, so that a revived fact fits in between
 NEVER = (1 << 53) - 1  # a rank above all ranks
+VAIN = 6  # each halves what the next may look at
 GIVEN_UP = -2  # in place of a query's best rank: it looked at too many rows
 
 HASH_BITS = 31

@@ -65,6 +65,7 @@ from deltafix.kernel.layout import (
     S_Q0,
     S_REST,
     S_STRATUM,
+    S_VAIN,
     S_WORK,
     SCHEDULE,
     STOPPED,
@@ -234,6 +235,7 @@ def _advance(A, L, P):
             L[S_HEAD] = L[Q + 1]
             L[S_FULL] = 0
             L[S_REST] = 0
+            L[S_VAIN] = 0
             L[S_WORK] = work_done(L)
             set_states(L)
         while L[S_PHASE] > 0:

@@ -18,6 +18,7 @@ from deltafix.kernel.layout import (
     R_STRIDE,
     RELS,
     RSZ,
+    S_VAIN,
     T_LEFT,
     T_MODE,
     T_NEXT,
@@ -53,5 +54,6 @@ def set_task(A, L, P, t, field, r, row, mode, then):
         L[UNFOUND] = -1
         L[LOOKS_END] = 0
         if L[rb + R_ALL]:
-            L[LOOKS_END] = L[C_PROBED] + L[LOOKS] if L[LOOKS] else 0
+            if L[LOOKS]:
+                L[LOOKS_END] = L[C_PROBED] + (L[LOOKS] >> L[S_VAIN])
             L[UNFOUND] = A[L[rb + R_ROWS] + row * L[rb + R_STRIDE] + L[rb + R_ALL]]

@@ -6,6 +6,10 @@ waits in limbo until the wave reaches that derivation's highest body rank; if th
 stands then, it is revived with a rank just above it, so that facts further up that need it get
 their support back before their own turn comes. A revived fact offers itself to those in limbo.
 
+A fact of which no derivation is left (`is_underived`) falls without a search. A search that looks
+at too many rows is given up: the suspect is retracted, and once no suspect is left whatever has a
+derivation then holds again, above all others, with all of its derivations for support (`_restore`).
+
 Invariant: behind the wave every fact that holds has a support of lower rank (contract, point 3).
 Ranks may tie: a support's rank is strictly lower, so ties cost precision, never correctness.
 Sources: A local algorithm, section 3 (ordinals); Ramalingam and Reps' repair order, carried to
@@ -51,6 +55,7 @@ from deltafix.kernel.layout import (
     RELS,
     RSZ,
     S_REST,
+    S_VAIN,
     STRATEGY,
     SUPPORT,
     T_RANK,
@@ -71,6 +76,7 @@ from deltafix.kernel.layout import (
     THEN_SINK,
     THEN_TRY,
     THEN_WAIT,
+    VAIN,
     WAVEFRONT,
 )
 from deltafix.kernel.memory import push
@@ -175,6 +181,7 @@ def _move(A, L, P, t):
     rb = L[RELS] + r * RSZ
     cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
     L[cell] |= NOW
+    L[S_VAIN] = min(L[S_VAIN] + 1, VAIN) if L[BEST] == GIVEN_UP else 0
     if L[BEST] == GIVEN_UP:
         L[C_RETRACTED] += 1
         set_task(A, L, P, t, T_SAME, r, row, MODE_RETRACT, THEN_REST)
