@@ -10,6 +10,7 @@ from itertools import product
 import pytest
 
 import deltafix
+from deltafix.kernel import layout
 from deltafix.kernel.jit import JIT_DISABLED
 
 REACH = """
@@ -58,8 +59,9 @@ def toggle(db: deltafix.Database, edge: tuple[int, int], present: set[tuple[int,
     present ^= {edge}
 
 
+@pytest.mark.parametrize("looks", [0, 1], ids=["search", "wait"])
 @pytest.mark.parametrize(("text", "view", "judge"), CASES)
-def test_oracle_every_edit_of_every_graph(text: str, view: str, judge) -> None:
+def test_oracle_every_edit_of_every_graph(text: str, view: str, judge, looks: int) -> None:
     """A Gray code visits all graphs on the nodes; at each, every edge is toggled and put back."""
     nodes = 3 if JIT_DISABLED else 4
     pairs = [pair for pair in product(range(nodes), repeat=2) if pair[0] != pair[1]]
@@ -72,6 +74,7 @@ def test_oracle_every_edit_of_every_graph(text: str, view: str, judge) -> None:
         return known[key]
 
     with deltafix.connect(text) as db:
+        db._arena.cells[layout.LOOKS] = looks
         present: set[tuple[int, int]] = set()
         for step in range(1, 2 ** len(pairs)):
             toggle(db, pairs[(step & -step).bit_length() - 1], present)
@@ -84,11 +87,13 @@ def test_oracle_every_edit_of_every_graph(text: str, view: str, judge) -> None:
     assert len(known) == 2 ** len(pairs)
 
 
+@pytest.mark.parametrize("looks", [0, 1], ids=["search", "wait"])
 @pytest.mark.parametrize(("text", "view", "judge"), CASES)
-def test_oracle_every_pair_of_edits_on_three_nodes(text: str, view: str, judge) -> None:
+def test_oracle_every_pair_of_edits_on_three_nodes(text: str, view: str, judge, looks: int) -> None:
     """Two edits in one epoch and one after the other, from every graph on three nodes."""
     pairs = [pair for pair in product(range(3), repeat=2) if pair[0] != pair[1]]
     with deltafix.connect(text) as db:
+        db._arena.cells[layout.LOOKS] = looks
         present: set[tuple[int, int]] = set()
         for step in range(1, 2 ** len(pairs) if not JIT_DISABLED else 12):
             toggle(db, pairs[(step & -step).bit_length() - 1], present)

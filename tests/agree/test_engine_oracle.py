@@ -9,6 +9,7 @@ import re
 from random import Random
 
 import pytest
+from tests.derivation_counts import derivation_counts
 from tests.oracle import evaluate
 from tests.strategies import ALL, FEATURES, FOLDS, REDUCERS, random_program, random_script, replay
 
@@ -27,7 +28,8 @@ PROGRAMS = 2 if JIT_DISABLED else 12
 def connect(rng: Random, size: int, strategy: str) -> deltafix.Database:
     """A database over the next random program that the planner takes.
 
-    Every other one counts heads in batches, of a few heads each, and looks ahead.
+    Every other one counts heads in batches, of a few heads each, and looks ahead. How many rows the
+    search for a suspect's derivations may look at differs.
     """
     while True:
         try:
@@ -37,6 +39,7 @@ def connect(rng: Random, size: int, strategy: str) -> deltafix.Database:
                 db._arena.cells[layout.BATCH_FROM] = rng.choice([0, 2])
                 db._arena.cells[layout.BATCH_CELLS] = rng.choice([1, 4000])
                 db._arena.cells[layout.AHEAD_FROM] = 0
+            db._arena.cells[layout.LOOKS] = rng.choice([0, 1, 1, 5, 1000])
             return db
         except ProgramError as refused:
             assert {found.code for found in refused.diagnostics} == {"DF171"}
@@ -60,7 +63,7 @@ def test_the_planner_takes_nearly_every_program_that_a_standard_engine_takes() -
 @pytest.mark.parametrize("strategy", [*STRATEGIES, "auto"])
 def test_oracle_every_epoch_equals_recomputation(strategy: str) -> None:
     rng = Random(f"oracle {strategy}")
-    epochs = 0
+    epochs = counted = 0
     for _ in range(PROGRAMS):
         with connect(rng, rng.choice([1, 2, 3, 4]), strategy) as db:
             names = [relation.name for relation in db.program.relations]
@@ -82,7 +85,15 @@ def test_oracle_every_epoch_equals_recomputation(strategy: str) -> None:
                     assert set(tx.delta[name].removed) == before[name] - actual
                     before[name] = actual
                 epochs += 1
+            with deltafix.connect(db.program, reducers=REDUCERS) as anew:
+                with anew.transaction() as tx:
+                    for name, rows in inputs.items():
+                        tx.insert(name, list(rows))
+                counts = derivation_counts(db)
+                assert counts == derivation_counts(anew), (db.program.show(), script)
+            counted += sum(map(len, counts.values()))
     assert epochs == 8 * PROGRAMS
+    assert counted > 0
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

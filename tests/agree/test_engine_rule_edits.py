@@ -238,6 +238,7 @@ def test_agree_edited_and_built_again(seed: int) -> None:
     rng = Random(f"rules beyond {seed}")
     strategy = rng.choice(("auto", *STRATEGIES))
     edited = deltafix.connect(MOVING, strategy=strategy) if seed % 2 else _dressed(rng)
+    edited._arena.cells[at.LOOKS] = rng.choice([0, 1, 1000])
     edited.settle()
     program = edited.program
     inline = {one.name for one in program.relations if "inline" in one.qualifiers}

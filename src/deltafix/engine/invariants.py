@@ -2,8 +2,8 @@
 
 Invariant checked: between epochs NOW == WAS and no working flag is set; the key table and every
 index hold exactly the rows that are true; every fact of a recursive stratum is given or has a
-support; counts agree with the rows. Whether supports equal the derivations is checked against
-recomputation in tests/agree.
+support; counts agree with the rows, and those of all derivations with each other. Whether they
+equal the derivations is checked against recomputation in tests/agree.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def _check_rows(arena: Arena, name: str, number: int) -> set[int]:
     start = relation_cell(arena, number, at.R_ROWS)
     stride = relation_cell(arena, number, at.R_STRIDE)
     ruled = relation_cell(arena, number, at.R_RULES)
-    alive = set()
+    all_word = relation_cell(arena, number, at.R_ALL)
+    alive, derivations = set(), 0
     for row in range(relation_cell(arena, number, at.R_N)):
         word = int(arena.cells[(start + row * stride) // 2])
         support = int(arena.words[start + row * stride + at.SUPPORT])
@@ -54,6 +55,13 @@ def _check_rows(arena: Arena, name: str, number: int) -> set[int]:
         _require(bool(flags & at.GIVEN) or support > 0, name, f"row {row} has no support")
         _require(bool(ruled) or support == 0, name, f"input row {row} has support {support}")
         alive.add(row)
+        if all_word:
+            found = int(arena.words[start + row * stride + all_word])
+            derivations += found
+            _require(found >= support, name, f"row {row} has {support} supports of {found}")
+    if all_word:
+        held = relation_cell(arena, number, at.R_DERIVATIONS)
+        _require(derivations == held, name, f"{derivations} derivations of rows, {held} in all")
     for field, what in ((at.R_NOW, "NOW"), (at.R_WAS, "WAS")):
         count = relation_cell(arena, number, field)
         _require(count == len(alive), name, f"{what} count {count}, rows {len(alive)}")

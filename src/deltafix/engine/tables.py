@@ -70,6 +70,10 @@ class Tables:
                 self.types[relation.name] = relation.types
                 arena.vector(self.cell(number) + at.R_CHANGED, 64)
         self._index(plan)
+        for stage in plan.stages:
+            if stage.recursive and stage.rederive and not stage.best:
+                for name in stage.relations:
+                    self._count_all(self.numbers[name])
 
     def lay_out_memos(self, memos: Iterable[Memo]) -> None:
         """Make the memos that are not there."""
@@ -108,7 +112,7 @@ class Tables:
             cells[at.RULE_COUNTS] = arena.block(rules * 2) // 2
 
     def describe(self, plan: Plan) -> None:
-        """Say which relations have rules, which are read, and which keep one row per key."""
+        """Say which relations have rules, are read, count derivations, keep one row per key."""
         cells = self.arena.cells
         read = {
             literal.relation
@@ -121,12 +125,16 @@ class Tables:
         ruled.update(name for stage in plan.stages if stage.outside for name in stage.relations)
         home = {name: n for n, stage in enumerate(plan.stages) for name in stage.relations}
         best = {name: kept for stage in plan.stages for name, kept in stage.best.items()}
+        inside = (stage for stage in plan.stages if stage.outside is None and not stage.best)
+        plain = {name for stage in inside for name in stage.relations}
         for relation in plan.relations:
             name = relation.name
             rb = self.cell(self.numbers[name])
             cells[rb + at.R_KEEP] = name in read
             cells[rb + at.R_STRATUM] = home.get(name, 0)
             cells[rb + at.R_RULES] = name in ruled
+            counts = name in plain  # not where a row per key is kept, nor in Python
+            cells[rb + at.R_ALL] = cells[rb + at.R_ALL_WORD] if counts else 0
             cells[rb + at.R_BEST] = 0
             if name in best:
                 kept = best[name]
@@ -206,13 +214,13 @@ class Tables:
             ]
             places.append(new)
             new += count
-            arity = int(cells[rb + at.R_ARITY])
-            for place, key in enumerate(more.get(number, ()), count):
-                self._empty_index(start + new * at.XSZ, number, at.COLS + arity + place, key)
+            free = self._free_word(number)
+            for place, key in enumerate(more.get(number, ())):
+                self._empty_index(start + new * at.XSZ, number, free + place, key)
                 made.append(new)
                 new += 1
         for number, keys in more.items():
-            self._widen(number, held[number] + len(keys))
+            self._widen(number, self._free_word(number) + len(keys))
         for number, place in enumerate(places):
             rb = self.cell(number)
             cells[rb + at.R_IDX] = place
@@ -232,11 +240,37 @@ class Tables:
         start = int(cells[xb + at.X_COLS])
         cells[start : start + len(key)] = key
 
-    def _widen(self, number: int, indexes: int) -> None:
-        """Make the rows of a relation wide enough for so many indexes. O(rows), by the block."""
+    def _free_word(self, number: int) -> int:
+        """The first word of a relation's rows behind those that mean something."""
+        cells, rb = self.arena.cells, self.cell(number)
+        first, count = int(cells[rb + at.R_IDX]), int(cells[rb + at.R_NIDX])
+        starts = (int(cells[at.IDXS]) + x * at.XSZ for x in range(first, first + count))
+        behind_columns = at.COLS + int(cells[rb + at.R_ARITY])
+        taken = [int(cells[xb + at.X_POS]) for xb in starts]
+        return max(behind_columns, int(cells[rb + at.R_ALL_WORD]) + 1, *(one + 1 for one in taken))
+
+    def _count_all(self, number: int) -> None:
+        """Have room in a relation's rows to count all of their derivations. O(rows), once.
+
+        Rows that are there come from a plan without recursion, whose supports count all (or from
+        one that keeps a row per key, or from Python: then they are derived anew).
+        """
+        arena, cells, rb = self.arena, self.arena.cells, self.cell(number)
+        if cells[rb + at.R_ALL_WORD]:
+            return
+        word = self._free_word(number)
+        self._widen(number, word + 1)
+        cells[rb + at.R_ALL_WORD] = word
+        count, stride = int(cells[rb + at.R_N]), int(cells[rb + at.R_STRIDE])
+        start = int(cells[rb + at.R_ROWS])
+        rows = arena.words[start : start + count * stride].reshape(count, stride)
+        rows[:, word] = rows[:, at.SUPPORT]
+
+    def _widen(self, number: int, words: int) -> None:
+        """Make the rows of a relation have so many words at least. O(rows), by the block."""
         arena, cells, rb = self.arena, self.arena.cells, self.cell(number)
         stride = int(cells[rb + at.R_STRIDE])
-        wide = _stride(int(cells[rb + at.R_ARITY]), indexes)
+        wide = (words + 1) // 2 * 2
         if wide <= stride:
             return
         count, capacity = int(cells[rb + at.R_N]), int(cells[rb + at.R_CAP])

@@ -37,6 +37,9 @@ _BATCH_CELLS = 6 << 20
 """48 MiB for the heads of a relation that wait: two million pairs."""
 _AHEAD_FROM = 1 << 14
 """256 kB of slots: half of a second-level cache."""
+_LOOKS = 1000
+"""Rows that the search for one suspect's other derivations looks at, before it waits for the end of
+the wave (docs/kernel.md, "The wavefront, and moving")."""
 
 
 class Arena:
@@ -60,6 +63,7 @@ class Arena:
         self.vector(at.HEAP, 64)
         self.vector(at.DELTA, 64)
         self.vector(at.OPEN, 64)
+        self.vector(at.TALLIES, 64)
         self.vector(at.WIDE, 64)
         self.vector(at.SYM, 64)
         cells[at.WIDE_SLOTS] = self.block(256) // 2
@@ -71,6 +75,7 @@ class Arena:
         cells[at.BATCH_FROM] = _BATCH_FROM
         cells[at.BATCH_CELLS] = _BATCH_CELLS
         cells[at.AHEAD_FROM] = _AHEAD_FROM
+        cells[at.LOOKS] = _LOOKS
 
     def block(self, words: int) -> int:
         """Take a block of zeroed words; returns its first word."""

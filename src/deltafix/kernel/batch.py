@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from deltafix.kernel.emit import gain
+from deltafix.kernel.emit import gain, tally
 from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import key_find, key_reserve
 from deltafix.kernel.layout import (
@@ -99,12 +99,13 @@ def _reserve(A, L, r):
 
 
 @kernel("i:ALiiii")
-def _count_known(A, L, rb, o, h, m):
+def _count_known(A, L, r, o, h, m):
     """Count a derivation of the head at word `o` (hash `h`) if its row holds, or waits to.
 
     0: it does not, or its row was not touched in this epoch yet: `gain` knows what to do. Most
     heads of a large evaluation are there already (closure of 18,500 edges: 45 of 54 million).
     """
+    rb = L[RELS] + r * RSZ
     base = L[rb + R_PK]
     cap = L[rb + R_PKCAP]
     arity = L[rb + R_ARITY]
@@ -129,6 +130,7 @@ def _count_known(A, L, rb, o, h, m):
                         L[ERROR] = ERR_SUPPORT
                     else:
                         A[at + SUPPORT] += 1
+                tally(A, L, r, (v & 0xFFFFFFFF) - 1, at, np.int64(1))
                 return np.int64(1)
         s += 1
         if s == cap:
@@ -157,7 +159,7 @@ def count_batch(A, L, r):
                 if v != 0:
                     row = (v & 0xFFFFFFFF) - 1
                     prefetch(L, (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1)
-            if _count_known(A, L, rb, 2 * e + 4, L[e], L[e + 1]) == 0:
+            if _count_known(A, L, r, 2 * e + 4, L[e], L[e + 1]) == 0:
                 gain(A, L, 2 * e + 4, L[e], L[e + 1], r, MODE_TAKE)
         L[L[rb + R_BATCH] + p] = 0
 

@@ -69,7 +69,7 @@ def take(A, L, P, t, r, row):
     L[cell] = (L[cell] & ~(PENDING | MOVED)) | NOW
     L[rb + R_NOW] += 1
     index_row(A, L, r, row)
-    set_task(L, P, t, T_SAME, r, row, MODE_TAKE, THEN_DISPLACE if L[T_HELD] >= 0 else THEN_NEXT)
+    set_task(A, L, P, t, T_SAME, r, row, MODE_TAKE, THEN_DISPLACE if L[T_HELD] >= 0 else THEN_NEXT)
 
 
 @kernel("v:ALi")
@@ -116,7 +116,7 @@ def displace(A, L, P, t):
     """The better row is true: now the one it displaces is retracted."""
     L[C_RETRACTED] += 1
     touch(A, L, L[T_REL], L[T_HELD])
-    set_task(L, P, t, T_SAME, L[T_REL], L[T_HELD], MODE_RETRACT, THEN_GONE)
+    set_task(A, L, P, t, T_SAME, L[T_REL], L[T_HELD], MODE_RETRACT, THEN_GONE)
 
 
 @kernel("v:AL")
@@ -146,7 +146,7 @@ def next_open(A, L, P, t):
             continue
         L[at >> 1] &= ~LIMBO
         if held_row(A, L, r, at + COLS) < 0:
-            set_task(L, P, t, T_OPEN, r, row, MODE_OPEN, THEN_NEXT)
+            set_task(A, L, P, t, T_OPEN, r, row, MODE_OPEN, THEN_NEXT)
             return np.int64(1)
     L[OPEN + 1] = 0
     return np.int64(0)

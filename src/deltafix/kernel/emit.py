@@ -1,9 +1,11 @@
 """What a derivation does to its head: count it, create it, or make it a suspect.
 
 Invariant (the contract's point 2): a head's support is the number of its derivations that hold,
-of those with a body rank below its own where the stratum is recursive. Every row is journaled
+of those with a body rank below its own where the stratum is recursive. There all of them are
+counted, too (`R_ALL`): a suspect that has none left need not look for one. Every row is journaled
 before its first change in an epoch (`touch`), every created row is queued, so an epoch can be
-undone. Nothing here searches for derivations.
+undone; a row whose count of all derivations alone changes is not touched by that (`tally`).
+Nothing here searches for derivations.
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ from deltafix.kernel.layout import (
     MOVED,
     NOW,
     PENDING,
+    R_ALL,
     R_ARITY,
     R_BEST,
     R_DERIVATIONS,
@@ -56,6 +59,7 @@ from deltafix.kernel.layout import (
     STRATEGY,
     SUPPORT,
     T_RANK,
+    TALLIES,
     TOUCHED,
     USED,
     WAVEFRONT,
@@ -64,7 +68,7 @@ from deltafix.kernel.layout import (
 )
 from deltafix.kernel.memory import new_row, push, room, row_room
 
-__all__ = ["flush", "gain", "touch"]
+__all__ = ["flush", "gain", "is_underived", "tally", "touch"]
 
 
 @kernel("v:ALii")
@@ -80,13 +84,38 @@ def touch(A, L, r, row):
     L[j] = (r << 32) | row
     L[j + 1] = word
     L[j + 2] = A[at + SUPPORT]
+    if L[rb + R_ALL]:
+        L[j + 2] |= np.int64(A[at + L[rb + R_ALL]]) << 32
     L[J + 1] += 3
     L[at >> 1] = word | TOUCHED
 
 
-@kernel("v:ALii")
-def _lose(A, L, e, r):
-    """Entry `e`: a derivation of its head has gone. At support 0 the head is a suspect."""
+@kernel("v:ALiiii")
+def tally(A, L, r, row, at, n):
+    """One derivation more (`n` 1) or less (-1) of the row at word `at` holds, whatever its rank."""
+    rb = L[RELS] + r * RSZ
+    if L[rb + R_ALL] == 0:
+        return
+    if A[at + L[rb + R_ALL]] == 0x7FFFFFFF:
+        L[ERROR] = ERR_SUPPORT
+        return
+    if not (L[at >> 1] & TOUCHED):
+        push(L, TALLIES, (r << 33) | (row << 1) | (1 if n > 0 else 0))
+    A[at + L[rb + R_ALL]] += n
+
+
+@kernel("i:ALii")
+def is_underived(A, L, rb, at):
+    """Whether it is known that no derivation of the row at word `at` holds. O(1)."""
+    return np.int64(1) if L[rb + R_ALL] and A[at + L[rb + R_ALL]] == 0 else np.int64(0)
+
+
+@kernel("v:ALiii")
+def _lose(A, L, e, r, holds):
+    """Entry `e`: its head loses a derivation. At support 0 the head is a suspect.
+
+    `holds` 1: there still is that derivation, but its body ranks too high to count.
+    """
     row = key_find(A, L, A, r, EMIT + e * L[L[RELS] + r * RSZ + R_ARITY], L[EMIT_CELLS + 2 * e])
     if row < 0:
         return
@@ -96,12 +125,16 @@ def _lose(A, L, e, r):
     # A head created in this epoch is PENDING, and may lose again: without recursion, and where
     # one row per key is kept.
     if not (word & (NOW | PENDING)):
+        if word & LIMBO and not holds:
+            tally(A, L, r, row, at, np.int64(-1))
         return
     rank = word >> RANK_SHIFT
     counted = (not L[RECURSIVE]) or L[EMIT_CELLS + 2 * e + 1] < rank
     if counted:
         touch(A, L, r, row)
         A[at + SUPPORT] -= 1
+    if not holds:
+        tally(A, L, r, row, at, np.int64(-1))
     if (
         L[RECURSIVE]
         and word & NOW
@@ -121,7 +154,7 @@ def _forsake(A, L, e, r):
     at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
     rank = L[at >> 1] >> RANK_SHIFT
     if L[at >> 1] & NOW and L[EMIT_CELLS + 2 * e + 1] < rank <= L[T_RANK]:
-        _lose(A, L, e, r)
+        _lose(A, L, e, r, np.int64(1))
 
 
 @kernel("v:ALiiiii")
@@ -148,6 +181,7 @@ def gain(A, L, o, h, m, r, mode):
                     return
                 touch(A, L, r, row)
                 A[at + SUPPORT] += 1
+            tally(A, L, r, row, at, np.int64(1))
             return
         if mode == MODE_SAVE or (L[rb + R_BEST] and outranked(A, L, r, o)):
             return
@@ -170,6 +204,8 @@ def gain(A, L, o, h, m, r, mode):
     if mode == MODE_OPEN:
         L[at >> 1] |= MOVED
     A[at + SUPPORT] = 1
+    if L[rb + R_ALL]:
+        A[at + L[rb + R_ALL]] = 1
     push(L, Q, (r << 32) | row)
 
 
@@ -187,7 +223,9 @@ def _offer(A, L, e, r):
         if m < (word >> RANK_SHIFT):
             touch(A, L, r, row)
             A[at + SUPPORT] += 1
-    elif word & LIMBO and m < (word >> RANK_SHIFT):
+    if word & (NOW | LIMBO):
+        tally(A, L, r, row, at, np.int64(1))
+    if not (word & NOW) and word & LIMBO and m < (word >> RANK_SHIFT):
         L[at >> 1] = (m << RANK_SHIFT) | (word & FLAGS)
         heap_push(L, m, 1, L[STRATEGY] != WAVEFRONT, (r << 32) | row)
 
@@ -211,7 +249,7 @@ def flush(A, L, r, rule, mode):
                 prefetch(L, (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1)
     for e in range(n):
         if mode == MODE_DESTROY or mode == MODE_RETRACT:
-            _lose(A, L, e, r)
+            _lose(A, L, e, r, np.int64(0))
         elif mode == MODE_REVIVE:
             _offer(A, L, e, r)
         elif mode == MODE_MOVE:

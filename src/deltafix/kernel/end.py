@@ -31,6 +31,7 @@ from deltafix.kernel.layout import (
     PAUSED,
     PENDING,
     QUOTA,
+    R_ALL,
     R_ARITY,
     R_CHANGED,
     R_DERIVATIONS,
@@ -46,6 +47,7 @@ from deltafix.kernel.layout import (
     S_STRATUM,
     SLICE,
     SUPPORT,
+    TALLIES,
     TOUCHED,
     WAS,
     X_LATE,
@@ -103,6 +105,7 @@ def _clear(L):
     L[Q + 1] = 0
     L[HEAP + 1] = 0
     L[OPEN + 1] = 0
+    L[TALLIES + 1] = 0
     for r in range(L[N_RELS]):
         L[L[RELS] + r * RSZ + R_CHANGED + 1] = 0
         L[L[RELS] + r * RSZ + R_SETTLED] = L[L[RELS] + r * RSZ + R_DERIVATIONS]
@@ -147,7 +150,14 @@ def rollback(A, L):
         old = L[L[J] + e + 1]
         L[rb + R_NOW] += (1 if old & NOW else 0) - (1 if word & NOW else 0)
         L[at >> 1] = old | (word & INDEXED)
-        A[at + SUPPORT] = L[L[J] + e + 2]
+        A[at + SUPPORT] = L[L[J] + e + 2] & 0xFFFFFFFF
+        if L[rb + R_ALL]:
+            A[at + L[rb + R_ALL]] = L[L[J] + e + 2] >> 32
+    for e in range(L[TALLIES + 1]):
+        value = L[L[TALLIES] + e]
+        rb = L[RELS] + (value >> 33) * RSZ
+        at = L[rb + R_ROWS] + ((value >> 1) & 0xFFFFFFFF) * L[rb + R_STRIDE]
+        A[at + L[rb + R_ALL]] += -1 if value & 1 else 1
     for e in range(L[Q + 1]):
         value = L[L[Q] + e]
         r = value >> 32

@@ -103,7 +103,7 @@ def _unread(arena: Arena) -> Iterator[tuple[int, int]]:
     """Byte ranges of blocks that nobody reads: scratch, and what lies behind a length."""
     cells = arena.cells
     yield at.KEY * 4, at.FIRST_WORD * 4
-    vectors = [at.Q, at.J, at.HEAP, at.DELTA, at.OPEN, at.WIDE, at.SYM]
+    vectors = [at.Q, at.J, at.HEAP, at.DELTA, at.OPEN, at.TALLIES, at.WIDE, at.SYM]
     for relation in range(int(cells[at.N_RELS])):
         rb = int(cells[at.RELS]) + relation * at.RSZ
         first, count, stride = (int(cells[rb + f]) for f in (at.R_ROWS, at.R_N, at.R_STRIDE))

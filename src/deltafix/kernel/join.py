@@ -40,6 +40,7 @@ from deltafix.kernel.layout import (
     EMITTED,
     ERR_CANCEL,
     ERROR,
+    GIVEN_UP,
     HASH_BITS,
     IDXS,
     K_CHILD,
@@ -54,6 +55,7 @@ from deltafix.kernel.layout import (
     KEY,
     LAST,
     LAST_COLUMNS,
+    LOOKS_END,
     LOWER_BEFORE,
     M_BIND,
     MODE_QUERY,
@@ -80,6 +82,7 @@ from deltafix.kernel.layout import (
     STACK,
     TRIGGER_REL,
     TRIGGER_ROW,
+    UNFOUND,
     V_HEAD,
     V_HEADOPS,
     V_MATCH,
@@ -224,6 +227,7 @@ def _next(A, L, P, level, m, mode):
 def _emit(A, L, P, v, m, mode):
     """A binding is complete: put its head into the block, or note its rank for a query."""
     if mode == MODE_QUERY:
+        L[UNFOUND] -= 1
         if m < L[BEST]:
             L[BEST] = m
             L[BEST_COUNT] = 1
@@ -406,6 +410,12 @@ def run_variant(A, L, P, v, row, mode):
             level -= 1
         if level < 0:
             break
+        if mode == MODE_QUERY:
+            if 0 < L[LOOKS_END] < L[C_PROBED]:
+                L[BEST] = GIVEN_UP
+                L[UNFOUND] = 0
+            if L[UNFOUND] == 0:
+                return
         if L[CANCEL] != 0 or L[ERROR] != 0:
             if L[ERROR] == 0:
                 L[ERROR] = ERR_CANCEL

@@ -9,7 +9,8 @@ A row is one record of `stride` words, stride even:
     word  2                 support: derivations that hold the row up (all of them in a
                             non-recursive stratum; those of lower rank in a recursive one)
     words 3..               columns, one 32-bit code each (`values`)
-    then                    position in its bucket, one word per secondary index
+    then                    position in its bucket, one word per secondary index, and (where a
+                            wave may look for other derivations) all derivations that hold
 
 Invariant of flags between epochs: NOW == WAS, and TOUCHED, PENDING, LIMBO are clear.
 
@@ -113,6 +114,13 @@ BATCH = 141  # 1: emitted heads wait
 BATCH_FROM = 142  # rows created in a stratum from which they do
 BATCH_CELLS = 143  # cells of a relation's buffer
 AHEAD_FROM = 144  # slots of an index from which rows to come probe it early (`ahead`)
+TALLIES = 145  # vector of rows whose count of all derivations changed before they were touched:
+# rel << 33 | row << 1 | gained
+UNFOUND = 148  # derivations that a query has yet to find; below 0: it is not known how many
+LOOKS = 149  # rows that one query may look at (0: any number)
+LOOKS_END = 150  # what C_PROBED is when the query at hand gives up
+S_VAIN = 152  # queries of the wave that gave up, one after another, up to VAIN
+S_REST = 151  # 1: the wave revives without a query whatever is in limbo and has a derivation
 HEADER_CELLS = 512
 
 # scratch words right behind the header
@@ -160,7 +168,9 @@ R_FOUND = 26  # and the derivations that one found
 R_BATCH = 27  # cell of the buffer of heads that wait, 0: none
 R_BATCH_ROOM = 28  # entries a partition
 R_PKROOM = 29  # slots that the key table may have where it lies
-RSZ = 30
+R_ALL = 30  # word of the row that counts all derivations that hold; 0: none does
+R_ALL_WORD = 31  # the word that does, or did by an earlier plan
+RSZ = 32
 
 # --- index descriptor -----------------------------------------------------------------------
 X_REL = 0
@@ -190,6 +200,8 @@ FLAGS = 511
 RANK_SHIFT = 9
 GAP = 1024  # between ranks of new facts, so that a revived fact fits in between
 NEVER = (1 << 53) - 1  # a rank above all ranks
+VAIN = 6  # each halves what the next may look at
+GIVEN_UP = -2  # in place of a query's best rank: it looked at too many rows
 
 HASH_BITS = 31
 
@@ -301,4 +313,4 @@ ERR_NONE, ERR_MEMORY, ERR_ROWS, ERR_ROUNDS, ERR_CANCEL, ERR_SUPPORT = range(6)
 DONE, YIELD, STOPPED, GO, ASK, OUTSIDE = range(6)
 # what follows a task
 (THEN_NEXT, THEN_FALL, THEN_WAIT, THEN_TRY, THEN_MOVE, THEN_MOVED, THEN_RECOUNT, THEN_DISPLACE,
- THEN_GONE, THEN_SINK) = range(10)  # fmt: skip
+ THEN_GONE, THEN_SINK, THEN_REST) = range(11)  # fmt: skip

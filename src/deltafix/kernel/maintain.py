@@ -44,6 +44,7 @@ from deltafix.kernel.layout import (
     HEAP,
     MODE_CREATE,
     MODE_DESTROY,
+    MODE_QUERY,
     MODE_REST,
     MODE_SAVE,
     N_RULES,
@@ -62,7 +63,9 @@ from deltafix.kernel.layout import (
     S_MODE,
     S_PHASE,
     S_Q0,
+    S_REST,
     S_STRATUM,
+    S_VAIN,
     S_WORK,
     SCHEDULE,
     STOPPED,
@@ -81,6 +84,7 @@ from deltafix.kernel.layout import (
     T_ROW,
     T_THEN,
     THEN_NEXT,
+    UNFOUND,
     WAVEFRONT,
     YIELD,
     J,
@@ -230,6 +234,8 @@ def _advance(A, L, P):
             L[S_J0] = L[J + 1]
             L[S_HEAD] = L[Q + 1]
             L[S_FULL] = 0
+            L[S_REST] = 0
+            L[S_VAIN] = 0
             L[S_WORK] = work_done(L)
             set_states(L)
         while L[S_PHASE] > 0:
@@ -283,6 +289,8 @@ def maintain(A, L, P):
             v = np.int64(P[L[T_NEXT]])
             L[T_NEXT] += 1
             L[T_LEFT] -= 1
+            if L[T_MODE] == MODE_QUERY and L[UNFOUND] == 0:
+                continue  # all derivations are found, or it has given up
             run_variant(A, L, P, v, L[T_ROW], L[T_MODE])
             if L[PAUSED]:  # the same variant again, when the caller comes back
                 L[T_NEXT] -= 1

@@ -16,6 +16,7 @@ from deltafix.kernel.layout import (
     BUMP,
     DEAD,
     LIMIT,
+    R_ALL,
     R_ARITY,
     R_CAP,
     R_FREE,
@@ -123,6 +124,8 @@ def new_row(A, L, K, r, o):
         at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
     L[at >> 1] = USED
     A[at + SUPPORT] = 0
+    if L[rb + R_ALL]:
+        A[at + L[rb + R_ALL]] = 0
     for k in range(L[rb + R_ARITY]):
         A[at + 3 + k] = K[o + k]
     return row

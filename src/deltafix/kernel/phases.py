@@ -33,6 +33,7 @@ from deltafix.kernel.layout import (
     NOW,
     OPEN,
     PENDING,
+    R_ALL,
     R_BEST,
     R_CHANGED,
     R_DERIVATIONS,
@@ -188,7 +189,7 @@ def next_created(A, L, P, t):
         if L[rb + R_BEST] and admit(A, L, r, row) == 0:
             continue
         if P[t + T_BEST] and (L[at >> 1] & MOVED or A[at + SUPPORT] == 0):
-            set_task(L, P, t, T_REDERIVE, r, row, MODE_QUERY, THEN_RECOUNT)
+            set_task(A, L, P, t, T_REDERIVE, r, row, MODE_QUERY, THEN_RECOUNT)
         else:
             take(A, L, P, t, r, row)
         return np.int64(1)
@@ -214,8 +215,10 @@ def wipe(A, L, P, t):
         for row in range(L[rb + R_N]):
             at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
             word = L[at >> 1]
-            if word & (NOW | GIVEN | PENDING):
+            if word & (NOW | GIVEN | PENDING | LIMBO):
                 touch(A, L, r, row)
+                if L[rb + R_ALL]:
+                    A[at + L[rb + R_ALL]] = 0
                 A[at + SUPPORT] = 0
                 if word & NOW:
                     L[rb + R_NOW] -= 1

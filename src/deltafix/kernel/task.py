@@ -8,8 +8,17 @@ from deltafix.kernel.jit import kernel
 from deltafix.kernel.layout import (
     BEST,
     BEST_COUNT,
+    C_PROBED,
+    LOOKS,
+    LOOKS_END,
     MODE_QUERY,
     NEVER,
+    R_ALL,
+    R_ROWS,
+    R_STRIDE,
+    RELS,
+    RSZ,
+    S_VAIN,
     T_LEFT,
     T_MODE,
     T_NEXT,
@@ -18,13 +27,14 @@ from deltafix.kernel.layout import (
     T_RELS,
     T_ROW,
     T_THEN,
+    UNFOUND,
 )
 
 __all__ = ["set_task"]
 
 
-@kernel("v:LPiiiiii")
-def set_task(L, P, t, field, r, row, mode, then):
+@kernel("v:ALPiiiiii")
+def set_task(A, L, P, t, field, r, row, mode, then):
     """Make the variants listed for relation `r` in the stratum's table `field` the next task."""
     place = np.int64(0)
     for k in range(P[t + T_NRELS]):
@@ -40,3 +50,10 @@ def set_task(L, P, t, field, r, row, mode, then):
     if mode == MODE_QUERY:
         L[BEST] = NEVER
         L[BEST_COUNT] = 0
+        rb = L[RELS] + r * RSZ
+        L[UNFOUND] = -1
+        L[LOOKS_END] = 0
+        if L[rb + R_ALL]:
+            if L[LOOKS]:
+                L[LOOKS_END] = L[C_PROBED] + (L[LOOKS] >> L[S_VAIN])
+            L[UNFOUND] = A[L[rb + R_ROWS] + row * L[rb + R_STRIDE] + L[rb + R_ALL]]

@@ -6,6 +6,10 @@ waits in limbo until the wave reaches that derivation's highest body rank; if th
 stands then, it is revived with a rank just above it, so that facts further up that need it get
 their support back before their own turn comes. A revived fact offers itself to those in limbo.
 
+A fact of which no derivation is left (`is_underived`) falls without a search. A search that looks
+at too many rows is given up: the suspect is retracted, and once no suspect is left whatever has a
+derivation then holds again, above all others, with all of its derivations for support (`_restore`).
+
 Invariant: behind the wave every fact that holds has a support of lower rank (contract, point 3).
 Ranks may tie: a support's rank is strictly lower, so ties cost precision, never correctness.
 Sources: A local algorithm, section 3 (ordinals); Ramalingam and Reps' repair order, carried to
@@ -17,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel.best import displace, gone, recount
-from deltafix.kernel.emit import touch
+from deltafix.kernel.emit import is_underived, touch
 from deltafix.kernel.heap import LATE, heap_pop, heap_push
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.layout import (
@@ -26,9 +30,12 @@ from deltafix.kernel.layout import (
     C_RERANKED,
     C_RETRACTED,
     C_REVIVED,
+    CLOCK,
     DRED,
     FLAGS,
+    GAP,
     GIVEN,
+    GIVEN_UP,
     HEAP,
     LIMBO,
     MODE_MOVE,
@@ -39,6 +46,7 @@ from deltafix.kernel.layout import (
     NEVER,
     NOW,
     OPEN,
+    R_ALL,
     R_BEST,
     R_NOW,
     R_ROWS,
@@ -46,6 +54,8 @@ from deltafix.kernel.layout import (
     RANK_SHIFT,
     RELS,
     RSZ,
+    S_REST,
+    S_VAIN,
     STRATEGY,
     SUPPORT,
     T_RANK,
@@ -62,9 +72,11 @@ from deltafix.kernel.layout import (
     THEN_MOVED,
     THEN_NEXT,
     THEN_RECOUNT,
+    THEN_REST,
     THEN_SINK,
     THEN_TRY,
     THEN_WAIT,
+    VAIN,
     WAVEFRONT,
 )
 from deltafix.kernel.memory import push
@@ -90,12 +102,45 @@ def _sink(A, L):
 def _fall(A, L, P, t):
     """The suspect goes to limbo, and its best derivation is looked up."""
     _sink(A, L)
-    set_task(L, P, t, T_REDERIVE, L[T_REL], L[T_ROW], MODE_QUERY, THEN_WAIT)
+    rb = L[RELS] + L[T_REL] * RSZ
+    if is_underived(A, L, rb, L[rb + R_ROWS] + L[T_ROW] * L[rb + R_STRIDE]):
+        return
+    set_task(A, L, P, t, T_REDERIVE, L[T_REL], L[T_ROW], MODE_QUERY, THEN_WAIT)
+
+
+@kernel("v:AL")
+def _rest(A, L):
+    """A fact in limbo waits for the end of the wave: what holds then, holds."""
+    rb = L[RELS] + L[T_REL] * RSZ
+    cell = (L[rb + R_ROWS] + L[T_ROW] * L[rb + R_STRIDE]) >> 1
+    L[cell] &= FLAGS  # rank 0: no offer is lower, so it is entered once
+    heap_push(L, 0, 1, True, (L[T_REL] << 32) | L[T_ROW])
+
+
+@kernel("v:ALPiiii")
+def _restore(A, L, P, t, r, row, at):
+    """No suspect is left: a fact in limbo with a derivation holds, above all others.
+
+    So all of its derivations are of lower rank, and how many they are is known: there is nothing
+    to look for. (Its old rank would serve more of what follows from it, and take a query.)
+    """
+    rb = L[RELS] + r * RSZ
+    L[S_REST] = 1
+    L[C_REVIVED] += 1
+    L[C_RERANKED] += 1
+    L[CLOCK] += GAP
+    L[at >> 1] = (L[CLOCK] << RANK_SHIFT) | (L[at >> 1] & FLAGS & ~LIMBO) | NOW
+    A[at + SUPPORT] = A[at + L[rb + R_ALL]]
+    L[rb + R_NOW] += 1
+    set_task(A, L, P, t, T_SAME, r, row, MODE_REVIVE, THEN_NEXT)
 
 
 @kernel("v:ALi")
 def _wait(A, L, best):
     """A fact in limbo waits for the wave to reach its best derivation, if there is one."""
+    if best == GIVEN_UP:
+        _rest(A, L)
+        return
     rb = L[RELS] + L[T_REL] * RSZ
     cell = (L[rb + R_ROWS] + L[T_ROW] * L[rb + R_STRIDE]) >> 1
     L[cell] = (best << RANK_SHIFT) | (L[cell] & FLAGS)
@@ -107,7 +152,7 @@ def _wait(A, L, best):
 def _try(A, L, P, t):
     """The wave has reached a fact in limbo: revive it, unless its body fell meanwhile."""
     best = L[BEST]
-    if best > L[T_RANK]:
+    if best > L[T_RANK] or best == GIVEN_UP:
         _wait(A, L, best)
         return
     r = L[T_REL]
@@ -119,7 +164,7 @@ def _try(A, L, P, t):
     L[at >> 1] = ((best + 1) << RANK_SHIFT) | (L[at >> 1] & FLAGS & ~LIMBO) | NOW
     A[at + SUPPORT] = L[BEST_COUNT]
     L[rb + R_NOW] += 1
-    set_task(L, P, t, T_SAME, r, row, MODE_REVIVE, THEN_NEXT)
+    set_task(A, L, P, t, T_SAME, r, row, MODE_REVIVE, THEN_NEXT)
 
 
 @kernel("v:ALPi")
@@ -136,13 +181,17 @@ def _move(A, L, P, t):
     rb = L[RELS] + r * RSZ
     cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
     L[cell] |= NOW
-    if L[BEST] < NEVER:
+    L[S_VAIN] = min(L[S_VAIN] + 1, VAIN) if L[BEST] == GIVEN_UP else 0
+    if L[BEST] == GIVEN_UP:
+        L[C_RETRACTED] += 1
+        set_task(A, L, P, t, T_SAME, r, row, MODE_RETRACT, THEN_REST)
+    elif L[BEST] < NEVER:
         L[T_RANK] = L[BEST] + 1
         L[T_SUPPORT] = L[BEST_COUNT]
-        set_task(L, P, t, T_SAME, r, row, MODE_MOVE, THEN_MOVED)
+        set_task(A, L, P, t, T_SAME, r, row, MODE_MOVE, THEN_MOVED)
     else:
         L[C_RETRACTED] += 1
-        set_task(L, P, t, T_SAME, r, row, MODE_RETRACT, THEN_SINK)
+        set_task(A, L, P, t, T_SAME, r, row, MODE_RETRACT, THEN_SINK)
 
 
 @kernel("v:AL")
@@ -164,6 +213,9 @@ def follow(A, L, P, t):
         _fall(A, L, P, t)
     elif then == THEN_SINK:
         _sink(A, L)
+    elif then == THEN_REST:
+        _sink(A, L)
+        _rest(A, L)
     elif then == THEN_WAIT:
         if L[BEST] < NEVER:
             _wait(A, L, L[BEST])
@@ -188,7 +240,8 @@ def next_suspect(A, L, P, t):
         key = L[L[HEAP]]
         value = L[L[HEAP] + 1]
         heap_pop(L)
-        if key >= LATE:
+        late = key >= LATE
+        if late:
             key -= LATE
         p = (key >> 1) - 1
         r = value >> 32
@@ -199,17 +252,25 @@ def next_suspect(A, L, P, t):
         if (word >> RANK_SHIFT) != p:
             continue
         if key & 1:
-            if word & LIMBO:
+            if word & LIMBO and is_underived(A, L, rb, at):
+                L[at >> 1] = (NEVER << RANK_SHIFT) | (word & FLAGS)
+            elif word & LIMBO and (L[S_REST] or (late and p == 0 and L[rb + R_ALL])):
+                _restore(A, L, P, t, r, row, at)
+                return np.int64(1)
+            elif word & LIMBO:
                 L[T_RANK] = p
-                set_task(L, P, t, T_REDERIVE, r, row, MODE_QUERY, THEN_TRY)
+                set_task(A, L, P, t, T_REDERIVE, r, row, MODE_QUERY, THEN_TRY)
                 return np.int64(1)
         elif word & NOW and not (word & GIVEN) and (A[at + SUPPORT] == 0 or L[STRATEGY] == DRED):
             touch(A, L, r, row)
-            if L[STRATEGY] == WAVEFRONT and not (word & MOVED):
+            if L[STRATEGY] == WAVEFRONT and is_underived(A, L, rb, at):
+                L[C_RETRACTED] += 1
+                set_task(A, L, P, t, T_SAME, r, row, MODE_RETRACT, THEN_SINK)
+            elif L[STRATEGY] == WAVEFRONT and not (word & MOVED):
                 L[at >> 1] = (L[at >> 1] | MOVED) & ~NOW  # it must not find itself
-                set_task(L, P, t, T_REDERIVE, r, row, MODE_QUERY, THEN_MOVE)
+                set_task(A, L, P, t, T_REDERIVE, r, row, MODE_QUERY, THEN_MOVE)
             else:
                 L[C_RETRACTED] += 1
-                set_task(L, P, t, T_SAME, r, row, MODE_RETRACT, THEN_FALL)
+                set_task(A, L, P, t, T_SAME, r, row, MODE_RETRACT, THEN_FALL)
             return np.int64(1)
     return np.int64(0)

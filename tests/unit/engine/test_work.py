@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from random import Random
 
 import pytest
+from tests.derivation_counts import derivation_counts
 
 import deltafix
 from deltafix import Program
 from deltafix.engine.store import relation_cell
+from deltafix.errors import BudgetError
 from deltafix.kernel import layout
 from deltafix.kernel.jit import JIT_DISABLED
 from deltafix.plan.build import plan
@@ -323,3 +327,89 @@ def test_the_derivations_that_hold_are_counted_through_all_edits(strategy: str) 
                 with fresh.transaction() as tx:
                     tx.insert("edge", held)
                 assert counted(db) == counted(fresh)
+
+
+POINTS_TO = """
+.decl addr(p: number, o: number) .input addr
+.decl copy(p: number, q: number) .input copy
+.decl load(p: number, q: number) .input load
+.decl pt(p: number, o: number)
+pt(p, o) :- addr(p, o).
+pt(p, o) :- load(p, q), pt(q, r), pt(r, o).
+pt(p, o) :- copy(p, q), pt(q, o).
+"""
+
+
+@contextmanager
+def hub(*copies: tuple[int, int]) -> Iterator[deltafix.Database]:
+    """0 loads 40 pointers to 40 targets each, of which one alone points to 1.
+
+    Whoever looks for what makes `pt(0, 1)` true looks at every target of every pointer.
+    """
+    pointers, targets = range(100, 140), range(200, 240)
+    with deltafix.connect(POINTS_TO) as db:
+        with db.transaction() as tx:
+            tx.insert("addr", [(q, r) for q in pointers for r in targets])
+            tx.insert("addr", [(50, 51), (51, 1), *((r, 3) for r in targets)])
+            tx.insert("addr", [(r, 1) for r in range(300, 360)])
+            tx.insert("load", [(0, 50), *((0, q) for q in pointers)])
+            tx.insert("copy", list(copies))
+        assert db.contains("pt", (0, 1))
+        yield db
+
+
+def test_a_suspect_without_any_derivation_is_not_searched_for() -> None:
+    with hub() as db:
+        with db.transaction() as tx:
+            tx.delete("load", [(0, 50)])
+        assert tx.delta["pt"].removed == [(0, 1)]
+        assert db.last_epoch.probed < 20
+        assert (db.last_epoch.retracted, db.last_epoch.reranked) == (1, 0)
+        db.check_invariants()
+
+
+def test_a_suspect_that_is_dear_to_search_for_waits_for_the_end_of_the_wave() -> None:
+    """`pt(0, 1)` and `pt(2, 1)` hold each other up, and fall; `pt(4, 1)` has another reason."""
+    probed = {}
+    for looks in (0, 100):
+        with hub((0, 2), (2, 0), (0, 4), (4, 0)) as db:
+            with db.transaction() as tx:
+                tx.insert("copy", [(4, 6), (6, 7)])
+            with db.transaction() as tx:
+                tx.insert("addr", [(7, 1)])
+            db._arena.cells[layout.LOOKS] = looks
+            with db.transaction() as tx:
+                tx.delete("load", [(0, 50)])
+            assert list(tx.delta["pt"].removed) == []
+            db.check_invariants()
+            with db.transaction() as tx:
+                tx.delete("addr", [(7, 1)])
+            removed = [(p, 1) for p in (0, 2, 4, 6, 7)]
+            assert sorted(tx.delta["pt"].removed) == removed
+            assert db.last_epoch.abandoned == 0
+            db.check_invariants()
+            probed[looks] = db.last_epoch.probed
+            with db.transaction() as tx:
+                tx.insert("load", [(0, 50)])
+            assert sorted(tx.delta["pt"].added) == [(p, 1) for p in (0, 2, 4)]
+            db.check_invariants()
+    assert probed[100] * 2 < probed[0], probed
+
+
+def test_an_epoch_that_is_taken_back_puts_back_what_counts_all_derivations() -> None:
+    """Of `pt(51, 1)` that count alone changes: no support of it, nor its rank."""
+    with hub((0, 2), (2, 0)) as db:
+        counts = derivation_counts(db)
+        edits = {"copy": [(51, 0)], "addr": [(70, 71), (70, 72)]}
+        db._arena.cells[layout.MAX_ROUNDS] = 1
+        with pytest.raises(BudgetError), db.transaction() as tx:
+            for name, rows in edits.items():
+                tx.insert(name, rows)
+        assert derivation_counts(db) == counts
+        db.check_invariants()
+        db._arena.cells[layout.MAX_ROUNDS] = 0
+        with db.transaction() as tx:
+            for name, rows in edits.items():
+                tx.insert(name, rows)
+        assert derivation_counts(db)["pt"][51, 1] == counts["pt"][51, 1] + 1
+        assert db.last_epoch.touched == 6  # three rows given, three derived: not that one
