@@ -128,6 +128,10 @@ class Builder:
     """Parts of the query that are relations already, by the identity of their node."""
     used: set[str] = field(default_factory=set)
     """The tables and views that are read."""
+    root: exp.Expr | None = None
+    """The query that is the view itself."""
+    order: tuple[tuple[int, exp.Ordered], ...] = ()
+    """What the view is sorted by where it is read: positions of columns, and how."""
     count: int = 0
 
     # --- undo ----------------------------------------------------------------------------------

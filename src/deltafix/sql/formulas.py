@@ -138,6 +138,8 @@ class Formulas:
             node = node.this
         if isinstance(node, exp.Not):
             return self.holds(node.this, None if truth is None else not truth)
+        if isinstance(node, exp.Or):
+            node = factored(node)
         if isinstance(node, exp.And | exp.Or):
             decisive = isinstance(node, exp.Or)
             if subqueries.within(node) or (truth is not None and truth is not decisive):
@@ -276,10 +278,26 @@ class Formulas:
         return found
 
 
-def conditions(node: exp.Expr | None) -> Sequence[exp.Expr]:
-    """The conjuncts of a condition."""
+def conditions(node: exp.Expr | None, by: type[exp.And | exp.Or] = exp.And) -> Sequence[exp.Expr]:
+    """The conjuncts of a condition, or its disjuncts."""
     while isinstance(node, exp.Paren):
         node = node.this
-    if isinstance(node, exp.And):
-        return (*conditions(node.this), *conditions(node.expression))
+    if isinstance(node, by):
+        return (*conditions(node.this, by), *conditions(node.expression, by))
     return () if node is None else (node,)
+
+
+def factored(node: exp.Or) -> exp.Expr:
+    """An OR with what all of its sides require in front: `a AND b OR a AND c` is `a AND (b OR c)`.
+
+    So a join whose condition stands in each side is a join. Both mean the same where parts are
+    unknown, too.
+    """
+    sides = [conditions(side) for side in conditions(node, exp.Or)]
+    common = [one for one in sides[0] if all(one in side for side in sides)]
+    if not common:
+        return node
+    rests = [[one for one in side if one not in common] for side in sides]
+    if all(rests):
+        common.append(exp.or_(*(exp.and_(*rest, copy=False) for rest in rests), copy=False))
+    return exp.and_(*common, copy=False)

@@ -86,10 +86,12 @@ def relation(
     name: str | None = None,
     names: Sequence[str] = (),
 ) -> Relation:
-    """A query as a relation, with these column names if there are any."""
+    """A query as a relation, with these column names if there are any; a `name` makes it a view."""
     made = builder.made.get(id(node))
     if made is not None and name is None:
         return made
+    if name is not None:
+        builder.root = unwrapped(node)
     found = rows(builder, node, scope)
     if names and len(names) != len(found.outputs):
         message = f"{len(names)} names for {len(found.outputs)} columns"

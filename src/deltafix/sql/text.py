@@ -191,7 +191,15 @@ def _parsed(text: str, start: int, end: int, reader: Dialect, path: str | None) 
     if tree is None:
         where = _span(text, start, end, path)
         raise _error(SqlProgrammingError, "there is no statement here", where, None, text)
-    return normalize_identifiers(tree, dialect=reader)
+    return _negated(normalize_identifiers(tree, dialect=reader))
+
+
+def _negated(tree: exp.Expr) -> exp.Expr:
+    """The tree with `x NOT LIKE y` as NOT around LIKE, as sqlglot writes every other negation."""
+    for node in [one for one in tree.walk() if one.args.get("negate")]:
+        node.set("negate", None)
+        node.replace(exp.Not(this=node.copy()))
+    return tree
 
 
 def _first_line(error: Exception) -> str:
