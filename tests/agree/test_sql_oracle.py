@@ -80,7 +80,8 @@ def test_the_generator_reaches_every_construct() -> None:
         "UNION SELECT", "EXCEPT SELECT", "EXCEPT ALL", "INTERSECT SELECT", "INTERSECT ALL",
         "WITH RECURSIVE", "NOT EXISTS", " NOT IN (SELECT",
         " IN (SELECT", "(SELECT MAX", "CASE WHEN", "COALESCE", "NULLIF", "IS DISTINCT FROM",
-        "BETWEEN", "LIKE", " NOT LIKE", "<> (SELECT", "PRIMARY KEY", "UPDATE", "DELETE", "NOT NULL", "NULL",
+        "BETWEEN", "LIKE", " NOT LIKE", "<> (SELECT",
+        "PRIMARY KEY", "UPDATE", "DELETE", "NOT NULL", "NULL",
     )  # fmt: skip
     for seed in range(300):
         script = case_of(seed).script()

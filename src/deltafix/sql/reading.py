@@ -69,8 +69,10 @@ def select(connection: Connection, statement: Statement, node: exp.Expr) -> Resu
 def _kept_order(connection: Connection, query: exp.Expr) -> exp.Expr | None:
     """The ORDER BY of the view that a SELECT reads row by row; None where it has none."""
     source = source_of(query)
-    view = None if source is None else connection.catalog.views.get(source.name)
-    if view is None or not view.builder.order or aggregates_of(query) or windows_of(query):
+    if source is None or aggregates_of(query) or windows_of(query):
+        return None
+    view = connection.catalog.views.get(source.name)
+    if view is None or not view.builder.order:
         return None
     keys = []
     for place, node in view.builder.order:
