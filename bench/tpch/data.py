@@ -15,6 +15,7 @@ import sysconfig
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -33,6 +34,8 @@ KEYS = {"partsupp": (0, 1), "lineitem": (0, 3)}
 """Positions of the primary keys that are not the first column alone."""
 QUERIES = {path.stem: path.read_text() for path in sorted(HOME.glob("q*.sql"))}
 """The queries by name."""
+MANY = 10
+"""Rows from which on an edit is one statement, or a frame."""
 Row = tuple[Any, ...]
 
 
@@ -67,7 +70,9 @@ def generated(scale: float, folder: Path) -> dict[str, pa.Table]:
 def _read(path: Path) -> pa.Table:
     """A table of a file; its texts as Arrow's functions take them."""
     table = parquet.read_table(path)
-    texts = [pa.field(f.name, pa.string()) if f.type == pa.string_view() else f for f in table.schema]
+    texts = [
+        pa.field(f.name, pa.string()) if f.type == pa.string_view() else f for f in table.schema
+    ]
     return table.cast(pa.schema(texts))
 
 
@@ -82,6 +87,10 @@ class Edit:
     def statements(self, names: list[str]) -> Iterator[tuple[str, list[Any]]]:
         """SQL with parameters for any engine, by the names of the table's columns."""
         places = KEYS.get(self.table, (0,))
+        if len(self.removed) >= MANY:  # the keys of half a table: one after another
+            ends = [f(row[0] for row in self.removed) for f in (min, max)]
+            yield f"DELETE FROM {self.table} WHERE {names[0]} BETWEEN ? AND ?", ends
+            return
         where = " AND ".join(f"{names[place]} = ?" for place in places)
         coming = {key_of(self.table, row): row for row in self.added}
         for row in self.removed:
@@ -108,6 +117,7 @@ class Script:
 
     def __init__(self, tables: dict[str, pa.Table], seed: int) -> None:
         self.random = Random(seed)
+        self.schemas = {name: table.schema for name, table in tables.items()}
         self.rows: dict[str, dict[Row, Row]] = {}
         for name, table in tables.items():
             found = zip(*(column.to_pylist() for column in table.columns), strict=True)
@@ -120,23 +130,29 @@ class Script:
         size = Counter[int]()
         for row in items:
             size[row[0]] += row[4]
-        self.large = [key for key, _ in size.most_common(50)]
+        self.large = [key for key, _ in size.most_common(5)]
         self.next = 1 + max(key[0] for rows in self.rows.values() for key in rows)
+        self.halves = ["customer", "part", "nation", "supplier"]
         self.gone: dict[str, list[Row]] = {}
 
     def transactions(self, orders: int) -> Iterator[list[Edit]]:
         """Refreshes of so many orders, edits of single rows, and large ones, for ever."""
-        ways = (self.refreshed_in, self.refreshed_out, self.single, self.single, self.half)
-        while True:
-            way = self.random.choice(ways)
+        ways = (self.refreshed_in, self.half, self.single, self.refreshed_out, self.half)
+        for way in cycle((*ways, self.single, self.single)):
             yield [self._done(edit) for edit in way(orders)]
+
+    def frame(self, edit: Edit) -> pa.Table:
+        """The rows that come, as an Arrow table."""
+        schema = self.schemas[edit.table]
+        columns = zip(schema, zip(*edit.added, strict=True), strict=True)
+        return pa.table([pa.array(one, field.type) for field, one in columns], schema=schema)
 
     def refreshed_in(self, count: int) -> list[Edit]:
         """RF1: new orders with their lineitems, each like one that there is or a large one."""
         orders, lines = [], []
         for _ in range(count):
             like = self._row("orders")
-            if self.random.random() < 0.3:
+            if self.random.random() < 0.5:
                 like = self.rows["orders"].get((self.random.choice(self.large),), like)
             customer = self._row("customer")
             orders.append((self.next, customer[0], *like[2:]))
@@ -169,15 +185,17 @@ class Script:
         return [Edit(table, [old], [new])]
 
     def half(self, _: int = 1) -> list[Edit]:
-        """Half of a table leaves; the next time it comes back."""
-        table = self.random.choice(("nation", "supplier", "part", "customer"))
+        """Half of a table's keys leave; four halves later they come back."""
+        table = self.halves[0]
+        self.halves = [*self.halves[1:], table]
         back = self.gone.pop(table, [])
         if back:
-            there = self.rows[table]
-            return [Edit(table, [], [row for row in back if key_of(table, row) not in there])]
-        rows = [row for row in self.rows[table].values() if self.random.random() < 0.5]
-        self.gone[table] = rows
-        return [Edit(table, rows, [])]
+            return [Edit(table, [], back)]
+        keys = sorted(self.rows[table])
+        first = self.random.randrange(len(keys) // 2)
+        low, high = keys[first], keys[first + len(keys) // 2]
+        self.gone[table] = [row for key, row in self.rows[table].items() if low <= key <= high]
+        return [Edit(table, self.gone[table], [])]
 
     def _row(self, table: str) -> Row:
         """Any row that is there."""

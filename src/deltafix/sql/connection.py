@@ -102,16 +102,15 @@ class Connection:
         """Run one statement for each row of parameters."""
         return self.cursor().executemany(sql, rows)
 
-    def insert(
-        self, table: str, rows: Iterable[Sequence[SqlValue]], columns: Sequence[str] = ()
-    ) -> int:
-        """Insert rows of Python values, faster than by statements; returns how many.
+    def insert(self, table: str, rows: Any, columns: Sequence[str] = ()) -> int:
+        """Insert rows, faster than by statements; returns how many.
 
         Args:
             table: a table's name.
-            rows: a value for each of `columns`.
-            columns: the columns given, all of them in their order if none is named; others have
-                their default, or are NULL.
+            rows: sequences with a Python value for each of `columns`; or an Arrow table, or what
+                exports itself as one (a frame of polars or pandas), with columns of these names.
+            columns: the columns given, all of them in their order if none is named (of a frame:
+                those it has); others have their default, or are NULL.
 
         Raises:
             SqlProgrammingError: an unknown table or column.
@@ -120,11 +119,23 @@ class Connection:
         """
         statement, found = self._edited("INSERT INTO", table)
         known = [column.name for column in found.relation.columns]
-        for name in columns:
+        frame = None
+        if not isinstance(rows, list | tuple):
+            from deltafix.facts.arrow import is_tabular, to_table  # noqa: PLC0415  slow to import
+
+            frame = to_table(rows) if is_tabular(rows) else None
+        names = list(columns) or (known if frame is None else frame.column_names)
+        for name in names:
             if name not in known:
                 raise statement.unknown("column", name, known, None)
+            if frame is not None and name not in frame.column_names:
+                raise statement.unknown("column", name, frame.column_names, None)
         with self.mapped(statement), self._transaction():
-            edit = edits.inserted(statement, found, list(columns) or known, list(rows))
+            if frame is None:
+                edit = edits.inserted(statement, found, names, list(rows))
+            else:
+                given = [frame.column(name) for name in names]
+                edit = edits.tabular(statement, found, names, given, frame.num_rows)
             return self._edit(statement, edit)
 
     def replace(self, table: str, rows: Iterable[Sequence[SqlValue]]) -> int:
@@ -285,7 +296,8 @@ class Connection:
         table, removed, added, replaced = edit
         for row in removed:
             table.remove(row)
-        for place, row in enumerate(added):
+        alone = not removed and table.add_all(added)
+        for place, row in enumerate(() if alone else added):
             key = table.clash(row)
             if key is not None:
                 for one in added[:place]:
@@ -308,6 +320,9 @@ class Connection:
     def _wait(self, table: Table, removed: Sequence[Row], added: Sequence[Row]) -> None:
         """Let an edit wait for the next epoch, net of what waits already."""
         waiting = self._waiting.setdefault(table.relation.name, {})
+        if not waiting and not removed:
+            waiting.update(dict.fromkeys(added, 1))
+            return
         for rows, sign in ((removed, -1), (added, 1)):
             for row in rows:
                 count = waiting.pop(row, 0) + sign

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Edit", "check_table", "checked", "delete", "edited_table", "encoded", "insert", "inserted",
-    "replaced", "returned", "set_places", "update",
+    "replaced", "returned", "set_places", "tabular", "update",
 ]  # fmt: skip
 
 
@@ -187,10 +187,39 @@ def returned(statement: Statement, edit: Edit, node: exp.Expr) -> reading.Result
     return reading.Result(columns, [tuple(one.compute(row) for _, one in shown) for row in rows])
 
 
+_MANY = 256
+"""Rows from which on they are checked column by column."""
+
+
+def tabular(
+    statement: Statement, table: Table, names: Sequence[str], given: Sequence[Any], count: int
+) -> Edit:
+    """Rows to insert, as so many values of each column named, or Arrow columns."""
+    from deltafix.sql.columns import coded, listed  # noqa: PLC0415  pyarrow is slow to import
+
+    columns = table.relation.columns
+    found = []
+    for at, column in enumerate(columns):
+        if column.name not in names:
+            found.append([encoded(statement, column, table.defaults.get(at))] * count)
+            continue
+        values = given[names.index(column.name)]
+        done = coded(column, values)
+        if done is None:
+            done = [encoded(statement, column, value) for value in listed(values)]
+        found.append(done)
+    if table.numbered:
+        found.append(list(range(table.next_number, table.next_number + count)))
+        table.next_number += count
+    return checked(statement, Edit(table, [], list(zip(*found, strict=True))))
+
+
 def inserted(
     statement: Statement, table: Table, names: Sequence[str], rows: Sequence[Sequence[SqlValue]]
 ) -> Edit:
     """Rows to insert, of the columns named; the others have their default, or are NULL."""
+    if len(rows) >= _MANY and all(len(row) == len(names) for row in rows):
+        return tabular(statement, table, names, list(zip(*rows, strict=True)), len(rows))
     columns = table.relation.columns
     places = [names.index(c.name) if c.name in names else None for c in columns]
     added = []

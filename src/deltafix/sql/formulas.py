@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import itemgetter
+from typing import Final
 
 from deltafix.rules.ast import And, Comparison, Formula, Or, conjunction, disjunction
 from deltafix.rules.terms import Const, Term
@@ -22,8 +23,10 @@ from deltafix.sql.text import exp
 from deltafix.sql.types import (
     BIGINT,
     BOOLEAN,
+    DATE,
     NULL,
     TEXT,
+    TIMESTAMP,
     Column,
     common_type,
     decode,
@@ -49,7 +52,11 @@ class Formulas:
 
     def operand(self, node: exp.Expr) -> Operand:
         """An expression as a term."""
+        from deltafix.sql import arithmetic, subqueries  # noqa: PLC0415  they need each other
+
         found = self.leaf(node)
+        if found is None and not subqueries.within(node):
+            found = arithmetic.computed(self, node)
         if found is not None:
             return found
         scalar, args = self.scalar(node)
@@ -75,6 +82,16 @@ class Formulas:
             return self.scope.column(node)
         scalar = constant(node)
         return None if scalar is None else self.constant(node, scalar)
+
+    def fixed(self, node: exp.Expr) -> Operand | None:
+        """An expression without columns, computed here; None for any other."""
+        from deltafix.sql import subqueries  # noqa: PLC0415  the two need each other
+
+        varying = (exp.Column, exp.Window, exp.Filter, exp.AggFunc, exp.WithinGroup)
+        if any(isinstance(part, varying) or subqueries.is_query(part) for part in node.walk()):
+            return None
+        scalar, _ = self.scalar(node)
+        return self.constant(node, scalar)
 
     def constant(self, node: exp.Expr, scalar: Scalar) -> Operand:
         """The operand of an expression without columns: computed here, once."""
@@ -178,7 +195,7 @@ class Formulas:
         """A comparison: the engine's own, where both sides are there already."""
         op = COMPARISONS[type(node)]
         here = self.within()
-        sides = [here.leaf(node.this), here.leaf(node.expression)]
+        sides = [here.leaf(one) or here.fixed(one) for one in (node.this, node.expression)]
         joins = op == "=" and truth is True
         if None in sides and not joins:
             return self.computed(node, truth)
@@ -192,6 +209,7 @@ class Formulas:
                     (node.expression, typed(node.expression, left.type), right),
                 )
             )
+        left, right = _as_days(left, right), _as_days(right, left)
         kind = common_type(left.type, right.type)
         if kind is None:
             return self.computed(node, truth)  # which says what is wrong
@@ -276,6 +294,19 @@ class Formulas:
         ]
         self.body.append(Or(tuple(cases)))
         return found
+
+
+_DAY: Final = 86_400_000_000
+"""Microseconds."""
+
+
+def _as_days(one: Operand, beside: Operand) -> Operand:
+    """A midnight beside a DATE as a DATE: `d < DATE '1998-12-01' - INTERVAL '90' DAY`."""
+    if beside.type is DATE and one.type is TIMESTAMP and isinstance(one.term, Const):
+        moment = one.term.value
+        if isinstance(moment, int) and moment % _DAY == 0:
+            return Operand(Const(moment // _DAY, "number"), DATE, nullable=False)
+    return one
 
 
 def conditions(node: exp.Expr | None, by: type[exp.And | exp.Or] = exp.And) -> Sequence[exp.Expr]:

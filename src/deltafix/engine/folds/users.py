@@ -76,19 +76,20 @@ class UserFold:
         """
         again: dict[Key, None] = {}
         for rows, sign in ((change.added, 1), (change.removed, -1)):
+            groups: dict[Key, list[Any]] = {}
             for key, value in zip(keys_of(rows, self._fold.group), self._values(rows), strict=True):
+                groups.setdefault(key, []).append(value)
+            for key, values in groups.items():
                 count, acc = self._groups.touch(key) or (0, self._reducer.initial)
                 if key not in again:
-                    step = self._reducer.add if sign > 0 else self._reducer.remove
-                    acc = self._call(step, acc, value)
+                    acc = self._folded(acc, values, sign)
                     if acc is None and sign < 0:
                         again[key] = None
-                self._groups.put(key, (count + sign, acc))
+                self._groups.put(key, (count + sign * len(values), acc))
         for key in again:
             rows = self._look(key)
-            acc = self._reducer.initial
-            for (value,) in sorted_rows((self._kind,), ((one,) for one in self._values(rows))):
-                acc = self._call(self._reducer.add, acc, value)
+            found = sorted_rows((self._kind,), ((one,) for one in self._values(rows)))
+            acc = self._folded(self._reducer.initial, [value for (value,) in found], 1)
             self._groups.put(key, (len(rows), acc))
         return {key: self._value(key) for key in self._groups.touched}
 
@@ -109,18 +110,31 @@ class UserFold:
         if count == 0:
             self._groups.put(key, None)
             return None
-        value = self._call(self._reducer.finish, acc)
+        try:
+            value = self._reducer.finish(acc)
+        except Exception as error:
+            raise self._failed(error, self._reducer.finish, acc) from error
         if self.several:
             return value
         return fitted(value, self._result, f"the reducer {self._fold.op}")
 
-    def _call(self, step: Callable[..., Any], *args: Any) -> Any:
+    def _folded(self, acc: Any, values: list[Any], sign: int) -> Any:
+        """The accumulator with values more or fewer; None where one cannot be taken away."""
+        step = self._reducer.add if sign > 0 else self._reducer.remove
+        value = None
         try:
-            return step(*args)
+            for value in values:
+                acc = step(acc, value)
+                if acc is None and sign < 0:
+                    break
         except Exception as error:
-            shown = ", ".join(map(repr, args))
-            message = (
-                f"the reducer {self._fold.op} raised {type(error).__name__} in "
-                f"{step.__name__}({shown}): {error}; rolled back"
-            )
-            raise FunctorError(message) from error
+            raise self._failed(error, step, acc, value) from error
+        return acc
+
+    def _failed(self, error: Exception, step: Callable[..., Any], *args: Any) -> FunctorError:
+        shown = ", ".join(map(repr, args))
+        message = (
+            f"the reducer {self._fold.op} raised {type(error).__name__} in "
+            f"{step.__name__}({shown}): {error}; rolled back"
+        )
+        return FunctorError(message)

@@ -1,0 +1,82 @@
+"""Arithmetic of whole numbers and decimals: in views the engine's, in a SELECT of one table Python's.
+
+A view over columns that are NOT NULL wraps around at 64 bits and asks Python where that may matter;
+the SELECT of one table computes each row in Python. Both give the same value, or both refuse.
+"""
+
+from __future__ import annotations
+
+import os
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+import pytest
+
+import deltafix.sql
+
+EXPRESSIONS = int(os.environ.get("DELTAFIX_EXAMPLES", "30"))
+COLUMNS = {
+    "a": ("SMALLINT", (0, 1, -1, 7, 32767, -32768)),
+    "b": ("INTEGER", (0, 3, -2, 99_999, 2**31 - 1, -(2**31))),
+    "c": ("BIGINT", (0, 5, -4, 3_037_000_499, 3_037_000_500, 2**62, 2**63 - 1, -(2**63))),
+    "d": ("DECIMAL(15, 2)", ("0", "1.05", "-104949.50", "30370004.99", "9999999999999.99")),
+    "e": ("DECIMAL(18, 6)", ("0.000001", "-3.5", "999999999999.999999")),
+    "f": ("DECIMAL(4, 4)", ("0.0001", "-0.0700", "0.9999")),
+}
+
+
+def _expression(random: Random, depth: int) -> str:
+    if depth == 0 or random.random() < 0.15:
+        return random.choice((*COLUMNS, *COLUMNS, "1", "100", "0.5", "2.25"))
+    one, two = _expression(random, depth - 1), _expression(random, depth - 1)
+    kind = random.random()
+    if kind < 0.12:
+        return f"CASE WHEN {random.choice('abc')} > 0 THEN {one} ELSE {two} END"
+    if kind < 0.18:
+        return f"CASE a WHEN 1 THEN {one} WHEN 7 THEN {two} ELSE {random.choice('bcd')} END"
+    if kind < 0.26:
+        return f"(- {one})"
+    if kind < 0.34:
+        return f"CAST({one} AS {random.choice(('BIGINT', 'INTEGER', 'DECIMAL(18, 2)'))})"
+    return f"({one} {random.choice('+-**')} {two})"
+
+
+def _row(random: Random) -> tuple[Any, ...]:
+    return tuple(
+        Decimal(value) if isinstance(value, str) else value
+        for value in (random.choice(values) for _, values in COLUMNS.values())
+    )
+
+
+def test_oracle_arithmetic_of_views_is_that_of_rows() -> None:
+    columns = ", ".join(f"{name} {kind} NOT NULL" for name, (kind, _) in COLUMNS.items())
+    random = Random(64)
+    values = refused = played = 0
+    while played < EXPRESSIONS:
+        shown = f"SELECT id, {_expression(random, 3)} AS x FROM t"
+        with deltafix.sql.connect() as rows, deltafix.sql.connect() as views:
+            for db in (rows, views):
+                db.execute(f"CREATE TABLE t (id INTEGER PRIMARY KEY, {columns})")
+            try:
+                views.execute(f"CREATE VIEW v AS {shown}")
+            except deltafix.sql.ProgrammingError:
+                continue  # a product of more digits than a DECIMAL has
+            played += 1
+            for number in range(12):
+                row = (number, *_row(random))
+                rows.execute("DELETE FROM t")
+                rows.insert("t", [row])
+                try:
+                    wanted = rows.execute(shown).fetchall()
+                except deltafix.sql.DataError:
+                    refused += 1
+                    with pytest.raises(deltafix.sql.DataError):
+                        views.insert("t", [row])
+                    continue
+                views.insert("t", [row])
+                values += 1
+                found = views.execute("SELECT * FROM v WHERE id = ?", [number]).fetchall()
+                assert (shown, row, found) == (shown, row, wanted)
+    assert values > EXPRESSIONS
+    assert refused > EXPRESSIONS
