@@ -138,8 +138,8 @@ class Script:
     def transactions(self, orders: int) -> Iterator[list[Edit]]:
         """Refreshes of so many orders, edits of single rows, and large ones, for ever."""
         ways = (self.refreshed_in, self.half, self.single, self.refreshed_out, self.half)
-        for way in cycle((*ways, self.single, self.single)):
-            yield [self._done(edit) for edit in way(orders)]
+        for way in cycle((*ways, self.single, self.asked_for)):
+            yield [self.done(edit) for edit in way(orders)]
 
     def frame(self, edit: Edit) -> pa.Table:
         """The rows that come, as an Arrow table."""
@@ -184,6 +184,11 @@ class Script:
         new = tuple(other[n] if n in free else one for n, one in enumerate(old))
         return [Edit(table, [old], [new])]
 
+    def asked_for(self, _: int = 1) -> list[Edit]:
+        """A part becomes one that query 17 asks for: at scale factor 0.01 there is none."""
+        old = self._row("part")
+        return [Edit("part", [old], [(*old[:3], "Brand#23", *old[4:6], "MED BOX", *old[7:])])]
+
     def half(self, _: int = 1) -> list[Edit]:
         """Half of a table's keys leave; four halves later they come back."""
         table = self.halves[0]
@@ -192,8 +197,8 @@ class Script:
         if back:
             return [Edit(table, [], back)]
         keys = sorted(self.rows[table])
-        first = self.random.randrange(len(keys) // 2)
-        low, high = keys[first], keys[first + len(keys) // 2]
+        half = len(keys) // 2
+        low, high = self.random.choice(((keys[0], keys[half]), (keys[half], keys[-1])))
         self.gone[table] = [row for key, row in self.rows[table].items() if low <= key <= high]
         return [Edit(table, self.gone[table], [])]
 
@@ -207,7 +212,7 @@ class Script:
     def _some(self, table: str, count: int) -> list[Row]:
         return [self._row(table) for _ in range(count)]
 
-    def _done(self, edit: Edit) -> Edit:
+    def done(self, edit: Edit) -> Edit:
         """The edit, noted."""
         rows = self.rows[edit.table]
         for row in edit.removed:

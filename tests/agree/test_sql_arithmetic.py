@@ -1,4 +1,4 @@
-"""Arithmetic of whole numbers and decimals: in views the engine's, in a SELECT of one table Python's.
+"""Arithmetic of whole numbers and decimals: the engine's in views, Python's in a SELECT of rows.
 
 A view over columns that are NOT NULL wraps around at 64 bits and asks Python where that may matter;
 the SELECT of one table computes each row in Python. Both give the same value, or both refuse.

@@ -15,13 +15,22 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from deltafix.facts.arrow import to_numpy
+from deltafix.facts.arrow import is_tabular, to_numpy, to_table
+from deltafix.sql.text import Statement
 from deltafix.sql.types import Column, SqlType
 
-__all__ = ["coded", "listed"]
+__all__ = ["coded", "framed", "listed"]
 
 _PLAIN: Final[dict[str, type]] = {"whole": int, "text": str, "truth": bool, "days": date}
 """The one Python type that a column's values have, by how the engine holds them."""
+
+
+def framed(statement: Statement, rows: object) -> pa.Table | None:
+    """What is a table of Arrow, polars or pandas as one of Arrow; None for rows of values."""
+    try:
+        return to_table(rows) if is_tabular(rows) else None
+    except pa.ArrowException as error:
+        raise statement.data(f"no Arrow table: {error}") from None
 
 
 def listed(values: Sequence[Any] | pa.ChunkedArray) -> Sequence[Any]:

@@ -121,9 +121,9 @@ class Connection:
         known = [column.name for column in found.relation.columns]
         frame = None
         if not isinstance(rows, list | tuple):
-            from deltafix.facts.arrow import is_tabular, to_table  # noqa: PLC0415  slow to import
+            from deltafix.sql.columns import framed  # noqa: PLC0415  pyarrow is slow to import
 
-            frame = to_table(rows) if is_tabular(rows) else None
+            frame = framed(statement, rows)
         names = list(columns) or (known if frame is None else frame.column_names)
         for name in names:
             if name not in known:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import polars
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -159,3 +161,66 @@ def test_a_literal_in_quotes_that_is_none_of_the_columns_type_is_an_error(
             db.execute(statement)
         assert db.execute("SELECT a FROM q ORDER BY a").fetchall() == [(7,), (8,)]
         assert "v" not in db.catalog.views
+
+
+def test_whole_columns_are_what_single_values_are() -> None:
+    table = f"{TABLE[:-1]}, n SMALLINT, b BIGINT NOT NULL, f DOUBLE, s TEXT NOT NULL, o BOOLEAN)"
+    more = [(7, 2**63 - 1, 0.5, "a", True), (-32768, -5, math.nan, "", False)]
+    more.append((None, 0, None, "b", None))
+    rows = [(*one, *two) for one in ROWS for two in more] * 40
+    with deltafix.sql.connect() as single, deltafix.sql.connect() as many:
+        for db in (single, many):
+            db.execute(table)
+        for first in range(0, len(rows), 9):
+            single.insert("t", rows[first : first + 9])
+        many.insert("t", rows)
+        wanted = single.execute("SELECT * FROM t")
+        frame = wanted.to_arrow()
+        assert str(many.execute("SELECT * FROM t").fetchall()) == str(wanted.fetchall())
+        assert many.execute("DELETE FROM t").rowcount == len(rows)
+        frames = (frame, frame.slice(5, 300), polars.from_arrow(frame), frame.to_batches()[0])
+        for given in frames:
+            many.insert("t", given)
+            found = many.execute("SELECT * FROM t").to_arrow()
+            shown = given.to_arrow() if isinstance(given, polars.DataFrame) else given
+            assert sorted(map(str, found.to_pylist())) == sorted(map(str, shown.to_pylist()))
+            many.execute("DELETE FROM t")
+        many.insert("t", frame.select(["s", "b"]))
+        assert many.execute("SELECT COUNT(*) FROM t WHERE d IS NULL").fetchall() == [(len(rows),)]
+
+
+BAD = {
+    "INTEGER": ([1, 2**31], "2147483648 is no INTEGER"),
+    "SMALLINT NOT NULL": ([1, None], "NULL in a column that is NOT NULL"),
+    "DECIMAL(4, 2)": ([Decimal("1.5"), Decimal("123.45")], "no DECIMAL"),
+    "TEXT": ([1, 2], "1 is no TEXT"),
+    "DATE": ([datetime(2026, 1, 1), datetime(2026, 1, 2)], "is no DATE"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+@pytest.mark.parametrize("framed", [False, True])
+def test_a_column_with_a_bad_value_names_it_and_nothing_is_inserted(
+    kind: str, framed: bool
+) -> None:
+    values, said = BAD[kind]
+    with deltafix.sql.connect() as db:
+        db.execute(f"CREATE TABLE t (x {kind}, k INTEGER UNIQUE)")
+        numbers = range(300)
+        column = [values[0]] * 299 + [values[1]]
+        rows = list(zip(column, numbers, strict=True))
+        with pytest.raises(deltafix.sql.DatabaseError, match=said.replace("(", ".")):
+            db.insert("t", pa.table({"x": column, "k": numbers}) if framed else rows)
+        assert db.execute("SELECT * FROM t").fetchall() == []
+
+
+def test_keys_of_many_rows_are_checked_at_once_and_nulls_are_no_key() -> None:
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE t (k INTEGER UNIQUE)")
+        db.insert("t", [(n,) for n in range(300)] + [(None,), (None,)])
+        with pytest.raises(deltafix.sql.IntegrityError, match="299"):
+            db.insert("t", pa.table({"k": range(299, 900)}))
+        with pytest.raises(deltafix.sql.ProgrammingError, match="did you mean 'k'"):
+            db.insert("t", pa.table({"kk": [1]}))
+        assert db.execute("SELECT COUNT(*) FROM t").fetchall() == [(302,)]
+        assert db.insert("t", pa.table({"k": range(300, 900)})) == 600
