@@ -118,28 +118,11 @@ class Connection:
             SqlIntegrityError: a row that breaks NOT NULL or a key; nothing is inserted.
         """
         statement, found = self._edited("INSERT INTO", table)
-        known = [column.name for column in found.relation.columns]
-        frame = None
-        if not isinstance(rows, list | tuple):
-            from deltafix.sql.columns import framed  # noqa: PLC0415  pyarrow is slow to import
-
-            frame = framed(statement, rows)
-        names = list(columns) or (known if frame is None else frame.column_names)
-        for name in names:
-            if name not in known:
-                raise statement.unknown("column", name, known, None)
-            if frame is not None and name not in frame.column_names:
-                raise statement.unknown("column", name, frame.column_names, None)
         with self.mapped(statement), self._transaction():
-            if frame is None:
-                edit = edits.inserted(statement, found, names, list(rows))
-            else:
-                given = [frame.column(name) for name in names]
-                edit = edits.tabular(statement, found, names, given, frame.num_rows)
-            return self._edit(statement, edit)
+            return self._edit(statement, edits.given(statement, found, rows, columns))
 
-    def replace(self, table: str, rows: Iterable[Sequence[SqlValue]]) -> int:
-        """Make these the rows of a table, with a value for each column; returns how many differ.
+    def replace(self, table: str, rows: Any) -> int:
+        """Make these the rows of a table, given as to `insert`; returns how many differ.
 
         Only rows that differ are deleted and inserted, so views follow by the difference. Reads the
         table once; O(its rows + the new ones).
@@ -150,7 +133,7 @@ class Connection:
         statement, found = self._edited("REPLACE", table)
         with self.mapped(statement), self._transaction():
             there = self.rows_of(found.relation.name)
-            return self._edit(statement, edits.replaced(statement, found, list(rows), there))
+            return self._edit(statement, edits.replaced(statement, found, rows, there))
 
     def _edited(self, verb: str, table: str) -> tuple[Statement, Table]:
         """A table that is edited without a statement, and one for errors."""
