@@ -79,7 +79,7 @@ class Project:
         return [r for r in self.relations if r.kind in kinds and state in (None, r.state)]
 
     def load(self, name: str, rows: Any) -> int:
-        """Make these, values or a frame, the rows of a source or seed; views follow by the difference.
+        """Make these rows, or a frame, those of a source or seed; views follow by the difference.
 
         Returns how many rows came and went. Raises SqlError; nothing has changed then.
         """
