@@ -224,3 +224,4 @@ def test_keys_of_many_rows_are_checked_at_once_and_nulls_are_no_key() -> None:
             db.insert("t", pa.table({"kk": [1]}))
         assert db.execute("SELECT COUNT(*) FROM t").fetchall() == [(302,)]
         assert db.insert("t", pa.table({"k": range(300, 900)})) == 600
+        assert db.replace("t", pa.table({"k": range(1, 900)})) == 3  # 0 and two NULLs leave
