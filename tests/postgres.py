@@ -12,19 +12,30 @@ import socket
 import tempfile
 import threading
 import warnings
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Self
 from urllib.parse import parse_qs, urlparse
 
+import psycopg
+
+SETTINGS = (
+    "wal_level = logical", "max_replication_slots = 100", "max_wal_senders = 100", "fsync = off",
+)  # fmt: skip
+"""It tells changes: inputs of many tests read them, each through a slot of its own."""
+
 
 class Postgres:
-    """A server, from `with` on until its end.
+    """A server, from `with` on until its end, with these settings.
 
     Attributes:
         uri: where it is, for libpq.
     """
 
     uri: str
+
+    def __init__(self, settings: Sequence[str] = SETTINGS) -> None:
+        self._settings = settings
 
     def __enter__(self) -> Self:
         with warnings.catch_warnings():
@@ -35,6 +46,10 @@ class Postgres:
             self._folder = tempfile.mkdtemp(prefix="deltafix-postgres-")
             self._server = pgserver.get_server(self._folder)
         self.uri = self._server.get_uri()
+        with psycopg.connect(self.uri, autocommit=True) as db:
+            for setting in self._settings:
+                db.execute(f"ALTER SYSTEM SET {setting}")
+        self.restart()
         self._listener: socket.socket | None = None
         return self
 
@@ -43,6 +58,13 @@ class Postgres:
             self._listener.close()
         self._server.cleanup()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def restart(self) -> None:
+        """Stop it and start it again, with settings that take that."""
+        from pgserver import pg_ctl
+
+        pg_ctl(["-w", "restart", "-m", "fast"], pgdata=self._server.pgdata,
+               user=self._server.system_user)  # fmt: skip
 
     @property
     def port(self) -> int:

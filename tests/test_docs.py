@@ -161,7 +161,8 @@ def test_an_example_with_a_program_of_its_own_is_run_by_a_test(name):
 def test_there_are_examples_and_each_has_a_program():
     assert {"access-rights", "reachability"} <= {folder.name for folder in EXAMPLES}
     for folder in EXAMPLES:
-        programs = [one for kind in ("dl", "py", "sql") for one in folder.rglob(f"*.{kind}")]
+        kinds = ("dl", "fga", "py", "sql")
+        programs = [one for kind in kinds for one in folder.rglob(f"*.{kind}")]
         assert programs, folder
 
 

@@ -43,6 +43,12 @@ __all__ = [
     "ReactiveError",
     "ReducerError",
     "RefusedPredicateError",
+    "ReplicationError",
+    "RightsError",
+    "RightsModelError",
+    "RightsQuestionError",
+    "RightsRefusedError",
+    "RightsTupleError",
     "SinkError",
     "SourceError",
     "SparkMissingError",
@@ -325,6 +331,12 @@ class ProgramChangedError(PipelineError):
     code = "DF664"
 
 
+class ReplicationError(PipelineError):
+    """A database cannot tell all changes since the last epoch; names why, and how to go on."""
+
+    code = "DF665"
+
+
 class ExplanationError(DeltafixError, ValueError):
     """A question about a fact or a delta that has no answer as it is asked."""
 
@@ -419,6 +431,36 @@ class DbtError(DeltafixError, ValueError):
     """A dbt project that cannot be opened, or a model of it that is no query to be maintained."""
 
     code = "DF726"
+
+
+class RightsError(DeltafixError):
+    """Base of what `deltafix.rights` refuses."""
+
+    code = "DF740"
+
+
+class RightsModelError(RightsError, ProgramError):
+    """An authorization model that is none; `diagnostics` have line, column and a way out."""
+
+    code = "DF741"
+
+
+class RightsRefusedError(RightsModelError, NotImplementedError):
+    """A construct of a model that is not maintained; the help says how to write it instead."""
+
+    code = "DF742"
+
+
+class RightsTupleError(RightsError, FactError):
+    """A relationship tuple that the model does not allow; nothing was written."""
+
+    code = "DF743"
+
+
+class RightsQuestionError(RightsError, ValueError):
+    """A question about a type or relation that the model does not have."""
+
+    code = "DF744"
 
 
 class InternalError(DeltafixError, AssertionError):

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from tests.faults.killing import Killer, forking
 from tests.faults.test_pipeline_faults import PIPELINE
 from tests.pipelines import Job, Row
 from tests.targets import job as jobs
+from tests.targets.hook import Hook
 from tests.targets.job import (
     Calls,
     apply_at_once,
@@ -147,6 +148,14 @@ def places(tmp_path, request) -> dict[str, Place]:
             lambda name: None,
             lambda name: None,
         ),
+        "webhook": Place(
+            lambda name: f'sink = "webhook"\nurl = "{request.getfixturevalue("hook").url}/{name}"\n'
+            "rows_per_request = 2",
+            lambda name: request.getfixturevalue("hook").rows(f"/{name}"),
+            [("requests:Session", "post")],
+            lambda name: None,
+            lambda name: None,
+        ),
     }  # fmt: skip
 
 
@@ -157,15 +166,18 @@ CASES = [
     ("postgres", 'mode = "append"'),
     ("sqlite", 'mode = "merge"'), ("sql", 'mode = "merge"\nkey = ["who", "doc"]'),
     ("sql", 'mode = "append"'),
-    ("function", ""),
+    ("function", ""), ("webhook", ""),
 ]  # fmt: skip
+EXACT = len(CASES) - 2
+"""The last ones are told epochs at least once."""
+
 IDS = [f"{kind}-{more.split(chr(34))[1] if more else ''}{'-key' * ('key' in more)}"
        for kind, more in CASES]  # fmt: skip
 
 KEEPERS = dict(zip(CASES, ["shards", "driver"] * len(CASES), strict=False))
 """Who keeps the rows in a case: deltas of either are the same, and a kill costs seconds."""
 
-KILLED = CASES if "DELTAFIX_EXAMPLES" in os.environ else [CASES[at] for at in (0, 2, 5, 7, 10)]
+KILLED = CASES if "DELTAFIX_EXAMPLES" in os.environ else [CASES[at] for at in (0, 2, 5, 7, 11)]
 """A kill costs seconds: `make fuzz` tries all of them, and more kills of each."""
 
 
@@ -197,6 +209,13 @@ run = jobs.run
 def keeper(kind, more, monkeypatch) -> None:
     """The rows of a case are where it says."""
     monkeypatch.setattr("tests.pipelines.KEEPER", KEEPERS[kind, more])
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    """A web server on loopback that is told of epochs."""
+    with Hook() as server:
+        yield server
 
 
 @pytest.fixture
@@ -233,7 +252,7 @@ def test_agree_after_a_kill_at_any_step_of_a_target(
         kill_everywhere(runner, origin, seen, calls, KILLS, check=check, section=section)
 
 
-@pytest.mark.parametrize(("kind", "more"), CASES[:-1], ids=IDS[:-1])
+@pytest.mark.parametrize(("kind", "more"), CASES[:EXACT], ids=IDS[:EXACT])
 def test_a_target_that_is_away_keeps_the_pipeline_waiting_and_loses_nothing(
     kind, more, tmp_path, places, *, monkeypatch, keeper
 ) -> None:
@@ -261,7 +280,7 @@ def test_a_target_that_is_away_keeps_the_pipeline_waiting_and_loses_nothing(
         assert held(place, name, more) == set(pipeline.maintainer.db.rows("can"))
 
 
-@pytest.mark.parametrize(("kind", "more"), CASES[:-1], ids=IDS[:-1])
+@pytest.mark.parametrize(("kind", "more"), CASES[:EXACT], ids=IDS[:EXACT])
 def test_of_two_writers_of_one_epoch_one_applies_it(kind, more, tmp_path, places) -> None:
     place, name = places[kind], new_name(kind, tmp_path)
     job = job_at(tmp_path / "job", f"{place.section(name)}\n{more}")
@@ -284,7 +303,7 @@ def test_of_two_writers_of_one_epoch_one_applies_it(kind, more, tmp_path, places
         other.close()
 
 
-@pytest.mark.parametrize(("kind", "more"), CASES[:-1], ids=IDS[:-1])
+@pytest.mark.parametrize(("kind", "more"), CASES[:EXACT], ids=IDS[:EXACT])
 def test_of_two_writers_that_meet_in_one_epoch_one_applies_it(
     kind, more, tmp_path, places, *, monkeypatch
 ) -> None:

@@ -46,6 +46,7 @@ COMMANDS: Final = (
     Command("shell", "deltafix.cli.shell", "shell"),
     Command("sql", "deltafix.cli.sql", "sql"),
     Command("dbt", "deltafix.cli.dbt", "dbt"),
+    Command("rights", "deltafix.cli.rights", "rights"),
     Command("serve", "deltafix.cli.serve", "serve"),
     Command("watch", "deltafix.cli.watch", "watch"),
     Command("why", "deltafix.cli.why", "why"),

@@ -6,7 +6,8 @@ Invariant: what is read is the last committed epoch, also while a writer works i
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import EllipsisType, MappingProxyType
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from deltafix.diagnostics import suggest
 from deltafix.engine.codes import Codes
 from deltafix.engine.link import Linked
+from deltafix.engine.probe import Probe
 from deltafix.engine.query import select
 from deltafix.engine.questions import Questions
 from deltafix.engine.relation import RelationView
@@ -48,6 +50,7 @@ class Reading(Questions):
     _seconds: float
     _ran: int
     _recomputed: tuple[str, ...]
+    _probe: Probe | None = None
     _gate: threading.Lock
     _writer: threading.RLock
 
@@ -116,6 +119,18 @@ class Reading(Questions):
     def contains(self, relation: str, row: Row) -> bool:
         """Whether a row is in a relation in the last committed epoch. O(1)."""
         return bool(self.select(relation, row))
+
+    @contextmanager
+    def probing(self) -> Iterator[Probe]:
+        """Point reads of the last committed epoch, in codes, for as long as the block lasts.
+
+        Waits for a transaction of another thread, and others wait for it.
+        """
+        self.settle()
+        with self._writer:
+            if self._probe is None or not self._probe.is_of(self):
+                self._probe = Probe(self)
+            yield self._probe
 
     @property
     def last_epoch(self) -> EpochReport:

@@ -8,6 +8,7 @@ that are in is not looked at.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ from deltafix.pipeline.config import Config, schemas_of
 from deltafix.pipeline.keeper import peek_marks
 from deltafix.pipeline.maintainer import CONES
 from deltafix.pipeline.manifest import read_manifest
+from deltafix.pipeline.portion import Lookable
 from deltafix.pipeline.quarantine import refused
 from deltafix.pipeline.sources.registry import ON_SPARK, TABLES, additions, make_source
 from deltafix.pipeline.targets.registry import make_target, place_of
@@ -56,9 +58,12 @@ def check(config: Config) -> Iterator[str]:
         if one.source in (ON_SPARK if local else (*ON_SPARK, *TABLES)):
             yield f"input {one.name}: {one.source} to {fed} (looked at when it runs)"
             continue
-        source = make_source(config, one, schemas)
-        portion = source.poll(peek, 1)
-        source.close()
+        with closing(make_source(config, one, schemas)) as source:
+            if isinstance(source, Lookable):
+                said = source.look(peek)
+                yield f"input {one.name}: {one.source} {one.values['table']} to {fed} ({said})"
+                continue
+            portion = source.poll(peek, 1)
         bad = [] if portion is None else [*portion.bad, *(b for s in portion.signed for b in s.bad)]
         if portion is not None and bad and not portion.policy.quarantine:
             raise refused(one.name, bad, "it would fail the next epoch")

@@ -21,7 +21,7 @@ from deltafix.errors import ConfigError, SourceError
 from deltafix.facts.schema import Schema
 from deltafix.paths import local_path
 from deltafix.pipeline.keyed import Keying
-from deltafix.pipeline.sections import require_key, require_reading
+from deltafix.pipeline.sections import require_key, require_reading, require_slot
 from deltafix.pipeline.settings import INPUT, OUTPUT, PIPELINE, flat, read_section, text
 from deltafix.rules.ast import Program
 from deltafix.store.folder import Folder, Where, folder_at
@@ -227,6 +227,8 @@ def _input(
             values[key] = str(path.resolve().parent / values[key])
     if source == "spark":
         require_reading(where, rest, values)
+    if source == "postgres":
+        require_slot(where, values)
     require_key(where, rest, values, schemas[relations[0]])
     if values.get("late", "apply") != "apply" and not Keying.of(values).sequence:
         name = "sequence_by" if values.get("key") else "version"
@@ -293,12 +295,23 @@ def _apart(path: Path, inputs: tuple[InputConfig, ...], outputs: tuple[OutputCon
                 )
                 raise ConfigError(message, section=f"input.{one.name}", value=relation)
             fed[relation] = one.name
+    read: dict[tuple[str, str], str] = {}
+    for one in inputs:
+        if one.source == "postgres":
+            slot = (one.values["dsn"], one.values["slot"])
+            if slot in read:
+                message = (
+                    f"{path}: [input.{one.name}] slot = {slot[1]} is that of [input.{read[slot]}]; "
+                    "each input has a slot of its own"
+                )
+                raise ConfigError(message, section=f"input.{one.name}", key="slot")
+            read[slot] = one.name
     written: dict[tuple[str, ...], str] = {}
     keys = ("path", "dsn", "url", "catalog", "servers", "table", "topic")
     for output in outputs:
         place = tuple(str(output.values[key]) for key in keys if output.values.get(key))
         place = place or (str(output.path),)
-        if place in written and output.sink != "foreach_epoch":
+        if place in written and output.sink not in ("foreach_epoch", "webhook"):
             what = next((key for key in reversed(keys) if output.values.get(key)), "path")
             message = (
                 f"{path}: [output.{output.relation}] {what} = {place[-1]} is that of "

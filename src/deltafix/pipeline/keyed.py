@@ -97,7 +97,7 @@ class Keying:
     def of(cls, values: Mapping[str, Any]) -> Keying:
         """From the values of a section."""
         if values.get("key"):
-            return cls(tuple(values["key"]), tuple(values["sequence_by"] or ()))
+            return cls(tuple(values["key"]), tuple(values.get("sequence_by") or ()))
         return cls((), (values["version"],) if values.get("version") else ())
 
     @property

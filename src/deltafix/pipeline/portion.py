@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -19,7 +19,7 @@ from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.signed import Bad, Signed, difference
 from deltafix.pipeline.times import COUNTS
 
-__all__ = ["Portion", "Source", "State", "difference_with"]
+__all__ = ["Lookable", "Portion", "Source", "State", "difference_with"]
 
 
 @dataclass(slots=True)
@@ -116,3 +116,11 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Release what it holds. Idempotent."""
+
+
+@runtime_checkable
+class Lookable(Protocol):
+    """A source whose first poll makes something outside: it can be asked without."""
+
+    def look(self, state: State) -> str:
+        """What a run would begin with, in words; makes nothing. Raises what `poll` raises."""

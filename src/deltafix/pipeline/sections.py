@@ -5,13 +5,16 @@ Invariant: a key that would do nothing where it stands is refused by name, with 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from deltafix.errors import ConfigError
 from deltafix.facts.schema import Schema
 
-__all__ = ["require_key", "require_reading"]
+__all__ = ["require_key", "require_reading", "require_slot"]
+
+_SLOT = re.compile(r"[a-z0-9_]{1,63}")
 
 
 def require_reading(where: str, given: Mapping[str, Any], values: dict[str, Any]) -> None:
@@ -52,6 +55,19 @@ def require_reading(where: str, given: Mapping[str, Any], values: dict[str, Any]
         raise ConfigError(message, key="key", value=values["key"])
 
 
+def require_slot(where: str, values: Mapping[str, Any]) -> None:
+    """Raise ConfigError for what is no name of a replication slot, or of a table."""
+    if not _SLOT.fullmatch(values["slot"]):
+        message = (
+            f'{where} slot = "{values["slot"]}" is no name of a replication slot; it takes up to '
+            "63 of a to z, 0 to 9 and _"
+        )
+        raise ConfigError(message, key="slot", value=values["slot"])
+    if not all(values["table"].split(".")):
+        message = f'{where} table = "{values["table"]}" is no name; it takes "schema.table"'
+        raise ConfigError(message, key="table", value=values["table"])
+
+
 def require_key(
     where: str, given: Mapping[str, Any], values: Mapping[str, Any], schema: Schema
 ) -> None:
@@ -70,7 +86,7 @@ def require_key(
             )
             raise ConfigError(message, key="key", value=column)
     for name in ("key", "sequence_by"):
-        if len(set(values[name] or ())) < len(values[name] or ()):
+        if len(set(values.get(name) or ())) < len(values.get(name) or ()):
             message = f"{where} {name} = {values[name]} names a column twice"
             raise ConfigError(message, key=name, value=values[name])
     for name in ("missing", "duplicates", "version"):

@@ -131,6 +131,19 @@ INPUT: Final[Mapping[str, Section]] = {
         "bad_rows": _POLICY["bad_rows"],
         **_COLUMNS,
     },
+    "postgres": {
+        "dsn": Key(str, ""),
+        "table": Key(str),
+        "slot": Key(str),
+        "publication": Key(str, ""),
+        "timeout": Key(int, 30, least=1),
+        "lost": Key(str, "fail", ("fail", "snapshot")),
+        "key": _KEY["key"],
+        "duplicates": _POLICY["duplicates"],
+        "missing": _POLICY["missing"],
+        "bad_rows": _POLICY["bad_rows"],
+        **_COLUMNS,
+    },
     "spark": {
         "mode": Key(str, "changes", ("changes", "snapshot", "stream")),
         "table": Key(str, ""),
@@ -173,6 +186,13 @@ OUTPUT: Final[Mapping[str, Section]] = {
         "key": Key(list, None),
         "timeout": Key(int, 30, least=1),
         **_OPTIONS,
+    },
+    "webhook": {
+        "url": Key(str),
+        "timeout": Key(int, 30, least=1),
+        "attempts": Key(int, 5, least=1),
+        "rows_per_request": Key(int, 10_000, least=1),
+        "token_env": Key(str, ""),
     },
     "foreach_epoch": {"function": Key(str)},
 }

@@ -67,4 +67,5 @@ def _position(one: InputConfig, marks: dict[str, Any]) -> str:
         value = marks.get(f"{kind}/{one.name}")
         if value is not None:
             return f"{kind} {value[0] if isinstance(value, list) else value}"
-    return "nothing read yet"
+    followed = marks.get(f"postgres/{one.name}")
+    return f"changes up to {followed['at']}" if followed else "nothing read yet"

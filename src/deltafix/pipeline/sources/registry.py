@@ -81,6 +81,12 @@ def make_source(
         from deltafix.pipeline.sources.iceberg import IcebergTable  # noqa: PLC0415  as above
 
         return IcebergTable(one.name, schema, values, policy)
+    if one.source == "postgres":
+        from deltafix.pipeline.sources.postgres import PostgresTable  # noqa: PLC0415  as above
+        from deltafix.pipeline.sources.replication import server_at  # noqa: PLC0415  as above
+
+        server = server_at(str(config.state), values["dsn"], values["timeout"])
+        return PostgresTable(server, one.name, schema, values, policy)
     folder, reader = folder_of(one, schema)
     if one.source == "files" and values["mode"] == "changes":
         return ChangeFiles(one.name, folder, reader, policy)

@@ -8,6 +8,7 @@ how far the source is (its marks) is its own business.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.columns import choose, fit
+from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.portion import Portion, State, difference_with
 from deltafix.pipeline.signed import SIGN, Signed
@@ -56,6 +58,13 @@ class Single:
         """For rows that may be in already: neither there twice nor missing is an error."""
         return Policy(missing="ignore", quarantine=self.policy.quarantine)
 
+    @property
+    def diffing(self) -> Policy:
+        """For what differs from the rows given, which count or replace each other as they do."""
+        duplicates = "count" if self.policy.duplicates == "count" else "ignore"
+        keying = Keying(self.policy.keying.key)
+        return replace(self.lenient, duplicates=duplicates, keying=keying)
+
     def fit(self, table: pa.Table, origin: str, sign: str | int) -> Signed:
         """A table's rows as signed rows, columns of a feed left aside. Raises DriftError."""
         found = [name for name in table.column_names if name not in FEED]
@@ -82,7 +91,7 @@ class Single:
         changes = difference_with(state, signed, self.policy)
         more = changes.num_rows > limit
         part = Signed(self.schema, changes.slice(0, limit), [] if more else signed.bad)
-        return Portion(self.name, [part], more=more, policy=self.lenient)
+        return Portion(self.name, [part], more=more, policy=self.diffing)
 
 
 def out_before_in(signed: Signed) -> Signed:

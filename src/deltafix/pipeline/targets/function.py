@@ -37,6 +37,8 @@ class FunctionTarget:
         """As `Target.apply`, but the function may have seen the epoch already."""
         try:
             self._function(rows)
+        except SinkError:
+            raise
         except Exception as error:
             message = (
                 f"function of {self._name}: epoch {rows.epoch}: {type(error).__name__}: {error}"

@@ -9,14 +9,12 @@ those of a key in order.
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from deltafix.errors import MissingDependencyError, SinkError
 from deltafix.facts.schema import Schema
-from deltafix.pipeline.targets.target import EpochRows, failing
+from deltafix.pipeline.targets.target import EpochRows, failing, json_text
 
 try:
     from confluent_kafka import (
@@ -147,7 +145,7 @@ class KafkaTarget:
                 *values, sign, epoch = row.values()
                 named = dict(zip(self._schema.names, values, strict=True))
                 message = {"row": named, "sign": sign, "epoch": epoch, "position": position}
-                yield self._key_of(named), _json(message)
+                yield self._key_of(named), json_text(message)
             return
         gone: dict[str, dict[str, Any]] = {}
         removed = rows.removed.to_pylist()
@@ -163,10 +161,10 @@ class KafkaTarget:
         for position, (op, before, after) in enumerate(changes):
             source = {"name": self._name, "epoch": rows.epoch, "position": position}
             message = {"before": before, "after": after, "op": op, "source": source}
-            yield self._key_of(after or before), _json(message)
+            yield self._key_of(after or before), json_text(message)
 
     def _key_of(self, row: Mapping[str, Any]) -> str:
-        return _json({name: row[name] for name in self._key})
+        return json_text({name: row[name] for name in self._key})
 
     def _last(self) -> int | None:
         """The epoch of the last message of this output, in any partition."""
@@ -226,19 +224,3 @@ class KafkaTarget:
 
     def _failing(self) -> Any:
         return failing(f"topic {self._topic}", KafkaException, BufferError)
-
-
-def _json(message: Any) -> str:
-    """As JSON, which has no NaN and no infinity: those are texts, as Spark reads them."""
-    try:
-        return json.dumps(message, allow_nan=False)
-    except ValueError:
-        return json.dumps(_plain(message))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(inside) for name, inside in value.items()}
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return value

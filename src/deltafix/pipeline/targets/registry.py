@@ -22,7 +22,9 @@ def place_of(one: OutputConfig) -> str:
     """The target of an output, in words."""
     return str(
         next(
-            one.values[key] for key in ("path", "table", "topic", "function") if one.values.get(key)
+            one.values[key]
+            for key in ("path", "table", "topic", "function", "url")
+            if one.values.get(key)
         )
     )
 
@@ -46,6 +48,19 @@ def make_target(one: OutputConfig, schema: Schema, state: str) -> Target | None:
         from deltafix.pipeline.targets.function import FunctionTarget  # noqa: PLC0415  as below
 
         return FunctionTarget(_function(one), folder_at(one.path), name)
+    if one.sink == "webhook":
+        from deltafix.pipeline.targets.function import FunctionTarget  # noqa: PLC0415  as below
+        from deltafix.pipeline.targets.webhook import Webhook  # noqa: PLC0415  an extra
+
+        try:
+            post = Webhook(
+                values["url"], name, timeout=values["timeout"], attempts=values["attempts"],
+                rows=values["rows_per_request"], token_env=values["token_env"],
+            )  # fmt: skip
+        except ConfigError as error:
+            message = f"[output.{one.relation}] {error}"
+            raise ConfigError(message, **error.values) from None
+        return FunctionTarget(post, folder_at(one.path), name)
     options = values.get("options", {})
     if one.sink == "kafka":
         from deltafix.pipeline.targets.kafka import KafkaTarget  # noqa: PLC0415  an extra

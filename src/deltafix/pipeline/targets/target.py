@@ -8,6 +8,8 @@ changes nothing, and after a crash the target, not we, says where to go on.
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
@@ -21,7 +23,7 @@ from deltafix.facts.arrow import arrow_schema
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.sink import beside, delta_table
 
-__all__ = ["EpochRows", "Target", "decimals", "failing", "name_of", "whole"]
+__all__ = ["EpochRows", "Target", "decimals", "failing", "json_text", "name_of", "whole"]
 
 
 class EpochRows:
@@ -133,3 +135,21 @@ def whole(place: str, found: Any) -> SinkError:
         f"{place} holds {found} that this output did not put there; name a new one, or empty it",
         path=place,
     )
+
+
+def json_text(message: Any) -> str:
+    """As JSON, which has no NaN and no infinity: those are texts, as Spark reads them."""
+    try:
+        return json.dumps(message, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(message))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(inside) for name, inside in value.items()}
+    if isinstance(value, list):
+        return [_finite(inside) for inside in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value

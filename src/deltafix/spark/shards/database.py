@@ -471,14 +471,14 @@ class ShardedDatabase:
         return sum(part.num_rows for part in self.tables(relation))
 
     def select(self, relation: str, pattern: Sequence[Any]) -> list[Row]:
-        """The rows that fit a pattern (None: any value), sorted, gathered in this process."""
+        """The rows that fit a pattern (`...` or None: any value), sorted, gathered here."""
         self._require(relation)
         schema = self.schemas[relation]
         found = []
         for part in self.tables(relation):
             table = part
             for name, column, value in zip(schema.names, schema.columns, pattern, strict=True):
-                if value is not None:
+                if value is not None and value is not ...:
                     wanted = pa.scalar(value, ARROW_TYPES[column.type])
                     table = table.filter(pc.equal(table.column(name), wanted))
             found.append(table)

@@ -169,7 +169,7 @@ class FrameSource(Single):
 
         Once it is settled, `more` tells whether some are left; if not, `then` is called with it.
         """
-        portion = Portion(self.name, policy=self.lenient)
+        portion = Portion(self.name, policy=self.diffing)
 
         def cut(_: Net) -> None:
             portion.more = portion.cut(limit)

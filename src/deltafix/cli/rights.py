@@ -1,0 +1,188 @@
+"""`deltafix rights`: questions to an OpenFGA model and its tuples.
+
+Invariant: an answer alone goes to standard output. Exit code 1 is a no: to `check`, to an assertion
+of `test`; an error in the model, in a tuple or in the question is 2.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+
+import typer
+
+from deltafix.cli.console import note, prepare_kernel
+
+if TYPE_CHECKING:
+    from deltafix.rights import Rights
+
+__all__ = ["rights"]
+
+rights = typer.Typer(
+    no_args_is_help=True,
+    help="Access rights: questions to an OpenFGA model and its tuples.",
+)
+
+_Model: TypeAlias = Annotated[
+    Path, typer.Argument(help="A model (.fga, .json) or a store file (.fga.yaml).", metavar="MODEL")
+]
+_Tuples: TypeAlias = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "-t",
+        "--tuples",
+        help="Tuples: .csv, .json, .jsonl or .yaml; several times.",
+        metavar="FILE",
+    ),
+]
+_User: TypeAlias = Annotated[
+    str, typer.Argument(help="user:anne, group:eng#member, or user:*.", metavar="USER")
+]
+_Relation: TypeAlias = Annotated[str, typer.Argument(help="viewer", metavar="RELATION")]
+_Object: TypeAlias = Annotated[str, typer.Argument(help="document:roadmap", metavar="OBJECT")]
+_Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No notes, no progress.")]
+
+
+def _opened(model: Path, tuples: list[Path] | None, *, quiet: bool) -> Rights:
+    from deltafix.rights import open, read_model, read_tuples  # noqa: A004, PLC0415  quick --help
+
+    read = read_model(model)
+    files = tuples or ([model] if model.suffix in (".yaml", ".yml") else [])
+    prepare_kernel(quiet=quiet)
+    found = open(read)
+    for file in files:
+        found.write(read_tuples(file))
+    return found
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+
+
+@rights.command()
+def validate(model: _Model, *, tuples: _Tuples = None, quiet: _Quiet = False) -> None:
+    """Say what is wrong with a model, and with tuples for it."""
+    with _opened(model, tuples, quiet=quiet) as opened:
+        types = len(opened.model.types)
+        relations = sum(len(one.relations) for one in opened.model.types)
+        note(f"{types} types, {relations} relations, {len(opened):,} tuples", quiet=quiet)
+
+
+@rights.command()
+def check(
+    model: _Model,
+    user: _User,
+    relation: _Relation,
+    object: _Object,  # noqa: A002
+    *,
+    tuples: _Tuples = None,
+    quiet: _Quiet = False,
+) -> None:
+    """Say whether a user has a relation to an object: yes, or no and exit code 1."""
+    with _opened(model, tuples, quiet=quiet) as opened:
+        answer = opened.check(user, relation, object)
+    _print("yes" if answer else "no")
+    raise typer.Exit(0 if answer else 1)
+
+
+@rights.command("list-objects")
+def list_objects(
+    model: _Model,
+    user: _User,
+    relation: _Relation,
+    type: Annotated[str, typer.Argument(help="document", metavar="TYPE")],  # noqa: A002
+    *,
+    tuples: _Tuples = None,
+    quiet: _Quiet = False,
+) -> None:
+    """List the objects of a type to which a user has a relation, one a line."""
+    with _opened(model, tuples, quiet=quiet) as opened:
+        for one in opened.list_objects(user, relation, type):
+            _print(one)
+
+
+@rights.command("list-users")
+def list_users(
+    model: _Model,
+    relation: _Relation,
+    object: _Object,  # noqa: A002
+    type: Annotated[  # noqa: A002
+        str, typer.Argument(help="user, or group#member for usersets.", metavar="TYPE")
+    ] = "user",
+    *,
+    tuples: _Tuples = None,
+    quiet: _Quiet = False,
+) -> None:
+    """List the users that have a relation to an object, one a line; `except` beside `user:*`."""
+    with _opened(model, tuples, quiet=quiet) as opened:
+        found = opened.list_users(relation, object, type)
+    for one in found.users:
+        _print(one)
+    for one in found.excluded:
+        _print(f"except {one}")
+
+
+@rights.command()
+def expand(
+    model: _Model,
+    relation: _Relation,
+    object: _Object,  # noqa: A002
+    *,
+    tuples: _Tuples = None,
+    form: Annotated[
+        Literal["text", "json"], typer.Option("--format", help="Text or JSON.")
+    ] = "text",
+    quiet: _Quiet = False,
+) -> None:
+    """Show a relation's definition with the tuples of an object in it."""
+    with _opened(model, tuples, quiet=quiet) as opened:
+        found = opened.expand(relation, object)
+    shown = json.dumps(found.to_dict(), ensure_ascii=False, indent=2) if form == "json" else found
+    _print(str(shown))
+
+
+@rights.command()
+def why(
+    model: _Model,
+    user: _User,
+    relation: _Relation,
+    object: _Object,  # noqa: A002
+    *,
+    tuples: _Tuples = None,
+    form: Annotated[
+        Literal["text", "json", "dot", "svg"],
+        typer.Option("--format", help="A tree, JSON, Graphviz DOT, or a drawing."),
+    ] = "text",
+    quiet: _Quiet = False,
+) -> None:
+    """Say why a user has a relation to an object: tuples, and lines of the model."""
+    with _opened(model, tuples, quiet=quiet) as opened:
+        proof = opened.why(user, relation, object)
+    _print(proof.show(form))
+
+
+@rights.command("test")
+def run_tests(
+    stores: Annotated[
+        list[Path], typer.Argument(help="Store files (.fga.yaml).", metavar="STORE...")
+    ],
+    *,
+    quiet: _Quiet = False,
+) -> None:
+    """Run the tests of store files; exit code 1 if an assertion does not hold."""
+    from deltafix.rights import run_store  # noqa: PLC0415  quick --help
+
+    prepare_kernel(quiet=quiet)
+    failed = total = 0
+    for store in stores:
+        for one in run_store(store):
+            total += 1
+            if not one.holds:
+                failed += 1
+                _print(f"{store}: {one.test}: {one.question}")
+                _print(f"  expected {json.dumps(one.expected)}")
+                _print(f"  found    {json.dumps(one.found)}")
+    _print(f"{total - failed} of {total} assertions hold")
+    raise typer.Exit(1 if failed else 0)

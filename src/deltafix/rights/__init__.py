@@ -1,0 +1,45 @@
+"""Access rights: an OpenFGA model and its tuples in; checks, lists, proofs and changes out.
+
+    import deltafix.rights
+
+    rights = deltafix.rights.open(MODEL)
+    rights.write([("user:anne", "viewer", "document:roadmap")])
+    rights.check("user:anne", "viewer", "document:roadmap")
+
+Reading order, which is the way of a model and then that of a question:
+
+    model.py        a model as data; dsl.py, json_form.py: from text; reading.py: from files
+    validate.py     what is wrong with one
+    graph.py        a model as nodes and leaves, which all below work on
+    program.py      the relations that are kept, as rules of a deltafix program
+    tuples.py       tuples as rows of its input relations; bulk.py: tables of them
+    search.py       checks and lists by search; reader.py: what a search reads
+    proofs.py       why; expansion.py: expand; changes.py: what a transaction changed
+    rights.py       an opened model: transactions and questions; store.py: files with assertions
+
+Invariant: a relation that is kept and one that is searched give the same answers.
+"""
+
+from deltafix.rights.changes import Change, RightsDelta
+from deltafix.rights.expansion import Expansion
+from deltafix.rights.model import Model
+from deltafix.rights.reading import read_model, read_tuples
+from deltafix.rights.rights import Rights, RightsTransaction, Users, open  # noqa: A004  its name
+from deltafix.rights.store import Outcome, run_store
+from deltafix.rights.tuples import Tuple
+
+__all__ = [
+    "Change",
+    "Expansion",
+    "Model",
+    "Outcome",
+    "Rights",
+    "RightsDelta",
+    "RightsTransaction",
+    "Tuple",
+    "Users",
+    "open",
+    "read_model",
+    "read_tuples",
+    "run_store",
+]

@@ -1,0 +1,97 @@
+"""Tables of tuples to rows of input relations, by columns: for loads of millions.
+
+Invariant: what a table gives is what its tuples would give one by one, errors too: groups of equal
+type, relation and kind of user are judged by one tuple each, and ids by the whole column.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltafix.errors import RightsTupleError
+from deltafix.rights.graph import Graph
+from deltafix.rights.tuples import Tuple, placed
+
+__all__ = ["rows_of_table"]
+
+_PATTERN: Final = r"^(?P<type>[^:]*):(?P<id>[^#]*)(?P<mark>#?)(?P<relation>.*)$"
+_BAD_ID: Final = r"^$|\s"
+
+
+def rows_of_table(graph: Graph, given: Any) -> list[tuple[str, Any]]:
+    """The rows of a table with the columns user, relation and object, by input relation. O(rows).
+
+    Raises RightsTupleError as `placed` does, with the first tuple of a kind that is not allowed.
+    """
+    table = pa.table(given).unify_dictionaries() if not isinstance(given, pa.Table) else given
+    missing = [name for name in Tuple._fields if name not in table.column_names]
+    if missing:
+        message = f"the table has no column {missing[0]!r}; it has {', '.join(table.column_names)}"
+        raise RightsTupleError(message, value=table.column_names)
+    found: list[tuple[str, Any]] = []
+    for batch in table.select(list(Tuple._fields)).to_batches(max_chunksize=1 << 20):
+        found += _rows(graph, pa.Table.from_batches([batch]))
+    joined: dict[str, list[Any]] = {}
+    for name, rows in found:
+        joined.setdefault(name, []).append(rows)
+    return [(name, pa.concat_tables(parts)) for name, parts in joined.items()]
+
+
+def _rows(graph: Graph, table: Any) -> list[tuple[str, Any]]:
+    texts = {}
+    for name in Tuple._fields:
+        column = table[name].combine_chunks()
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        kind = column.type
+        if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)) or column.null_count:
+            message = f"column {name!r} of the tuples is {kind}, or has nulls; it takes texts"
+            raise RightsTupleError(message, value=name)
+        texts[name] = column.cast(pa.string())
+    user = pc.extract_regex(texts["user"], _PATTERN)
+    object_ = pc.extract_regex(texts["object"], _PATTERN)
+    parts = {
+        "type": pc.struct_field(object_, "type"),
+        "relation": texts["relation"],
+        "users": pc.struct_field(user, "type"),
+        "everyone": pc.equal(pc.struct_field(user, "id"), "*"),
+        "within": pc.struct_field(user, "relation"),
+    }
+    ids = {"user": pc.struct_field(user, "id"), "object": pc.struct_field(object_, "id")}
+    _judge(graph, table, user, object_, ids)
+    keys = pa.table(parts).append_column("place", pa.array(range(table.num_rows), pa.int32()))
+    groups = keys.group_by(list(parts)).aggregate([("place", "list")])
+    found = []
+    for places in groups["place_list"]:
+        chosen = places.values
+        source, _ = placed(graph, _tuple(table, chosen[0].as_py()))
+        columns = ("object",) if source.endswith(":*") else ("user", "object")
+        found.append((source, pa.table({name: ids[name].take(chosen) for name in columns})))
+    return found
+
+
+def _judge(graph: Graph, table: Any, user: Any, object_: Any, ids: dict[str, Any]) -> None:
+    """Refuse texts that name nothing: `placed` says what is wrong with the first one."""
+    bad = pc.or_(pc.is_null(user), pc.is_null(object_))
+    for one in ids.values():
+        bad = pc.or_(bad, pc.fill_null(pc.match_substring_regex(one, _BAD_ID), True))
+    bad = pc.or_(bad, pc.fill_null(pc.not_equal(pc.struct_field(object_, "mark"), ""), True))
+    bad = pc.or_(bad, pc.fill_null(pc.equal(ids["object"], "*"), True))
+    marked = pc.and_(
+        pc.not_equal(pc.struct_field(user, "mark"), ""),
+        pc.or_(
+            pc.equal(pc.struct_field(user, "relation"), ""),
+            pc.equal(ids["user"], "*"),
+        ),
+    )
+    bad = pc.or_(bad, pc.fill_null(marked, True))
+    first = pc.index(bad, True).as_py()
+    if first >= 0:
+        placed(graph, _tuple(table, first))
+
+
+def _tuple(table: Any, place: int) -> Tuple:
+    return Tuple(*(table[name][place].as_py() for name in Tuple._fields))

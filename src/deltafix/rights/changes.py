@@ -1,0 +1,121 @@
+"""What a transaction changed: tuples, and who gained or lost what in the relations that are kept.
+
+Invariant: net: what came and went in one transaction is not in it. Lists are made when asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from deltafix.rights.graph import Source
+from deltafix.rights.tuples import Tuple, shown
+
+if TYPE_CHECKING:
+    from deltafix.facts.delta import Delta
+    from deltafix.facts.schema import Row
+
+__all__ = ["Change", "Part", "RightsDelta"]
+
+Part: TypeAlias = tuple[str, str, str, str]
+"""Of a view: its type, relation, type of users; and `|` for users, `*` everyone, `-` exceptions."""
+
+
+class Change(NamedTuple):
+    """One user who gained (`sign` 1) or lost (-1) a relation to an object.
+
+    With `user:*`, everyone of the type whom no change names. `excepted`: the user came to be
+    (`sign` 1) or ceased to be (-1) one to whom an `user:*` of this object does not apply.
+    """
+
+    sign: int
+    user: str
+    relation: str
+    object: str
+    excepted: bool = False
+
+    def __str__(self) -> str:
+        sign = "+" if self.sign > 0 else "-"
+        but = "except " if self.excepted else ""
+        return f"{sign}{but}{self.user} {self.relation} {self.object}"
+
+
+class RightsDelta:
+    """What one transaction changed.
+
+    Args:
+        delta: of the engine.
+        sources: what the input relations are.
+        kept: which parts of views the engine's relations are.
+        gone: the rows of relations that a new model does not have; the engine says nothing of them.
+    """
+
+    def __init__(
+        self,
+        delta: Delta,
+        sources: Mapping[str, Source],
+        kept: Mapping[str, Part],
+        gone: Mapping[str, list[Row]],
+    ) -> None:
+        self._delta, self._sources, self._kept, self._gone = delta, sources, kept, gone
+
+    @property
+    def added(self) -> list[Tuple]:
+        """The tuples that were written, sorted."""
+        return sorted(self._tuples(1))
+
+    @property
+    def removed(self) -> list[Tuple]:
+        """The tuples that were deleted, sorted."""
+        return sorted(self._tuples(-1))
+
+    def changes(self, relation: str = "") -> list[Change]:
+        """Who gained and lost what, sorted: in one kept relation (`document#viewer`), or in all."""
+        found: list[Change] = []
+        for sign, name, rows in self._changed():
+            kept = self._kept.get(name)
+            if kept is None or relation not in ("", f"{kept[0]}#{kept[1]}"):
+                continue
+            type_, of, users, which = kept
+            for row in rows:
+                user = "*" if which == "*" else row[0]
+                found.append(
+                    Change(sign, f"{users}:{user}", of, f"{type_}:{row[-1]}", which == "-")
+                )
+        return sorted(found, key=lambda one: (one.relation, one.object, one.user, one.sign))
+
+    def concerns(self, relation: str | None) -> bool:
+        """Whether there are changes of a kept relation; of tuples, with None. O(relations)."""
+        names = [*self._delta, *(name for name, rows in self._gone.items() if rows)]
+        if relation is None:
+            return any(name in self._sources for name in names)
+        return any(
+            "#".join(self._kept[name][:2]) == relation for name in names if name in self._kept
+        )
+
+    def _tuples(self, wanted: int) -> Iterator[Tuple]:
+        for sign, name, rows in self._changed():
+            source = self._sources.get(name)
+            if source is not None and sign == wanted:
+                for row in rows:
+                    yield shown(source, row)
+
+    def _changed(self) -> Iterator[tuple[int, str, list[Any]]]:
+        """Rows that came (1) and went (-1), by relation of the engine."""
+        for name, part in self._delta.items():
+            yield 1, name, part.added
+            yield -1, name, part.removed
+        for name, rows in self._gone.items():
+            yield -1, name, rows
+
+    def __bool__(self) -> bool:
+        names = [*self._delta, *(name for name, rows in self._gone.items() if rows)]
+        return any(name in self._sources or name in self._kept for name in names)
+
+    def show(self) -> str:
+        """Tuples, then changes of kept relations, one a line with its sign."""
+        lines = [f"+{one}" for one in self.added] + [f"-{one}" for one in self.removed]
+        return "\n".join([*lines, *map(str, self.changes())])
+
+    def __repr__(self) -> str:
+        return self.show() or "<no change>"

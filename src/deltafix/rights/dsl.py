@@ -1,0 +1,285 @@
+"""OpenFGA's modeling language, schema 1.1, as text: tokens, parser, and errors with carets.
+
+Invariant: what is read is data as `model` has it, and every error of the syntax stands where the
+text stops being a model, with what would be valid there. Names are not looked up here: `validate`
+does that. Line breaks mean nothing but the end of a comment.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from deltafix.datalog.source import Source
+from deltafix.diagnostics import Diagnostic, Span, render_all, suggest
+from deltafix.errors import RightsModelError, RightsRefusedError
+from deltafix.rights.model import (
+    Computed,
+    Direct,
+    Exclusion,
+    FromRelated,
+    Intersection,
+    Model,
+    RelationDefinition,
+    Restriction,
+    Rewrite,
+    TypeDefinition,
+    Union,
+)
+
+__all__ = ["NAME", "parse_dsl"]
+
+NAME: Final = r"[A-Za-z0-9_][A-Za-z0-9_\-./]*"
+"""A type or relation, as a regular expression."""
+
+_TOKEN: Final = re.compile(
+    rf"(?P<space>\s+)|(?P<name>{NAME})|(?P<mark>[:#*\[\](),])"
+    r"|(?P<other>.)"
+)
+_CONDITIONS: Final = (
+    "it depends on the time and the request, not on tuples: write and delete the tuple when the "
+    "condition changes, or test it beside the check"
+)
+_DEEPEST: Final = 100
+"""Parentheses inside parentheses; deeper text is no model that anyone wrote."""
+
+
+class _Token(NamedTuple):
+    kind: str  # "name", "mark", "other", "end"
+    text: str
+    start: int
+    end: int
+
+
+def _tokens(source: Source) -> list[_Token]:
+    text, found, at = source.text, [], 0
+    while at < len(text):
+        # `#` begins a comment at the start of a line or after a space; in `group#member` it is
+        # a mark.
+        if text[at] == "#" and (at == 0 or text[at - 1].isspace()):
+            end = text.find("\n", at)
+            at = len(text) if end < 0 else end
+            continue
+        match = _TOKEN.match(text, at)
+        assert match is not None  # noqa: S101  any character is `other`
+        if match.lastgroup != "space":
+            found.append(_Token(str(match.lastgroup), match.group(), at, match.end()))
+        at = match.end()
+    end = len(text.rstrip())
+    found.append(_Token("end", "the end of the text", end, end))
+    return found
+
+
+def parse_dsl(text: str, path: str | None = None) -> Model:
+    """Read a model. O(characters).
+
+    Raises RightsModelError with place and what would be valid, RightsRefusedError for conditions
+    and modules.
+    """
+    return _Parser(Source(text, path)).model()
+
+
+def _made(
+    kind: type[RightsModelError], source: Source, message: str, span: Span, valid: str
+) -> RightsModelError:
+    found = Diagnostic(kind.code, message, span, valid)
+    return kind(render_all([found], {source.path: source.text}), [found])
+
+
+class _Parser:
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.tokens = _tokens(source)
+        self.at = 0
+        self.depth = 0
+
+    # --- tokens ------------------------------------------------------------------------------
+
+    @property
+    def next(self) -> _Token:
+        return self.tokens[self.at]
+
+    def take(self) -> _Token:
+        token = self.tokens[self.at]
+        self.at += token.kind != "end"
+        return token
+
+    def is_next(self, *words: str) -> bool:
+        return self.next.kind != "end" and self.next.text in words
+
+    def span(self, first: _Token, last: _Token | None = None) -> Span:
+        """From one token to another: the last one taken, if none is given."""
+        end = last or self.tokens[max(self.at - 1, 0)]
+        return self.source.span(first.start, max(end.end, first.end))
+
+    def fail(self, message: str, token: _Token, valid: str) -> RightsModelError:
+        span = self.span(token, token)
+        return _made(RightsModelError, self.source, message, span, valid)
+
+    def refuse(self, what: str, token: _Token, way_out: str) -> RightsModelError:
+        span = self.span(token, token)
+        return _made(RightsRefusedError, self.source, what, span, way_out)
+
+    def wanted(self, *valid: str) -> RightsModelError:
+        """The error for a token that is none of those that may stand here."""
+        token = self.next
+        shown = token.text if token.kind == "end" else f"`{token.text}`"
+        close = suggest(token.text, valid) if token.kind == "name" else None
+        hint = f"did you mean `{close}`?" if close else f"expected {_either(valid)}"
+        return self.fail(f"unexpected {shown}", token, hint)
+
+    def keyword(self, word: str) -> _Token:
+        if not self.is_next(word):
+            raise self.wanted(word)
+        return self.take()
+
+    def name(self, what: str) -> _Token:
+        if self.next.kind != "name":
+            token = self.next
+            shown = token.text if token.kind == "end" else f"`{token.text}`"
+            raise self.fail(f"unexpected {shown}", token, f"expected {what}")
+        return self.take()
+
+    # --- the model ---------------------------------------------------------------------------
+
+    def model(self) -> Model:
+        if self.is_next("module"):
+            raise self._modular(self.next)
+        self.keyword("model")
+        self.keyword("schema")
+        version = self.name("the schema version, 1.1")
+        if version.text == "1.2":
+            raise self._modular(version)
+        if version.text != "1.1":
+            message = f"schema {version.text} is not known"
+            raise self.fail(message, version, "write `schema 1.1`")
+        types: list[TypeDefinition] = []
+        while self.next.kind != "end":
+            if self.is_next("condition"):
+                raise self.refuse("a condition is not maintained", self.next, _CONDITIONS)
+            if self.is_next("extend"):
+                raise self._modular(self.next)
+            if not self.is_next("type"):
+                more = ("define", "or", "and", "but not", "from")
+                raise self.wanted("type", *(more if types and types[-1].relations else ()))
+            types.append(self._type())
+        return Model(tuple(types), self.source.text, self.source.path)
+
+    def _modular(self, token: _Token) -> RightsModelError:
+        way_out = "write one model with `schema 1.1`: put the types of all modules together"
+        return self.refuse("a modular model is not read", token, way_out)
+
+    def _type(self) -> TypeDefinition:
+        self.take()
+        name = self.name("the name of a type")
+        relations: list[RelationDefinition] = []
+        if self.is_next("relations"):
+            self.take()
+            while self.is_next("define"):
+                relations.append(self._relation())
+        elif self.is_next("define"):
+            raise self.wanted("relations")
+        return TypeDefinition(name.text, tuple(relations), self.span(name, name))
+
+    def _relation(self) -> RelationDefinition:
+        self.take()
+        name = self.name("the name of a relation")
+        if not self.is_next(":"):
+            raise self.wanted(":")
+        self.take()
+        rewrite = self._expression()
+        return RelationDefinition(name.text, rewrite, self.span(name, name))
+
+    # --- rewrites ----------------------------------------------------------------------------
+
+    def _expression(self) -> Rewrite:
+        first = self.next
+        parts = [self._operand()]
+        word = self._operator()
+        if not word:
+            return parts[0]
+        while (operator := self._operator()) == word and (word != "but not" or len(parts) == 1):
+            for _ in operator.split():
+                self.take()
+            parts.append(self._operand())
+        if self._operator():
+            raise self._mixed(word)
+        span = self.span(first)
+        if word == "but not":
+            return Exclusion(parts[0], parts[1], span)
+        return (Union if word == "or" else Intersection)(tuple(parts), span)
+
+    def _operator(self) -> str:
+        if self.is_next("or", "and"):
+            return self.next.text
+        if not self.is_next("but"):
+            return ""
+        following = self.tokens[min(self.at + 1, len(self.tokens) - 1)]
+        if following.text != "not":
+            self.take()
+            raise self.wanted("not")
+        return "but not"
+
+    def _mixed(self, word: str) -> RightsModelError:
+        other = self._operator()
+        if other == word:
+            message, valid = "two `but not` in a row", "`(a but not b) but not c`"
+        else:
+            message = f"`{word}` and `{other}` without parentheses"
+            valid = f"`(a {word} b) {other} c` or `a {word} (b {other} c)`"
+        return self.fail(message, self.next, f"say what belongs together: {valid}")
+
+    def _operand(self) -> Rewrite:
+        if self.is_next("("):
+            opened = self.take()
+            self.depth += 1
+            if self.depth > _DEEPEST:
+                message = f"more than {_DEEPEST} parentheses inside each other"
+                raise self.fail(message, opened, "define parts as relations of their own")
+            found = self._expression()
+            if not self.is_next(")"):
+                raise self.wanted(")", "or", "and", "but not")
+            self.take()
+            self.depth -= 1
+            return found
+        if self.is_next("["):
+            return self._direct()
+        first = self.name("a relation, `[types]` or `(`")
+        if self.is_next("from"):
+            self.take()
+            tupleset = self.name("a relation of this type, such as `parent`")
+            return FromRelated(first.text, tupleset.text, self.span(first))
+        return Computed(first.text, self.span(first, first))
+
+    def _direct(self) -> Direct:
+        opened = self.take()
+        found = [self._restriction()]
+        while self.is_next(","):
+            self.take()
+            found.append(self._restriction())
+        if not self.is_next("]"):
+            raise self.wanted(",", "]")
+        self.take()
+        return Direct(tuple(found), self.span(opened))
+
+    def _restriction(self) -> Restriction:
+        first = self.name("a type, such as `user`, `user:*` or `group#member`")
+        relation, wildcard = "", False
+        if self.is_next(":"):
+            self.take()
+            if not self.is_next("*"):
+                raise self.wanted("*")
+            self.take()
+            wildcard = True
+        elif self.is_next("#"):
+            self.take()
+            relation = self.name("the name of a relation").text
+        span = self.span(first)
+        if self.is_next("with"):
+            raise self.refuse("a condition on a tuple is not maintained", self.next, _CONDITIONS)
+        return Restriction(first.text, relation, wildcard, span)
+
+
+def _either(words: tuple[str, ...]) -> str:
+    shown = [f"`{word}`" for word in words]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} or {shown[-1]}"

@@ -1,0 +1,115 @@
+"""The definition of a relation with the tuples of one object in it: Zanzibar's Expand.
+
+Invariant: an expansion has the shape of the definition: a set operation over parts, or a leaf that
+says who is named there, by tuples or by other relations. Nothing is followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from deltafix.rights.graph import tuple_relation
+from deltafix.rights.model import (
+    Computed,
+    Direct,
+    Exclusion,
+    FromRelated,
+    Model,
+    RelationDefinition,
+    Restriction,
+    Rewrite,
+    Union,
+)
+from deltafix.rights.reader import Reader
+
+__all__ = ["Expansion", "expansion_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """One node of an expanded definition.
+
+    Attributes:
+        kind: `or`, `and`, `but not`; `users` for those that tuples name (usersets and `user:*`
+            among them), `usersets` for other relations, of this object or of related ones.
+        text: the part of the definition.
+        users: sorted; usersets as `folder:product#viewer`.
+        parts: of a set operation, in the order of the definition.
+    """
+
+    kind: str
+    text: str
+    users: tuple[str, ...] = ()
+    parts: tuple[Expansion, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The expansion for JSON."""
+        found: dict[str, Any] = {"kind": self.kind, "text": self.text}
+        if self.parts:
+            found["parts"] = [part.to_dict() for part in self.parts]
+        else:
+            found["users"] = list(self.users)
+        return found
+
+    def _lines(self, indent: str) -> Iterator[str]:
+        yield f"{indent}{self.kind}: {self.text}"
+        for user in self.users:
+            yield f"{indent}  {user}"
+        for part in self.parts:
+            yield from part._lines(f"{indent}  ")
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines(""))
+
+
+def expansion_of(
+    model: Model,
+    reader: Reader,
+    type: str,  # noqa: A002
+    definition: RelationDefinition,
+    at: int,
+) -> Expansion:
+    """The expansion of a relation at an object. O(tuples of the object in it)."""
+    return _Expander(model, reader, type, at).expanded(definition, definition.rewrite)
+
+
+class _Expander:
+    def __init__(self, model: Model, reader: Reader, type_: str, at: int) -> None:
+        self.model, self.reader, self.type, self.at = model, reader, type_, at
+
+    def expanded(self, definition: RelationDefinition, rewrite: Rewrite) -> Expansion:
+        text = str(rewrite)
+        if isinstance(rewrite, Direct):
+            users = [user for one in rewrite.restrictions for user in self._named(definition, one)]
+            return Expansion("users", text, tuple(sorted(users)))
+        if isinstance(rewrite, Computed):
+            here = f"{self.type}:{self.reader.symbol(self.at)}"
+            return Expansion("usersets", text, (f"{here}#{rewrite.relation}",))
+        if isinstance(rewrite, FromRelated):
+            return Expansion("usersets", text, tuple(sorted(self._related(rewrite))))
+        parts: tuple[Rewrite, ...]
+        if isinstance(rewrite, Exclusion):
+            kind, parts = "but not", (rewrite.base, rewrite.excluded)
+        else:
+            kind, parts = ("or" if isinstance(rewrite, Union) else "and"), rewrite.parts
+        return Expansion(kind, text, (), tuple(self.expanded(definition, part) for part in parts))
+
+    def _named(self, definition: RelationDefinition, users: Restriction) -> Iterator[str]:
+        source = tuple_relation(self.type, definition.name, users)
+        if users.wildcard:
+            if self.reader.has(source, self.at):
+                yield str(users)
+            return
+        end = f"#{users.relation}" if users.relation else ""
+        for code in self.reader.others(source, 1, self.at):
+            yield f"{users.type}:{self.reader.symbol(code)}{end}"
+
+    def _related(self, rewrite: FromRelated) -> Iterator[str]:
+        tupleset = self.model.relation(self.type, rewrite.tupleset)
+        assert tupleset is not None  # noqa: S101  names were checked
+        for one in tupleset.restrictions:
+            if self.model.relation(one.type, rewrite.relation) is not None:
+                for user in self._named(tupleset, one):
+                    yield f"{user}#{rewrite.relation}"

@@ -1,0 +1,200 @@
+"""An authorization model as data: types, their relations, and how each relation is defined.
+
+Three nouns: a `TypeDefinition` has `RelationDefinition`s, and each has a *rewrite*: a tree of
+direct restrictions, other relations, relations of related objects, and set operations. Invariant:
+everything here is immutable and compares by value, places in a text aside, so the DSL and the JSON
+form of one model give equal data. Nothing here reads text or checks anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from deltafix.diagnostics import Span
+
+__all__ = [
+    "Computed",
+    "Direct",
+    "Exclusion",
+    "FromRelated",
+    "Intersection",
+    "Model",
+    "RelationDefinition",
+    "Restriction",
+    "Rewrite",
+    "TypeDefinition",
+    "Union",
+    "walk",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Restriction:
+    """Who a tuple may name: `user`, `group#member` (a userset) or `user:*` (everyone)."""
+
+    type: str
+    relation: str = ""
+    wildcard: bool = False
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        if self.wildcard:
+            return f"{self.type}:*"
+        return f"{self.type}#{self.relation}" if self.relation else self.type
+
+
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """`[user, group#member]`: whoever a tuple names."""
+
+    restrictions: tuple[Restriction, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"[{', '.join(map(str, self.restrictions))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """`editor`: whoever has another relation to the same object."""
+
+    relation: str
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return self.relation
+
+
+@dataclass(frozen=True, slots=True)
+class FromRelated:
+    """`viewer from parent`: whoever has a relation to an object that `tupleset` relates to it."""
+
+    relation: str
+    tupleset: str
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.relation} from {self.tupleset}"
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """`a or b`."""
+
+    parts: tuple[Rewrite, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return " or ".join(map(_inner, self.parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Intersection:
+    """`a and b`."""
+
+    parts: tuple[Rewrite, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return " and ".join(map(_inner, self.parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """`a but not b`."""
+
+    base: Rewrite
+    excluded: Rewrite
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"{_inner(self.base)} but not {_inner(self.excluded)}"
+
+
+Rewrite: TypeAlias = Direct | Computed | FromRelated | Union | Intersection | Exclusion
+
+
+def _inner(part: Rewrite) -> str:
+    plain = isinstance(part, Direct | Computed | FromRelated)
+    return str(part) if plain else f"({part})"
+
+
+def walk(rewrite: Rewrite) -> Iterator[Rewrite]:
+    """The rewrite and all its parts, outer ones first."""
+    yield rewrite
+    parts: tuple[Rewrite, ...] = ()
+    if isinstance(rewrite, Union | Intersection):
+        parts = rewrite.parts
+    elif isinstance(rewrite, Exclusion):
+        parts = (rewrite.base, rewrite.excluded)
+    for part in parts:
+        yield from walk(part)
+
+
+@dataclass(frozen=True, slots=True)
+class RelationDefinition:
+    """`define name: rewrite`."""
+
+    name: str
+    rewrite: Rewrite
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def restrictions(self) -> tuple[Restriction, ...]:
+        """Who tuples of this relation may name; none if it has no direct part."""
+        return tuple(
+            one
+            for part in walk(self.rewrite)
+            if isinstance(part, Direct)
+            for one in part.restrictions
+        )
+
+    def __str__(self) -> str:
+        return f"define {self.name}: {self.rewrite}"
+
+
+@dataclass(frozen=True, slots=True)
+class TypeDefinition:
+    """`type name` with its relations, in the order of the text."""
+
+    name: str
+    relations: tuple[RelationDefinition, ...] = ()
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def relation(self, name: str) -> RelationDefinition | None:
+        """The relation called `name`, if there is one."""
+        return next((one for one in self.relations if one.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """An authorization model, schema 1.1.
+
+    Attributes:
+        types: in the order of the text.
+        source, path: the text it was read from, for carets; the file it is in.
+    """
+
+    types: tuple[TypeDefinition, ...]
+    source: str | None = field(default=None, compare=False, repr=False)
+    path: str | None = field(default=None, compare=False, repr=False)
+
+    def type(self, name: str) -> TypeDefinition | None:
+        """The type called `name`, if there is one."""
+        return next((one for one in self.types if one.name == name), None)
+
+    def relation(self, type: str, name: str) -> RelationDefinition | None:  # noqa: A002
+        """The relation `type#name`, if there is one."""
+        found = self.type(type)
+        return None if found is None else found.relation(name)
+
+    def __str__(self) -> str:
+        lines = ["model", "  schema 1.1"]
+        for one in self.types:
+            lines += ["", f"type {one.name}"]
+            if one.relations:
+                lines.append("  relations")
+                lines += [f"    {relation}" for relation in one.relations]
+        return "\n".join(lines) + "\n"

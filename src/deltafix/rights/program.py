@@ -1,0 +1,274 @@
+"""A model's graph as rules: input relations for tuples, and views of the relations that are kept.
+
+For each kind of user that a kept node can have (`user` below), there are up to four relations:
+
+    document#viewer|user      (user, object): a user who is named somewhere, and may
+    document#viewer|user:*    (object): everyone who is not named may
+    document#viewer|?user     (user, object): a user who is named somewhere: by a tuple that counts
+    document#viewer|-user     (user, object): everyone may, but not this user
+
+Invariant: a user who is not named at an object may what `user:*` may there; so the views are as
+large as what tuples name, never users times objects. Where nothing is excluded or intersected,
+being named is enough, and `|?user` is `|user`.
+
+Nothing is derived for other nodes: they are searched (`search`). For that search each input
+relation has an index on each of its columns; rules that read `asked`, which stays empty, are there
+to ask for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from deltafix.rights.graph import Graph, Leaf, Node
+from deltafix.rules.ast import (
+    Atom,
+    Attribute,
+    Directive,
+    Formula,
+    Not,
+    Program,
+    RelationDecl,
+    Rule,
+    conjunction,
+    disjunction,
+)
+from deltafix.rules.terms import Var
+
+__all__ = ["View", "program_of"]
+
+_USER, _OBJECT, _VIA = Var("user"), Var("object"), Var("via")
+_ASKED, _FOUND = "asked", "found"
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The relations of a kept node for one type of users; an empty name: none can have rows."""
+
+    node: int
+    type: str
+    holds: str
+    everyone: str
+    named: str
+    excepted: str = ""
+
+
+def program_of(graph: Graph, kept: Iterable[int]) -> tuple[Program, dict[tuple[int, str], View]]:
+    """The program that keeps some nodes, and the views of these and of all that they rest on.
+
+    O(rules).
+    """
+    kept = set(kept)
+    views = _views(graph, graph.below(kept), kept)
+    rules = [rule for view in views.values() for rule in _Rules(graph, views, view).all()]
+    sources = graph.sources()
+    declared = [_declared(name, source.columns) for name, source in sources.items()]
+    inputs = [one.name for one in declared]
+    for view in views.values():
+        for name in dict.fromkeys((view.holds, view.named, view.excepted)):
+            if name:
+                declared.append(_declared(name, ("user", "object")))
+        if view.everyone:
+            declared.append(_declared(view.everyone, ("object",)))
+    wide = [name for name, source in sources.items() if not source.users.wildcard]
+    for view in views.values():
+        if view.node in kept:
+            wide += [name for name in (view.holds, view.excepted) if name]
+    declared += [_declared(_ASKED, ("user",)), _declared(_FOUND, ("user", "object"))]
+    for name in wide:
+        for column in (_USER, _OBJECT):
+            body = conjunction([Atom(_ASKED, (column,)), Atom(name, (_USER, _OBJECT))])
+            rules.append(Rule((Atom(_FOUND, (_USER, _OBJECT)),), body))
+    directives = tuple(Directive("input", name) for name in (*inputs, _ASKED))
+    return Program(tuple(declared), tuple(rules), directives), views
+
+
+def _declared(name: str, columns: Iterable[str]) -> RelationDecl:
+    return RelationDecl(name, tuple(Attribute(column, "symbol") for column in columns))
+
+
+def _views(graph: Graph, nodes: list[int], kept: set[int]) -> dict[tuple[int, str], View]:
+    named = _named(graph, nodes)
+    found: dict[tuple[int, str], View] = {}
+    for number in nodes:
+        node = graph.nodes[number]
+        label = node.label if node.name else f"{node.label}/{number}"
+        public = {kind.removesuffix(":*") for kind in node.subjects if kind.endswith(":*")}
+        for kind in sorted(named[number] | public):
+            holds = f"{label}|{kind}" if kind in named[number] else ""
+            everyone = f"{label}|{kind}:*" if kind in public else ""
+            among = f"{label}|?{kind}" if holds and node.negates else holds
+            excepted = f"{label}|-{kind}" if among and everyone and node.negates else ""
+            found[number, kind] = View(
+                number, kind, holds, everyone, among, excepted if number in kept else ""
+            )
+    return found
+
+
+def _named(graph: Graph, nodes: list[int]) -> dict[int, set[str]]:
+    """The types of users that tuples can name on the way to each node; they may be excluded."""
+    found: dict[int, set[str]] = {number: set() for number in nodes}
+    grows = True
+    while grows:
+        grows = False
+        for number in nodes:
+            node = graph.nodes[number]
+            types = {leaf.type for leaf in node.leaves if leaf.kind == "user"}
+            for target in (*node.operands, *(t for leaf in node.leaves for t in leaf.targets)):
+                types |= found[target]
+            if node.kind != "union":
+                base = graph.nodes[node.operands[0]]
+                every = [graph.nodes[n] for n in node.operands] if node.kind == "and" else [base]
+                types = {one for one in types if all(part.may_have(one) for part in every)}
+            if not types <= found[number]:
+                found[number] |= types
+                grows = True
+    return found
+
+
+class _Rules:
+    """The rules of one node for one type of users."""
+
+    def __init__(self, graph: Graph, views: dict[tuple[int, str], View], view: View) -> None:
+        self.view = view
+        self.views = views
+        self.graph = graph
+        self.node: Node = graph.nodes[view.node]
+
+    def all(self) -> Iterator[Rule]:
+        """Those of each of its relations."""
+        if self.node.kind == "union":
+            for leaf in self.node.leaves:
+                yield from self._leaf(leaf)
+        elif self.node.kind == "and":
+            yield from self._intersection()
+        else:
+            yield from self._exclusion()
+        view = self.view
+        if view.excepted:
+            body = [self._pair(view.named), Atom(view.everyone, (_OBJECT,))]
+            yield self._rule(view.excepted, [*body, Not(self._pair(view.holds))])
+
+    # --- unions ------------------------------------------------------------------------------
+
+    def _leaf(self, leaf: Leaf) -> Iterator[Rule]:
+        view = self.view
+        if leaf.kind == "user":
+            if leaf.type == view.type:
+                yield from self._given([self._pair(leaf.source)])
+        elif leaf.kind == "everyone":
+            if leaf.type == view.type:
+                source = Atom(leaf.source, (_OBJECT,))
+                yield self._all([source])
+                if view.named != view.holds:
+                    yield self._rule(view.holds, [self._pair(view.named), source])
+        else:
+            for target in leaf.targets:
+                below = self.views.get((target, view.type))
+                if below is not None:
+                    yield from self._target(leaf, below)
+
+    def _target(self, leaf: Leaf, below: View) -> Iterator[Rule]:
+        view = self.view
+        at = _OBJECT if leaf.kind == "computed" else _VIA
+        edge = [] if leaf.kind == "computed" else [Atom(leaf.source, (_VIA, _OBJECT))]
+        if below.holds:
+            found = Atom(below.holds, (_USER, at))
+            if view.named == view.holds:
+                yield self._rule(view.holds, [*edge, found])
+            else:
+                yield self._rule(view.named, [*edge, Atom(below.named, (_USER, at))])
+                yield self._rule(view.holds, [*edge, found])
+        if below.everyone:
+            yield self._all([*edge, Atom(below.everyone, (at,))])
+            if view.named != view.holds:
+                body = [self._pair(view.named), *edge, self._unnamed(below, at)]
+                yield self._rule(view.holds, body)
+
+    def _given(self, body: list[Formula]) -> Iterator[Rule]:
+        for name in dict.fromkeys((self.view.named, self.view.holds)):
+            yield self._rule(name, body)
+
+    def _unnamed(self, below: View, at: Var) -> Formula:
+        """Everyone may at `at`, the user too; where the user is named, other rules say so."""
+        everyone = Atom(below.everyone, (at,))
+        if below.named == below.holds:
+            return everyone
+        return conjunction([everyone, Not(Atom(below.named, (_USER, at)))])
+
+    # --- intersections and exclusions ----------------------------------------------------------
+
+    def _intersection(self) -> Iterator[Rule]:
+        view = self.view
+        parts = [self.views.get((number, view.type)) for number in self.node.operands]
+        there = [part for part in parts if part is not None]
+        if len(there) < len(parts):
+            return
+        if view.named:
+            # Named at the whole: named at one part, and no part is out of reach.
+            for place, part in enumerate(there):
+                if part.named:
+                    rest = [one for other, one in enumerate(there) if other != place]
+                    reach = [self._reached(one) for one in rest]
+                    yield self._rule(view.named, [self._pair(part.named), *reach])
+            may = [self._may(part) for part in there]
+            yield self._rule(view.holds, [self._pair(view.named), *may])
+        if view.everyone:
+            yield self._all([Atom(part.everyone, (_OBJECT,)) for part in there])
+
+    def _exclusion(self) -> Iterator[Rule]:
+        view = self.view
+        base = self.views[self.node.operands[0], view.type]
+        excluded = self.views.get((self.node.operands[1], view.type))
+        if view.named:
+            if base.named:
+                yield self._rule(view.named, [self._pair(base.named)])
+            if base.everyone and excluded is not None and excluded.named:
+                body = [self._pair(excluded.named), Atom(base.everyone, (_OBJECT,))]
+                yield self._rule(view.named, body)
+            may_not = [] if excluded is None else self._may_not(excluded)
+            yield self._rule(view.holds, [self._pair(view.named), self._may(base), *may_not])
+        if view.everyone:
+            everyone: list[Formula] = [Atom(base.everyone, (_OBJECT,))]
+            if excluded is not None and excluded.everyone:
+                everyone.append(Not(Atom(excluded.everyone, (_OBJECT,))))
+            yield self._all(everyone)
+
+    def _reached(self, part: View) -> Formula:
+        ways: list[Formula] = [self._pair(part.named)] if part.named else []
+        if part.everyone:
+            ways.append(Atom(part.everyone, (_OBJECT,)))
+        return disjunction(ways)
+
+    def _may(self, part: View) -> Formula:
+        ways: list[Formula] = [self._pair(part.holds)] if part.holds else []
+        if part.everyone:
+            ways.append(self._unnamed(part, _OBJECT) if part.named else self._every(part))
+        return disjunction(ways)
+
+    def _may_not(self, part: View) -> list[Formula]:
+        found: list[Formula] = [Not(self._pair(part.holds))] if part.holds else []
+        if part.everyone:
+            nobody: Formula = Not(self._every(part))
+            if part.named and part.named != part.holds:
+                nobody = disjunction([nobody, self._pair(part.named)])
+            found.append(nobody)
+        return found
+
+    # --- words -------------------------------------------------------------------------------
+
+    @staticmethod
+    def _every(part: View) -> Atom:
+        return Atom(part.everyone, (_OBJECT,))
+
+    @staticmethod
+    def _pair(name: str) -> Atom:
+        return Atom(name, (_USER, _OBJECT))
+
+    @staticmethod
+    def _rule(head: str, body: Iterable[Formula]) -> Rule:
+        return Rule((Atom(head, (_USER, _OBJECT)),), conjunction(body))
+
+    def _all(self, body: Iterable[Formula]) -> Rule:
+        return Rule((Atom(self.view.everyone, (_OBJECT,)),), conjunction(body))

@@ -1,0 +1,100 @@
+"""Why a subject has a relation to an object, as a proof: tuples, and lines of the model.
+
+Invariant: a step is a relation of the model at an object; what holds within a definition, a part of
+`and` or `but not`, is written into the step of its relation. Leaves are tuples, committed or
+contextual; what is excluded and does not hold is named beside the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from deltafix.provenance.proof import Proof, Step
+from deltafix.rights.graph import Graph, Source
+from deltafix.rights.search import Goal, Search
+from deltafix.rights.tuples import Tuple, shown
+
+__all__ = ["proof_of"]
+
+
+@dataclass(slots=True)
+class _Inside:
+    """What a goal follows from, parts of its definition written out."""
+
+    tuples: list[Tuple] = field(default_factory=list)
+    goals: list[Goal] = field(default_factory=list)
+    absent: list[str] = field(default_factory=list)
+    height: int = 0
+
+
+def proof_of(graph: Graph, search: Search, sources: Mapping[str, Source], goal: Goal) -> Proof:
+    """The proof that a search found for a goal. O(goals that it found)."""
+    subject = str(search.subject)
+    inside: dict[Goal, _Inside] = {}
+    height: dict[Goal, int] = {}
+    for one, reason in search.true.items():  # reasons come before what follows from them
+        node = graph.nodes[one[0]]
+        found = _Inside()
+        if reason.leaf is not None and reason.row:
+            source = sources[reason.leaf.source]
+            row = tuple(map(search.reader.symbol, reason.row))
+            found.tuples.append(shown(source, row))
+        for child in reason.because:
+            if graph.nodes[child[0]].name:
+                found.goals.append(child)
+                found.height = max(found.height, height[child])
+            else:
+                below = inside[child]
+                found.tuples += below.tuples
+                found.goals += below.goals
+                found.absent += below.absent
+                found.height = max(found.height, below.height)
+        if reason.absent is not None:
+            number, at = reason.absent
+            excluded = graph.nodes[number]
+            what = excluded.name or f"({excluded.text})"
+            where = f"{node.type}:{search.reader.symbol(at)}"
+            found.absent.append(f"{subject} is not {what} of {where}")
+        inside[one] = found
+        height[one] = found.height + 1
+    return Proof(tuple(_steps(graph, search, inside, goal)), height[goal])
+
+
+def _steps(graph: Graph, search: Search, inside: dict[Goal, _Inside], goal: Goal) -> list[Step]:
+    goals = _last_first(inside, goal)
+    tuples = dict.fromkeys(found for one in goals for found in inside[one].tuples)
+    order: list[Goal | Tuple] = [*goals, *tuples]
+    places = {one: place for place, one in enumerate(order)}
+    steps = []
+    for one in order:
+        if isinstance(one, Tuple):
+            steps.append(Step(one.relation, (one.user, one.object)))
+            continue
+        node = graph.nodes[one[0]]
+        found = inside[one]
+        line = "" if node.span is None else f"line {node.span.line}: "
+        is_itself = not found.tuples and not found.goals
+        text = "a userset is in itself" if is_itself else f"{line}{node.text}"
+        where = f"{node.type}:{search.reader.symbol(one[1])}"
+        premises = (
+            *(places[below] for below in found.tuples),
+            *(places[below] for below in found.goals),
+        )
+        steps.append(
+            Step(
+                node.name, (str(search.subject), where), None, text, premises, tuple(found.absent)
+            )
+        )  # fmt: skip
+    return steps
+
+
+def _last_first(inside: dict[Goal, _Inside], goal: Goal) -> list[Goal]:
+    """The goals of the proof, each before those it follows from."""
+    used = {goal}
+    found: list[Goal] = []
+    for one in reversed(inside):  # a goal stands behind all that it follows from
+        if one in used:
+            found.append(one)
+            used.update(inside[one].goals)
+    return found

@@ -1,0 +1,141 @@
+"""Models and tuples from files: OpenFGA's DSL and JSON, tuples as CSV, JSON and YAML, store files.
+
+Invariant: the ending of a file says what it is; a text that begins with `{` is JSON. YAML is read
+by PyYAML's safe loader, which makes plain values and nothing else.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from deltafix.errors import MissingDependencyError, RightsTupleError, SourceError
+from deltafix.rights.dsl import parse_dsl
+from deltafix.rights.json_form import model_of_json
+from deltafix.rights.model import Model
+from deltafix.rights.tuples import Tuple, tuple_of
+
+__all__ = ["read_model", "read_store", "read_tuples"]
+
+
+def read_model(given: Model | str | Path | Mapping[str, Any]) -> Model:
+    """A model from DSL or JSON: as text, in a file, or as `json.loads` made it.
+
+    A file that ends with `.yaml` or `.yml` is a store file, with the model under `model`, or in the
+    file that `model_file` names. Raises RightsModelError, SourceError.
+    """
+    if isinstance(given, Model):
+        return given
+    if isinstance(given, Path):
+        text, path = _text(given), str(given)
+        if given.suffix not in (".yaml", ".yml"):
+            return _of_text(text, path)
+        store = read_store(given)
+        if isinstance(store.get("model_file"), str):
+            return read_model(given.parent / store["model_file"])
+        if not isinstance(store.get("model"), str):
+            raise SourceError(f"{path} has no text under `model`", value=path)
+        return parse_dsl(store["model"], f"{path} (model)")
+    return _of_text(given, None) if isinstance(given, str) else model_of_json(given)
+
+
+def _of_text(text: str, path: str | None) -> Model:
+    return model_of_json(text, path) if text.lstrip().startswith("{") else parse_dsl(text, path)
+
+
+def read_store(path: Path) -> Mapping[str, Any]:
+    """A store file as plain values. Raises SourceError."""
+    found = _yaml(_text(path), path)
+    if not isinstance(found, Mapping):
+        raise SourceError(f"{path} is no store file: it has no keys", value=str(path))
+    return found
+
+
+def read_tuples(path: Path) -> Any:
+    """The tuples of a file: `.csv`, `.json`, `.jsonl`, `.yaml`, or a store file's `tuples`.
+
+    CSV has a header with `user`, `relation` and `object`, or OpenFGA's `user_type`, `user_id`,
+    `user_relation`, `relation`, `object_type` and `object_id`. Raises SourceError for a file that
+    cannot be read, RightsTupleError for what is no tuple; both name the file.
+    """
+    text = _text(path)
+    if path.suffix == ".csv":
+        return list(_of_csv(text, path))
+    if path.suffix == ".jsonl":
+        lines = enumerate(text.splitlines(), 1)
+        return [_tuple(_json(one, path, n), path, n) for n, one in lines if one.strip()]
+    if path.suffix in (".yaml", ".yml"):
+        found = _yaml(text, path)
+    elif path.suffix == ".json":
+        found = _json(text, path, 0)
+    else:
+        message = f"{path}: tuples are read from .csv, .json, .jsonl, .yaml and .yml"
+        raise SourceError(message, value=str(path))
+    if isinstance(found, Mapping):
+        found = found.get("tuples", found.get("tuple_keys", []))
+    if not isinstance(found, list):
+        raise SourceError(f"{path} has no list of tuples", value=str(path))
+    # OpenFGA's Read gives {"key": {...}, "timestamp": ...}.
+    keys = [one["key"] if isinstance(one, Mapping) and "key" in one else one for one in found]
+    return [_tuple(one, path, n) for n, one in enumerate(keys, 1)]
+
+
+def _tuple(given: Any, path: Path, place: int) -> Tuple:
+    try:
+        return tuple_of(given)
+    except RightsTupleError as error:
+        raise RightsTupleError(f"{path}: tuple {place}: {error}", value=given) from None
+
+
+def _of_csv(text: str, path: Path) -> Iterator[Tuple]:
+    lines = csv.DictReader(text.splitlines(), strict=True)
+    header = lines.fieldnames or []
+    whole = {"user", "relation", "object"} <= set(header)
+    if not whole and not {"user_type", "user_id", "relation", "object_type", "object_id"} <= set(
+        header
+    ):
+        message = f"{path}: the header is {', '.join(header)!r}; it takes user, relation, object"
+        raise RightsTupleError(message, value=header)
+    try:
+        for line in lines:
+            if None in line or None in line.values():
+                message = f"{path}:{lines.line_num}: {len(header)} columns were expected"
+                raise RightsTupleError(message, line=lines.line_num)
+            if whole:
+                yield Tuple(line["user"], line["relation"], line["object"])
+                continue
+            within = f"#{line['user_relation']}" if line.get("user_relation") else ""
+            user = f"{line['user_type']}:{line['user_id']}{within}"
+            yield Tuple(user, line["relation"], f"{line['object_type']}:{line['object_id']}")
+    except csv.Error as error:
+        raise RightsTupleError(f"{path}:{lines.reader.line_num}: {error}") from None
+
+
+def _json(text: str, path: Path, line: int) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        where = f"{path}:{line}" if line else str(path)
+        raise SourceError(f"{where}: this is no JSON: {error}", value=str(path)) from None
+
+
+def _yaml(text: str, path: Path) -> Any:
+    try:
+        import yaml  # noqa: PLC0415  optional
+    except ImportError as error:
+        message = "YAML needs PyYAML: pip install 'deltafix[yaml]'"
+        raise MissingDependencyError(message, extra="yaml") from error
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise SourceError(f"{path}: this is no YAML: {error}", value=str(path)) from None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"cannot read {path}: {error}", value=str(path)) from None

@@ -1,0 +1,174 @@
+"""Relationship tuples: what one is, and in which input relation of a model it lies.
+
+Invariant: a tuple that gets through `placed` is one that the model allows: its object's type has
+the relation, and the relation's list of types has its user. Rows of input relations have no types
+in them, since the relation's name has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from deltafix.diagnostics import suggest
+from deltafix.errors import RightsQuestionError, RightsTupleError
+from deltafix.rights.graph import Graph, Node, Source, tuple_relation
+
+__all__ = [
+    "Placed",
+    "Subject",
+    "Tuple",
+    "listed",
+    "object_of",
+    "placed",
+    "relation_node",
+    "shown",
+    "subject_of",
+    "tuple_of",
+]
+
+
+class Tuple(NamedTuple):
+    """`user` has `relation` to `object`: `Tuple("user:anne", "viewer", "document:roadmap")`.
+
+    `user` may also be a userset, `group:eng#member`, or everyone of a type, `user:*`.
+    """
+
+    user: str
+    relation: str
+    object: str
+
+    def __str__(self) -> str:
+        return f"{self.user} {self.relation} {self.object}"
+
+
+class Subject(NamedTuple):
+    """Who a question is about: an object, everyone of a type (`id` is `*`), or a userset."""
+
+    type: str
+    id: str
+    relation: str = ""
+
+    @property
+    def kind(self) -> str:
+        """`user`, `user:*` or `group#member`: as lists of types have it."""
+        if self.id == "*":
+            return f"{self.type}:*"
+        return f"{self.type}#{self.relation}" if self.relation else self.type
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.id}" + (f"#{self.relation}" if self.relation else "")
+
+
+class Placed(NamedTuple):
+    """A tuple as a row of an input relation."""
+
+    source: str
+    row: tuple[str, ...]
+
+
+def tuple_of(given: Any) -> Tuple:
+    """A tuple from (user, relation, object), a mapping with these keys, or a `Tuple`.
+
+    Raises RightsTupleError.
+    """
+    if isinstance(given, Mapping):
+        if given.get("condition"):
+            message = f"{dict(given)!r} has a condition, and conditions are not maintained"
+            raise RightsTupleError(message, value=given)
+        parts: tuple[Any, ...] = tuple(given.get(name) for name in Tuple._fields)
+    else:
+        parts = tuple(given) if isinstance(given, list | tuple) else (given,)
+    if len(parts) != 3 or not all(isinstance(part, str) for part in parts):
+        message = f'{given!r} is no tuple; write ("user:anne", "viewer", "document:roadmap")'
+        raise RightsTupleError(message, value=given)
+    return Tuple(*parts)
+
+
+def listed(given: Any) -> Iterable[Any]:
+    """The tuples of an argument: one tuple, or several in anything that can be gone through."""
+    return [given] if isinstance(given, Tuple | Mapping) else given
+
+
+def subject_of(graph: Graph, text: str) -> Subject:
+    """Who `text` names. Raises RightsQuestionError for what the model does not have."""
+    kind, colon, rest = text.partition(":")
+    name, mark, relation = rest.partition("#")
+    whole = colon and kind and name and not any(map(str.isspace, text))
+    if not whole or (mark and not relation) or (mark and name == "*"):
+        message = f"{text!r} names no user; write `user:anne`, `user:*` or `group:eng#member`"
+        raise RightsQuestionError(message, value=text)
+    _type(graph, kind, text)
+    if relation:
+        relation_node(graph, kind, relation)
+    return Subject(kind, name, relation)
+
+
+def object_of(graph: Graph, text: str) -> tuple[str, str]:
+    """The type and id of an object. Raises RightsQuestionError for what the model does not have."""
+    kind, colon, name = text.partition(":")
+    whole = colon and kind and name and not any(map(str.isspace, text))
+    if not whole or name == "*" or "#" in name:
+        message = f"{text!r} names no object; write `document:roadmap`"
+        raise RightsQuestionError(message, value=text)
+    _type(graph, kind, text)
+    return kind, name
+
+
+def relation_node(graph: Graph, type: str, relation: str) -> Node:  # noqa: A002
+    """The node of a relation. Raises RightsQuestionError with the names that there are."""
+    found = graph.node(type, relation)
+    if found is None:
+        owner = _type(graph, type, type)
+        known = [one.name for one in owner.relations]
+        close = suggest(relation, known)
+        hint = f" (did you mean {close!r}?)" if close else ""
+        message = f"type {type!r} has no relation {relation!r}{hint}; it has {_listed(known)}"
+        raise RightsQuestionError(message, type=type, relation=relation)
+    return found
+
+
+def _type(graph: Graph, name: str, text: str) -> Any:
+    found = graph.model.type(name)
+    if found is None:
+        known = [one.name for one in graph.model.types]
+        close = suggest(name, known)
+        hint = f" (did you mean {close!r}?)" if close else ""
+        message = f"no type {name!r} in the model, for {text!r}{hint}; it has {_listed(known)}"
+        raise RightsQuestionError(message, type=name, value=text)
+    return found
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def placed(graph: Graph, given: Tuple) -> Placed:
+    """The row of a tuple. Raises RightsTupleError for one that the model does not allow."""
+    try:
+        subject = subject_of(graph, given.user)
+        type_, name = object_of(graph, given.object)
+        relation_node(graph, type_, given.relation)
+    except RightsQuestionError as error:
+        raise RightsTupleError(f"tuple `{given}`: {error}", value=given) from None
+    definition = graph.model.relation(type_, given.relation)
+    assert definition is not None  # noqa: S101  its node was found
+    allowed = [str(one) for one in definition.restrictions]
+    if subject.kind not in allowed:
+        message = f"tuple `{given}`: `{type_}#{given.relation}` takes no {subject.kind!r}"
+        if allowed:
+            message += f"; it takes {', '.join(allowed)}"
+        else:
+            message += f"; it takes no tuples: {definition}"
+        raise RightsTupleError(message, value=given)
+    source = tuple_relation(type_, given.relation, subject.kind)
+    return Placed(source, (name,) if subject.id == "*" else (subject.id, name))
+
+
+def shown(source: Source, row: tuple[str, ...]) -> Tuple:
+    """The tuple of a row: what `placed` took apart."""
+    users = source.users
+    user = f"{users.type}:*" if users.wildcard else f"{users.type}:{row[0]}"
+    if users.relation:
+        user = f"{user}#{users.relation}"
+    return Tuple(user, source.relation, f"{source.type}:{row[-1]}")

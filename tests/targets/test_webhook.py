@@ -1,0 +1,90 @@
+"""Webhooks: a server that fails, is late, or loses its answer, and what is never asked again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from tests.targets.hook import Hook
+
+from deltafix.errors import ConfigError, SinkError
+from deltafix.facts.schema import Schema
+from deltafix.pipeline.targets import webhook
+from deltafix.pipeline.targets.target import EpochRows
+from deltafix.pipeline.targets.webhook import Webhook
+
+SCHEMA = Schema.of("view", ["x", "f"], ["symbol", "float"])
+
+
+@pytest.fixture
+def hook(monkeypatch) -> Iterator[Hook]:
+    monkeypatch.setattr(webhook, "_PAUSE", 0.01)
+    with Hook() as server:
+        yield server
+
+
+def target(hook: Hook, **options) -> Webhook:
+    options = {"timeout": 1, "attempts": 4, "rows": 2, "token_env": "", **options}
+    return Webhook(f"{hook.url}/view", "name", **options)
+
+
+def epoch(*rows, number: int = 7) -> EpochRows:
+    table = pa.table({"x": [x for x, _ in rows], "f": pa.array([f for _, f in rows], pa.float64())})
+    return EpochRows(SCHEMA, number, table, table.slice(0, 0))
+
+
+def test_an_epoch_is_posted_in_parts_with_keys(hook, monkeypatch) -> None:
+    monkeypatch.setenv("HOOK_TOKEN", "secret")
+    by = {"token_env": "HOOK_TOKEN"}
+    target(hook, **by)(epoch(("a", 1.5), ("b", math.nan), ("c", -math.inf)))
+    assert hook.rows("/view") == [
+        {"x": "a", "f": 1.5, "sign": 1, "epoch": 7}, {"x": "b", "f": "NaN", "sign": 1, "epoch": 7},
+        {"x": "c", "f": "-Infinity", "sign": 1, "epoch": 7},
+    ]  # fmt: skip
+    assert [key for key, _ in hook.seen] == ["name-7-1", "name-7-2"]
+    assert hook.headers["Authorization"] == "Bearer secret"
+    assert hook.headers["Content-Type"] == "application/json"
+
+
+@pytest.mark.parametrize("answer", [429, 500, 503, "lost", "gone", "late"])
+def test_a_server_that_fails_is_asked_again_with_the_same_key(hook, answer) -> None:
+    hook.answer = lambda number: answer if number in (0, 1, 3) else 200
+    target(hook)(epoch(("a", 1.0), ("b", 2.0), ("c", 3.0)))
+    assert [key for key, _ in hook.seen] == ["name-7-1"] * 3 + ["name-7-2"] * 2
+    assert [row["x"] for row in hook.rows("/view")] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "asked", "said"),
+    [
+        (500, 4, "epoch 7: answered 500 Internal Server Error: no"),
+        (404, 1, "answered 404 Not Found"),
+        (302, 1, "answered 302 Found"),
+        ("gone", 4, "Connection aborted"),
+        ("late", 4, "Read timed out"),
+    ],
+)
+def test_what_stays_wrong_is_an_error(hook, answer, asked, said) -> None:
+    hook.answer = lambda number: answer
+    with pytest.raises(SinkError, match=said) as raised:
+        target(hook)(epoch(("a", 1.0)))
+    assert len(hook.seen) == asked
+    assert "\n" not in str(raised.value)
+
+
+def test_nobody_is_there() -> None:
+    hook = Hook()
+    hook.url = "http://127.0.0.1:9"
+    with pytest.raises(SinkError, match="refused"):
+        target(hook, attempts=1)(epoch(("a", 1.0)))
+
+
+def test_places_that_are_none(hook) -> None:
+    for url in ("ftp://a/b", "nothing", "https://me:secret@host/x"):
+        with pytest.raises(ConfigError, match="is not valid") as raised:
+            Webhook(url, "name", timeout=1, attempts=1, rows=1, token_env="")
+        assert "secret@" not in str(raised.value)
+    with pytest.raises(ConfigError, match="no such variable"):
+        target(hook, **{"token_env": "DELTAFIX_NOBODY_SET_THIS"})

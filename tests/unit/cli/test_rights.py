@@ -1,0 +1,94 @@
+"""`deltafix rights`: questions to a model and its tuples, answers by exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "rights"
+MODEL = EXAMPLE / "model.fga"
+TUPLES = ("-t", EXAMPLE / "tuples.csv")
+STORE = Path(__file__).parents[2] / "fixtures" / "rights" / "slack.fga.yaml"
+
+
+def test_a_check_answers_by_word_and_exit_code(deltafix):
+    done = deltafix("rights", "check", MODEL, "user:bo", "can_read", "document:roadmap", *TUPLES)
+    assert done == (0, "yes\n", "")
+    done = deltafix("rights", "check", MODEL, "user:dana", "can_read", "document:roadmap", *TUPLES)
+    assert done == (1, "no\n", "")
+
+
+def test_lists_are_lines(deltafix):
+    done = deltafix("rights", "list-objects", MODEL, "user:bo", "can_read", "document", *TUPLES)
+    assert done == (0, "document:handbook\ndocument:roadmap\n", "")
+    done = deltafix("rights", "list-users", MODEL, "can_read", "document:handbook", *TUPLES)
+    assert done == (0, "user:*\nexcept user:zed\n", "")
+    done = deltafix(
+        "rights", "list-users", MODEL, "viewer", "folder:plans", "group#member", *TUPLES
+    )
+    assert done.out.split() == [
+        f"group:{n}#member" for n in ("compilers", "engineering", "interns")
+    ]
+
+
+def test_why_and_expand_print_trees_and_json(deltafix):
+    question = ("user:bo", "can_read", "document:roadmap")
+    done = deltafix("rights", "why", MODEL, *question, *TUPLES)
+    assert done.code == 0
+    assert "user:bo is not blocked of document:roadmap" in done.out
+    done = deltafix("rights", "why", MODEL, *question, *TUPLES, "--format", "json")
+    assert json.loads(done.out)["steps"][0]["row"] == ["user:bo", "document:roadmap"]
+    done = deltafix("rights", "why", MODEL, "user:dana", *question[1:], *TUPLES)
+    assert (done.code, done.out) == (2, "")
+    assert "error[DF681]: user:dana is not can_read of document:roadmap" in done.err
+    done = deltafix(
+        "rights", "expand", MODEL, "viewer", "folder:plans", *TUPLES, "--format", "json"
+    )
+    assert json.loads(done.out)["parts"][0]["users"] == ["group:engineering#member"]
+    done = deltafix("rights", "expand", MODEL, "viewer", "folder:plans", *TUPLES)
+    assert "    group:engineering#member\n" in done.out
+
+
+def test_validate_counts_or_says_what_is_wrong(deltafix, tmp_path):
+    done = deltafix("rights", "validate", MODEL, *TUPLES)
+    assert done == (0, "", "4 types, 12 relations, 13 tuples\n")
+    assert deltafix("rights", "validate", MODEL, "-q") == (0, "", "")
+    (tmp_path / "m.fga").write_text(MODEL.read_text().replace("blocked from", "bloked from"))
+    done = deltafix("rights", "validate", tmp_path / "m.fga")
+    assert done.code == 2
+    assert "m.fga:16:45: error[DF741]: unknown relation of folder `bloked`" in done.err
+    assert "did you mean `blocked`?" in done.err
+    (tmp_path / "t.csv").write_text("user,relation,object\nuser:a,can_read,document:x\n")
+    done = deltafix("rights", "validate", MODEL, "-t", tmp_path / "t.csv")
+    assert done.code == 2
+    assert "it takes no tuples: define can_read: viewer but not blocked" in done.err
+    done = deltafix("rights", "validate", tmp_path / "none.fga")
+    assert done.code == 2
+    assert "cannot read" in done.err
+
+
+def test_a_store_file_brings_its_tuples_and_tests(deltafix, tmp_path):
+    done = deltafix("rights", "check", STORE, "user:amy", "viewer", "channel:marketing")
+    assert done == (0, "yes\n", "")
+    assert deltafix("rights", "test", STORE) == (0, "17 of 17 assertions hold\n", "")
+    wrong = tmp_path / "wrong.fga.yaml"
+    wrong.write_text(STORE.read_text().replace("viewer: false", "viewer: true", 1))
+    done = deltafix("rights", "test", STORE, wrong)
+    assert done.code == 1
+    assert done.out == (
+        f"{wrong}: who sees and writes where: check user:catherine viewer channel:marketing\n"
+        "  expected true\n"
+        "  found    false\n"
+        "33 of 34 assertions hold\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments", [("check", MODEL), ("chek", MODEL), ("list-users", MODEL, "a")]
+)
+def test_a_wrong_command_line_is_an_error(deltafix, arguments):
+    done = deltafix("rights", *arguments)
+    assert done.code == 2
+    assert "Traceback" not in done.err
