@@ -28,7 +28,7 @@ COLUMNS = {
 
 def _expression(random: Random, depth: int) -> str:
     if depth == 0 or random.random() < 0.15:
-        return random.choice((*COLUMNS, *COLUMNS, "1", "100", "0.5", "2.25"))
+        return random.choice((*COLUMNS, *COLUMNS, "1", "-1", "100", "0.5", "2.25"))
     one, two = _expression(random, depth - 1), _expression(random, depth - 1)
     kind = random.random()
     if kind < 0.12:
@@ -80,3 +80,31 @@ def test_oracle_arithmetic_of_views_is_that_of_rows() -> None:
                 assert (shown, row, found) == (shown, row, wanted)
     assert values > EXPRESSIONS
     assert refused > EXPRESSIONS
+
+
+LEAST = -(2**63)
+
+
+@pytest.mark.parametrize("one", ["-1", "CASE WHEN a > 0 THEN -1 ELSE 1 END", "(0 - 1)"])
+def test_the_least_number_has_no_negative(one: str) -> None:
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE t (a BIGINT PRIMARY KEY, c BIGINT NOT NULL)")
+        db.execute(f"CREATE VIEW v AS SELECT c * {one} AS x, {one} * c AS y FROM t")
+        with pytest.raises(deltafix.sql.DataError, match="9223372036854775808 is no BIGINT"):
+            db.insert("t", [(1, LEAST)])
+        db.insert("t", [(1, LEAST + 1)])
+        assert db.execute("SELECT * FROM v").fetchall() == [(-LEAST - 1, -LEAST - 1)]
+
+
+def test_long_expressions_are_computed_too() -> None:
+    """Written out as terms, a CASE would double with each WHEN, and a sum nest with each column."""
+    for count in (9, 60):
+        cases = " ".join(f"WHEN a = {n} THEN {n % 2} - c" for n in range(count))
+        total = " + ".join(["c", "a"] * count)
+        with deltafix.sql.connect() as db:
+            db.execute("CREATE TABLE t (a BIGINT PRIMARY KEY, c BIGINT NOT NULL)")
+            db.execute(f"CREATE VIEW v AS SELECT CASE {cases} ELSE c END AS x, {total} AS y FROM t")
+            db.insert("t", [(n, 100 * n) for n in range(count + 1)])
+            wanted = [((n % 2) - 100 * n, 101 * n * count) for n in range(count)]
+            wanted.append((100 * count, 101 * count * count))
+            assert sorted(db.execute("SELECT * FROM v").fetchall()) == sorted(wanted)

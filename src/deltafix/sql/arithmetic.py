@@ -10,7 +10,8 @@ difference or product modulo 2^64 is the exact one if that is in range, so the r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from deltafix.rules.ast import FunctorDecl
@@ -18,7 +19,7 @@ from deltafix.rules.terms import Call, Const, Term
 from deltafix.sql.builder import Operand, equal, function
 from deltafix.sql.scalar import Scalar
 from deltafix.sql.text import exp
-from deltafix.sql.types import BIGINT, SqlType
+from deltafix.sql.types import BIGINT, Column, SqlType
 
 if TYPE_CHECKING:
     from deltafix.sql.formulas import Formulas
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["computed"]
 
 _END: Final = 1 << 63
+_LONG: Final = 150
+"""Nodes from which on an expression is one function: its terms would nest as deep as it is long."""
 _OPERATORS: Final[dict[type, str]] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
 
 
@@ -43,6 +46,8 @@ def computed(formulas: Formulas, node: exp.Expr) -> Operand | None:
     """An expression as a term of the engine; None for what Python has to compute."""
     node = node.unnest()
     if not isinstance(node, (*_OPERATORS, exp.Neg, exp.Case, exp.Cast)):
+        return None
+    if len(list(islice(node.walk(), _LONG))) == _LONG:
         return None
     if isinstance(node, exp.Case) and all(formulas.leaf(one) is not None for one in _values(node)):
         return None  # a function of what its conditions are about
@@ -73,8 +78,8 @@ def _judged(
             compute(*values)
         return 0
 
-    told = BIGINT_COLUMN.attribute("doubt")
-    attributes = (told, *(column.attribute(column.name) for column in columns))
+    told = (Column("doubt", BIGINT, nullable=False), *columns)
+    attributes = tuple(column.attribute(column.name) for column in told)
     builder.functors.append(FunctorDecl(name, attributes, "number"))
     builder.functions[name] = judge
     whole = [arg.type.base == "number" and not arg.nullable for arg in args]
@@ -88,9 +93,6 @@ def _judged(
         either = Call("lor", (either, one))
     formulas.body.append(equal(doubt, either))
     formulas.body.append(equal(Call(f"@{name}", (doubt, *given)), _number(0)))
-
-
-BIGINT_COLUMN: Final = Operand(Const(0, "number"), BIGINT, nullable=False).column("")
 
 
 def _number(value: int) -> Const:
@@ -135,7 +137,18 @@ def _whole(formulas: Formulas, node: exp.Expr) -> _Whole | None:
         found = _product(left, right) if op == "*" else _sum(op, left, right)
     else:
         return None
-    return None if found is None else _within(found, formulas.scalar(node)[0].type)
+    if found is not None:
+        found = _within(found, formulas.scalar(node)[0].type)
+    if found is None or not found.doubts:
+        return found
+    return replace(found, term=_bound(formulas, found.term))  # it will be asked about
+
+
+def _bound(formulas: Formulas, term: Term) -> Term:
+    """A variable for a term that stands in several places: written out, their number doubles."""
+    found = formulas.builder.fresh("w")
+    formulas.body.append(equal(found, term))
+    return found
 
 
 def _within(found: _Whole, kind: SqlType) -> _Whole | None:
@@ -158,16 +171,8 @@ def _beyond(one: _Whole, limit: int) -> tuple[Term, ...]:
 
 def _scaled(one: _Whole, scale: int) -> _Whole:
     """The same value with more digits behind the point."""
-    return (
-        one
-        if scale == one.scale
-        else _product(
-            one,
-            _Whole(
-                _number(10 ** (scale - one.scale)), scale - one.scale, 10 ** (scale - one.scale)
-            ),
-        )
-    )
+    more = scale - one.scale
+    return _product(one, _Whole(_number(10**more), more, 10**more)) if more else one
 
 
 def _product(left: _Whole, right: _Whole) -> _Whole:
@@ -175,7 +180,7 @@ def _product(left: _Whole, right: _Whole) -> _Whole:
     doubts = (*left.doubts, *right.doubts)
     if most >= _END:
         small = min(left.most, right.most, 3_037_000_499)  # the root of 2^63
-        large = (_END - 1) // max(small, 1)
+        large = (_END - 1) // max(small, 2)  # beside a 1, too: the least number has no negative
         first, second = (small, large) if left.most <= right.most else (large, small)
         doubts += (*_beyond(left, first + 1), *_beyond(right, second + 1))
     term = Call("*", (left.term, right.term))
@@ -214,7 +219,8 @@ def _case(formulas: Formulas, node: exp.Case) -> _Whole | None:
         if not args:
             return None
         chosen = formulas.builder.apply(_truth(test), args, formulas.body)
-        change = Call("*", (chosen.term, Call("-", (value.term, term))))
-        term = Call("+", (term, change))
+        other = _bound(formulas, term)
+        change = Call("*", (chosen.term, Call("-", (value.term, other))))
+        term = Call("+", (other, change))
     doubts = tuple(doubt for one in known for doubt in one.doubts)
     return _Whole(term, scale, max(one.most for one in known), doubts)

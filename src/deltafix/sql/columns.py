@@ -14,15 +14,17 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import compute
 
 from deltafix.facts.arrow import is_tabular, to_numpy, to_table
 from deltafix.sql.text import Statement
-from deltafix.sql.types import Column, SqlType
+from deltafix.sql.types import TIMESTAMP, TIMESTAMPTZ, Column, SqlType
 
 __all__ = ["coded", "framed", "listed"]
 
 _PLAIN: Final[dict[str, type]] = {"whole": int, "text": str, "truth": bool, "days": date}
 """The one Python type that a column's values have, by how the engine holds them."""
+_MOMENTS: Final = (TIMESTAMP, TIMESTAMPTZ)
 
 
 def framed(statement: Statement, rows: object) -> pa.Table | None:
@@ -33,20 +35,25 @@ def framed(statement: Statement, rows: object) -> pa.Table | None:
         raise statement.data(f"no Arrow table: {error}") from None
 
 
-def listed(values: Sequence[Any] | pa.ChunkedArray) -> Sequence[Any]:
-    """A column as Python values."""
-    return values.to_pylist() if isinstance(values, pa.ChunkedArray) else values
+def listed(
+    statement: Statement, column: Column, values: Sequence[Any] | pa.ChunkedArray
+) -> Sequence[Any]:
+    """A column as Python values. Raises SqlDataError for moments that Python has not."""
+    if not isinstance(values, pa.ChunkedArray):
+        return values
+    try:
+        if pa.types.is_timestamp(values.type):
+            values = values.cast(pa.timestamp("us", values.type.tz))
+        return values.to_pylist()  # type: ignore[no-any-return]
+    except (ValueError, OverflowError) as error:
+        raise statement.data(f"column {column.name!r}: {error}") from None
 
 
 def coded(column: Column, values: Sequence[Any] | pa.ChunkedArray) -> list[Any] | None:
     """The engine's values of a column, or None. O(values)."""
-    kind = column.type
-    if isinstance(values, pa.ChunkedArray):
-        found, nulls = _of_arrow(kind, values), values.null_count > 0
-    else:
-        nulls = None in values
-        found = _of_values(kind, values)
-    if found is None or (nulls and not column.nullable):
+    arrow = isinstance(values, pa.ChunkedArray)
+    found = (_of_arrow if arrow else _of_values)(column.type, values)
+    if found is None or (not column.nullable and None in found):
         return None
     if not column.nullable:
         return found
@@ -84,9 +91,11 @@ def _of_arrow(kind: SqlType, values: pa.ChunkedArray) -> list[Any] | None:
         if kind.code == "text" and (pa.types.is_string(given) or given == pa.string_view()):
             return values.to_pylist()  # type: ignore[no-any-return]
         if kind.code == "days" and pa.types.is_date32(given):
-            return values.cast(pa.int32()).to_pylist()  # type: ignore[no-any-return]
-        if kind.code == "microseconds" and given == pa.timestamp("us"):
-            return values.cast(pa.int64()).to_pylist()  # type: ignore[no-any-return]
+            return _times(kind, values.cast(pa.int32()))
+        if kind in _MOMENTS and pa.types.is_timestamp(given):
+            if (given.tz is None) is not (kind is TIMESTAMP):
+                return None
+            return _times(kind, values.cast(pa.timestamp("us", given.tz)).cast(pa.int64()))
         if kind.code == "truth" and pa.types.is_boolean(given):
             return values.cast(pa.int8()).to_pylist()  # type: ignore[no-any-return]
         if kind.code == "float" and pa.types.is_float64(given):
@@ -94,6 +103,18 @@ def _of_arrow(kind: SqlType, values: pa.ChunkedArray) -> list[Any] | None:
     except pa.ArrowException:
         return None
     return None
+
+
+def _times(kind: SqlType, values: pa.ChunkedArray) -> list[Any] | None:
+    """Days or microseconds; None where Arrow has one that Python has not, of the year 29349 say."""
+    ends = compute.min_max(values).as_py()
+    try:
+        for end in ends.values():
+            if end is not None and kind.read is not None:
+                kind.read(end)
+    except (ValueError, OverflowError):
+        return None
+    return values.to_pylist()  # type: ignore[no-any-return]
 
 
 def _decimals(values: pa.ChunkedArray, kind: SqlType) -> list[Any]:

@@ -200,11 +200,13 @@ def given(statement: Statement, table: Table, rows: Any, columns: Sequence[str] 
         frame = framed(statement, rows)
     known = [column.name for column in table.relation.columns]
     names = list(columns) or (known if frame is None else frame.column_names)
+    there = names if frame is None else frame.column_names
     for name in names:
-        if name not in known:
-            raise statement.unknown("column", name, known, None)
-        if frame is not None and name not in frame.column_names:
-            raise statement.unknown("column", name, frame.column_names, None)
+        for some in (known, there):
+            if name not in some:
+                raise statement.unknown("column", name, some, None)
+        if names.count(name) > 1 or there.count(name) > 1:
+            raise statement.wrong(f"column {name!r} is given twice", None, "give it once")
     if frame is None:
         return inserted(statement, table, names, list(rows))
     return _tabular(statement, table, names, list(map(frame.column, names)), frame.num_rows)
@@ -223,7 +225,9 @@ def _tabular(
             continue
         one = values[names.index(column.name)]
         done = coded(column, one)
-        found.append([encoded(statement, column, v) for v in listed(one)] if done is None else done)
+        if done is None:
+            done = [encoded(statement, column, v) for v in listed(statement, column, one)]
+        found.append(done)
     if table.numbered:
         found.append(list(range(table.next_number, table.next_number + count)))
         table.next_number += count

@@ -156,7 +156,9 @@ class Formulas:
         if isinstance(node, exp.Not):
             return self.holds(node.this, None if truth is None else not truth)
         if isinstance(node, exp.Or):
-            node = factored(node)
+            found = factored(node)
+            if found is not node:
+                return self.holds(found, truth)
         if isinstance(node, exp.And | exp.Or):
             decisive = isinstance(node, exp.Or)
             if subqueries.within(node) or (truth is not None and truth is not decisive):

@@ -196,7 +196,8 @@ def _parsed(text: str, start: int, end: int, reader: Dialect, path: str | None) 
 
 def _negated(tree: exp.Expr) -> exp.Expr:
     """The tree with `x NOT LIKE y` as NOT around LIKE, as sqlglot writes every other negation."""
-    for node in [one for one in tree.walk() if one.args.get("negate")]:
+    found = [one for one in tree.walk() if one.args.get("negate")]
+    for node in reversed(found):  # inner ones first: the outer one is copied
         node.set("negate", None)
         node.replace(exp.Not(this=node.copy()))
     return tree

@@ -52,6 +52,19 @@ def test_a_view_is_read_in_the_order_of_its_query() -> None:
     assert rows(db, "SELECT x FROM four") == [(14,), (13,), (12,), (11,)]
 
 
+def test_not_like_stands_inside_not_like() -> None:
+    db = deltafix.sql.connect()
+    db.execute(
+        """
+        CREATE TABLE a (x INTEGER PRIMARY KEY, y TEXT);
+        CREATE VIEW b AS SELECT x FROM a
+          WHERE CASE WHEN y NOT LIKE 'a%' THEN 'no' ELSE 'yes' END NOT ILIKE 'N%';
+        INSERT INTO a VALUES (1, 'abc'), (2, 'cba'), (3, NULL)
+        """
+    )
+    assert rows(db, "SELECT x FROM b") == [(1,), (3,)]
+
+
 def test_a_transaction_sees_its_own_edits_and_is_told_of_once(db):
     db.execute(CLOSURE)
     told: list[ViewDelta] = []

@@ -214,6 +214,42 @@ def test_a_column_with_a_bad_value_names_it_and_nothing_is_inserted(
         assert db.execute("SELECT * FROM t").fetchall() == []
 
 
+def test_moments_of_arrow_that_python_has_not_are_refused() -> None:
+    far = pa.array([0, 10_000_000], pa.int32()).cast(pa.date32())
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE t (d DATE, m TIMESTAMP, z TIMESTAMPTZ)")
+        utc = datetime(2026, 1, 2, 3, tzinfo=UTC)
+        for unit in ("s", "us", "ns"):
+            plain = pa.array([utc.replace(tzinfo=None), None], pa.timestamp(unit))
+            zoned = pa.array([utc, None], pa.timestamp(unit, "Asia/Tokyo"))
+            assert db.insert("t", pa.table({"m": plain, "z": zoned})) == 2
+            shown = "SELECT d, m, z FROM t WHERE m IS NOT NULL"
+            assert db.execute(shown).fetchall() == [(None, utc.replace(tzinfo=None), utc)]
+            for name, other in (("m", zoned), ("z", plain)):
+                with pytest.raises(deltafix.sql.DataError, match="is no TIMESTAMP"):
+                    db.insert("t", pa.table({name: other}))
+            db.execute("DELETE FROM t")
+        long = pa.array([0, 2**62], pa.int64())
+        tiny = pa.array([0, 1001], pa.int64()).cast(pa.timestamp("ns"))
+        for name, column in (
+            ("d", far), ("m", long.cast(pa.timestamp("us"))), ("m", tiny),
+            ("z", long.cast(pa.timestamp("us", "UTC"))),
+        ):  # fmt: skip
+            with pytest.raises(deltafix.sql.DataError, match=f"column '{name}'"):
+                db.insert("t", pa.table({name: column}))
+        assert db.execute("SELECT * FROM t").fetchall() == []
+
+
+def test_a_column_that_is_given_twice_is_an_error() -> None:
+    twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["x", "x"])
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE t (x INTEGER, y INTEGER)")
+        for rows, columns in ((twice, ()), (twice, ["x"]), ([(1, 2)], ["x", "x"])):
+            with pytest.raises(deltafix.sql.ProgrammingError, match="'x' is given twice"):
+                db.insert("t", rows, columns)
+        assert db.execute("SELECT * FROM t").fetchall() == []
+
+
 def test_keys_of_many_rows_are_checked_at_once_and_nulls_are_no_key() -> None:
     with deltafix.sql.connect() as db:
         db.execute("CREATE TABLE t (k INTEGER UNIQUE)")
