@@ -108,3 +108,24 @@ def test_long_expressions_are_computed_too() -> None:
             wanted = [((n % 2) - 100 * n, 101 * n * count) for n in range(count)]
             wanted.append((100 * count, 101 * count * count))
             assert sorted(db.execute("SELECT * FROM v").fetchall()) == sorted(wanted)
+
+
+def test_decimals_of_different_scales_compare_exactly_beyond_18_digits() -> None:
+    most, tiny = Decimal("9999999999999999.99"), Decimal("0.000000000000000001")
+    with deltafix.sql.connect() as db:
+        db.execute(
+            """
+            CREATE TABLE t (x DECIMAL(18, 2) PRIMARY KEY, y DECIMAL(18, 18), n BIGINT);
+            CREATE VIEW more AS SELECT x FROM t WHERE x > y;
+            CREATE VIEW same AS SELECT a.x FROM t AS a JOIN t AS b ON a.x = b.y;
+            CREATE VIEW small AS SELECT x FROM t WHERE x < 0.000001 OR NOT y <= 2;
+            CREATE VIEW whole AS SELECT a.x FROM t AS a, t AS b WHERE a.x = b.n AND b.n <= b.y
+            """
+        )
+        db.insert("t", [(most, tiny, 2**63 - 1), (Decimal(5), None, 5), (Decimal(0), Decimal(0), 0)])
+        found = {
+            name: [x for (x,) in db.execute(f"SELECT * FROM {name}").fetchall()]
+            for name in ("more", "same", "small", "whole")
+        }
+    zero = Decimal(0)
+    assert found == {"more": [most], "same": [zero], "small": [zero], "whole": [zero]}

@@ -31,6 +31,7 @@ from deltafix.sql.types import (
     common_type,
     decode,
     encode,
+    holds_all,
 )
 
 __all__ = ["Formulas"]
@@ -219,7 +220,7 @@ class Formulas:
             return TRUE if truth is None else FALSE
         if left.type.code != right.type.code:
             bare = any(isinstance(side.term, Const) for side in (left, right))
-            if not joins and not bare:
+            if not (joins or bare) or not all(holds_all(kind, s.type) for s in (left, right)):
                 return self.computed(node, truth)
             convert, body = self.builder.converted, here.body
             left, right = (
