@@ -136,9 +136,10 @@ class Script:
         self.gone: dict[str, list[Row]] = {}
 
     def transactions(self, orders: int) -> Iterator[list[Edit]]:
-        """Refreshes of so many orders, edits of single rows, and large ones, for ever."""
-        ways = (self.refreshed_in, self.half, self.single, self.refreshed_out, self.half)
-        for way in cycle((*ways, self.single, self.asked_for)):
+        """Refreshes of so many orders, edits of single rows, updates, and large ones, for ever."""
+        small = (self.single, self.updated)
+        ways = (self.refreshed_in, self.half, *small, self.refreshed_out, self.half, *small)
+        for way in cycle((*ways, self.asked_for)):
             yield [self.done(edit) for edit in way(orders)]
 
     def frame(self, edit: Edit) -> pa.Table:
@@ -171,7 +172,7 @@ class Script:
     def single(self, _: int = 1) -> list[Edit]:
         """One row of any table leaves, comes or changes."""
         table = self.random.choice((*TABLES, "lineitem", "lineitem"))
-        old, other = self._row(table), self._row(table)
+        old = self._row(table)
         kind = self.random.random()
         if kind < 0.3:
             return [Edit(table, [old], [])]
@@ -179,10 +180,15 @@ class Script:
             key = dict.fromkeys(KEYS.get(table, (0,))[-1:], self.next)
             self.next += 1
             return [Edit(table, [], [tuple(key.get(n, one) for n, one in enumerate(old))])]
-        fixed = KEYS.get(table, (0,))
-        free = self.random.sample([n for n in range(len(old)) if n not in fixed], 2)
-        new = tuple(other[n] if n in free else one for n, one in enumerate(old))
-        return [Edit(table, [old], [new])]
+        return [Edit(table, [old], [self._changed(table, old)])]
+
+    def updated(self, _: int = 1) -> list[Edit]:
+        """Some rows of three tables change, in one transaction."""
+        edits = []
+        for table in self.random.sample(TABLES, 3):
+            old = {key_of(table, row): row for row in self._some(table, MANY // 2)}.values()
+            edits.append(Edit(table, [*old], [self._changed(table, row) for row in old]))
+        return edits
 
     def asked_for(self, _: int = 1) -> list[Edit]:
         """A part becomes one that query 17 asks for: at scale factor 0.01 there is none."""
@@ -208,6 +214,12 @@ class Script:
             found = self.rows[table].get(self.random.choice(self.keys[table]))
             if found is not None:
                 return found
+
+    def _changed(self, table: str, row: Row) -> Row:
+        """A row with two of its columns as another row has them; its key stays."""
+        other, fixed = self._row(table), KEYS.get(table, (0,))
+        free = self.random.sample([n for n in range(len(row)) if n not in fixed], 2)
+        return tuple(other[n] if n in free else one for n, one in enumerate(row))
 
     def _some(self, table: str, count: int) -> list[Row]:
         return [self._row(table) for _ in range(count)]

@@ -1,7 +1,7 @@
 """TPC-H's 22 queries as views of one database, against DuckDB evaluating the same SQL.
 
-After each transaction (refreshes, edits of single rows, half a table that goes and comes back)
-every view is DuckDB's, and the one before with its delta is the one after. `DELTAFIX_EXAMPLES`
+After each transaction (refreshes, edits of single rows, updates of several tables, half a table that
+goes and comes back) every view is DuckDB's, and the one before with its delta is the one after. `DELTAFIX_EXAMPLES`
 plays so many transactions.
 """
 
@@ -19,7 +19,7 @@ from bench.tpch.data import MANY, QUERIES, TABLES, Script, decided, generated, s
 
 import deltafix.sql
 
-TRANSACTIONS = int(os.environ.get("DELTAFIX_EXAMPLES", "14"))
+TRANSACTIONS = int(os.environ.get("DELTAFIX_EXAMPLES", "18"))
 SCALE, ORDERS = 0.01, 3
 
 Row = tuple[Any, ...]
