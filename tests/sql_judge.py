@@ -183,9 +183,8 @@ def _play(
                 raise DifferenceError(f"delta: {_shown(case, number, name, sides)}\ngot {change}")
             judged.changed += sum(map(len, change))
             before[name] = found
-        if (
-            kept and number % 3 == 1
-        ):  # a view that goes and comes back has all of its rows, and no delta
+        if kept and number % 3 == 1:
+            # A view that goes and comes back has all of its rows, and no delta.
             name, query = next((one, q) for one, q in reversed(case.views) if one in kept)
             db.execute(f"DROP VIEW {name}")
             other = "SELECT 1 AS other, 2 AS columns" if number % 2 else query

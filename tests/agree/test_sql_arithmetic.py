@@ -122,10 +122,16 @@ def test_decimals_of_different_scales_compare_exactly_beyond_18_digits() -> None
             CREATE VIEW whole AS SELECT a.x FROM t AS a, t AS b WHERE a.x = b.n AND b.n <= b.y
             """
         )
-        db.insert("t", [(most, tiny, 2**63 - 1), (Decimal(5), None, 5), (Decimal(0), Decimal(0), 0)])
+        db.insert(
+            "t", [(most, tiny, 2**63 - 1), (Decimal(5), None, 5), (Decimal(0), Decimal(0), 0)]
+        )
         found = {
             name: [x for (x,) in db.execute(f"SELECT * FROM {name}").fetchall()]
             for name in ("more", "same", "small", "whole")
         }
-    zero = Decimal(0)
-    assert found == {"more": [most], "same": [zero], "small": [zero], "whole": [zero]}
+    assert found == {
+        "more": [most],
+        "same": [Decimal(0)],
+        "small": [Decimal(0)],
+        "whole": [Decimal(0)],
+    }

@@ -1,8 +1,8 @@
 """TPC-H's 22 queries as views of one database, against DuckDB evaluating the same SQL.
 
-After each transaction (refreshes, edits of single rows, updates of several tables, half a table that
-goes and comes back) every view is DuckDB's, and the one before with its delta is the one after. `DELTAFIX_EXAMPLES`
-plays so many transactions.
+After each transaction (refreshes, edits of single rows, updates of several tables, half a table
+that goes and comes back) every view is DuckDB's, and the one before with its delta is the one
+after. `DELTAFIX_EXAMPLES` plays so many transactions.
 """
 
 from __future__ import annotations

@@ -48,6 +48,8 @@ class Formulas:
         self.builder = builder
         self.scope = scope
         self.body = body
+        self.folds: dict[tuple[str, str, int], Operand] = {}
+        """Aggregates that are in the body, by what they are and where their argument stands."""
 
     # --- operands --------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from deltafix.facts.values import sorted_rows
 from deltafix.kernel.arena import Words
 from deltafix.plan.clause import Fold
 
-__all__ = ["Several", "UserFold", "UserReducer"]
+__all__ = ["Several", "Totalled", "UserFold", "UserReducer", "finished"]
 
 
 class UserReducer(Protocol):
@@ -46,6 +46,22 @@ class Several:
 
     For callers inside the package: nobody checks that the values are of the aggregate's type.
     """
+
+
+class Totalled:
+    """Base of a reducer of whole numbers whose accumulator is their sum, from 0 on.
+
+    `totals` keeps it, from whole columns; only `finish` is the reducer's. For callers inside the
+    package: nobody checks that the result is of the aggregate's type.
+    """
+
+
+def finished(op: str, reducer: UserReducer, acc: Any) -> Any:
+    """The result of an accumulator. Raises FunctorError where the reducer raises."""
+    try:
+        return reducer.finish(acc)
+    except Exception as error:
+        raise _failed(op, error, reducer.finish, acc) from error
 
 
 class UserFold:
@@ -110,10 +126,7 @@ class UserFold:
         if count == 0:
             self._groups.put(key, None)
             return None
-        try:
-            value = self._reducer.finish(acc)
-        except Exception as error:
-            raise self._failed(error, self._reducer.finish, acc) from error
+        value = finished(self._fold.op, self._reducer, acc)
         if self.several:
             return value
         return fitted(value, self._result, f"the reducer {self._fold.op}")
@@ -128,13 +141,14 @@ class UserFold:
                 if acc is None and sign < 0:
                     break
         except Exception as error:
-            raise self._failed(error, step, acc, value) from error
+            raise _failed(self._fold.op, error, step, acc, value) from error
         return acc
 
-    def _failed(self, error: Exception, step: Callable[..., Any], *args: Any) -> FunctorError:
-        shown = ", ".join(map(repr, args))
-        message = (
-            f"the reducer {self._fold.op} raised {type(error).__name__} in "
-            f"{step.__name__}({shown}): {error}; rolled back"
-        )
-        return FunctorError(message)
+
+def _failed(op: str, error: Exception, step: Callable[..., Any], *args: Any) -> FunctorError:
+    shown = ", ".join(map(repr, args))
+    message = (
+        f"the reducer {op} raised {type(error).__name__} in "
+        f"{step.__name__}({shown}): {error}; rolled back"
+    )
+    return FunctorError(message)
