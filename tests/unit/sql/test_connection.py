@@ -65,6 +65,21 @@ def test_not_like_stands_inside_not_like() -> None:
     assert rows(db, "SELECT x FROM b") == [(1,), (3,)]
 
 
+def test_an_outer_join_makes_no_values_that_nothing_reads() -> None:
+    db = deltafix.sql.connect()
+    db.execute("CREATE TABLE a (x INTEGER PRIMARY KEY)")
+    db.execute("CREATE TABLE b (x INTEGER PRIMARY KEY, y TEXT NOT NULL, z TEXT NOT NULL)")
+    query = "SELECT a.x, b.y FROM a LEFT JOIN b ON a.x = b.x AND b.z > 'k'"
+    rules = " ".join(rule for (rule,) in db.execute(f"EXPLAIN {query}").fetchall())
+    assert "= [y" in rules
+    assert "= [z" not in rules
+    db.execute(f"CREATE VIEW v AS {query}")
+    db.execute(
+        "INSERT INTO a VALUES (1), (2), (3); INSERT INTO b VALUES (1, 'b', 'z'), (2, 'c', 'a')"
+    )
+    assert rows(db, "SELECT * FROM v ORDER BY x") == [(1, "b"), (2, None), (3, None)]
+
+
 def test_a_transaction_sees_its_own_edits_and_is_told_of_once(db):
     db.execute(CLOSURE)
     told: list[ViewDelta] = []
