@@ -96,6 +96,8 @@ class _Maker:
         for n in range(views):
             query, columns = self.query(2)
             name = f"v{n}"
+            if self.maybe(0.15) and not re.search(r"ORDER BY|LIMIT|OFFSET", query):
+                query += f" ORDER BY {self.ordered(columns)}"
             made.append((name, query))
             self.sources.append(Table(name, columns))
         script = tuple(self.transaction() for _ in range(transactions))
@@ -137,8 +139,9 @@ class _Maker:
     def beside(self, kind: str, *, required: bool = False) -> str:
         """A value beside a column, which gives a literal in quotes its type."""
         value = self.value(kind, required=required)
-        # SQLite has no booleans in quotes.
-        quoted = value != "NULL" and "'" not in value and not (self.portable and kind == BOOL)
+        # SQLite has no booleans in quotes: such a key would be another one there.
+        other = kind == BOOL and (self.portable or any(table.key for table in self.tables))
+        quoted = value != "NULL" and "'" not in value and not other
         return f"'{value.lower()}'" if quoted and self.maybe(0.1) else value
 
     def transaction(self) -> tuple[str, ...]:
@@ -272,6 +275,7 @@ class _Maker:
         wanted = [f"CAST(COUNT({self.random.choice((*ints, '*'))}) AS INTEGER)"]
         for one in ints:
             wanted += [f"MAX({one})", f"MIN({one})", f"CAST(SUM({one}) AS INTEGER)"]
+            wanted += [f"MAX({one}) - MIN({one})", f"CAST(2 * COUNT(*) - SUM({one}) AS INTEGER)"]
         if ints and self.maybe(0.25):
             where = f" WHERE {self.simple_condition(columns)}" if self.maybe(0.5) else ""
             way = self.random.choice(("ASC NULLS FIRST", "DESC NULLS LAST"))
@@ -299,10 +303,15 @@ class _Maker:
     def condition(self, scope: Columns, depth: int, inner: bool = True) -> str:
         kind = self.random.choice([k for _, k in scope] or [INT])
         if depth > 0 and self.maybe(0.4):
-            choice = self.random.randrange(3)
+            choice = self.random.randrange(4)
             one = self.condition(scope, depth - 1, inner)
             if choice == 0:
                 return f"NOT ({one})"
+            if choice == 3:  # every side requires it, and one of them nothing else perhaps
+                two = f"({one}) AND ({self.condition(scope, depth - 1, inner)})"
+                other = self.condition(scope, depth - 1, inner=False)
+                three = self.random.choice((f"({other}) AND ({one})", one))
+                return f"({two}) OR ({three})"
             op = ("AND", "OR")[choice - 1]
             return f"({one}) {op} ({self.condition(scope, depth - 1, inner)})"
         left = self.of(scope, kind) or self.value(kind, required=True)
@@ -322,7 +331,7 @@ class _Maker:
             forms += [lambda: left, lambda: f"{left} IS TRUE"]
         if kind == TEXT:
             pattern = self.random.choice(("'a%'", "'_'", "'%b'"))
-            forms.append(lambda: f"{left} LIKE {pattern}")
+            forms.append(lambda: f"{left} {self.random.choice(('', 'NOT '))}LIKE {pattern}")
         if kind == INT:
             forms.append(lambda: f"{left} < {self.value(DOUBLE)}")
         if inner:
@@ -500,7 +509,11 @@ class _Maker:
         having = ""
         if self.maybe(0.3):
             one, kind = self.aggregate(scope)
-            having = f" HAVING {one} {self.random.choice(('<', '>=', '<>'))} {self.value(kind)}"
+            fixed = tuple((key, kind) for key, kind in keys if "(" not in key)
+            other = (
+                self.scalar_query(fixed) if kind == INT and self.maybe(0.4) else self.value(kind)
+            )
+            having = f" HAVING {one} {self.random.choice(('<', '>=', '<>'))} {other}"
         columns = tuple((one.rsplit(" AS ", 1)[1], kind) for one, kind in shown)
         written = ", ".join(one for one, _ in shown)
         return f"SELECT {written} FROM {text}{self.where(scope)}{group}{having}", columns

@@ -25,6 +25,9 @@ from random_sql import Case
 
 __all__ = ["DifferenceError", "Judged", "play"]
 
+_IN_ORDER = re.compile(r" ORDER BY [^()]*\Z")
+"""The end of a view that is read in an order; all that is shown is sorted by."""
+
 _NEW = re.compile(r"DATE|TIMESTAMP|DECIMAL")
 """Types that SQLite has not: it takes the tables and the edits, and says nothing of the views."""
 
@@ -44,6 +47,7 @@ class Judged:
     refused: list[str] = field(default_factory=list)
     disputed: list[str] = field(default_factory=list)
     changed: int = 0
+    ordered: int = 0
 
 
 def plain(value: Any) -> Any:
@@ -153,9 +157,18 @@ def _play(
             duck.execute(statement)
         judged.transactions += 1
         for name, by in kept.items():
-            found = bag(db.execute(f"SELECT * FROM {name}").fetchall())
+            rows = db.execute(f"SELECT * FROM {name}").fetchall()
+            found = bag(rows)
             wanted = {engine: _bag(engines[engine], name) for engine in by}
             judged.views.update(by)
+            if _IN_ORDER.search(dict(case.views)[name]):
+                right = duck.execute(f"SELECT * FROM {name}").fetchall()
+                judged.ordered += len(right) > 1
+                if [tuple(map(plain, row)) for row in rows] != [
+                    tuple(map(plain, row)) for row in right
+                ]:
+                    shown = f"{name}: {rows}, wanted {right}"
+                    raise DifferenceError(f"order: {dict(case.views)[name]}\n{shown}")
             if found != wanted["duckdb"]:
                 missing, extra = wanted["duckdb"] - found, found - wanted["duckdb"]
                 raise DifferenceError(_shown(case, number, name, (missing, extra)))
@@ -170,7 +183,8 @@ def _play(
                 raise DifferenceError(f"delta: {_shown(case, number, name, sides)}\ngot {change}")
             judged.changed += sum(map(len, change))
             before[name] = found
-        if number % 3 == 1:  # a view that goes and comes back has all of its rows, and no delta
+        if kept and number % 3 == 1:
+            # A view that goes and comes back has all of its rows, and no delta.
             name, query = next((one, q) for one, q in reversed(case.views) if one in kept)
             db.execute(f"DROP VIEW {name}")
             other = "SELECT 1 AS other, 2 AS columns" if number % 2 else query

@@ -23,6 +23,7 @@ def _played(group: int) -> Judged:
         judged = play(case_of(seed))
         total.transactions += judged.transactions
         total.changed += judged.changed
+        total.ordered += judged.ordered
         total.views.update(judged.views)
         total.refused += judged.refused
         total.disputed += judged.disputed
@@ -33,6 +34,7 @@ def _played(group: int) -> Judged:
 def test_oracle_every_view_and_delta_of_random_sql_is_that_of_duckdb_and_sqlite(group: int) -> None:
     judged = _played(group)
     assert judged.transactions == CASES * 7
+    assert judged.ordered > 3
     assert judged.changed > 80  # deltas were there to be compared
     assert judged.views["duckdb"] > 150
     assert judged.views["sqlite"] > judged.views["duckdb"] / 4  # it lacks SEMI, ANTI, EXCEPT ALL
@@ -78,7 +80,8 @@ def test_the_generator_reaches_every_construct() -> None:
         "UNION SELECT", "EXCEPT SELECT", "EXCEPT ALL", "INTERSECT SELECT", "INTERSECT ALL",
         "WITH RECURSIVE", "NOT EXISTS", " NOT IN (SELECT",
         " IN (SELECT", "(SELECT MAX", "CASE WHEN", "COALESCE", "NULLIF", "IS DISTINCT FROM",
-        "BETWEEN", "LIKE", "PRIMARY KEY", "UPDATE", "DELETE", "NOT NULL", "NULL",
+        "BETWEEN", "LIKE", " NOT LIKE", "<> (SELECT",
+        "PRIMARY KEY", "UPDATE", "DELETE", "NOT NULL", "NULL",
     )  # fmt: skip
     for seed in range(300):
         script = case_of(seed).script()

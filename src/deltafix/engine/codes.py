@@ -36,6 +36,9 @@ VALUE_TYPES: dict[BaseType, int] = {
 }
 _NAN = 0x7FF8000000000000
 _WHOLE = ("number", "unsigned")
+_NUMPY = {"number": np.int64, "unsigned": np.uint64, "float": np.float64}
+_MANY = 64
+"""Rows from which on columns are coded as arrays."""
 _ORDERED = frozenset(("<", "<=", ">", ">="))
 
 
@@ -168,7 +171,13 @@ class Codes:
         types = schema.types
         out = np.empty((len(rows), len(types)), dtype=np.int32)
         for c, kind in enumerate(types):
-            out[:, c] = [self.code(kind, row[c]) for row in rows]
+            column = [row[c] for row in rows]
+            if kind == "record" or len(rows) < _MANY:
+                out[:, c] = [self.code(kind, value) for value in column]
+            elif kind == "symbol":
+                out[:, c] = self._symbols(column)  # type: ignore[arg-type]  # checked at the door
+            else:
+                out[:, c] = self._encode_numbers(kind, np.array(column, dtype=_NUMPY[kind]))
         return out.reshape(-1)
 
     def encode_table(self, schema: Schema, table: Any) -> Words:

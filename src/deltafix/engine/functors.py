@@ -15,9 +15,9 @@ from typing import Any
 from deltafix.engine.codes import Codes
 from deltafix.engine.link import Linked
 from deltafix.engine.tables import Memo
-from deltafix.errors import FactError, FunctorError
-from deltafix.facts.schema import BaseType, Schema, Value
-from deltafix.facts.values import WORD, shown
+from deltafix.errors import FunctorError
+from deltafix.facts.schema import BaseType, Value
+from deltafix.facts.values import WORD, fitting, shown
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
 from deltafix.kernel.entries import answer
@@ -77,9 +77,7 @@ def functor(
 
 def fitted(value: object, kind: BaseType, source: str) -> Value:
     """A value that a user's function gave, as its type has it. Raises FunctorError."""
-    try:
-        row = Schema.of("value", ["value"], [kind]).check_rows([(value,)])[0]
-    except FactError:
-        message = f"{source} gave {shown(value)}, which is no {kind}; rolled back"
-        raise FunctorError(message) from None
-    return row[0]
+    found = fitting(kind, value)
+    if found is None:
+        raise FunctorError(f"{source} gave {shown(value)}, which is no {kind}; rolled back")
+    return found

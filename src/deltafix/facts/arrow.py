@@ -30,6 +30,7 @@ __all__ = [
     "settled_columns",
     "table_from_rows",
     "to_numpy",
+    "to_table",
 ]
 
 ARROW_TYPES: Final[dict[BaseType, pa.DataType]] = {
@@ -124,7 +125,7 @@ def check_table(schema: Schema, rows: Any, *, encoded: bool = False) -> pa.Table
         FactError: wrong number of columns, ambiguous names, or a null.
         TypeMismatchError: a column of another kind, or a value outside the type's range.
     """
-    table = _as_table(rows)
+    table = to_table(rows)
     if table.num_columns != schema.arity:
         message = (
             f"{schema.relation}: the table has {table.num_columns} column(s) "
@@ -165,7 +166,8 @@ def check_array(schema: Schema, rows: np.ndarray[Any, np.dtype[Any]]) -> pa.Tabl
     return check_table(schema, pa.Table.from_arrays(columns, names=list(schema.names)))
 
 
-def _as_table(rows: Any) -> pa.Table:
+def to_table(rows: Any) -> pa.Table:
+    """What `is_tabular` as a table."""
     if isinstance(rows, pa.Table):
         return rows
     if isinstance(rows, pa.RecordBatch):

@@ -53,7 +53,8 @@ def plan_core(
     again.
     """
     core, ordered, given = set_apart(core)
-    indexes = Indexes({one.name: list(built.get(one.name, ())) for one in core.relations})
+    there = {one.name: list(built.get(one.name, ())) for one in core.relations}
+    indexes = Indexes(there, frozenset(fold.relation for fold in core.folds))
     # Delta rules first: re-derivation makes do with the indexes they need.
     known = {stage.relations: stage for stage in before}
     again = [_again(layer, known.get(layer.relations)) for layer in ordered]

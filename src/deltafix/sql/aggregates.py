@@ -344,16 +344,28 @@ def _value(
     least: int = 1,
     record: str | None = None,
     keys: Sequence[Column] = (),
+    place: tuple[str, int] | None = None,
 ) -> Operand:
-    """An aggregate over `rows`; what it is equal to goes to the body.
+    """An aggregate over `rows`; what it is equal to goes to the body, once for each `place`.
 
     `opens` is the type of an argument that can be NULL, whose NULLs do not count; the value is
     NULL for fewer than `least` others. With `record`, a type, values come with their sort keys.
+    `place` is where the argument stands: a relation and a column of it.
     """
     builder = formulas.builder
+    known = None if place is None else (op, *place)
+    if op == "count" and opens is None and place is not None:
+        known = (op, place[0], -1)  # of whatever column
+    if known is not None and known in formulas.folds:
+        return formulas.folds[known]
 
     def pattern(bare: Term) -> Term:
         return bare if opens is None else some(bare, opens)
+
+    def noted(found: Operand) -> Operand:
+        if known is not None:
+            formulas.folds[known] = found
+        return found
 
     def counted() -> Formula:
         argument = [] if opens is None else [pattern(builder.fresh("v"))]
@@ -362,14 +374,14 @@ def _value(
     number = builder.fresh("n")
     if op == "count":
         formulas.body.append(counted())
-        return Operand(number, result, nullable=False)
+        return noted(Operand(number, result, nullable=False))
     bare, term = builder.fresh("v"), builder.fresh("a")
     beside = [one.term for one in builder.variables(keys)]
     target = bare if record is None else Call(f"[{record}]", (bare, *beside))
     total = equal(term, Aggregate(op, target, rows([pattern(bare), *beside])))
     if not may_be_empty and least == 1:
         formulas.body.append(total)
-        return Operand(term, result, nullable=False)
+        return noted(Operand(term, result, nullable=False))
     found = Operand(builder.fresh("a"), result, nullable=True)
     there: list[Formula] = [total, equal(found.term, some(term, result))]
     too_few: Formula = absent(rows([pattern(builder.fresh("v"))]))
@@ -378,7 +390,7 @@ def _value(
     if least > 1:
         too_few = And((counted(), Comparison("<", number, Const(least, "number"))))
     formulas.body.append(Or((And(tuple(there)), And((too_few, equal(found.term, NIL))))))
-    return found
+    return noted(found)
 
 
 def _folded(
@@ -390,6 +402,7 @@ def _folded(
     opens: SqlType | None,
     may_be_empty: bool,
     keys: Sequence[Column] = (),
+    place: tuple[str, int] | None = None,
 ) -> Operand:
     """An aggregate over `rows`, whose argument and sort keys are of these types."""
     op, result = _typed(formulas, asked, kind, keys)
@@ -404,10 +417,11 @@ def _folded(
             least=max(asked.least, 1),
             record=formulas.builder.record(_texts(keys)) if asked.op == "string_agg" else None,
             keys=keys,
+            place=place,
         )
     decimal_sum = _reducer(formulas, replace(asked, op="sum"), kind, ())
     parts = [
-        _value(formulas, one, of, rows, opens=opens, may_be_empty=may_be_empty)
+        _value(formulas, one, of, rows, opens=opens, may_be_empty=may_be_empty, place=place)
         for one, of in (decimal_sum, ("count", BIGINT))
     ]
 
@@ -456,7 +470,14 @@ def fold(
     opens = argument.type if argument.nullable else None
     may_be_empty = opens is not None or empty
     return _folded(
-        formulas, asked, argument.type, rows, opens=opens, may_be_empty=may_be_empty, keys=keys
+        formulas,
+        asked,
+        argument.type,
+        rows,
+        opens=opens,
+        may_be_empty=may_be_empty,
+        keys=keys,
+        place=None if len(places) > 1 else (relation.name, next(iter(places), 0)),
     )
 
 

@@ -10,9 +10,11 @@ relation, so a duplicate in SQL is a row of its own, and a relation without hidd
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
+from functools import reduce
+from operator import add, itemgetter, or_
 from typing import Any
 
 from deltafix.engine.folds.users import UserReducer
@@ -32,6 +34,7 @@ from deltafix.rules.ast import (
     conjunction,
 )
 from deltafix.rules.terms import Call, Const, Term, Var
+from deltafix.rules.walk import is_constructor, occurrences
 from deltafix.sql.casts import cast
 from deltafix.sql.scalar import Scalar
 from deltafix.sql.text import Statement, exp
@@ -129,6 +132,10 @@ class Builder:
     """Parts of the query that are relations already, by the identity of their node."""
     used: set[str] = field(default_factory=set)
     """The tables and views that are read."""
+    root: exp.Expr | None = None
+    """The query that is the view itself."""
+    order: tuple[tuple[int, exp.Ordered], ...] = ()
+    """What the view is sorted by where it is read: positions of columns, and how."""
     count: int = 0
     between: str = "."
 
@@ -186,8 +193,13 @@ class Builder:
         return found
 
     def rule(self, relation: Relation, args: Iterable[Term], body: Iterable[Formula]) -> None:
-        """Add `relation(args) :- body.`."""
-        self.rules.append(Rule((Atom(relation.name, tuple(args)),), conjunction(body)))
+        """Add `relation(args) :- body.`, without values that nothing reads."""
+        head = Atom(relation.name, tuple(args))
+        whole = conjunction(body)
+        times, given = occurrences((head, whole)), _given(whole, add)
+        # Given twice in one alternative it is compared with itself: that reads it.
+        idle = {v for v, most in _given(whole, or_).items() if most == 1 and times[v] == given[v]}
+        self.rules.append(Rule((head,), _without(whole, idle) if idle else whole))
 
     def head(self, relation: Relation, outputs: Sequence[Operand], body: list[Formula]) -> None:
         """Add a rule whose head holds operands, converted to the relation's columns."""
@@ -277,6 +289,42 @@ class Builder:
     def refused(self, what: str, node: exp.Expr | None, way_out: str) -> Exception:
         """The error for a construct that is not maintained."""
         return self.statement.refused(what, node, way_out)
+
+
+def _valued(formula: Formula) -> Var | None:
+    """The variable that a formula gives a value made of others, or NIL; else None."""
+    if (
+        not isinstance(formula, Comparison)
+        or formula.op != "="
+        or not isinstance(formula.left, Var)
+    ):
+        return None
+    return formula.left if formula.right == NIL or is_constructor(formula.right) else None
+
+
+def _given(formula: Formula, either: Callable[[Any, Any], Any]) -> Counter[str]:
+    """How often each of those variables is given a value; `either` unites alternatives."""
+    if isinstance(formula, And | Or):
+        parts = (_given(part, either) for part in formula.parts)
+        return reduce(either if isinstance(formula, Or) else add, parts, Counter[str]())
+    found = _valued(formula)
+    return Counter(() if found is None else (found.name,))
+
+
+def _without(formula: Formula, names: set[str]) -> Formula:
+    """The formula without what gives these variables their values.
+
+    A column of an outer join that ON alone names was a value for each row: one of the five calls
+    that each order of TPC-H's query 13 made.
+    """
+    found = _valued(formula)
+    if found is not None and found.name in names:
+        return TRUE
+    if isinstance(formula, And):
+        return conjunction(_without(part, names) for part in formula.parts)
+    if isinstance(formula, Or):
+        return Or(tuple(_without(part, names) for part in formula.parts))
+    return formula
 
 
 def function(scalar: Scalar, columns: Sequence[Column], result: Column) -> Callable[..., Any]:

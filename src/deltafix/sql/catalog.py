@@ -96,6 +96,16 @@ class Table:
                 return key
         return None
 
+    def add_all(self, rows: list[Row]) -> bool:
+        """Note that rows are there, if no two of one key would be; else nothing is noted."""
+        found = [(there, list(map(key.of, rows))) for key, there in self.rows.items()]
+        for there, values in found:
+            if len(set(values)) < len(rows) or not there.keys().isdisjoint(values):
+                return False  # NULLs are equal here: row by row they are not
+        for there, values in found:
+            there.update(zip(values, rows, strict=True))
+        return True
+
     def add(self, row: Row) -> None:
         """Note that a row is there."""
         for key, there in self.rows.items():

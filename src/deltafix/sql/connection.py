@@ -91,16 +91,15 @@ class Connection:
         """Run one statement for each row of parameters."""
         return self.cursor().executemany(sql, rows)
 
-    def insert(
-        self, table: str, rows: Iterable[Sequence[SqlValue]], columns: Sequence[str] = ()
-    ) -> int:
-        """Insert rows of Python values, faster than by statements; returns how many.
+    def insert(self, table: str, rows: Any, columns: Sequence[str] = ()) -> int:
+        """Insert rows, faster than by statements; returns how many.
 
         Args:
             table: a table's name.
-            rows: a value for each of `columns`.
-            columns: the columns given, all of them in their order if none is named; others have
-                their default, or are NULL.
+            rows: sequences with a Python value for each of `columns`; or an Arrow table, or what
+                exports itself as one (a frame of polars or pandas), with columns of these names.
+            columns: the columns given, all of them in their order if none is named (of a frame:
+                those it has); others have their default, or are NULL.
 
         Raises:
             SqlProgrammingError: an unknown table or column.
@@ -108,16 +107,11 @@ class Connection:
             SqlIntegrityError: a row that breaks NOT NULL or a key; nothing is inserted.
         """
         statement, found = self._edited("INSERT INTO", table)
-        known = [column.name for column in found.relation.columns]
-        for name in columns:
-            if name not in known:
-                raise statement.unknown("column", name, known, None)
         with self.mapped(statement), self._transaction():
-            edit = edits.inserted(statement, found, list(columns) or known, list(rows))
-            return self._edit(statement, edit)
+            return self._edit(statement, edits.given(statement, found, rows, columns))
 
-    def replace(self, table: str, rows: Iterable[Sequence[SqlValue]]) -> int:
-        """Make these the rows of a table, with a value for each column; returns how many differ.
+    def replace(self, table: str, rows: Any) -> int:
+        """Make these the rows of a table, given as to `insert`; returns how many differ.
 
         Only rows that differ are deleted and inserted, so views follow by the difference. Reads the
         table once; O(its rows + the new ones).
@@ -128,7 +122,7 @@ class Connection:
         statement, found = self._edited("REPLACE", table)
         with self.mapped(statement), self._transaction():
             there = self.rows_of(found.relation.name)
-            return self._edit(statement, edits.replaced(statement, found, list(rows), there))
+            return self._edit(statement, edits.replaced(statement, found, rows, there))
 
     def _edited(self, verb: str, table: str) -> tuple[Statement, Table]:
         """A table that is edited without a statement, and one for errors."""
@@ -274,7 +268,8 @@ class Connection:
         table, removed, added, replaced = edit
         for row in removed:
             table.remove(row)
-        for place, row in enumerate(added):
+        alone = not removed and table.add_all(added)
+        for place, row in enumerate(() if alone else added):
             key = table.clash(row)
             if key is not None:
                 for one in added[:place]:
@@ -297,6 +292,9 @@ class Connection:
     def _wait(self, table: Table, removed: Sequence[Row], added: Sequence[Row]) -> None:
         """Let an edit wait for the next epoch, net of what waits already."""
         waiting = self._waiting.setdefault(table.relation.name, {})
+        if not waiting and not removed:
+            waiting.update(dict.fromkeys(added, 1))
+            return
         for rows, sign in ((removed, -1), (added, 1)):
             for row in rows:
                 count = waiting.pop(row, 0) + sign

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -23,7 +23,6 @@ from typing import Any, Final, Literal
 from deltafix.errors import DbtError, SqlError
 from deltafix.sql.connection import Connection, open_connection
 from deltafix.sql.text import DIALECTS, exp, statements
-from deltafix.sql.types import SqlValue
 
 __all__ = ["Project", "Relation", "open_project"]
 
@@ -79,8 +78,8 @@ class Project:
         """Relations of some kinds, and of a state if one is given."""
         return [r for r in self.relations if r.kind in kinds and state in (None, r.state)]
 
-    def load(self, name: str, rows: Iterable[Sequence[SqlValue]]) -> int:
-        """Make these the rows of a source or seed; views follow by the difference.
+    def load(self, name: str, rows: Any) -> int:
+        """Make these rows, or a frame, those of a source or seed; views follow by the difference.
 
         Returns how many rows came and went. Raises SqlError; nothing has changed then.
         """

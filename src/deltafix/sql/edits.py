@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
 
 __all__ = [
-    "Edit", "check_table", "checked", "delete", "edited_table", "encoded", "insert", "inserted",
+    "Edit", "check_table", "checked", "delete", "edited_table", "encoded", "given", "insert",
     "replaced", "returned", "set_places", "update",
 ]  # fmt: skip
 
@@ -187,10 +187,59 @@ def returned(statement: Statement, edit: Edit, node: exp.Expr) -> reading.Result
     return reading.Result(columns, [tuple(one.compute(row) for _, one in shown) for row in rows])
 
 
+_MANY = 256
+"""Rows from which on they are checked column by column."""
+
+
+def given(statement: Statement, table: Table, rows: Any, columns: Sequence[str] = ()) -> Edit:
+    """Rows to insert: sequences of values, or a frame; of the columns named, or of all it has."""
+    frame = None
+    if not isinstance(rows, list | tuple):
+        from deltafix.sql.columns import framed  # noqa: PLC0415  pyarrow is slow to import
+
+        frame = framed(statement, rows)
+    known = [column.name for column in table.relation.columns]
+    names = list(columns) or (known if frame is None else frame.column_names)
+    there = names if frame is None else frame.column_names
+    for name in names:
+        for some in (known, there):
+            if name not in some:
+                raise statement.unknown("column", name, some, None)
+        if names.count(name) > 1 or there.count(name) > 1:
+            raise statement.wrong(f"column {name!r} is given twice", None, "give it once")
+    if frame is None:
+        return inserted(statement, table, names, list(rows))
+    return _tabular(statement, table, names, list(map(frame.column, names)), frame.num_rows)
+
+
+def _tabular(
+    statement: Statement, table: Table, names: Sequence[str], values: Sequence[Any], count: int
+) -> Edit:
+    """Rows to insert, as so many values of each column named, or Arrow columns."""
+    from deltafix.sql.columns import coded, listed  # noqa: PLC0415  pyarrow is slow to import
+
+    found = []
+    for at, column in enumerate(table.relation.columns):
+        if column.name not in names:
+            found.append([encoded(statement, column, table.defaults.get(at))] * count)
+            continue
+        one = values[names.index(column.name)]
+        done = coded(column, one)
+        if done is None:
+            done = [encoded(statement, column, v) for v in listed(statement, column, one)]
+        found.append(done)
+    if table.numbered:
+        found.append(list(range(table.next_number, table.next_number + count)))
+        table.next_number += count
+    return checked(statement, Edit(table, [], list(zip(*found, strict=True))))
+
+
 def inserted(
     statement: Statement, table: Table, names: Sequence[str], rows: Sequence[Sequence[SqlValue]]
 ) -> Edit:
     """Rows to insert, of the columns named; the others have their default, or are NULL."""
+    if len(rows) >= _MANY and all(len(row) == len(names) for row in rows):
+        return _tabular(statement, table, names, list(zip(*rows, strict=True)), len(rows))
     columns = table.relation.columns
     places = [names.index(c.name) if c.name in names else None for c in columns]
     added = []
@@ -209,17 +258,14 @@ def inserted(
     return checked(statement, Edit(table, [], added))
 
 
-def replaced(
-    statement: Statement, table: Table, rows: Sequence[Sequence[SqlValue]], there: Sequence[Row]
-) -> Edit:
+def replaced(statement: Statement, table: Table, rows: Any, there: Sequence[Row]) -> Edit:
     """What makes the rows of a table, which are `there`, to be `rows`; equal ones stay. O(rows)."""
     width = len(table.relation.columns)
     kept: dict[Row, list[Row]] = {}
     for row in there:
         kept.setdefault(row[:width], []).append(row)
-    names = [column.name for column in table.relation.columns]
     added = []
-    for row in inserted(statement, table, names, rows).added:
+    for row in given(statement, table, rows).added:
         same = kept.get(row[:width])
         if same:
             same.pop()

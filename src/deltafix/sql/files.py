@@ -15,12 +15,12 @@ from pyarrow import csv, parquet
 
 from deltafix.errors import SinkError, SourceError
 from deltafix.sql.cursor import arrow_type
-from deltafix.sql.types import Column, SqlValue
+from deltafix.sql.types import Column
 
 __all__ = ["read_table", "write_view"]
 
 
-def read_table(path: Path, columns: Sequence[Column]) -> list[tuple[SqlValue, ...]]:
+def read_table(path: Path, columns: Sequence[Column]) -> pa.Table:
     """The rows of a file, its columns by name. Raises SourceError."""
     types = {column.name: arrow_type(column.type) for column in columns}
     wanted = pa.schema(list(types.items()))
@@ -40,12 +40,11 @@ def read_table(path: Path, columns: Sequence[Column]) -> list[tuple[SqlValue, ..
             there = ", ".join(table.column_names)
             message = f"{path} has no column {missing[0]!r}; it has {there}"
             raise SourceError(message, value=str(path))
-        table = table.select(list(types)).cast(wanted)
+        return table.select(list(types)).cast(wanted)
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, SourceError):
             raise
         raise SourceError(f"cannot read {path}: {error}", value=str(path)) from None
-    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
 def write_view(table: pa.Table, name: str, folder: Path | None) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import itemgetter
+from typing import Final
 
 from deltafix.rules.ast import And, Comparison, Formula, Or, conjunction, disjunction
 from deltafix.rules.terms import Const, Term
@@ -22,12 +23,15 @@ from deltafix.sql.text import exp
 from deltafix.sql.types import (
     BIGINT,
     BOOLEAN,
+    DATE,
     NULL,
     TEXT,
+    TIMESTAMP,
     Column,
     common_type,
     decode,
     encode,
+    holds_all,
 )
 
 __all__ = ["Formulas"]
@@ -44,12 +48,18 @@ class Formulas:
         self.builder = builder
         self.scope = scope
         self.body = body
+        self.folds: dict[tuple[str, str, int], Operand] = {}
+        """Aggregates that are in the body, by what they are and where their argument stands."""
 
     # --- operands --------------------------------------------------------------------------------
 
     def operand(self, node: exp.Expr) -> Operand:
         """An expression as a term."""
+        from deltafix.sql import arithmetic, subqueries  # noqa: PLC0415  they need each other
+
         found = self.leaf(node)
+        if found is None and not subqueries.within(node):
+            found = arithmetic.computed(self, node)
         if found is not None:
             return found
         scalar, args = self.scalar(node)
@@ -75,6 +85,16 @@ class Formulas:
             return self.scope.column(node)
         scalar = constant(node)
         return None if scalar is None else self.constant(node, scalar)
+
+    def fixed(self, node: exp.Expr) -> Operand | None:
+        """An expression without columns, computed here; None for any other."""
+        from deltafix.sql import subqueries  # noqa: PLC0415  the two need each other
+
+        varying = (exp.Column, exp.Window, exp.Filter, exp.AggFunc, exp.WithinGroup)
+        if any(isinstance(part, varying) or subqueries.is_query(part) for part in node.walk()):
+            return None
+        scalar, _ = self.scalar(node)
+        return self.constant(node, scalar)
 
     def constant(self, node: exp.Expr, scalar: Scalar) -> Operand:
         """The operand of an expression without columns: computed here, once."""
@@ -138,6 +158,10 @@ class Formulas:
             node = node.this
         if isinstance(node, exp.Not):
             return self.holds(node.this, None if truth is None else not truth)
+        if isinstance(node, exp.Or):
+            found = factored(node)
+            if found is not node:
+                return self.holds(found, truth)
         if isinstance(node, exp.And | exp.Or):
             decisive = isinstance(node, exp.Or)
             if subqueries.within(node) or (truth is not None and truth is not decisive):
@@ -176,7 +200,7 @@ class Formulas:
         """A comparison: the engine's own, where both sides are there already."""
         op = COMPARISONS[type(node)]
         here = self.within()
-        sides = [here.leaf(node.this), here.leaf(node.expression)]
+        sides = [here.leaf(one) or here.fixed(one) for one in (node.this, node.expression)]
         joins = op == "=" and truth is True
         if None in sides and not joins:
             return self.computed(node, truth)
@@ -190,6 +214,7 @@ class Formulas:
                     (node.expression, typed(node.expression, left.type), right),
                 )
             )
+        left, right = _as_days(left, right), _as_days(right, left)
         kind = common_type(left.type, right.type)
         if kind is None:
             return self.computed(node, truth)  # which says what is wrong
@@ -197,7 +222,7 @@ class Formulas:
             return TRUE if truth is None else FALSE
         if left.type.code != right.type.code:
             bare = any(isinstance(side.term, Const) for side in (left, right))
-            if not joins and not bare:
+            if not (joins or bare) or not all(holds_all(kind, s.type) for s in (left, right)):
                 return self.computed(node, truth)
             convert, body = self.builder.converted, here.body
             left, right = (
@@ -276,10 +301,39 @@ class Formulas:
         return found
 
 
-def conditions(node: exp.Expr | None) -> Sequence[exp.Expr]:
-    """The conjuncts of a condition."""
+_DAY: Final = 86_400_000_000
+"""Microseconds."""
+
+
+def _as_days(one: Operand, beside: Operand) -> Operand:
+    """A midnight beside a DATE as a DATE: `d < DATE '1998-12-01' - INTERVAL '90' DAY`."""
+    if beside.type is DATE and one.type is TIMESTAMP and isinstance(one.term, Const):
+        moment = one.term.value
+        if isinstance(moment, int) and moment % _DAY == 0:
+            return Operand(Const(moment // _DAY, "number"), DATE, nullable=False)
+    return one
+
+
+def conditions(node: exp.Expr | None, by: type[exp.And | exp.Or] = exp.And) -> Sequence[exp.Expr]:
+    """The conjuncts of a condition, or its disjuncts."""
     while isinstance(node, exp.Paren):
         node = node.this
-    if isinstance(node, exp.And):
-        return (*conditions(node.this), *conditions(node.expression))
+    if isinstance(node, by):
+        return (*conditions(node.this, by), *conditions(node.expression, by))
     return () if node is None else (node,)
+
+
+def factored(node: exp.Or) -> exp.Expr:
+    """An OR with what all of its sides require in front: `a AND b OR a AND c` is `a AND (b OR c)`.
+
+    So a join whose condition stands in each side is a join. Both mean the same where parts are
+    unknown, too.
+    """
+    sides = [conditions(side) for side in conditions(node, exp.Or)]
+    common = [one for one in sides[0] if all(one in side for side in sides)]
+    if not common:
+        return node
+    rests = [[one for one in side if one not in common] for side in sides]
+    if all(rests):
+        common.append(exp.or_(*(exp.and_(*rest, copy=False) for rest in rests), copy=False))
+    return exp.and_(*common, copy=False)

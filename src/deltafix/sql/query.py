@@ -86,10 +86,12 @@ def relation(
     name: str | None = None,
     names: Sequence[str] = (),
 ) -> Relation:
-    """A query as a relation, with these column names if there are any."""
+    """A query as a relation, with these column names if there are any; a `name` makes it a view."""
     made = builder.made.get(id(node))
     if made is not None and name is None:
         return made
+    if name is not None:
+        builder.root = unwrapped(node)
     found = rows(builder, node, scope)
     if names and len(names) != len(found.outputs):
         message = f"{len(names)} names for {len(found.outputs)} columns"
@@ -225,12 +227,14 @@ def grouped(builder: Builder, select: exp.Select, scope: Scope) -> Rows:
     group = by.columns(keys)
     columns = list(group)
     args: list[Operand] = []
-    places: dict[exp.Expr, range] = {}
-    for spelled, one in asked.items():
-        operands = [before.operand(part) for part in one.operands]
-        places[spelled] = range(len(columns), len(columns) + len(operands))
-        args += operands
-        columns += [operand.column(f"a{n}") for n, operand in enumerate(operands, len(columns))]
+    places: dict[tuple[exp.Expr, ...], range] = {}
+    for one in asked.values():
+        spelled = tuple(map(scope.qualified, one.operands))
+        if spelled not in places:
+            operands = [before.operand(part) for part in one.operands]
+            places[spelled] = range(len(columns), len(columns) + len(operands))
+            args += operands
+            columns += [operand.column(f"a{n}") for n, operand in enumerate(operands, len(columns))]
     counts = any(one.counts_rows for one in asked.values())
     hidden = [one for s in scope.sources for one in s.identity] if counts else []
     source = builder.relation(columns, [one.column("") for one in hidden])
@@ -246,9 +250,9 @@ def grouped(builder: Builder, select: exp.Select, scope: Scope) -> Rows:
     spellings = [*([NUMBER] if by.several else ()), *by.keys]
     scope.known = dict(zip(spellings, found, strict=True))
     known = dict(scope.known)
-    for spelled, one in asked.items():
-        empty = bool(by.totals)
-        known[spelled] = fold(after, source, found, places[spelled], one, empty=empty)
+    for node, one in asked.items():
+        at = places[tuple(map(scope.qualified, one.operands))]
+        known[node] = fold(after, source, found, at, one, empty=bool(by.totals))
     known |= {scope.qualified(node): by.told(after, node) for node in told}
     scope.known = known
     having = select.args.get("having")

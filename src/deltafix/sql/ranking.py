@@ -44,19 +44,19 @@ class Rows:
 def limited(formulas: Formulas, query: exp.Expr, found: Rows) -> Rows:
     """The rows of a query after DISTINCT ON, ORDER BY, LIMIT and OFFSET; as they are without.
 
-    Raises SqlRefusedError for ORDER BY alone: a view has no order.
+    The order of the whole query, of what it shows, goes to the builder: a SELECT of the view reads
+    it. Raises SqlRefusedError for ORDER BY alone inside a query, whose rows have no order.
     """
     builder = formulas.builder
     distinct, order = query.args.get("distinct"), query.args.get("order")
     on = distinct.args.get("on") if isinstance(distinct, exp.Distinct) else None
     limit, offset = (query.args.get(key) for key in ("limit", "offset"))
-    if on is None and limit is None and offset is None:
-        if order is not None:
-            way_out = (
-                "a view has no order: ORDER BY belongs to the SELECT that reads it, or to LIMIT"
-            )
-            raise builder.refused("ORDER BY", order, way_out)
+    alone = on is None and limit is None and offset is None
+    if order is None and alone:
         return found
+    if alone and query is not builder.root:
+        way_out = "leave it out, or add LIMIT: rows inside a query have no order"
+        raise builder.refused("ORDER BY", order, way_out)
     sorts = [
         (_key(formulas, query, found, one.this), one)
         for one in (order.expressions if order is not None else ())
@@ -67,7 +67,15 @@ def limited(formulas: Formulas, query: exp.Expr, found: Rows) -> Rows:
         found, sorts = _first(builder, found, partition, sorts, (0, 1))
     if limit is not None or offset is not None:
         bounds = number(builder.statement, offset) or 0, number(builder.statement, limit)
-        found, _ = _first(builder, found, [], sorts, bounds)
+        found, sorts = _first(builder, found, [], sorts, bounds)
+    if query is builder.root:
+        shown = [operand for _, operand in found.outputs]
+        hidden = [node for key, node in sorts if key not in shown]
+        if hidden and alone:
+            way_out = "select it too: a SELECT of the view sorts by its columns"
+            raise builder.refused("ORDER BY of what is not shown", hidden[0], way_out)
+        if not hidden:
+            builder.order = tuple((shown.index(key), node) for key, node in sorts)
     return found
 
 

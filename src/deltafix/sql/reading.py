@@ -3,7 +3,7 @@
 A SELECT of one table or view without groups is read directly: by its key where WHERE fixes it, else
 by a pattern. Any other is a program of its own over the rows of what it reads, evaluated once.
 Invariant: both give what the same SELECT as a view would hold. The last ORDER BY, LIMIT and OFFSET
-are applied here: a view has no order.
+are applied here, and the ORDER BY of a view where its rows are read without another.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class Result:
 def select(connection: Connection, statement: Statement, node: exp.Expr) -> Result:
     """The rows of a query. Raises what a view of it would."""
     query = unwrapped(node).copy()
-    order = query.args.get("order")
+    limit, offset = (query.args.pop(key, None) for key in ("limit", "offset"))
+    asked = query.args.get("order")
     if not _picks(query):
         query.args.pop("order", None)
-    limit, offset = (query.args.pop(key, None) for key in ("limit", "offset"))
-    width, orders = _ordered(statement, query, order)
+    width, orders = _ordered(statement, query, asked or _kept_order(connection, query))
     found = _direct(connection, statement, query) or _evaluated(connection, statement, query)
-    table = sorted(found.rows, key=sort_key) if order is None else found.rows
+    table = sorted(found.rows, key=sort_key) if asked is None else found.rows
     shown = len(found.columns) - (width or 0)
     for place, node_ in reversed(orders):
         named = statement.place(node_.this, "ORDER BY", shown)
@@ -64,6 +64,21 @@ def select(connection: Connection, statement: Statement, node: exp.Expr) -> Resu
     if width is None:
         return Result(found.columns, table)
     return Result(found.columns[:-width], [row[:-width] for row in table])
+
+
+def _kept_order(connection: Connection, query: exp.Expr) -> exp.Expr | None:
+    """The ORDER BY of the view that a SELECT reads row by row; None where it has none."""
+    source = source_of(query)
+    if source is None or aggregates_of(query) or windows_of(query):
+        return None
+    view = connection.catalog.views.get(source.name)
+    if view is None or not view.builder.order:
+        return None
+    keys = []
+    for place, node in view.builder.order:
+        key = exp.column(view.relation.columns[place].name, source.alias_or_name)
+        keys.append(exp.Ordered(this=key, **{k: node.args.get(k) for k in ("desc", "nulls_first")}))
+    return exp.Order(expressions=keys)
 
 
 def _picks(query: exp.Expr) -> bool:

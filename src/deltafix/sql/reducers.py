@@ -16,7 +16,7 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from deltafix.engine.folds.users import Several
+from deltafix.engine.folds.users import Several, Totalled
 from deltafix.reactive.algebra import AnyReducer, contramap, enriched
 from deltafix.reactive.numeric import Variance
 from deltafix.reactive.ordered import Ordered, placed
@@ -36,7 +36,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class Sum(Totalled):
     """SUM of whole numbers: exact, and an error where it is no value of its type."""
 
     kind: str

@@ -404,7 +404,8 @@ class Scalars:
         kind = common_type(left.type, right.type)
         if kind is None:
             raise self.mismatch(node, left, right, "two sides of one type")
-        left, right = self.converted(left, kind), self.converted(right, kind)
+        if not kind.is_decimal:  # Python compares these as they are, of any number of digits
+            left, right = self.converted(left, kind), self.converted(right, kind)
         return left, right, functions.ordered if kind == DOUBLE else functions.itself
 
     def mismatch(self, node: exp.Expr, left: Scalar, right: Scalar, wanted: str) -> SqlError:

@@ -191,7 +191,16 @@ def _parsed(text: str, start: int, end: int, reader: Dialect, path: str | None) 
     if tree is None:
         where = _span(text, start, end, path)
         raise _error(SqlProgrammingError, "there is no statement here", where, None, text)
-    return normalize_identifiers(tree, dialect=reader)
+    return _negated(normalize_identifiers(tree, dialect=reader))
+
+
+def _negated(tree: exp.Expr) -> exp.Expr:
+    """The tree with `x NOT LIKE y` as NOT around LIKE, as sqlglot writes every other negation."""
+    found = [one for one in tree.walk() if one.args.get("negate")]
+    for node in reversed(found):  # inner ones first: the outer one is copied
+        node.set("negate", None)
+        node.replace(exp.Not(this=node.copy()))
+    return tree
 
 
 def _first_line(error: Exception) -> str:

@@ -46,6 +46,7 @@ __all__ = [
     "decode_rows",
     "encode",
     "fits",
+    "holds_all",
     "type_called",
     "written_type",
 ]
@@ -292,6 +293,11 @@ def common_type(left: SqlType, right: SqlType) -> SqlType | None:
     if left.is_time and right.is_time:
         return max(left, right, key=_TIMES.index)
     return None
+
+
+def holds_all(kind: SqlType, other: SqlType) -> bool:
+    """Whether a common type has room for every value of a type: a DECIMAL has no 19th digit."""
+    return not kind.is_decimal or _whole_digits(other) <= kind.digits - kind.scale
 
 
 def _whole_digits(kind: SqlType) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import polars
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -75,7 +77,9 @@ def test_files_and_arrow_keep_them(suffix: str, tmp_path: Path) -> None:
         path = tmp_path / f"t.{suffix}"
         (parquet.write_table if suffix == "parquet" else csv.write_csv)(table, path)
         columns = db.catalog.tables["t"].relation.columns
-        rows = read_table(path, columns)
+        rows = list(
+            zip(*(one.to_pylist() for one in read_table(path, columns).columns), strict=True)
+        )
         assert sorted(rows, key=str) == sorted(ROWS[:1] + ROWS[2:], key=str)
 
 
@@ -157,3 +161,103 @@ def test_a_literal_in_quotes_that_is_none_of_the_columns_type_is_an_error(
             db.execute(statement)
         assert db.execute("SELECT a FROM q ORDER BY a").fetchall() == [(7,), (8,)]
         assert "v" not in db.catalog.views
+
+
+def test_whole_columns_are_what_single_values_are() -> None:
+    table = f"{TABLE[:-1]}, n SMALLINT, b BIGINT NOT NULL, f DOUBLE, s TEXT NOT NULL, o BOOLEAN)"
+    more = [(7, 2**63 - 1, 0.5, "a", True), (-32768, -5, math.nan, "", False)]
+    more.append((None, 0, None, "b", None))
+    rows = [(*one, *two) for one in ROWS for two in more] * 40
+    with deltafix.sql.connect() as single, deltafix.sql.connect() as many:
+        for db in (single, many):
+            db.execute(table)
+        for first in range(0, len(rows), 9):
+            single.insert("t", rows[first : first + 9])
+        many.insert("t", rows)
+        wanted = single.execute("SELECT * FROM t")
+        frame = wanted.to_arrow()
+        assert str(many.execute("SELECT * FROM t").fetchall()) == str(wanted.fetchall())
+        assert many.execute("DELETE FROM t").rowcount == len(rows)
+        frames = (frame, frame.slice(5, 300), polars.from_arrow(frame), frame.to_batches()[0])
+        for given in frames:
+            many.insert("t", given)
+            found = many.execute("SELECT * FROM t").to_arrow()
+            shown = given.to_arrow() if isinstance(given, polars.DataFrame) else given
+            assert sorted(map(str, found.to_pylist())) == sorted(map(str, shown.to_pylist()))
+            many.execute("DELETE FROM t")
+        many.insert("t", frame.select(["s", "b"]))
+        assert many.execute("SELECT COUNT(*) FROM t WHERE d IS NULL").fetchall() == [(len(rows),)]
+
+
+BAD = {
+    "INTEGER": ([1, 2**31], "2147483648 is no INTEGER"),
+    "SMALLINT NOT NULL": ([1, None], "NULL in a column that is NOT NULL"),
+    "DECIMAL(4, 2)": ([Decimal("1.5"), Decimal("123.45")], "no DECIMAL"),
+    "TEXT": ([1, 2], "1 is no TEXT"),
+    "DATE": ([datetime(2026, 1, 1), datetime(2026, 1, 2)], "is no DATE"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+@pytest.mark.parametrize("framed", [False, True])
+def test_a_column_with_a_bad_value_names_it_and_nothing_is_inserted(
+    kind: str, framed: bool
+) -> None:
+    values, said = BAD[kind]
+    with deltafix.sql.connect() as db:
+        db.execute(f"CREATE TABLE t (x {kind}, k INTEGER UNIQUE)")
+        numbers = range(300)
+        column = [values[0]] * 299 + [values[1]]
+        rows = list(zip(column, numbers, strict=True))
+        with pytest.raises(deltafix.sql.DatabaseError, match=said.replace("(", ".")):
+            db.insert("t", pa.table({"x": column, "k": numbers}) if framed else rows)
+        assert db.execute("SELECT * FROM t").fetchall() == []
+
+
+def test_moments_of_arrow_that_python_has_not_are_refused() -> None:
+    far = pa.array([0, 10_000_000], pa.int32()).cast(pa.date32())
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE t (d DATE, m TIMESTAMP, z TIMESTAMPTZ)")
+        utc = datetime(2026, 1, 2, 3, tzinfo=UTC)
+        for unit in ("s", "us", "ns"):
+            plain = pa.array([utc.replace(tzinfo=None), None], pa.timestamp(unit))
+            zoned = pa.array([utc, None], pa.timestamp(unit, "Asia/Tokyo"))
+            assert db.insert("t", pa.table({"m": plain, "z": zoned})) == 2
+            shown = "SELECT d, m, z FROM t WHERE m IS NOT NULL"
+            assert db.execute(shown).fetchall() == [(None, utc.replace(tzinfo=None), utc)]
+            for name, other in (("m", zoned), ("z", plain)):
+                with pytest.raises(deltafix.sql.DataError, match="is no TIMESTAMP"):
+                    db.insert("t", pa.table({name: other}))
+            db.execute("DELETE FROM t")
+        long = pa.array([0, 2**62], pa.int64())
+        tiny = pa.array([0, 1001], pa.int64()).cast(pa.timestamp("ns"))
+        for name, column in (
+            ("d", far), ("m", long.cast(pa.timestamp("us"))), ("m", tiny),
+            ("z", long.cast(pa.timestamp("us", "UTC"))),
+        ):  # fmt: skip
+            with pytest.raises(deltafix.sql.DataError, match=f"column '{name}'"):
+                db.insert("t", pa.table({name: column}))
+        assert db.execute("SELECT * FROM t").fetchall() == []
+
+
+def test_a_column_that_is_given_twice_is_an_error() -> None:
+    twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["x", "x"])
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE t (x INTEGER, y INTEGER)")
+        for rows, columns in ((twice, ()), (twice, ["x"]), ([(1, 2)], ["x", "x"])):
+            with pytest.raises(deltafix.sql.ProgrammingError, match="'x' is given twice"):
+                db.insert("t", rows, columns)
+        assert db.execute("SELECT * FROM t").fetchall() == []
+
+
+def test_keys_of_many_rows_are_checked_at_once_and_nulls_are_no_key() -> None:
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE t (k INTEGER UNIQUE)")
+        db.insert("t", [(n,) for n in range(300)] + [(None,), (None,)])
+        with pytest.raises(deltafix.sql.IntegrityError, match="299"):
+            db.insert("t", pa.table({"k": range(299, 900)}))
+        with pytest.raises(deltafix.sql.ProgrammingError, match="did you mean 'k'"):
+            db.insert("t", pa.table({"kk": [1]}))
+        assert db.execute("SELECT COUNT(*) FROM t").fetchall() == [(302,)]
+        assert db.insert("t", pa.table({"k": range(300, 900)})) == 600
+        assert db.replace("t", pa.table({"k": range(1, 900)})) == 3  # 0 and two NULLs leave

@@ -14,7 +14,7 @@ from deltafix.engine.folds.extremes import Extremes
 from deltafix.engine.folds.groups import Key, table
 from deltafix.engine.folds.journal import Journal
 from deltafix.engine.folds.totals import Totals
-from deltafix.engine.folds.users import UserFold, UserReducer
+from deltafix.engine.folds.users import Totalled, UserFold, UserReducer
 from deltafix.engine.link import Linked
 from deltafix.engine.stages import Changed
 from deltafix.engine.store import codes_where, rows_of_group
@@ -71,7 +71,10 @@ class FoldStratum:
             if name not in reducers:
                 message = f"the program folds with {name}; pass it: connect(..., reducers=...)"
                 raise FunctorError(message)
-            return UserFold(codes, fold, (kind, self._result), reducers[name], look)
+            reducer = reducers[name]
+            if isinstance(reducer, Totalled):
+                return Totals(codes, fold, kind, reducer)
+            return UserFold(codes, fold, (kind, self._result), reducer, look)
 
         self._make = make
         self._kind = make()

@@ -1,4 +1,6 @@
-"""`count`, `sum` and `mean`: a number of rows and an exact total per group, in O(1) a change.
+"""`count`, `sum`, `mean` and sums of reducers: how many rows and an exact total per group.
+
+A change costs O(1). A `Totalled` reducer says what its result is, `fold.op` says it for the rest.
 
 Invariant: totals are exact (`changes.exact`), so a row that comes and goes leaves precisely the
 old value, floats included; they wrap around, or are rounded, only when they are read.
@@ -15,6 +17,7 @@ from deltafix.changes.exact import Total, divide, extend, total_value
 from deltafix.engine.codes import Codes
 from deltafix.engine.folds.groups import FEW, Key, keys_of, partition
 from deltafix.engine.folds.journal import Journal
+from deltafix.engine.folds.users import UserReducer, finished
 from deltafix.engine.stages import Changed
 from deltafix.facts.schema import BaseType, Value
 from deltafix.kernel.arena import Words
@@ -30,12 +33,14 @@ _NOTHING: tuple[int, Total] = (0, 0)
 class Totals:
     """Count and total of each group. `kind` is the base type of the values."""
 
-    def __init__(self, codes: Codes, fold: Fold, kind: BaseType) -> None:
+    def __init__(
+        self, codes: Codes, fold: Fold, kind: BaseType, reducer: UserReducer | None = None
+    ) -> None:
         self._codes = codes
         self._fold = fold
         self._kind = kind
         self._groups: Journal[tuple[int, Total]] = Journal()
-        self._finish: Callable[[int, Total], Value] = _finish(fold.op, kind)
+        self._finish: Callable[[int, Total], Value] = _finish(fold.op, kind, reducer)
 
     def update(self, change: Changed) -> dict[Key, Value | None]:
         """The values of the groups that the change touches; None: the group has no rows."""
@@ -90,7 +95,9 @@ class Totals:
         self._groups.put(key, (count, total) if count or total else None)
 
 
-def _finish(op: str, kind: BaseType) -> Callable[[int, Total], Value]:
+def _finish(op: str, kind: BaseType, reducer: UserReducer | None) -> Callable[[int, Total], Value]:
+    if reducer is not None:
+        return lambda _, total: finished(op, reducer, total)
     if op == "count":
         return lambda count, _: count
     if op == "mean":

@@ -21,7 +21,7 @@ from deltafix.facts.values import sorted_rows
 from deltafix.kernel.arena import Words
 from deltafix.plan.clause import Fold
 
-__all__ = ["Several", "UserFold", "UserReducer"]
+__all__ = ["Several", "Totalled", "UserFold", "UserReducer", "finished"]
 
 
 class UserReducer(Protocol):
@@ -46,6 +46,22 @@ class Several:
 
     For callers inside the package: nobody checks that the values are of the aggregate's type.
     """
+
+
+class Totalled:
+    """Base of a reducer of whole numbers whose accumulator is their sum, from 0 on.
+
+    `totals` keeps it, from whole columns; only `finish` is the reducer's. For callers inside the
+    package: nobody checks that the result is of the aggregate's type.
+    """
+
+
+def finished(op: str, reducer: UserReducer, acc: Any) -> Any:
+    """The result of an accumulator. Raises FunctorError where the reducer raises."""
+    try:
+        return reducer.finish(acc)
+    except Exception as error:
+        raise _failed(op, error, reducer.finish, acc) from error
 
 
 class UserFold:
@@ -76,19 +92,20 @@ class UserFold:
         """
         again: dict[Key, None] = {}
         for rows, sign in ((change.added, 1), (change.removed, -1)):
+            groups: dict[Key, list[Any]] = {}
             for key, value in zip(keys_of(rows, self._fold.group), self._values(rows), strict=True):
+                groups.setdefault(key, []).append(value)
+            for key, values in groups.items():
                 count, acc = self._groups.touch(key) or (0, self._reducer.initial)
                 if key not in again:
-                    step = self._reducer.add if sign > 0 else self._reducer.remove
-                    acc = self._call(step, acc, value)
+                    acc = self._folded(acc, values, sign)
                     if acc is None and sign < 0:
                         again[key] = None
-                self._groups.put(key, (count + sign, acc))
+                self._groups.put(key, (count + sign * len(values), acc))
         for key in again:
             rows = self._look(key)
-            acc = self._reducer.initial
-            for (value,) in sorted_rows((self._kind,), ((one,) for one in self._values(rows))):
-                acc = self._call(self._reducer.add, acc, value)
+            found = sorted_rows((self._kind,), ((one,) for one in self._values(rows)))
+            acc = self._folded(self._reducer.initial, [value for (value,) in found], 1)
             self._groups.put(key, (len(rows), acc))
         return {key: self._value(key) for key in self._groups.touched}
 
@@ -109,18 +126,29 @@ class UserFold:
         if count == 0:
             self._groups.put(key, None)
             return None
-        value = self._call(self._reducer.finish, acc)
+        value = finished(self._fold.op, self._reducer, acc)
         if self.several:
             return value
         return fitted(value, self._result, f"the reducer {self._fold.op}")
 
-    def _call(self, step: Callable[..., Any], *args: Any) -> Any:
+    def _folded(self, acc: Any, values: list[Any], sign: int) -> Any:
+        """The accumulator with values more or fewer; None where one cannot be taken away."""
+        step = self._reducer.add if sign > 0 else self._reducer.remove
+        value = None
         try:
-            return step(*args)
+            for value in values:
+                acc = step(acc, value)
+                if acc is None and sign < 0:
+                    break
         except Exception as error:
-            shown = ", ".join(map(repr, args))
-            message = (
-                f"the reducer {self._fold.op} raised {type(error).__name__} in "
-                f"{step.__name__}({shown}): {error}; rolled back"
-            )
-            raise FunctorError(message) from error
+            raise _failed(self._fold.op, error, step, acc, value) from error
+        return acc
+
+
+def _failed(op: str, error: Exception, step: Callable[..., Any], *args: Any) -> FunctorError:
+    shown = ", ".join(map(repr, args))
+    message = (
+        f"the reducer {op} raised {type(error).__name__} in "
+        f"{step.__name__}({shown}): {error}; rolled back"
+    )
+    return FunctorError(message)

@@ -1,0 +1,226 @@
+"""Arithmetic of whole numbers and decimals as terms of the engine, where it cannot go wrong unseen.
+
+`a * (1 - b)` over columns that are NOT NULL is the engine's own arithmetic; CASE with such values
+is it too, its conditions being functions of their own columns. The engine wraps around at 64 bits,
+SQL raises: so where the types do not bound a result, terms say whether it may leave its type, and
+where one does the expression is computed again in Python, which raises or not. Invariant: a sum,
+difference or product modulo 2^64 is the exact one if that is in range, so the range alone is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from deltafix.rules.ast import FunctorDecl
+from deltafix.rules.terms import Call, Const, Term
+from deltafix.sql.builder import Operand, equal, function
+from deltafix.sql.scalar import Scalar
+from deltafix.sql.text import exp
+from deltafix.sql.types import BIGINT, Column, SqlType
+
+if TYPE_CHECKING:
+    from deltafix.sql.formulas import Formulas
+
+__all__ = ["computed"]
+
+_END: Final = 1 << 63
+_LONG: Final = 150
+"""Nodes from which on an expression is one function: its terms would nest as deep as it is long."""
+_OPERATORS: Final[dict[type, str]] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """A term whose magnitude is at most `most`, unless one of the `doubts` is not zero."""
+
+    term: Term
+    scale: int
+    most: int
+    doubts: tuple[Term, ...] = ()
+
+
+def computed(formulas: Formulas, node: exp.Expr) -> Operand | None:
+    """An expression as a term of the engine; None for what Python has to compute."""
+    node = node.unnest()
+    if not isinstance(node, (*_OPERATORS, exp.Neg, exp.Case, exp.Cast)):
+        return None
+    if len(list(islice(node.walk(), _LONG))) == _LONG:
+        return None
+    if isinstance(node, exp.Case) and all(formulas.leaf(one) is not None for one in _values(node)):
+        return None  # a function of what its conditions are about
+    body = len(formulas.body)
+    found = _whole(formulas, node)
+    if found is None:
+        del formulas.body[body:]
+        return None
+    scalar, args = formulas.scalar(node)
+    result = Operand(formulas.builder.fresh("f"), scalar.type, nullable=False)
+    formulas.body.append(equal(result.term, found.term))
+    if found.doubts:
+        _judged(formulas, scalar, args, found.doubts)
+    return result
+
+
+def _judged(
+    formulas: Formulas, scalar: Scalar, args: Sequence[Operand], doubts: Sequence[Term]
+) -> None:
+    """Compute the expression in Python, too, where there is a doubt; its error is the answer."""
+    builder = formulas.builder
+    name, doubt = builder.named(), builder.fresh("doubt")
+    columns = [arg.column(f"a{n}") for n, arg in enumerate(args)]
+    compute = function(scalar, columns, Operand(doubt, scalar.type, nullable=True).column("value"))
+
+    def judge(doubtful: int, *values: Any) -> int:
+        if doubtful:
+            compute(*values)
+        return 0
+
+    told = (Column("doubt", BIGINT, nullable=False), *columns)
+    attributes = tuple(column.attribute(column.name) for column in told)
+    builder.functors.append(FunctorDecl(name, attributes, "number"))
+    builder.functions[name] = judge
+    whole = [arg.type.base == "number" and not arg.nullable for arg in args]
+    # without a doubt all numbers are zero, so the function is asked once
+    given = [
+        Call("*", (arg.term, doubt)) if is_number else arg.term
+        for arg, is_number in zip(args, whole, strict=True)
+    ]
+    either: Term = _number(0)
+    for one in doubts:
+        either = Call("lor", (either, one))
+    formulas.body.append(equal(doubt, either))
+    formulas.body.append(equal(Call(f"@{name}", (doubt, *given)), _number(0)))
+
+
+def _number(value: int) -> Const:
+    return Const(value, "number")
+
+
+def _values(node: exp.Case) -> list[exp.Expr]:
+    """What a CASE may give."""
+    default = node.args.get("default")
+    return [*(one.args["true"] for one in node.args["ifs"]), default or exp.Null()]
+
+
+def _limit(kind: SqlType) -> int:
+    """What the magnitude of a type's values stays below, but for its least whole number."""
+    return 10**kind.digits if kind.is_decimal else 1 << kind.bits - 1
+
+
+def _whole(formulas: Formulas, node: exp.Expr) -> _Whole | None:
+    node = node.unnest()
+    leaf = formulas.leaf(node)
+    if leaf is not None:
+        kind = leaf.type
+        if leaf.nullable or not (kind.is_integer or kind.is_decimal):
+            return None
+        if isinstance(leaf.term, Const):
+            assert isinstance(leaf.term.value, int)  # noqa: S101  of a whole type
+            return _Whole(leaf.term, kind.scale, abs(leaf.term.value))
+        return _Whole(leaf.term, kind.scale, _limit(kind))
+    if isinstance(node, exp.Case):
+        found = _case(formulas, node)
+    elif type(node) is exp.Cast:
+        found = _whole(formulas, node.this)
+    elif isinstance(node, exp.Neg):
+        inner = _whole(formulas, node.this)
+        zero = _Whole(_number(0), 0, 0)
+        found = None if inner is None else _sum("-", zero, inner)
+    elif isinstance(node, tuple(_OPERATORS)):
+        left, right = _whole(formulas, node.this), _whole(formulas, node.expression)
+        if left is None or right is None:
+            return None
+        op = _OPERATORS[type(node)]
+        found = _product(left, right) if op == "*" else _sum(op, left, right)
+    else:
+        return None
+    if found is not None:
+        found = _within(found, formulas.scalar(node)[0].type)
+    if found is None or not found.doubts:
+        return found
+    return replace(found, term=_bound(formulas, found.term))  # it will be asked about
+
+
+def _bound(formulas: Formulas, term: Term) -> Term:
+    """A variable for a term that stands in several places: written out, their number doubles."""
+    found = formulas.builder.fresh("w")
+    formulas.body.append(equal(found, term))
+    return found
+
+
+def _within(found: _Whole, kind: SqlType) -> _Whole | None:
+    """A result of a type, in doubt where it is none of its values."""
+    if not (kind.is_integer or kind.is_decimal) or kind.scale < found.scale:
+        return None
+    found = _scaled(found, kind.scale)
+    limit = _limit(kind)
+    if found.most < limit:
+        return found
+    return _Whole(found.term, found.scale, limit, (*found.doubts, *_beyond(found, limit)))
+
+
+def _beyond(one: _Whole, limit: int) -> tuple[Term, ...]:
+    """A term that is zero only where a magnitude is below a limit."""
+    if one.most < limit or limit >= _END:
+        return ()
+    return (Call("/", (one.term, _number(limit))),)
+
+
+def _scaled(one: _Whole, scale: int) -> _Whole:
+    """The same value with more digits behind the point."""
+    more = scale - one.scale
+    return _product(one, _Whole(_number(10**more), more, 10**more)) if more else one
+
+
+def _product(left: _Whole, right: _Whole) -> _Whole:
+    most = left.most * right.most
+    doubts = (*left.doubts, *right.doubts)
+    if most >= _END:
+        small = min(left.most, right.most, 3_037_000_499)  # the root of 2^63
+        large = (_END - 1) // max(small, 2)  # beside a 1, too: the least number has no negative
+        first, second = (small, large) if left.most <= right.most else (large, small)
+        doubts += (*_beyond(left, first + 1), *_beyond(right, second + 1))
+    term = Call("*", (left.term, right.term))
+    return _Whole(term, left.scale + right.scale, min(most, _END - 1), doubts)
+
+
+def _sum(op: str, left: _Whole, right: _Whole) -> _Whole:
+    scale = max(left.scale, right.scale)
+    left, right = _scaled(left, scale), _scaled(right, scale)
+    most = left.most + right.most
+    doubts = (*left.doubts, *right.doubts)
+    if most >= _END:
+        doubts += (*_beyond(left, _END >> 1), *_beyond(right, _END >> 1))
+    return _Whole(Call(op, (left.term, right.term)), scale, min(most, _END - 1), doubts)
+
+
+def _truth(test: Scalar) -> Scalar:
+    """1 where a condition is true, else 0."""
+    compute = test.compute
+    return Scalar(lambda row: int(compute(row) is True), BIGINT, nullable=False)
+
+
+def _case(formulas: Formulas, node: exp.Case) -> _Whole | None:
+    """`CASE WHEN c THEN x ELSE y END` is y + c * (x - y), c being 1 or 0."""
+    values = [_whole(formulas, one) for one in _values(node)]
+    known = [one for one in values if one is not None]
+    if len(known) < len(values):
+        return None
+    scale = max(one.scale for one in known)
+    known = [_scaled(one, scale) for one in known]
+    term = known[-1].term
+    subject = node.args.get("this")
+    for one, value in reversed(list(zip(node.args["ifs"], known, strict=False))):
+        asked = one.this if subject is None else exp.EQ(this=subject, expression=one.this)
+        test, args = formulas.scalar(asked)
+        if not args:
+            return None
+        chosen = formulas.builder.apply(_truth(test), args, formulas.body)
+        other = _bound(formulas, term)
+        change = Call("*", (chosen.term, Call("-", (value.term, other))))
+        term = Call("+", (other, change))
+    doubts = tuple(doubt for one in known for doubt in one.doubts)
+    return _Whole(term, scale, max(one.most for one in known), doubts)

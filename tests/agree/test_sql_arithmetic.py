@@ -1,0 +1,137 @@
+"""Arithmetic of whole numbers and decimals: the engine's in views, Python's in a SELECT of rows.
+
+A view over columns that are NOT NULL wraps around at 64 bits and asks Python where that may matter;
+the SELECT of one table computes each row in Python. Both give the same value, or both refuse.
+"""
+
+from __future__ import annotations
+
+import os
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+import pytest
+
+import deltafix.sql
+
+EXPRESSIONS = int(os.environ.get("DELTAFIX_EXAMPLES", "30"))
+COLUMNS = {
+    "a": ("SMALLINT", (0, 1, -1, 7, 32767, -32768)),
+    "b": ("INTEGER", (0, 3, -2, 99_999, 2**31 - 1, -(2**31))),
+    "c": ("BIGINT", (0, 5, -4, 3_037_000_499, 3_037_000_500, 2**62, 2**63 - 1, -(2**63))),
+    "d": ("DECIMAL(15, 2)", ("0", "1.05", "-104949.50", "30370004.99", "9999999999999.99")),
+    "e": ("DECIMAL(18, 6)", ("0.000001", "-3.5", "999999999999.999999")),
+    "f": ("DECIMAL(4, 4)", ("0.0001", "-0.0700", "0.9999")),
+}
+
+
+def _expression(random: Random, depth: int) -> str:
+    if depth == 0 or random.random() < 0.15:
+        return random.choice((*COLUMNS, *COLUMNS, "1", "-1", "100", "0.5", "2.25"))
+    one, two = _expression(random, depth - 1), _expression(random, depth - 1)
+    kind = random.random()
+    if kind < 0.12:
+        return f"CASE WHEN {random.choice('abc')} > 0 THEN {one} ELSE {two} END"
+    if kind < 0.18:
+        return f"CASE a WHEN 1 THEN {one} WHEN 7 THEN {two} ELSE {random.choice('bcd')} END"
+    if kind < 0.26:
+        return f"(- {one})"
+    if kind < 0.34:
+        return f"CAST({one} AS {random.choice(('BIGINT', 'INTEGER', 'DECIMAL(18, 2)'))})"
+    return f"({one} {random.choice('+-**')} {two})"
+
+
+def _row(random: Random) -> tuple[Any, ...]:
+    return tuple(
+        Decimal(value) if isinstance(value, str) else value
+        for value in (random.choice(values) for _, values in COLUMNS.values())
+    )
+
+
+def test_oracle_arithmetic_of_views_is_that_of_rows() -> None:
+    columns = ", ".join(f"{name} {kind} NOT NULL" for name, (kind, _) in COLUMNS.items())
+    random = Random(64)
+    values = refused = played = 0
+    while played < EXPRESSIONS:
+        shown = f"SELECT id, {_expression(random, 3)} AS x FROM t"
+        with deltafix.sql.connect() as rows, deltafix.sql.connect() as views:
+            for db in (rows, views):
+                db.execute(f"CREATE TABLE t (id INTEGER PRIMARY KEY, {columns})")
+            try:
+                views.execute(f"CREATE VIEW v AS {shown}")
+            except deltafix.sql.ProgrammingError:
+                continue  # a product of more digits than a DECIMAL has
+            played += 1
+            for number in range(12):
+                row = (number, *_row(random))
+                rows.execute("DELETE FROM t")
+                rows.insert("t", [row])
+                try:
+                    wanted = rows.execute(shown).fetchall()
+                except deltafix.sql.DataError:
+                    refused += 1
+                    with pytest.raises(deltafix.sql.DataError):
+                        views.insert("t", [row])
+                    continue
+                views.insert("t", [row])
+                values += 1
+                found = views.execute("SELECT * FROM v WHERE id = ?", [number]).fetchall()
+                assert (shown, row, found) == (shown, row, wanted)
+    assert values > EXPRESSIONS
+    assert refused > EXPRESSIONS
+
+
+LEAST = -(2**63)
+
+
+@pytest.mark.parametrize("one", ["-1", "CASE WHEN a > 0 THEN -1 ELSE 1 END", "(0 - 1)"])
+def test_the_least_number_has_no_negative(one: str) -> None:
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE t (a BIGINT PRIMARY KEY, c BIGINT NOT NULL)")
+        db.execute(f"CREATE VIEW v AS SELECT c * {one} AS x, {one} * c AS y FROM t")
+        with pytest.raises(deltafix.sql.DataError, match="9223372036854775808 is no BIGINT"):
+            db.insert("t", [(1, LEAST)])
+        db.insert("t", [(1, LEAST + 1)])
+        assert db.execute("SELECT * FROM v").fetchall() == [(-LEAST - 1, -LEAST - 1)]
+
+
+def test_long_expressions_are_computed_too() -> None:
+    """Written out as terms, a CASE would double with each WHEN, and a sum nest with each column."""
+    for count in (9, 60):
+        cases = " ".join(f"WHEN a = {n} THEN {n % 2} - c" for n in range(count))
+        total = " + ".join(["c", "a"] * count)
+        with deltafix.sql.connect() as db:
+            db.execute("CREATE TABLE t (a BIGINT PRIMARY KEY, c BIGINT NOT NULL)")
+            db.execute(f"CREATE VIEW v AS SELECT CASE {cases} ELSE c END AS x, {total} AS y FROM t")
+            db.insert("t", [(n, 100 * n) for n in range(count + 1)])
+            wanted = [((n % 2) - 100 * n, 101 * n * count) for n in range(count)]
+            wanted.append((100 * count, 101 * count * count))
+            assert sorted(db.execute("SELECT * FROM v").fetchall()) == sorted(wanted)
+
+
+def test_decimals_of_different_scales_compare_exactly_beyond_18_digits() -> None:
+    most, tiny = Decimal("9999999999999999.99"), Decimal("0.000000000000000001")
+    with deltafix.sql.connect() as db:
+        db.execute(
+            """
+            CREATE TABLE t (x DECIMAL(18, 2) PRIMARY KEY, y DECIMAL(18, 18), n BIGINT);
+            CREATE VIEW more AS SELECT x FROM t WHERE x > y;
+            CREATE VIEW same AS SELECT a.x FROM t AS a JOIN t AS b ON a.x = b.y;
+            CREATE VIEW small AS SELECT x FROM t WHERE x < 0.000001 OR NOT y <= 2;
+            CREATE VIEW whole AS SELECT a.x FROM t AS a, t AS b WHERE a.x = b.n AND b.n <= b.y
+            """
+        )
+        db.insert(
+            "t", [(most, tiny, 2**63 - 1), (Decimal(5), None, 5), (Decimal(0), Decimal(0), 0)]
+        )
+        found = {
+            name: [x for (x,) in db.execute(f"SELECT * FROM {name}").fetchall()]
+            for name in ("more", "same", "small", "whole")
+        }
+    assert found == {
+        "more": [most],
+        "same": [Decimal(0)],
+        "small": [Decimal(0)],
+        "whole": [Decimal(0)],
+    }
