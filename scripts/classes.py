@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from pathlib import Path
 
 from pyspark import SparkContext
 
@@ -34,6 +35,7 @@ def main(archive: str) -> None:
     gateway.shutdown()
     gateway.proc.stdin.close()
     gateway.proc.wait()
+    Path(archive).touch()  # empty, where Java has no archive of its own to add to
 
 
 if __name__ == "__main__":
