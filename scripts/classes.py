@@ -13,15 +13,18 @@ from pathlib import Path
 
 from pyspark import SparkContext
 
-from deltafix.spark.session import spark_session
+from deltafix.spark import session
+
+LOG = Path(session.__file__).with_name("log4j2.properties").as_uri()
 
 
 def main(archive: str) -> None:
     """Do a bit of what tests do, and have Java write which classes that took."""
     options = f"-XX:+UseSerialGC -Xlog:cds*=off -XX:ArchiveClassesAtExit={archive}"
+    options += f" -Dlog4j2.configurationFile={LOG}"
     with (
         tempfile.TemporaryDirectory() as folder,
-        spark_session(options={"spark.driver.extraJavaOptions": options}) as spark,
+        session.spark_session(options={"spark.driver.extraJavaOptions": options}) as spark,
     ):
         shape = "x string, n bigint"
         frame = spark.createDataFrame([("a", 1), ("b", 2)], shape)
