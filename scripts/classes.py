@@ -1,8 +1,8 @@
 """Write an archive of Spark's classes for Java: `python scripts/classes.py FILE`.
 
-The tests start a Java with Spark's jars some seventy times, and each takes seconds of processor to
-read, check and link the same ten thousand classes. With the archive it maps them. Java goes on
-without one that it was not made for: another Java, or other jars.
+The tests start a Java with Spark's jars again and again, and each takes seconds of processor to
+read, check and link the same classes. With the archive it maps them. Java goes on without one that
+it was not made for: another Java, or other jars.
 """
 
 from __future__ import annotations
