@@ -27,8 +27,13 @@ build/dbt/.ready: | $(READY)
 	build/dbt/bin/python -m pip install --quiet dbt-core==1.10.23 dbt-duckdb==1.10.1
 	@touch $@
 
+# What every Java with Spark's jars reads first, for tests/conftest.py.
+build/classes.jsa: $(READY) scripts/classes.py
+	@mkdir -p build
+	$(BIN)/python scripts/classes.py $@
+
 .PHONY: test
-test: $(READY) build/dbt/.ready  ## all tests, in three processes: Spark, connectors, all else
+test: $(READY) build/dbt/.ready build/classes.jsa  ## all tests, in three processes: Spark, connectors, all else
 	$(PYTEST) --numprocesses 3 --dist loadscope
 
 build/pyspark-%: | $(READY)

@@ -181,6 +181,10 @@ def _quoted(text: str) -> str:
 
 def _spelt(value: Value, symbol: Any) -> str:
     """A value with its fields, without recursion: what is left to write is on a stack."""
+    if not isinstance(value, tuple | Branch):
+        return _plain(value, symbol)
+    if isinstance(value, tuple) and len(value) == 1 and not isinstance(value[0], tuple | Branch):
+        return f"[{_plain(value[0], symbol)}]"  # a value of SQL that may be NULL
     out: list[str] = []
     left: list[tuple[bool, Any]] = [(False, value)]
     while left:
@@ -198,11 +202,16 @@ def _spelt(value: Value, symbol: Any) -> str:
                 left.append((False, fields[place]))
                 if place:
                     left.append((True, ", "))
-        elif item is None:
-            out.append("nil")
         else:
-            out.append(symbol(item) if isinstance(item, str) else repr(item))
+            out.append(_plain(item, symbol))
     return "".join(out)
+
+
+def _plain(value: Value, symbol: Any) -> str:
+    """A value without fields."""
+    if value is None:
+        return "nil"
+    return str(symbol(value)) if isinstance(value, str) else repr(value)
 
 
 def sorted_rows(types: Sequence[BaseType], rows: Iterable[Any]) -> list[Any]:
