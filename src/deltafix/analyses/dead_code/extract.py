@@ -358,9 +358,10 @@ def _is_test(node: ast.stmt) -> bool:
         return any(_is_test(one) for one in (*node.body, *getattr(node, "orelse", [])))
     if isinstance(node, ast.Expr):
         return isinstance(node.value, ast.Call)  # pytest.importorskip(…), a script's main()
-    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and (
-        "test" in node.name.lower()
-        or any("Test" in dotted_name(b) for b in getattr(node, "bases", []))
+    if isinstance(node, ast.ClassDef):
+        return any("Test" in name for name in (node.name, *map(dotted_name, node.bases)))
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (
+        node.name.startswith(("test", "pytest_"))
     )
 
 

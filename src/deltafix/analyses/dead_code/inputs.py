@@ -30,6 +30,7 @@ INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "quotes": ("user", "path"),
         "loads": ("user", "path", "start"),
         "looks_up": ("user",),
+        "searches": ("user", "class"),
         "attribute": ("user", "name"),
         "prefix": ("user", "start"),
         "name_prefix": ("name", "start"),

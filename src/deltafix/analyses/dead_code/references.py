@@ -35,6 +35,8 @@ _NAMESPACE = frozenset({"globals", "eval", "exec"})
 _LOCAL_NAMESPACE = frozenset({"locals", "vars", "dir"})  # of the block they are called in
 _MEMBERS = frozenset({"getattr", "vars", "dir", "getmembers"})  # of their first argument
 _RELATIVE = re.compile(r"(\.+)([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)")
+_COMPILERS = frozenset({"compile", "parse", "exec", "eval"})
+_MEMBER = re.compile(r"\.([A-Za-z_]\w*)")
 _SETTINGS = frozenset({"from_object", "config_from_object", "from_pyfile"})
 _MANGLED = re.compile(r"_[A-Za-z]\w*?(__\w*[A-Za-z0-9])")
 _TYPE_TEXT = frozenset({"cast", "TypeVar", "NewType", "ForwardRef"})
@@ -52,6 +54,8 @@ class References(ast.NodeVisitor):
         self.in_type = False
         self.by_text = False
         self.words: list[tuple[str, str]] = []
+        self.compiles = False
+        self.code: list[tuple[str, str]] = []
 
     def emit(self, relation: str, *row: str) -> None:
         """Add one fact."""
@@ -60,11 +64,15 @@ class References(ast.NodeVisitor):
     def named_by_text(self) -> None:
         """Where a module looks up attributes by computed names, its strings may be those names.
 
-        So may those of a test, which hands them to what it tests.
+        Where it compiles strings, they may be code. Those of a test may be both, for what it tests.
         """
         if self.by_text or self.module.is_aside:
             for user, word in self.words:
                 self.emit("attribute", user, word)
+        if self.compiles or self.module.is_aside:
+            for user, text in self.code:
+                for word in _MEMBER.findall(text):
+                    self.emit("attribute", user, word)
 
     def under(self, user: str, nodes: Iterable[ast.AST | None], *, types: bool = False) -> None:
         """Visit `nodes` with everything in them belonging to `user`; `types`: annotations."""
@@ -171,7 +179,10 @@ class References(ast.NodeVisitor):
         else:
             self.generic_visit(node)
 
-    def _in_pieces(self, node: ast.AST) -> None:
+    def _in_pieces(self, node: ast.expr) -> None:
+        text, whole = written(node, self.module, self._paths)
+        if whole:
+            self._dotted_text(text)
         known = len(self.words)
         self.generic_visit(node)
         del self.words[known:]
@@ -195,6 +206,8 @@ class References(ast.NodeVisitor):
                 self.emit("uses", self.user, path, "__dict__", path)
         if text.isidentifier():
             self.words.append((self.user, text))
+        elif "." in text:
+            self.code.append((self.user, text))
         if entry:
             self.mention_path(entry[1], entry[2].split("."))
         elif _DOTTED.fullmatch(text):
@@ -218,8 +231,9 @@ class References(ast.NodeVisitor):
         called = node.func
         last = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", None)
         if last in _BY_NAME or (last == "object" and _is_patch(called)):
-            for argument in node.args:
-                self._attribute_text(argument)
+            known = [self._attribute_text(argument) for argument in node.args]
+            if last == "getattr" and not all(known[1:2]):
+                self._searched(node.args[0])
             self.by_text = self.by_text or not any(_is_text(one) for one in node.args)
         elif last in FIXTURE_CALLS:
             for argument in node.args:
@@ -240,10 +254,20 @@ class References(ast.NodeVisitor):
             everything = ast.Attribute(node.args[0], "__dict__", ast.Load())
             self.visit(everything)
             self.emit("looks_up", self.user)
+        if last in _COMPILERS and dotted_name(called) != "re.compile":
+            self.compiles = True
         if last in _TYPE_TEXT:
             bounds = [k.value for k in node.keywords if k.arg == "bound"]
             self.under(self.user, [*node.args, *bounds], types=True)
         self.generic_visit(node)
+
+    def _searched(self, what: ast.expr) -> None:
+        """`getattr(self, name)` in a method may mean any member of the class."""
+        scope: Scope | None = self.scope
+        while scope is not None and scope.kind != "class":
+            scope = scope.parent
+        if scope is not None and isinstance(what, ast.Name) and what.id in {"self", "cls"}:
+            self.emit("searches", self.user, scope.owner)
 
     def _settings(self, given: list[ast.expr]) -> None:
         """A class, a module or this file, whose names somebody reads as settings."""
@@ -272,23 +296,25 @@ class References(ast.NodeVisitor):
         found = self.scope.lookup(first)
         return [".".join([i.dotted, *names]) for i in found[1].imports] if found else []
 
-    def _attribute_text(self, node: ast.expr) -> None:
-        """An attribute name given as text: whole, or the start of a computed one up to its `_`."""
+    def _attribute_text(self, node: ast.expr) -> bool:
+        """An attribute name given as text, whole or its start up to its `_`; whether there is one.
+
+        A variable is what this block assigns to it.
+        """
         if isinstance(node, ast.Name):
             found = self.scope.lookup(node.id)
-            for value in found[1].values if found else ():
-                if not isinstance(value, ast.Name):
-                    self._attribute_text(value)
-            return
+            values = found[1].values if found else []
+            told = [self._attribute_text(v) for v in values if not isinstance(v, ast.Name)]
+            return bool(told) and all(told)
         text, whole = written(node, self.module, self._paths)
-        if whole:
-            for name in text.split("."):
-                if name.isidentifier():
-                    self.emit("attribute", self.user, name)
-            return
-        for known in sorted({text, text[: text.rfind("_") + 1]}):
-            if known.strip("_") and known.isidentifier():
-                self.emit("prefix", self.user, known)
+        names = [name for name in text.split(".") if name.isidentifier()] if whole else []
+        for name in names:
+            self.emit("attribute", self.user, name)
+        starts = [] if whole else sorted({text, text[: text.rfind("_") + 1]})
+        starts = [start for start in starts if start.strip("_") and start.isidentifier()]
+        for start in starts:
+            self.emit("prefix", self.user, start)
+        return bool(names or starts)
 
     # -- inner scopes of expressions -----------------------------------------------------------
 
