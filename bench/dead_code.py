@@ -43,7 +43,7 @@ class Verdict(NamedTuple):
     version: str
     symbol: str
     verdict: str  # "dead" or "alive"
-    sample: str  # "first": random; "rest": the other findings then; "fresh": looked at once
+    sample: str  # "first"; "rest": what the mended rules found beside it; "second"; "third"
     reason: str
 
 

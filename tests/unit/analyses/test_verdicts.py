@@ -33,7 +33,7 @@ def test_a_verdict_is_given_once_with_a_reason_for_a_pinned_package() -> None:
     verdicts = read_verdicts()
     assert len({(one.package, one.symbol) for one in verdicts}) == len(verdicts) >= 400
     assert {one.verdict for one in verdicts} == {"dead", "alive"}
-    assert {one.sample for one in verdicts} == {"first", "rest", "fresh"}
+    assert {one.sample for one in verdicts} == {"first", "rest", "second", "third"}
     assert sum(one.sample == "first" for one in verdicts) == 300
     assert {(one.package, one.version) for one in verdicts} <= set(PACKAGES.items())
     assert len({one.package for one in verdicts if one.sample == "first"}) == 12
@@ -327,6 +327,57 @@ def test_a_distribution_of_one_module_is_a_library_too() -> None:
     tree = {"m.py": f"class C:\n  def api(self): ...\n  def _own(self): ...\n{MAIN}pass\n"}
     assert dead(tree, "recognise") == ["m:C", "m:C._own", "m:C.api"]
     assert dead({**tree, "setup.py": "setup()"}, "recognise") == ["m:C._own"]
+
+
+def test_a_class_that_a_metaclass_makes_anew_notices_its_heirs() -> None:
+    tree = {
+        "m.py": f"""
+        class Meta(type): ...
+        class Setting: ...
+        Setting = Meta("Setting", (Setting,), {{}})
+        class Workers(Setting): ...
+        class Plain: ...
+        class Heir(Plain): ...
+        {MAIN}Plain
+        """
+    }
+    assert dead(tree) == ["m:Heir"]
+
+
+def test_an_object_given_to_what_stands_outside_may_be_called() -> None:
+    tree = {
+        "m.py": f"""
+        import outside, inner
+        class Base:
+            def apply_default(self): ...
+        class Given(Base):
+            def check(self): ...
+            def _own(self): ...
+        class Kept:
+            def check(self): ...
+        {MAIN}outside.Map("name", Given()), inner.f(Kept())
+        """,
+        "inner.py": "def f(x): ...\n",
+    }
+    assert dead(tree) == ["m:Given._own", "m:Kept.check"]
+
+
+def test_an_empty_init_has_nothing_to_remove() -> None:
+    tree = {"p/__init__.py": "", "q/__init__.py": "x = 1\n", "m.py": f"{MAIN}pass\n"}
+    assert dead(tree) == ["q", "q:x"]
+
+
+def test_a_prefix_of_methods_in_a_string() -> None:
+    tree = {
+        "m.py": f"""
+        class C:
+            def size_all(self): ...
+            def other(self): ...
+            def run(self, start): return [n for n in dir(self) if n.startswith(start)]
+        {MAIN}C().run("size_")
+        """
+    }
+    assert dead(tree) == ["m:C.other"]
 
 
 def test_the_program_still_reads_without_a_warning() -> None:

@@ -99,6 +99,8 @@ class Definitions(References):
             self.emit("distribution", self.path)
         if self.is_script:
             self.emit("given_root", module, "starts with #!")
+        if self.module.is_package and not tree.body:
+            self.emit("blank", module)
         collect(self.scope, tree.body, self.module, walrus=self.walrus)
         for relation, value in all_entries(tree, self.scope):
             self.emit(relation, module, value)
@@ -202,8 +204,14 @@ class Definitions(References):
         collect(self.scope, [*every, *node.body], self.module, walrus=self.walrus)
         self.under(identity, node.body)
         self.scope = outside
-        for_importers = _warns(node) or node.name in self.documented
-        if scope.kind == "module" and for_importers and not node.name.startswith("_"):
+        self._for_importers(node, scope)
+
+    def _for_importers(
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, scope: Scope
+    ) -> None:
+        """Whether it is deprecated, or the module's text names it: `__all__` may leave it out."""
+        told = node.name in self.documented or _warns(node)
+        if told and scope.kind == "module" and not node.name.startswith("_"):
             self.emit("alias", scope.owner, node.name)
 
     def _type_parameters(self, node: ast.AST) -> list[ast.AST]:
@@ -238,6 +246,7 @@ class Definitions(References):
             self.emit("enlists", identity)
         self.under(identity, node.body)
         self.scope = outside
+        self._for_importers(node, scope)
 
     def _base(self, identity: str, node: ast.expr) -> str:
         call = isinstance(node, ast.Call)
@@ -296,6 +305,8 @@ class Definitions(References):
         )
         if (of_another or name in self.documented) and not name.startswith("_"):
             self.emit("alias", self.module.canonical, name)
+        if isinstance(value, ast.Call) and self.scope.names[name].defined:
+            self.emit("enlists", identity)  # a class made anew, by a metaclass as a rule
         if self.module.is_aside and isinstance(value, ast.Call):
             called = self._full_name(value.func).partition(".")[0]
             found = self.scope.lookup(dotted_name(value.func).partition(".")[0])
@@ -366,7 +377,7 @@ def _is_test(node: ast.stmt) -> bool:
 
 
 def _warns(node: ast.AST) -> bool:
-    """Whether a function says that it is deprecated: it is there for importers only."""
+    """Whether a definition says that it is deprecated: it is there for importers only."""
     return any(
         "deprecat" in (n.id if isinstance(n, ast.Name) else n.attr).lower()
         for n in ast.walk(node)

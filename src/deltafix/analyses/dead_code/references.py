@@ -68,7 +68,7 @@ class References(ast.NodeVisitor):
         """
         if self.by_text or self.module.is_aside:
             for user, word in self.words:
-                self.emit("attribute", user, word)
+                self.emit("prefix" if word.endswith("_") else "attribute", user, word)
         if self.compiles or self.module.is_aside:
             for user, text in self.code:
                 for word in _MEMBER.findall(text):
@@ -254,12 +254,22 @@ class References(ast.NodeVisitor):
             everything = ast.Attribute(node.args[0], "__dict__", ast.Load())
             self.visit(everything)
             self.emit("looks_up", self.user)
+        for path in self._paths(called)[:1]:
+            self._handed(path, [*node.args, *(k.value for k in node.keywords)])
         if last in _COMPILERS and dotted_name(called) != "re.compile":
             self.compiles = True
         if last in _TYPE_TEXT:
             bounds = [k.value for k in node.keywords if k.arg == "bound"]
             self.under(self.user, [*node.args, *bounds], types=True)
         self.generic_visit(node)
+
+    def _handed(self, path: str, given: Iterable[ast.expr]) -> None:
+        """Classes of this file that a call of something imported is given, or objects of theirs."""
+        for node in given:
+            made = node.func if isinstance(node, ast.Call) else node
+            found = self.scope.lookup(made.id) if isinstance(made, ast.Name) else None
+            if found and found[1].defined and isinstance(made, ast.Name):
+                self.emit("hands", path.partition(".")[0], found[0].child(made.id))
 
     def _searched(self, what: ast.expr) -> None:
         """`getattr(self, name)` in a method may mean any member of the class."""
