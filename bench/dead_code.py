@@ -29,11 +29,19 @@ from deltafix.analyses.dead_code.findings import short_name
 from deltafix.analyses.dead_code.job import DeadCode
 from deltafix.analyses.watch import Watcher
 
-__all__ = ["PACKAGES", "VERDICTS", "Verdict", "main", "read_verdicts"]
+__all__ = [
+    "PACKAGES",
+    "VERDICTS",
+    "Answer",
+    "Verdict",
+    "main",
+    "precision",
+    "read_verdicts",
+    "vulture_found",
+]
 
 VERDICTS = Path(__file__).parent.parent / "tests" / "fixtures" / "dead_code" / "verdicts.csv"
 _VULTURE = re.compile(r"(?P<path>.+?):\d+: unused \w+ '(?P<name>\w+)'")
-_MODULES = "unused import"
 
 
 class Verdict(NamedTuple):
@@ -100,13 +108,18 @@ def ask(home: Path) -> Answer:
         text=True,
         check=False,
     )  # its exit code says that it found something
-    matches = (_VULTURE.match(line) for line in told.stdout.splitlines() if _MODULES not in line)
     return Answer(
         findings=sum(one.inside is None for one in findings),
         dead=frozenset(one.symbol for one in findings),
         places=places,
-        vulture=[(one["path"].removeprefix("./"), one["name"]) for one in matches if one],
+        vulture=vulture_found(told.stdout),
     )
+
+
+def vulture_found(printed: str) -> list[tuple[str, str]]:
+    """Path and name of what vulture reports, but for imports, which have no verdicts."""
+    matches = (_VULTURE.match(line) for line in printed.splitlines() if "unused import" not in line)
+    return [(one["path"].removeprefix("./"), one["name"]) for one in matches if one]
 
 
 def precision(judged: Sequence[Verdict]) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from bench.dead_code import PACKAGES, Verdict, read_verdicts
+from bench.dead_code import PACKAGES, Answer, Verdict, precision, read_verdicts, vulture_found
 
 from dead_code_oracle import PROGRAM, evaluate
 from deltafix.analyses.dead_code import DEAD_CODE
@@ -46,6 +46,23 @@ def test_a_verdict_is_a_row_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "verdicts.csv"
     path.write_text("package,version,symbol,verdict,sample,reason\np,1,m:f,dead,first,no use\n")
     assert read_verdicts(path) == [Verdict("p", "1", "m:f", "dead", "first", "no use")]
+
+
+def test_what_vulture_prints_is_held_against_a_symbol_by_file_and_name() -> None:
+    told = vulture_found(
+        "./p/m.py:3: unused function 'f' (60% confidence)\n"
+        "p/m.py:1: unused import 'g' (90% confidence)\nbroken.py:1: invalid syntax\n"
+    )
+    assert told == [("p/m.py", "f")]
+    places = {"p.m:f": ("p/m.py", "f"), "p.m:g": ("p/m.py", "g")}
+    answer = Answer(0, frozenset(), places, told)
+    assert [name for name in (*places, "gone") if answer.vulture_names(name)] == ["p.m:f"]
+
+
+def test_precision_is_the_share_of_the_dead() -> None:
+    one = Verdict("p", "1", "m:f", "dead", "first", "no use")
+    assert precision([one, one, one, one._replace(verdict="alive")]) == "3 of 4, 75.0%"
+    assert precision([]) == "–"
 
 
 # -- what stands beside the code -------------------------------------------------------------------

@@ -367,10 +367,9 @@ def _is_test(node: ast.stmt) -> bool:
     """Whether a file named as a test has one: files of that name may also be a test's data."""
     if isinstance(node, ast.If | ast.Try | ast.With):
         return any(_is_test(one) for one in (*node.body, *getattr(node, "orelse", [])))
-    if isinstance(node, ast.Expr):
-        return isinstance(node.value, ast.Call)  # pytest.importorskip(…), a script's main()
     if isinstance(node, ast.ClassDef):
-        return any("Test" in name for name in (node.name, *map(dotted_name, node.bases)))
+        names = (node.name, *(dotted_name(base) for base in node.bases))
+        return node.name.startswith("test") or any("Test" in name for name in names)
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (
         node.name.startswith(("test", "pytest_"))
     )

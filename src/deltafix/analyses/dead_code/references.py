@@ -206,7 +206,7 @@ class References(ast.NodeVisitor):
                 self.emit("uses", self.user, path, "__dict__", path)
         if text.isidentifier():
             self.words.append((self.user, text))
-        elif "." in text:
+        elif "." in text and not _DOTTED.fullmatch(text):
             self.code.append((self.user, text))
         if entry:
             self.mention_path(entry[1], entry[2].split("."))
