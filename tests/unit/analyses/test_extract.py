@@ -30,6 +30,7 @@ def facts_of(source: str, *relations: str, path: str = "m.py", prefix: str = "")
 def test_every_fact_of_a_three_line_module() -> None:
     fragment = extract("m.py", b"def f():\n    return g\nLIMIT = f\n")
     assert fragment.show().splitlines() == [
+        'alias("m", "LIMIT").',
         'canonical("m", "m").',
         'named("m:LIMIT", "m", "LIMIT").',
         'named("m:f", "m", "f").',
@@ -211,7 +212,10 @@ def test_imports_give_names_to_others_but_do_not_use_what_they_import() -> None:
             'getattr(x, "on_" + n + "_end")',
             [("attribute", "m", "__dict__"), ("prefix", "m", "on_")],
         ),
-        ('getattr(x, f"on_a{n}")', [("attribute", "m", "__dict__"), ("prefix", "m", "on_")]),
+        (
+            'getattr(x, f"on_a{n}")',
+            [("attribute", "m", "__dict__"), ("prefix", "m", "on_"), ("prefix", "m", "on_a")],
+        ),
         ('getattr(x, f"__{n}")', [("attribute", "m", "__dict__")]),
         ("x.a.b", [("attribute", "m", "a"), ("attribute", "m", "b")]),
         ("f().a", [("attribute", "m", "a")]),
@@ -360,7 +364,9 @@ def test_all_in_every_form_people_write() -> None:
          [("test", "test_m"), ("test", "test_m:TestB"), ("test", "test_m:test_a")]),
         ("m_test.py", "from unittest import TestCase\nclass Odd(TestCase): pass",
          [("test", "m_test"), ("test", "m_test:Odd")]),
-        ("test_m.py", "pytestmark = 1\nx = 2", [("test", "test_m"), ("test", "test_m:pytestmark")]),
+        ("test_m.py", "pytestmark = 1\nx = 2\ndef test(): pass",
+         [("test", "test_m"), ("test", "test_m:pytestmark"), ("test", "test_m:test")]),
+        ("test_m.py", "x = 2\ndef f(): pass", []),
         ("conftest.py", "def pytest_configure(): pass",
          [("test", "conftest"), ("test", "conftest:pytest_configure")]),
     ],
@@ -371,7 +377,7 @@ def test_roots_of_one_file(path: str, source: str, expected: list[tuple]) -> Non
 
 def test_an_import_marked_on_purpose_uses_what_it_imports() -> None:
     assert facts_of("from a import b  # noqa: F401", "uses") == [("uses", "m", "a", "b", "a")]
-    assert facts_of("from a import b  # noqa: E501", "uses") == []
+    assert facts_of("from a import b  # noqa: E501\nx = 1", "uses") == []
 
 
 def test_entry_points_of_a_project_file() -> None:

@@ -56,7 +56,8 @@ def test_odd_names_unreadable_files_and_an_empty_report_are_valid(
     schema: Draft4Validator, log: Callable[..., Log], tmp_path: Path
 ) -> None:
     assert list(schema.iter_errors(log(tmp_path))) == []
-    (tmp_path / "odd name,%ü.py").write_text("class C:\n    def lost(self): ...\nx = 1\n")
+    (tmp_path / "odd name,%ü").mkdir()
+    (tmp_path / "odd name,%ü" / "m.py").write_text("class C:\n    def lost(self): ...\nx = 1\n")
     (tmp_path / "binary.py").write_bytes(b"\x7fELF\x00\x01")
     (tmp_path / "broken.py").write_text("def f(:")
     (tmp_path / "pyproject.toml").write_text("[project.scripts\n")
@@ -66,7 +67,7 @@ def test_odd_names_unreadable_files_and_an_empty_report_are_valid(
     assert {one["ruleId"] for one in run["results"]} == {"dead-module"}
     told = run["invocations"][0]["toolExecutionNotifications"]
     assert len(told) == 3
-    assert "odd%20name%2C%25%C3%BC.py" in json.dumps(run["results"])
+    assert "odd%20name%2C%25%C3%BC/m.py" in json.dumps(run["results"])
 
 
 def test_the_schema_refuses_logs_with_a_mistake(

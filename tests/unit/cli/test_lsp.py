@@ -127,7 +127,7 @@ def test_a_diagnostic_says_what_an_editor_needs(tree: Path) -> None:
 
 
 def test_created_and_deleted_files_come_as_watched_changes(tree: Path) -> None:
-    new = tree / "new file.py"
+    new = tree / "ñew.py"
     capability = {"workspace": {"didChangeWatchedFiles": {"dynamicRegistration": True}}}
     changed = ask("workspace/didChangeWatchedFiles", changes=[{"uri": new.as_uri(), "type": 1}])
     outside = {"uri": (tree.parent / "else.py").as_uri(), "type": 2}
@@ -145,7 +145,7 @@ def test_created_and_deleted_files_come_as_watched_changes(tree: Path) -> None:
     assert [m["method"] for m in script.said if "id" in m and "method" in m] == [
         "client/registerCapability"
     ]
-    assert script.shown()[1:] == [("new%20file.py", ["new"]), ("new%20file.py", [])]
+    assert script.shown()[1:] == [("%C3%B1ew.py", ["ñew"]), ("%C3%B1ew.py", [])]
     assert script.log()[-1].startswith("0 facts out, 0 in, 0 touched")
 
 

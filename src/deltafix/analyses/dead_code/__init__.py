@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from deltafix.analyses.analysis import Analysis
 from deltafix.analyses.dead_code.entry_points import PROJECT_FILES
-from deltafix.analyses.dead_code.extract import extract
+from deltafix.analyses.dead_code.extract import TYPED, extract
 from deltafix.analyses.dead_code.inputs import INPUTS
 
 __all__ = ["DEAD_CODE"]
@@ -19,7 +19,7 @@ __all__ = ["DEAD_CODE"]
 DEAD_CODE = Analysis(
     name="dead-code",
     title="what no entry point, test or public name reaches, in Python",
-    suffixes=(".py",),
+    suffixes=(".py", TYPED),
     inputs=INPUTS,
     extract=extract,
     program=(("dead_code", "names.dl"), ("dead_code", "program.dl")),

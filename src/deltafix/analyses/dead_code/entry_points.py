@@ -45,6 +45,8 @@ def project_fragment(path: str, data: bytes) -> Fragment:
         document = tomllib.loads(data.decode("utf-8"))
         installed = "build-system" in document
         targets = _toml_targets(document)
+        facts.extend(("attribute", (path, name)) for name in sorted(_version_names(document)))
+        facts.append(("given_root", (path, "entry points of the project")))
     else:
         parser = configparser.ConfigParser(interpolation=None, delimiters=("=",))
         try:
@@ -87,6 +89,21 @@ def _toml_targets(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
                 target = value.get("reference") if isinstance(value, dict) else value
                 if isinstance(target, str):
                     yield how, target
+
+
+def _version_names(document: dict[str, Any]) -> set[str]:
+    """Names that a build backend reads a version from: `attr = "pkg.version"`, a pattern."""
+    tools = _table(document, "tool")
+    waiting: list[Any] = [
+        *(_table(tools, name).get("version") for name in tools),
+        _table(_table(tools, "setuptools"), "dynamic").get("version"),
+    ]
+    names: set[str] = set()
+    for table in waiting:
+        if isinstance(table, dict):
+            for value in table.values():
+                names.update(re.findall(r"[A-Za-z_]\w*", value) if isinstance(value, str) else ())
+    return names
 
 
 def _table(parent: dict[str, Any], name: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 
@@ -25,10 +26,14 @@ from deltafix.analyses.dead_code.references import References, dotted_name
 from deltafix.analyses.dead_code.scopes import Scope, annotate_imports, collect
 from deltafix.analyses.facts import Fragment, Place
 
-__all__ = ["Definitions", "extract"]
+__all__ = ["TYPED", "Definitions", "extract"]
+
+TYPED = "py.typed"
+"""The file beside a package's `__init__.py` that says its types are for importers (PEP 561)."""
 
 _KEEP = re.compile(r"#.*(?:deltafix:\s*keep\b|noqa:[\w\s,]*\bdead\b)")
 _KEEP_IMPORT = re.compile(r"#.*(?:deltafix:\s*keep\b|noqa(?!:)|noqa:[\w\s,]*\b(?:dead|F401)\b)")
+_BOUNDARY = re.compile(r"_|[a-z](?=[A-Z0-9])|[A-Z](?=[0-9])")
 _INERT = (
     ast.Name, ast.Attribute, ast.Constant, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Starred,
     ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Subscript, ast.Slice,
@@ -49,6 +54,9 @@ def extract(
     try:
         if is_project_file(path):
             return project_fragment(path, data)
+        if path.endswith(TYPED):
+            package = module_of(path.removesuffix(TYPED) + "__init__.py", prefix)
+            return Fragment.of(path, [("typed", (package.canonical,))], ())
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the analysed code's SyntaxWarnings are not ours
             tree = ast.parse(data, filename=path)
@@ -69,7 +77,8 @@ class Definitions(References):
         super().__init__(module, walrus=b":=" in data)
         self.path = path
         self.places: list[Place] = []
-        self.is_test = policy.is_test_file(path)
+        self.is_test = False
+        self.is_script = data.startswith(b"#!")
         marked = b"deltafix:" in data or b"noqa" in data
         self.lines = data.decode("utf-8", "replace").splitlines() if marked else []
 
@@ -79,15 +88,27 @@ class Definitions(References):
         self.facts.extend(module_facts(self.module))
         self.places.append(Place(module, "module", 1))
         name = self.path.rsplit("/", 1)[-1]
+        self.is_test = policy.is_test_file(self.path) and (
+            name == "conftest.py" or any(_is_test(one) for one in tree.body)
+        )
         if self.is_test:
             self.emit("test", module)
         if name in {"__main__.py", "setup.py"}:
             self._entry(f"entry point {name}")
+        if self.path == "setup.py":
+            self.emit("distribution", self.path)
+        if self.is_script:
+            self.emit("given_root", module, "starts with #!")
+        if self.module.is_package and not tree.body:
+            self.emit("blank", module)
         collect(self.scope, tree.body, self.module, walrus=self.walrus)
         for relation, value in all_entries(tree, self.scope):
             self.emit(relation, module, value)
+        self.documented = frozenset(re.findall(r"\w+", ast.get_docstring(tree) or ""))
+        self.hands_on = not self.module.is_package and all(_only_imports(one) for one in tree.body)
         for statement in tree.body:
             self.visit(statement)
+        self.named_by_text()
         return Fragment.of(self.path, self.facts, self.places)
 
     # -- symbols -------------------------------------------------------------------------------
@@ -103,10 +124,9 @@ class Definitions(References):
             self.emit("named", identity, scope.owner, name)
             if not name.startswith("_"):
                 self.emit("open_name", scope.owner, name)
-            parts = name.split("_")
-            for stop in range(1, len(parts)):
-                start = "_".join(parts[:stop]) + "_"
-                if start.strip("_"):
+            for boundary in _BOUNDARY.finditer(name):
+                start = name[: boundary.end()]
+                if start.strip("_") and start != name:
                     self.emit("name_prefix", name, start)
         if policy.is_dunder(name):
             self.emit("kept", identity, scope.owner, "called by Python itself")
@@ -184,6 +204,15 @@ class Definitions(References):
         collect(self.scope, [*every, *node.body], self.module, walrus=self.walrus)
         self.under(identity, node.body)
         self.scope = outside
+        self._for_importers(node, scope)
+
+    def _for_importers(
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, scope: Scope
+    ) -> None:
+        """Whether it is deprecated, or the module's text names it: `__all__` may leave it out."""
+        told = node.name in self.documented or _warns(node)
+        if told and scope.kind == "module" and not node.name.startswith("_"):
+            self.emit("alias", scope.owner, node.name)
 
     def _type_parameters(self, node: ast.AST) -> list[ast.AST]:
         """Bind the `[T]` of Python 3.12 in the current scope and return their nodes."""
@@ -205,8 +234,8 @@ class Definitions(References):
         self.scope = Scope("function", outside.owner, outside)
         self.under(identity, self._type_parameters(node))
         bases = [self._base(identity, base) for base in node.bases]
-        if self.is_test and scope.kind == "module" and any("TestCase" in b for b in bases):
-            self.emit("test", identity)
+        if self.is_test and scope.kind == "module" and bases and "Test" in f"{node.name} {bases}":
+            self.emit("test", identity)  # unittest collects by the ancestors, whatever the name
         self.under(identity, [*node.bases, *(k.value for k in node.keywords)])
         for keyword in node.keywords:
             if keyword.arg == "metaclass" and self._full_name(keyword.value) != "abc.ABCMeta":
@@ -217,6 +246,7 @@ class Definitions(References):
             self.emit("enlists", identity)
         self.under(identity, node.body)
         self.scope = outside
+        self._for_importers(node, scope)
 
     def _base(self, identity: str, node: ast.expr) -> str:
         call = isinstance(node, ast.Call)
@@ -225,6 +255,9 @@ class Definitions(References):
             written = "<computed>"
         path, _, name = written.rpartition(".")
         self.emit("base", identity, path, name, written)
+        found = self.scope.lookup(written)
+        if found and found[1].defined and found[0].kind != "module":
+            self.emit("extends", identity, found[0].child(written), written)
         return written
 
     # -- assignments ---------------------------------------------------------------------------
@@ -247,6 +280,8 @@ class Definitions(References):
                 identity, scope = self.symbol("name", name.id, [name.lineno])
                 self._test_root(identity, name.id, "name", scope)
                 owners.append(identity)
+                if scope.kind == "module":
+                    self._module_name(identity, name.id, value)
         users = owners or [self.user]
         for user in users:
             self.under(user, [annotation], types=True)
@@ -262,6 +297,21 @@ class Definitions(References):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         for target in targets:
             self.visit(target)
+
+    def _module_name(self, identity: str, name: str, value: ast.expr | None) -> None:
+        """What the value of a module's name says of its users."""
+        of_another = isinstance(value, ast.Name | ast.Attribute) or (
+            isinstance(value, ast.Call) and self._full_name(value.func) == "functools.partial"
+        )
+        if (of_another or name in self.documented) and not name.startswith("_"):
+            self.emit("alias", self.module.canonical, name)
+        if isinstance(value, ast.Call) and self.scope.names[name].defined:
+            self.emit("enlists", identity)  # a class made anew, by a metaclass as a rule
+        if self.module.is_aside and isinstance(value, ast.Call):
+            called = self._full_name(value.func).partition(".")[0]
+            found = self.scope.lookup(dotted_name(value.func).partition(".")[0])
+            if found and found[1].imports and called not in sys.stdlib_module_names:
+                self.emit("kept", identity, self.module.canonical, "may have the fixture")
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         """`x += y` reads x."""
@@ -302,7 +352,7 @@ class Definitions(References):
         span = range(node.lineno, (node.end_lineno or node.lineno) + 1)
         wanted = any(self._marked(line, _KEEP_IMPORT) for line in span)
         for name, imported in annotate_imports(node, self.module):
-            if wanted and imported.name is not None:
+            if (wanted or self.hands_on) and imported.name is not None:
                 self.emit("uses", self.user, imported.path, imported.name, imported.top)
             if self.scope.kind != "module":
                 continue
@@ -311,6 +361,38 @@ class Definitions(References):
                 self.emit("reexports", self.scope.owner, name, imported.path, imported.name)
                 if self.module.is_package and not name.startswith("_"):
                     self.emit("open_name", self.scope.owner, name)
+
+
+def _is_test(node: ast.stmt) -> bool:
+    """Whether a file named as a test has one: files of that name may also be a test's data."""
+    if isinstance(node, ast.If | ast.Try | ast.With):
+        return any(_is_test(one) for one in (*node.body, *getattr(node, "orelse", [])))
+    if isinstance(node, ast.ClassDef):
+        names = (node.name, *(dotted_name(base) for base in node.bases))
+        return node.name.startswith("test") or any("Test" in name for name in names)
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (
+        node.name.startswith(("test", "pytest_"))
+    )
+
+
+def _warns(node: ast.AST) -> bool:
+    """Whether a definition says that it is deprecated: it is there for importers only."""
+    return any(
+        "deprecat" in (n.id if isinstance(n, ast.Name) else n.attr).lower()
+        for n in ast.walk(node)
+        if isinstance(n, ast.Name | ast.Attribute)
+    )
+
+
+def _only_imports(node: ast.stmt) -> bool:
+    """Whether a statement of a module adds nothing to what the module imports."""
+    if isinstance(node, ast.Assign):
+        return isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__all__"
+    if isinstance(node, ast.If | ast.Try):
+        return all(_only_imports(one) for one in (*node.body, *node.orelse))
+    return isinstance(node, ast.Import | ast.ImportFrom | ast.Pass) or (
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    )
 
 
 def _targets(node: ast.stmt) -> Iterator[ast.Name]:

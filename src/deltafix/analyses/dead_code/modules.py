@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from deltafix.analyses.dead_code.policy import ASIDE, is_test_file
+from deltafix.analyses.dead_code.policy import ASIDE, TOOL_FILES, is_test_file
 from deltafix.analyses.facts import Fact
 
 __all__ = ["ModuleName", "module_facts", "module_of"]
@@ -51,8 +51,18 @@ def module_of(path: str, prefix: str = "") -> ModuleName:
         parts.pop()
     named = parts[1:] if not prefix and parts[:1] == ["src"] and len(parts) > 1 else parts
     canonical = ".".join([*([prefix] if prefix else []), *named]) or "__init__"
-    aside = is_test_file(path) or (not prefix and path.partition("/")[0] in ASIDE)
-    return ModuleName(canonical, tuple(parts), is_package, aside)
+    return ModuleName(canonical, tuple(parts), is_package, _is_aside(path, prefix))
+
+
+def _is_aside(path: str, prefix: str) -> bool:
+    *folders, name = path.split("/")
+    return (
+        is_test_file(path)
+        or "tests" in folders
+        or (not prefix and bool(folders) and folders[0] in ASIDE)
+        or not name.removesuffix(".py").isidentifier()  # nobody can import it
+        or (name in TOOL_FILES and (name == "conf.py" or not folders))
+    )
 
 
 def module_facts(module: ModuleName) -> Iterator[Fact]:
@@ -74,5 +84,7 @@ def module_facts(module: ModuleName) -> Iterator[Fact]:
         yield "suffix", (".".join(parts[start:]), name, above)
         for stop in range(start + 1, len(parts)):
             yield "around", (".".join(parts[start:stop]), above)
-    if not (module.is_aside or any(part.startswith("_") for part in name.split("."))):
+    if module.is_aside:
+        yield "aside", (name, "/".join(parts if module.is_package else parts[:-1]))
+    elif not any(part.startswith("_") for part in name.split(".")):
         yield "public_module", (name,)

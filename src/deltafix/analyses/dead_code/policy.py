@@ -19,6 +19,7 @@ __all__ = [
     "NAMED_POLICIES",
     "PURE_DECORATORS",
     "TEST_HOOKS",
+    "TOOL_FILES",
     "is_dunder",
     "is_test_file",
     "policy_facts",
@@ -79,13 +80,21 @@ TEST_HOOKS = frozenset(
     """
     setup_module teardown_module setup_function teardown_function setup_class teardown_class
     setup_method teardown_method setUp tearDown setUpClass tearDownClass setUpModule
-    tearDownModule load_tests pytestmark
+    tearDownModule load_tests pytestmark collect_ignore collect_ignore_glob
     """.split()
 )
 """Symbols of a test file that its runner calls, beside `test*` and `pytest_*`."""
 
-ASIDE = frozenset("test tests doc docs example examples benchmark benchmarks".split())
+ASIDE = frozenset(
+    """
+    t test tests integration doc docs site sites example examples sample samples demo demos
+    benchmark benchmarks
+    """.split()
+)
 """Folders beside a project's own code: what they define is for nobody else's use."""
+
+TOOL_FILES = frozenset("conf.py dodo.py fabfile.py hatch_build.py noxfile.py tasks.py".split())
+"""Files in a project's top folder, or anywhere for `conf.py`, that a tool looks for by name."""
 
 NAMED_POLICIES = frozenset({"public", "entry-points"})
 """Words that `--roots` understands beside patterns: a library, and an application."""
@@ -98,7 +107,9 @@ def is_dunder(name: str) -> bool:
 
 def is_test_file(path: str) -> bool:
     """Whether pytest or unittest would collect this file by name."""
-    name = path.rsplit("/", 1)[-1]
+    folder, _, name = path.rpartition("/")
+    if name == "__init__.py":
+        return folder.rsplit("/", 1)[-1].startswith("test_")
     return name == "conftest.py" or (
         name.endswith(".py") and (name.startswith("test_") or name.endswith("_test.py"))
     )

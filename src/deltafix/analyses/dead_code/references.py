@@ -34,6 +34,11 @@ _BY_NAME = frozenset({"getattr", "hasattr", "setattr", "delattr", "methodcaller"
 _NAMESPACE = frozenset({"globals", "eval", "exec"})
 _LOCAL_NAMESPACE = frozenset({"locals", "vars", "dir"})  # of the block they are called in
 _MEMBERS = frozenset({"getattr", "vars", "dir", "getmembers"})  # of their first argument
+_RELATIVE = re.compile(r"(\.+)([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)")
+_COMPILERS = frozenset({"compile", "parse", "exec", "eval"})
+_MEMBER = re.compile(r"\.([A-Za-z_]\w*)")
+_SETTINGS = frozenset({"from_object", "config_from_object", "from_pyfile"})
+_MANGLED = re.compile(r"_[A-Za-z]\w*?(__\w*[A-Za-z0-9])")
 _TYPE_TEXT = frozenset({"cast", "TypeVar", "NewType", "ForwardRef"})
 
 
@@ -47,10 +52,27 @@ class References(ast.NodeVisitor):
         self.scope = Scope("module", module.canonical)
         self.user = module.canonical
         self.in_type = False
+        self.by_text = False
+        self.words: list[tuple[str, str]] = []
+        self.compiles = False
+        self.code: list[tuple[str, str]] = []
 
     def emit(self, relation: str, *row: str) -> None:
         """Add one fact."""
         self.facts.append((relation, row))
+
+    def named_by_text(self) -> None:
+        """Where a module looks up attributes by computed names, its strings may be those names.
+
+        Where it compiles strings, they may be code. Those of a test may be both, for what it tests.
+        """
+        if self.by_text or self.module.is_aside:
+            for user, word in self.words:
+                self.emit("prefix" if word.endswith("_") else "attribute", user, word)
+        if self.compiles or self.module.is_aside:
+            for user, text in self.code:
+                for word in _MEMBER.findall(text):
+                    self.emit("attribute", user, word)
 
     def under(self, user: str, nodes: Iterable[ast.AST | None], *, types: bool = False) -> None:
         """Visit `nodes` with everything in them belonging to `user`; `types`: annotations."""
@@ -102,6 +124,9 @@ class References(ast.NodeVisitor):
         while isinstance(base, ast.Attribute):
             names.append(base.attr)
             base = base.value
+        self.by_text = self.by_text or "__dict__" in names
+        for mangled in filter(None, map(_MANGLED.fullmatch, names)):
+            self.emit("attribute", self.user, mangled[1])
         names.reverse()
         imports: list[Imported] = []
         exact = False
@@ -118,6 +143,13 @@ class References(ast.NodeVisitor):
         if not (imports and exact):
             for name in names:
                 self.emit("attribute", self.user, name)
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        """`Unpack["T"]` names T, if there is a T."""
+        match node.slice:
+            case ast.Constant(value=str(text)) if self.scope.lookup(text):
+                self.name(text)
+        self.generic_visit(node)
 
     def visit_MatchClass(self, node: ast.MatchClass) -> None:
         """`case Point(x=0)` reads the attribute `x`."""
@@ -136,6 +168,25 @@ class References(ast.NodeVisitor):
         else:
             self._dotted_text(node.value)
 
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
+        """Pieces of a string are no names."""
+        self._in_pieces(node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> None:
+        """As `visit_JoinedStr` where a piece is written; the sum of two tables is a table."""
+        if _is_text(node.left) or _is_text(node.right):
+            self._in_pieces(node)
+        else:
+            self.generic_visit(node)
+
+    def _in_pieces(self, node: ast.expr) -> None:
+        text, whole = written(node, self.module, self._paths)
+        if whole:
+            self._dotted_text(text)
+        known = len(self.words)
+        self.generic_visit(node)
+        del self.words[known:]
+
     def _type_text(self, text: str) -> None:
         try:
             tree = ast.parse(text.strip(), mode="eval")
@@ -145,11 +196,24 @@ class References(ast.NodeVisitor):
 
     def _dotted_text(self, text: str) -> None:
         entry = _ENTRY.fullmatch(text)
+        relative = _RELATIVE.fullmatch(text)
+        if relative:
+            level = len(relative[1])  # counted from this module, or from its package
+            for path in sorted(
+                {self.module.resolve(n, relative[2]) for n in {level, level - 1 or 1}}
+            ):
+                self.emit("imports", self.user, path)
+                self.emit("uses", self.user, path, "__dict__", path)
+        if text.isidentifier():
+            self.words.append((self.user, text))
+        elif "." in text and not _DOTTED.fullmatch(text):
+            self.code.append((self.user, text))
         if entry:
             self.mention_path(entry[1], entry[2].split("."))
         elif _DOTTED.fullmatch(text):
             first, *names = text.split(".")
             self.mention_path(first, names)
+            self.emit("quotes", self.user, text)
 
     def mention_path(self, module: str, names: list[str]) -> None:
         """A reference to `names` below `module`, as an import of it would give."""
@@ -167,8 +231,10 @@ class References(ast.NodeVisitor):
         called = node.func
         last = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", None)
         if last in _BY_NAME or (last == "object" and _is_patch(called)):
-            for argument in node.args:
-                self._attribute_text(argument)
+            known = [self._attribute_text(argument) for argument in node.args]
+            if last == "getattr" and not all(known[1:2]):
+                self._searched(node.args[0])
+            self.by_text = self.by_text or not any(_is_text(one) for one in node.args)
         elif last in FIXTURE_CALLS:
             for argument in node.args:
                 if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
@@ -181,14 +247,49 @@ class References(ast.NodeVisitor):
             self._loads([imported_by_name(node, self.module, self._paths)])
         elif last in FINDERS:
             self._loads(found_below(node, self.module, self._paths))
-        if last in _MEMBERS and node.args and not _is_text(node.args[1:2]):
+        elif last in _SETTINGS:
+            self._settings(node.args)
+        if last in _MEMBERS and node.args and not any(_is_text(one) for one in node.args[1:2]):
+            self.by_text = True
             everything = ast.Attribute(node.args[0], "__dict__", ast.Load())
             self.visit(everything)
             self.emit("looks_up", self.user)
+        for path in self._paths(called)[:1]:
+            self._handed(path, [*node.args, *(k.value for k in node.keywords)])
+        if last in _COMPILERS and dotted_name(called) != "re.compile":
+            self.compiles = True
         if last in _TYPE_TEXT:
             bounds = [k.value for k in node.keywords if k.arg == "bound"]
             self.under(self.user, [*node.args, *bounds], types=True)
         self.generic_visit(node)
+
+    def _handed(self, path: str, given: Iterable[ast.expr]) -> None:
+        """Classes of this file that a call of something imported is given, or objects of theirs."""
+        for node in given:
+            made = node.func if isinstance(node, ast.Call) else node
+            found = self.scope.lookup(made.id) if isinstance(made, ast.Name) else None
+            if found and found[1].defined and isinstance(made, ast.Name):
+                self.emit("hands", path.partition(".")[0], found[0].child(made.id))
+
+    def _searched(self, what: ast.expr) -> None:
+        """`getattr(self, name)` in a method may mean any member of the class."""
+        scope: Scope | None = self.scope
+        while scope is not None and scope.kind != "class":
+            scope = scope.parent
+        if scope is not None and isinstance(what, ast.Name) and what.id in {"self", "cls"}:
+            self.emit("searches", self.user, scope.owner)
+
+    def _settings(self, given: list[ast.expr]) -> None:
+        """A class, a module or this file, whose names somebody reads as settings."""
+        for node in given:
+            made = node.func if isinstance(node, ast.Call) else node
+            if not isinstance(made, ast.Name):
+                continue
+            found = self.scope.lookup(made.id)
+            if made.id in {"__name__", "__file__"}:
+                self.emit("dynamic", self.user, self.module.canonical)
+            elif found and found[1].defined:
+                self.emit("dynamic", self.user, found[0].child(made.id))
 
     def _loads(self, found: Iterable[Loaded | None]) -> None:
         for loaded in found:
@@ -205,17 +306,25 @@ class References(ast.NodeVisitor):
         found = self.scope.lookup(first)
         return [".".join([i.dotted, *names]) for i in found[1].imports] if found else []
 
-    def _attribute_text(self, node: ast.expr) -> None:
-        """An attribute name given as text: whole, or the start of a computed one up to its `_`."""
+    def _attribute_text(self, node: ast.expr) -> bool:
+        """An attribute name given as text, whole or its start up to its `_`; whether there is one.
+
+        A variable is what this block assigns to it.
+        """
+        if isinstance(node, ast.Name):
+            found = self.scope.lookup(node.id)
+            values = found[1].values if found else []
+            told = [self._attribute_text(v) for v in values if not isinstance(v, ast.Name)]
+            return bool(told) and all(told)
         text, whole = written(node, self.module, self._paths)
-        if whole:
-            for name in text.split("."):
-                if name.isidentifier():
-                    self.emit("attribute", self.user, name)
-            return
-        known = text[: text.rfind("_") + 1]
-        if known.strip("_") and known.isidentifier():
-            self.emit("prefix", self.user, known)
+        names = [name for name in text.split(".") if name.isidentifier()] if whole else []
+        for name in names:
+            self.emit("attribute", self.user, name)
+        starts = [] if whole else sorted({text, text[: text.rfind("_") + 1]})
+        starts = [start for start in starts if start.strip("_") and start.isidentifier()]
+        for start in starts:
+            self.emit("prefix", self.user, start)
+        return bool(names or starts)
 
     # -- inner scopes of expressions -----------------------------------------------------------
 
@@ -272,8 +381,8 @@ class References(ast.NodeVisitor):
                 self.emit("uses", self.user, path, alias.name, path)
 
 
-def _is_text(nodes: list[ast.expr]) -> bool:
-    return any(isinstance(n, ast.Constant) and isinstance(n.value, str) for n in nodes)
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _is_patch(node: ast.expr) -> bool:

@@ -45,6 +45,7 @@ class Binding:
     defined: bool = False  # by def or class
     assigned: bool = False  # or a parameter, a loop variable, …
     imports: list[Imported] = field(default_factory=list)
+    values: list[ast.expr] = field(default_factory=list)  # of `name = value`
 
 
 @dataclass(slots=True)
@@ -149,6 +150,8 @@ def collect(
             scope.outer.update(dict.fromkeys(node.names, word))
         elif (bound := _bound_name(node)) is not None:
             scope.bind(bound).assigned = True
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            scope.bind(node.targets[0].id).values.append(node.value)
         stack.extend(ast.iter_child_nodes(node))
 
 

@@ -25,6 +25,7 @@ NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "binds": ("module", "name", "path"),
         "stars": ("module", "path"),
         "base": ("id", "path", "name", "written"),
+        "extends": ("id", "parent", "written"),
     }
 )
 """What names mean: stated by the extractor of dead code, read by its rules about names."""

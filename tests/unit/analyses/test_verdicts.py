@@ -1,0 +1,401 @@
+"""The classes of mistakes that the hand-checked verdicts showed, each on a few lines of our own.
+
+The verdicts are in tests/fixtures/dead_code/verdicts.csv; `python -m bench.dead_code` holds both
+tools against them on the packages themselves. Here: the file's shape, and that no class comes back.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from bench.dead_code import PACKAGES, Answer, Verdict, precision, read_verdicts, vulture_found
+
+from dead_code_oracle import PROGRAM, evaluate
+from deltafix.analyses.dead_code import DEAD_CODE
+from deltafix.analyses.dead_code.job import DeadCode
+from deltafix.analyses.watch import Watcher
+
+MAIN = 'if __name__ == "__main__": '
+
+
+def dead(tree: dict[str, str], *policies: str) -> list[str]:
+    tree = {path: dedent(text) for path, text in tree.items()}
+    found = evaluate(tree, policies or ("tests",))["dead"]
+    return sorted(row[0] for row in found)
+
+
+# -- the fixture -----------------------------------------------------------------------------------
+
+
+def test_a_verdict_is_given_once_with_a_reason_for_a_pinned_package() -> None:
+    verdicts = read_verdicts()
+    assert len({(one.package, one.symbol) for one in verdicts}) == len(verdicts) >= 400
+    assert {one.verdict for one in verdicts} == {"dead", "alive"}
+    assert {one.sample for one in verdicts} == {"first", "rest", "second", "third"}
+    assert sum(one.sample == "first" for one in verdicts) == 300
+    assert {(one.package, one.version) for one in verdicts} <= set(PACKAGES.items())
+    assert len({one.package for one in verdicts if one.sample == "first"}) == 12
+    for one in verdicts:
+        assert one.reason
+        assert one.symbol.strip(":.") == one.symbol
+
+
+def test_a_verdict_is_a_row_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "verdicts.csv"
+    path.write_text("package,version,symbol,verdict,sample,reason\np,1,m:f,dead,first,no use\n")
+    assert read_verdicts(path) == [Verdict("p", "1", "m:f", "dead", "first", "no use")]
+
+
+def test_what_vulture_prints_is_held_against_a_symbol_by_file_and_name() -> None:
+    told = vulture_found(
+        "./p/m.py:3: unused function 'f' (60% confidence)\n"
+        "p/m.py:1: unused import 'g' (90% confidence)\nbroken.py:1: invalid syntax\n"
+    )
+    assert told == [("p/m.py", "f")]
+    places = {"p.m:f": ("p/m.py", "f"), "p.m:g": ("p/m.py", "g")}
+    answer = Answer(0, frozenset(), places, told)
+    assert [name for name in (*places, "gone") if answer.vulture_names(name)] == ["p.m:f"]
+
+
+def test_precision_is_the_share_of_the_dead() -> None:
+    one = Verdict("p", "1", "m:f", "dead", "first", "no use")
+    assert precision([one, one, one, one._replace(verdict="alive")]) == "3 of 4, 75.0%"
+    assert precision([]) == "–"
+
+
+# -- what stands beside the code -------------------------------------------------------------------
+
+
+def test_what_no_test_imports_is_data_or_run_by_hand() -> None:
+    tree = {
+        "tests/test_it.py": "from tests.helper import used\ndef test_it(): used()\n",
+        "tests/helper.py": "def used(): ...\ndef unused(): ...\n",
+        "tests/data/case.py": "def a(): b\nX = 1\n",
+        "tests/data/two_test.py": "class Käse: ...\n",  # named as a test, and has none
+        "docs/conf.py": "project = 'p'\n",
+        "examples/one.py": "def shown(): ...\n",
+        "pkg/tests/data.py": "Y = 1\n",
+        "noxfile.py": "def session(): ...\n",
+        "hook-it.py": "hidden = []\n",  # cannot be imported
+        "app.py": f"def lost(): ...\n{MAIN}pass\n",
+    }
+    assert dead(tree) == ["app:lost", "tests.helper:unused"]
+
+
+def test_a_test_finds_its_neighbour_and_nothing_further_down() -> None:
+    tree = {
+        "tests/test_it.py": "import collections, near\ndef test_it(): near.used()\n",
+        "tests/near.py": "def used(): ...\ndef unused(): ...\n",
+        "tests/data/collections.py": "nested = 1\n",
+    }
+    assert dead(tree) == ["tests.near:unused"]
+
+
+def test_a_module_named_in_a_string_is_loaded_by_name() -> None:
+    tree = {
+        "tests/test_it.py": "def test_it(): run('tests.app.factory')\n",
+        "tests/app/factory.py": "def no_app(): ...\n",
+    }
+    assert dead(tree) == []
+
+
+@pytest.mark.parametrize("name", ["TestIt", "ItTest"])
+def test_a_class_of_a_test_file_is_collected_by_its_ancestors(name: str) -> None:
+    tree = {
+        "test_base.py": "import unittest\nclass Base(unittest.TestCase): ...\ndef test(): Base\n",
+        "test_it.py": f"from test_base import Base\nclass {name}(Base):\n  def test(self): f()\n"
+        "def f(): ...\ndef g(): ...\n",
+    }
+    assert dead(tree) == ["test_it:g"]
+
+
+def test_a_folder_of_tests_has_some_in_its_init() -> None:
+    tree = {"tests/test_it/__init__.py": "def test_one(): ...\ndef lost(): ...\n"}
+    assert dead(tree) == ["tests.test_it:lost"]
+
+
+def test_a_fixture_may_be_made_by_a_call() -> None:
+    tree = {
+        "conftest.py": "from pytest_tools import container\nimport logging\n"
+        "worker = container('x')\nlog = logging.getLogger()\nSIZE = 3\n"
+    }
+    assert dead(tree) == ["conftest:SIZE", "conftest:log"]
+
+
+def test_a_file_that_starts_as_a_script_is_run() -> None:
+    tree = {"utils/__init__.py": "", "utils/run.py": "#!/usr/bin/env python3\ndef f(): ...\n"}
+    assert dead(tree) == ["utils.run:f"]
+
+
+# -- libraries -------------------------------------------------------------------------------------
+
+
+def test_a_typed_package_is_there_for_importers(tmp_path: Path) -> None:
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "__init__.py").write_text("")
+    (tmp_path / "shop" / "__main__.py").write_text("import shop.cart\n")
+    (tmp_path / "shop" / "cart.py").write_text("def api(): ...\ndef _lost(): ...\n")
+    with DeadCode() as job:
+        watcher = Watcher(DEAD_CODE.tree(tmp_path), job, DEAD_CODE.extract)
+        watcher.poll()
+        assert [one.symbol for one in job.dead()] == ["shop.cart:api", "shop.cart:_lost"]
+        (tmp_path / "shop" / "py.typed").touch()
+        change = watcher.poll()
+        assert change is not None
+        assert [one.symbol for one in change.became_alive] == ["shop.cart:api"]
+
+
+def test_a_setup_file_says_that_what_is_here_gets_installed() -> None:
+    tree = {
+        "shop/__init__.py": "def api(): ...\n",
+        "run.py": f"import shop\n{MAIN}pass\n",
+    }
+    assert dead(tree, "recognise") == ["shop:api"]
+    assert dead({**tree, "setup.py": "setup()"}, "recognise") == []
+
+
+def test_a_star_import_offers_what_it_brings() -> None:
+    tree = {
+        "shop/__init__.py": "from ._a import *\nfrom ._b import *\n",
+        "shop/_a.py": "def api(): ...\ndef _own(): ...\n",
+        "shop/_b.py": "__all__ = ['listed']\ndef listed(): ...\ndef unlisted(): ...\n",
+    }
+    assert dead(tree, "public") == ["shop._a:_own", "shop._b:unlisted"]
+
+
+def test_names_that_all_leaves_out_may_be_old_names_for_importers() -> None:
+    tree = {
+        "m.py": '''
+            """What it does, and `LIMIT`."""
+            import warnings
+            from functools import partial
+            __all__ = ["new"]
+            def new(x): ...
+            OldName = new
+            half = partial(new, 1)
+            LIMIT = 2
+            COLOUR = "red"
+            def old():
+                warnings.warn("use new", DeprecationWarning)
+            def other(): ...
+            '''
+    }
+    assert dead(tree, "public") == ["m:COLOUR", "m:other"]
+
+
+def test_a_module_of_imports_hands_them_on() -> None:
+    lexers = "from _real import Old\n__all__ = []\n"
+    tree = {"lexers.py": lexers, "_real.py": "__all__ = []\nclass Old: ...\nclass Lost: ...\n"}
+    assert dead(tree, "public") == ["_real:Lost"]
+    assert dead({**tree, "lexers.py": f"{lexers}x = 1\n"}, "public") == ["_real:Lost", "_real:Old"]
+
+
+# -- names that are written elsewhere --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("use", "expected"),
+    [
+        ("vars(C).get('_TEST')", ["m:C._OTHER"]),
+        ("C.__dict__['_TEST']", ["m:C._OTHER"]),
+        ("table = ['_TEST']\nfor name in table: getattr(C, name)", ["m:C._OTHER"]),
+        ("table = {'k': ('m', '_TEST')}\nhasattr(C, table['k'][1])", ["m:C._OTHER"]),
+        ("table = ['_TEST']", ["m:C._OTHER", "m:C._TEST"]),
+        ("getattr(C, n), f'_TEST{n}'", ["m:C._OTHER", "m:C._TEST"]),
+        ("getattr(C, n), '_TEST' + n", ["m:C._OTHER", "m:C._TEST"]),
+        ("getattr(C, n), ['_TEST'] + n", ["m:C._OTHER"]),
+        ("name = '_TE' + n\ngetattr(C, name)", ["m:C._OTHER", "m:C._TEST"]),
+    ],
+)
+def test_strings_are_names_where_names_are_looked_up(use: str, expected: list[str]) -> None:
+    source = f"class C:\n    _TEST = 1\n    _OTHER = 2\nn = 'x'\nC, n\n{use}\n{MAIN}pass\n"
+    found = dead({"m.py": source})
+    assert [one for one in found if one.startswith("m:C")] == expected
+
+
+def test_a_prefix_ends_where_a_word_does() -> None:
+    tree = {
+        "m.py": f"""
+        class C:
+            def _algo1(self): ...
+            def doGet(self): ...
+            def done(self): ...
+            def build_pdf(self): ...
+            def run(self, n):
+                name = "build_" + n
+                return getattr(self, f"_algo{{n}}"), getattr(self, "do" + n), getattr(self, name)
+        {MAIN}C().run(1)
+        """
+    }
+    assert dead(tree) == ["m:C.done"]
+
+
+def test_a_private_name_is_read_by_its_mangled_name() -> None:
+    tree = {
+        "m.py": f"""
+        class C:
+            def __used(self): ...
+            def __lost(self): ...
+        {MAIN}C()._C__used()
+        """
+    }
+    assert dead(tree) == ["m:C.__lost"]
+
+
+def test_a_relative_module_in_a_string() -> None:
+    tree = {
+        "p/__init__.py": "from p.compat import through\nthrough(__name__, '._old')\n",
+        "p/_old.py": "def old(): ...\n",
+        "p/sub.py": "from p.compat import through\nthrough(__name__, '.._older')\n",
+        "p/_older.py": "def older(): ...\n",
+        "p/compat.py": "def through(name, child): ...\n",
+        "main.py": f"import p.sub\n{MAIN}pass\n",
+    }
+    assert dead(tree) == []
+
+
+def test_settings_are_read_from_a_class_or_this_module() -> None:
+    tree = {
+        "m.py": f"""
+        KEY = 1
+        def load(app):
+            class Local:
+                KEY = 2
+            app.config.from_object(__name__)
+            app.config_from_object(Local())
+            app.other(Other)
+        class Other:
+            KEY = 3
+        {MAIN}load(1)
+        """
+    }
+    assert dead(tree) == ["m:Other.KEY"]
+
+
+def test_a_forward_reference_in_any_subscript() -> None:
+    tree = {"m.py": f"import t\n{MAIN}t.Unpack['X']\nclass X: ...\nclass Y: ...\n"}
+    assert dead(tree) == ["m:Y"]
+
+
+def test_an_ancestor_may_notice_a_class_in_a_function() -> None:
+    tree = {
+        "m.py": f"""
+        import outside
+        class Task(metaclass=outside.Register): ...
+        def f(given):
+            class Base(Task): ...
+            class Noticed(Base): ...
+            class Maybe(given): ...
+            class Also(outside.Task): ...
+            class Plain: ...
+            class Heir(Plain): ...
+        {MAIN}f(1)
+        """
+    }
+    assert dead(tree) == ["m:f.<locals>.Heir", "m:f.<locals>.Plain"]
+
+
+def test_a_build_backend_reads_the_version(tmp_path: Path) -> None:
+    (tmp_path / "version.py").write_text(f"_version = '1'\n_lost = 2\n{MAIN}pass\n")
+    (tmp_path / "pyproject.toml").write_text(
+        "[tool.hatch.version]\npath = 'version.py'\npattern = \"_version = '(?P<version>.+)'\"\n"
+    )
+    with DeadCode() as job:
+        Watcher(DEAD_CODE.tree(tmp_path), job, DEAD_CODE.extract).poll()
+        assert [one.symbol for one in job.dead()] == ["version:_lost"]
+
+
+def test_a_name_below_this_module_is_named_from_it() -> None:
+    tree = {"m.py": f"x = 1\ny = 2\n{MAIN}find(__name__ + '.x', f'{{__name__}}.{{y}}')\n"}
+    assert dead(tree) == []
+    assert dead({"m.py": tree["m.py"].replace("{y}", "z")}) == ["m:y"]
+
+
+def test_a_method_that_looks_up_any_name_of_its_object() -> None:
+    tree = {
+        "m.py": f"""
+        class Base:
+            def handle(self, node):
+                getattr(self, type(node).__name__.upper())(node)
+            def CALL(self, node): self._helper()
+            def _helper(self): ...
+            def _lost(self): ...
+        class Heir(Base):
+            def NAME(self, node): ...
+        class Other:
+            def STORE(self, node): ...
+        {MAIN}Heir().handle(1), Other()
+        """
+    }
+    assert dead(tree) == ["m:Base._lost", "m:Other.STORE"]
+
+
+def test_strings_may_be_code_where_code_is_compiled_and_in_tests() -> None:
+    source = "class C:\n  def _f(self): ...\n  def _g(self): ...\nCODE = 'C()._f()'\n"
+    compiled = f"{source}import ast\n{MAIN}ast.parse(CODE), C\n"
+    assert dead({"m.py": compiled}) == ["m:C._g"]
+    assert dead({"m.py": compiled.replace("ast.parse", "re.compile")}) == ["m:C._f", "m:C._g"]
+    assert dead({"test_m.py": f"{source}def test_it(): C, CODE\n"}) == ["test_m:C._g"]
+
+
+def test_a_distribution_of_one_module_is_a_library_too() -> None:
+    tree = {"m.py": f"class C:\n  def api(self): ...\n  def _own(self): ...\n{MAIN}pass\n"}
+    assert dead(tree, "recognise") == ["m:C", "m:C._own", "m:C.api"]
+    assert dead({**tree, "setup.py": "setup()"}, "recognise") == ["m:C._own"]
+
+
+def test_a_class_that_a_metaclass_makes_anew_notices_its_heirs() -> None:
+    tree = {
+        "m.py": f"""
+        class Meta(type): ...
+        class Setting: ...
+        Setting = Meta("Setting", (Setting,), {{}})
+        class Workers(Setting): ...
+        class Plain: ...
+        class Heir(Plain): ...
+        {MAIN}Plain
+        """
+    }
+    assert dead(tree) == ["m:Heir"]
+
+
+def test_an_object_given_to_what_stands_outside_may_be_called() -> None:
+    tree = {
+        "m.py": f"""
+        import outside, inner
+        class Base:
+            def apply_default(self): ...
+        class Given(Base):
+            def check(self): ...
+            def _own(self): ...
+        class Kept:
+            def check(self): ...
+        {MAIN}outside.Map("name", Given()), inner.f(Kept())
+        """,
+        "inner.py": "def f(x): ...\n",
+    }
+    assert dead(tree) == ["m:Given._own", "m:Kept.check"]
+
+
+def test_an_empty_init_has_nothing_to_remove() -> None:
+    tree = {"p/__init__.py": "", "q/__init__.py": "x = 1\n", "m.py": f"{MAIN}pass\n"}
+    assert dead(tree) == ["q", "q:x"]
+
+
+def test_a_prefix_of_methods_in_a_string() -> None:
+    tree = {
+        "m.py": f"""
+        class C:
+            def size_all(self): ...
+            def other(self): ...
+            def run(self, start): return [n for n in dir(self) if n.startswith(start)]
+        {MAIN}C().run("size_")
+        """
+    }
+    assert dead(tree) == ["m:C.other"]
+
+
+def test_the_program_still_reads_without_a_warning() -> None:
+    assert PROGRAM.warnings == ()
