@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from deltafix.errors import SqlError
 from deltafix.sql.scalar import literal
-from deltafix.sql.text import Statement, exp
+from deltafix.sql.text import Statement, data_type, exp
 from deltafix.sql.types import SqlValue, fits
 
 __all__ = ["Parameters", "bind", "written"]
@@ -103,4 +103,4 @@ def written(value: SqlValue) -> exp.Expr:
 
 
 def _cast(text: str, kind: str) -> exp.Expr:
-    return exp.Cast(this=exp.Literal.string(text), to=exp.DataType.build(kind))
+    return exp.Cast(this=exp.Literal.string(text), to=data_type(kind))

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias
 from deltafix.errors import SqlError
 from deltafix.sql import functions, times
 from deltafix.sql.casts import cast
-from deltafix.sql.text import Statement, exp
+from deltafix.sql.text import Statement, data_type, exp
 from deltafix.sql.types import (
     BIGINT,
     BOOLEAN,
@@ -117,7 +117,7 @@ def typed(node: exp.Expr, kind: SqlType) -> exp.Expr:
     """A node beside one of a type: a literal in quotes is of that type."""
     inner = node.unnest()
     if kind not in (TEXT, NULL) and isinstance(inner, exp.Literal) and inner.is_string:
-        return exp.Cast(this=inner.copy(), to=exp.DataType.build(kind.name))
+        return exp.Cast(this=inner.copy(), to=data_type(kind.name))
     return node
 
 

@@ -262,7 +262,6 @@ def type_called(name: str) -> SqlType:
 
 def written_type(statement: Statement, written: exp.Expr | None, node: exp.Expr) -> SqlType:
     """The type that a column or a cast names. Raises SqlRefusedError."""
-    shown = "none" if written is None else written.sql()
     if isinstance(written, exp.DataType):
         sizes = [str(size.name) for size in written.expressions]
         kind = _NAMES.get(written.this.name)
@@ -271,9 +270,10 @@ def written_type(statement: Statement, written: exp.Expr | None, node: exp.Expr)
             if 0 < digits <= MOST_DIGITS and scale <= digits:
                 return decimal_type(digits, scale)
             way_out = f"a DECIMAL has 1 to {MOST_DIGITS} digits, and no more behind the point"
-            raise statement.refused(f"type {shown}", node, way_out)
+            raise statement.refused(f"type {written.sql()}", node, way_out)
         if kind is not None and not sizes:
             return kind
+    shown = "none" if written is None else written.sql()
     raise statement.refused(f"type {shown}", node, _WAY_OUT)
 
 

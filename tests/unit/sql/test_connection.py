@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
 import pytest
 
 import deltafix.sql
-from deltafix.sql import Connection, ViewDelta
+from deltafix.errors import SqlDataError, SqlProgrammingError
+from deltafix.sql import Connection, ViewDelta, text
 from random_sql import case_of
 
 pytestmark = pytest.mark.usefixtures("warm_kernel")
@@ -511,3 +516,38 @@ def test_an_error_has_its_code_its_place_and_a_way_out(db, statement):
     assert (caught.value.code, found.code, found.span.column) == (code, code, column)
     assert way_out in str(caught.value)
     assert rows(db, "SELECT * FROM emp") == []
+
+
+def test_a_statement_with_parameters_is_read_once_and_runs_with_any(monkeypatch) -> None:
+    read: list[str] = []
+    real = text._parsed
+
+    def counted(words: str, *more: Any) -> Any:
+        read.append(words)
+        return real(words, *more)
+
+    monkeypatch.setattr(text, "_parsed", counted)
+    insert = "INSERT INTO once VALUES (?, ?, ?)"
+    change = "UPDATE once SET b = :b WHERE a = :a"
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE once (a INTEGER PRIMARY KEY, b DECIMAL(4, 1), c DATE)")
+        rows = [
+            (1, Decimal("1.5"), date(2026, 1, 1)),
+            (2, None, date(2026, 1, 2)),
+            (3, Decimal("2.5"), None),
+        ]
+        for row in rows:
+            db.execute(insert, row)
+        with pytest.raises(SqlDataError, match="column 'b'") as found:
+            db.execute(insert, (4, Decimal("1000000.5"), None))
+        assert insert in str(found.value)
+        with pytest.raises(SqlProgrammingError, match="3 parameters in the statement, 1 given"):
+            db.execute(insert, (4,))
+        for key, value in ((1, "7.5"), (2, 8)):
+            db.execute(change, {"a": key, "b": value})
+        shown = db.execute("SELECT b, c FROM once ORDER BY a").fetchall()
+    assert shown == [
+        (Decimal("7.5"), date(2026, 1, 1)), (Decimal("8.0"), date(2026, 1, 2)),
+        (Decimal("2.5"), None),
+    ]  # fmt: skip
+    assert read.count(insert) == read.count(change) == 1
