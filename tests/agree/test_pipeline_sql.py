@@ -1,9 +1,9 @@
 """A pipeline whose program is SQL keeps the views that DuckDB evaluates on the same tables.
 
 A case of `random_sql` is played in DuckDB; what each transaction changed in a table goes into the
-files of its input (signed rows, upserts by key, snapshots; CSV, JSON, Parquet). After each look,
-every output is compared with DuckDB's view, NULLs, days and decimals in their own types, and the
-log's deltas, applied in order, with the view.
+files of its input (signed rows, upserts by key, snapshots, rows by file; CSV, JSON, Parquet). After
+each look, every output is compared with DuckDB's view, NULLs, days and decimals in their own types,
+and the log's deltas, applied in order, with the view.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from datetime import date
 from pathlib import Path
 from random import Random
 from typing import Any
+from zlib import crc32
 
 import duckdb
 import pyarrow as pa
@@ -29,6 +30,7 @@ from tests.sql_judge import bag, made
 from deltafix.engine.database import Database
 from deltafix.errors import SqlError
 from deltafix.facts.logical import logical_schema
+from deltafix.pipeline.config import read_config
 from deltafix.pipeline.manifest import read_deltas, read_view
 from deltafix.pipeline.runner import Pipeline
 from deltafix.rules.tables import TableProgram
@@ -37,7 +39,7 @@ from deltafix.sql.program import MULTIPLICITY, program_of
 
 EXAMPLES = int(os.environ.get("DELTAFIX_EXAMPLES", "4"))
 VIEWS = 3 if EXAMPLES > 4 else 2
-KINDS = ("signed", "signed", "keyed", "snapshot")
+KINDS = ("signed", "keyed", "snapshot", "rows")
 FORMATS = ("csv", "json", "parquet", "debezium")
 
 Row = tuple[Any, ...]
@@ -81,7 +83,7 @@ class SqlJob:
         is_keyed = name in self.keys and "float" not in self.schema(name).types
         kind = self.rng.choice(KINDS) if is_keyed else "signed"
         (self.folder / "in" / name).mkdir(parents=True)
-        return kind, self.rng.choice(FORMATS[:3] if kind == "snapshot" else FORMATS)
+        return kind, self.rng.choice(FORMATS if kind in ("signed", "keyed") else FORMATS[:3])
 
     def _toml(self, pipeline: str) -> str:
         lines = ["[pipeline]", 'program = "views.sql"', 'state = "state"', 'runner = "local"']
@@ -93,6 +95,8 @@ class SqlJob:
             lines.append('envelope = "debezium"' if is_debezium else f'format = "{form}"')
             if kind == "keyed":
                 lines.append(f"key = {json.dumps(self.keys[name])}")
+            elif kind == "rows":
+                lines.append('mode = "rows"')
             elif kind == "signed":
                 lines.append(f'duplicates = "{self.rng.choice(("ignore", "bad"))}"')
         self.counted = []
@@ -118,22 +122,40 @@ class SqlJob:
             kind = self.inputs[name][0]
             if kind == "snapshot":
                 self.write(name, [(1, row) for row in sorted(now, key=repr)], signed=False)
+            elif kind == "rows":
+                self.rewrite(name, before, now)
             elif now != before:
                 gone = [(-1, row) for row in sorted(before - now, key=repr)]
                 if kind == "keyed":
                     gone = [one for one in gone if not self._replaced(name, one[1], now)]
                 self.write(name, [*gone, *((1, row) for row in sorted(now - before, key=repr))])
 
+    def rewrite(self, name: str, before: set[Row], now: set[Row]) -> None:
+        """Three files, each of some of the rows: those that differ are written anew, or go."""
+        for part in range(3):
+            was, is_ = (
+                [row for row in sorted(rows, key=repr) if crc32(repr(row).encode()) % 3 == part]
+                for rows in (before, now)
+            )
+            if is_ and is_ != was:
+                self.write(name, [(1, row) for row in is_], signed=False, at=part)
+            elif was and not is_:
+                (path,) = (self.folder / "in" / name).glob(f"part{part}.*")
+                path.unlink()
+
     def _replaced(self, name: str, row: Row, now: set[Row]) -> bool:
         names = [one[0] for one in self.duck.execute(f"DESCRIBE {name}").fetchall()]
         places = [names.index(one) for one in self.keys[name]]
         return any(all(row[n] == other[n] for n in places) for other in now)
 
-    def write(self, name: str, changes: list[tuple[int, Row]], *, signed: bool = True) -> None:
+    def write(
+        self, name: str, changes: list[tuple[int, Row]], *, signed: bool = True, at: int = -1
+    ) -> None:
         self.files += 1
         form = self.inputs[name][1]
         ending = "csv" if form == "debezium" else form  # the ending of the format by default
-        path = self.folder / "in" / name / f"{self.files:05d}.{ending}"
+        file = f"part{at}" if at >= 0 else f"{self.files:05d}"
+        path = self.folder / "in" / name / f"{file}.{ending}"
         schema = logical_schema(self.schema(name))
         columns = list(zip(*(row for _, row in changes), strict=True)) or [() for _ in schema]
         table = pa.Table.from_arrays(
@@ -287,3 +309,64 @@ def test_story_of_a_state_that_outgrows_the_driver(
     (tmp_path / "views.sql").write_text(views.replace("'-'", "'+'"))
     said = run(3, "+,4,2026-01-01,b", on_change=lambda change: "rebuild")
     assert said == ("shards", [(day, "A+B+Z")])
+
+
+@pytest.mark.parametrize("keeper", ["driver", "shards"])
+def test_paths_of_a_recursion_are_told_apart_as_before_the_last_start(
+    tmp_path: Path, keeper: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """UNION ALL counts paths; a pipeline that begins anew takes away those that it had put in."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "views.sql").write_text(
+        "CREATE TABLE e (a INTEGER, b INTEGER, PRIMARY KEY (a, b)); CREATE VIEW v AS "
+        "WITH RECURSIVE r (x, d) AS (SELECT b, 0 FROM e WHERE a = 1 UNION ALL "
+        "SELECT e.b, r.d + 1 FROM r JOIN e ON e.a = r.x WHERE r.d < 3) SELECT x, d FROM r"
+    )
+    toml = tmp_path / "pipeline.toml"
+    toml.write_text(
+        '[pipeline]\nprogram = "views.sql"\nstate = "state"\nrunner = "local"\n'
+        '[input.e]\nsource = "files"\npath = "in"\nmode = "rows"\n'
+        '[output.v]\npath = "out"\nduplicates = "count"\n'
+    )
+    monkeypatch.setattr(pipelines, "KEEPER", keeper)
+
+    def run(*edges: str) -> list[Row]:
+        (tmp_path / "in" / "1.csv").write_text("\n".join(["a,b", *edges]) + "\n")
+        pipeline = pipelines.open_pipeline(toml)
+        try:
+            list(pipeline.drain())
+        finally:
+            pipeline.close()
+        _, table = read_view(tmp_path / "out")
+        return sorted(zip(*(one.to_pylist() for one in table.columns), strict=True))
+
+    assert run("1,2", "1,3", "2,4", "3,4") == [(2, 0, 1), (3, 0, 1), (4, 1, 2)]
+    assert run("1,3", "3,4", "2,4") == [(3, 0, 1), (4, 1, 1)]
+    assert run("1,2", "3,4", "2,4") == [(2, 0, 1), (4, 1, 1)]
+    assert run("3,4") == []
+
+
+@pytest.mark.parametrize("kind", ["INTEGER", "TEXT", "DATE", "INTEGER NOT NULL"])
+def test_a_row_that_a_file_says_no_more_goes_whatever_its_columns_are(
+    tmp_path: Path, kind: str
+) -> None:
+    values = ["2026-01-01", "2026-01-02"] if kind == "DATE" else ["1", "2"]
+    (tmp_path / "in").mkdir()
+    (tmp_path / "views.sql").write_text(
+        f"CREATE TABLE t (k TEXT PRIMARY KEY, v {kind}); CREATE VIEW s AS SELECT k, v FROM t"
+    )
+    toml = tmp_path / "pipeline.toml"
+    toml.write_text(
+        '[pipeline]\nprogram = "views.sql"\nstate = "state"\nrunner = "local"\n'
+        '[input.t]\nsource = "files"\npath = "in"\nmode = "rows"\n[output.s]\npath = "out"\n'
+    )
+
+    def run(*lines: str) -> set[tuple[str, str]]:
+        (tmp_path / "in" / "1.csv").write_text("\n".join(["k,v", *lines]) + "\n")
+        with Pipeline(read_config(toml)) as pipeline:
+            list(pipeline.drain())
+        return {(one["k"], str(one["v"])) for one in read_view(tmp_path / "out")[1].to_pylist()}
+
+    assert run(f"a,{values[0]}", f"b,{values[1]}") == {("a", values[0]), ("b", values[1])}
+    assert run(f"a,{values[1]}", f"b,{values[1]}") == {("a", values[1]), ("b", values[1])}
+    assert run(f"b,{values[1]}") == {("b", values[1])}

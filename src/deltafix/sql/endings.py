@@ -2,37 +2,35 @@
 
 UNION ALL counts every way in which a row is found, so a cycle in the data would count for ever.
 It is taken where a column shows that it ends: one that every step raises by a constant and that a
-condition bounds. A row's key is its path: a number for the rows that each step read. Invariant:
-different paths have different numbers, the same path has the same one while the database lives.
+condition bounds. A row's key is its path: a digest of the rows that each step read. Invariant:
+the same path has the same digest in every process and after every start, so rows in shards and in
+states are told apart as they were; different paths have different ones (160 bits of BLAKE2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from deltafix.sql.formulas import conditions
 from deltafix.sql.scalar import Scalar, constant
 from deltafix.sql.text import exp
-from deltafix.sql.types import BIGINT
+from deltafix.sql.types import TEXT
 
 if TYPE_CHECKING:
     from deltafix.sql.builder import Builder
 
-__all__ = ["paths", "require_end"]
+__all__ = ["path_of", "require_end"]
 
 
-def paths() -> Callable[[int], Scalar]:
-    """For each side of a recursion, the number of a path by what the side read."""
-    numbers: dict[tuple[Any, ...], int] = {}
+def path_of(side: int) -> Scalar:
+    """The digest of a path by what a side of the recursion read."""
 
-    def side(number: int) -> Scalar:
-        def compute(row: Sequence[Any]) -> int:
-            return numbers.setdefault((number, *row), len(numbers))
+    def compute(row: Sequence[Any]) -> str:
+        return blake2b(repr((side, *row)).encode(), digest_size=20).hexdigest()
 
-        return Scalar(compute, BIGINT, nullable=False)
-
-    return side
+    return Scalar(compute, TEXT, nullable=False)
 
 
 def require_end(

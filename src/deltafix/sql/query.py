@@ -20,7 +20,7 @@ from deltafix.sql.grouping import NUMBER, grouping
 from deltafix.sql.ranking import Rows, limited
 from deltafix.sql.scope import Scope
 from deltafix.sql.text import exp
-from deltafix.sql.types import BIGINT, Column, common_type
+from deltafix.sql.types import BIGINT, TEXT, Column, common_type
 
 __all__ = ["Rows", "check_clauses", "plain", "relation", "rows", "settled"]
 
@@ -462,7 +462,7 @@ def recursive(
         endings.require_end(builder, again, name, shown)
     while True:
         mark = builder.mark()
-        hidden = [] if distinct else [Column("path", BIGINT, nullable=False)]
+        hidden = [] if distinct else [Column("path", TEXT, nullable=False)]
         found = builder.relation(columns, hidden, None if distinct else [len(columns)])
         inner = outer.with_cte(name, found)
         steps = [rows(builder, side, inner.inner(alone=True)) for side in again]
@@ -471,11 +471,10 @@ def recursive(
             break
         builder.back(mark)
         columns = wider
-    paths = endings.paths()
     for number, part in enumerate((*starts, *steps)):
         outputs = [one for _, one in part.outputs]
         if not distinct:
             key = outputs if part.identity is None else part.identity
-            outputs.append(builder.apply(paths(number), key, part.body))
+            outputs.append(builder.apply(endings.path_of(number), key, part.body))
         builder.head(found, outputs, part.body)
     return found

@@ -187,7 +187,7 @@ class ByFile:
         if len(files) > _FEW:
             table = state.to_arrow(schema.relation)
             return table.filter(pc.is_in(table.column(0), pa.array(files, pa.string())))
-        free = [None] * (schema.arity - 1)
+        free = [...] * (schema.arity - 1)  # not None: that is `nil` in a column of records
         rows = [row for file in files for row in state.select(schema.relation, [file, *free])]
         return table_from_rows(schema, rows)
 

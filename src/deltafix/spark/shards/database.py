@@ -35,7 +35,7 @@ from deltafix.errors import (
 from deltafix.facts.arrow import ARROW_TYPES, rows_from_table, table_from_rows
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Row, Schema
-from deltafix.facts.values import sorted_rows
+from deltafix.facts.values import sorted_rows, write_value
 from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.signed import Signed
 from deltafix.rules.ast import Program
@@ -471,15 +471,17 @@ class ShardedDatabase:
         return sum(part.num_rows for part in self.tables(relation))
 
     def select(self, relation: str, pattern: Sequence[Any]) -> list[Row]:
-        """The rows that fit a pattern (`...` or None: any value), sorted, gathered here."""
+        """The rows that fit a pattern, as `deltafix.Database.select` has it, gathered here."""
         self._require(relation)
         schema = self.schemas[relation]
         found = []
         for part in self.tables(relation):
             table = part
             for name, column, value in zip(schema.names, schema.columns, pattern, strict=True):
-                if value is not None and value is not ...:
-                    wanted = pa.scalar(value, ARROW_TYPES[column.type])
+                is_record = column.type == "record"
+                if value is not ... and (value is not None or is_record):
+                    told = write_value(value) if is_record else value
+                    wanted = pa.scalar(told, ARROW_TYPES[column.type])
                     table = table.filter(pc.equal(table.column(name), wanted))
             found.append(table)
         return sorted_rows(schema.types, rows_from_table(pa.concat_tables(found), schema))
