@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from pyarrow import csv, parquet
 
 import deltafix.sql
+from deltafix.plan.build import lower
+from deltafix.rules.check import typed
 from deltafix.sql.files import read_table
 from deltafix.sql.types import DATE, TIMESTAMP, TIMESTAMPTZ, Column, decimal_type, decode, encode
 
@@ -261,3 +263,21 @@ def test_keys_of_many_rows_are_checked_at_once_and_nulls_are_no_key() -> None:
         assert db.execute("SELECT COUNT(*) FROM t").fetchall() == [(302,)]
         assert db.insert("t", pa.table({"k": range(300, 900)})) == 600
         assert db.replace("t", pa.table({"k": range(1, 900)})) == 3  # 0 and two NULLs leave
+
+
+def test_rules_grow_with_aggregates_and_not_with_their_combinations() -> None:
+    """An aggregate that may be NULL has two cases: twelve in one rule would be 4,096 rules."""
+    counts = {}
+    for many in (3, 6, 12):
+        with deltafix.sql.connect() as db:
+            columns = [f"c{n}" for n in range(many)]
+            db.execute(f"CREATE TABLE t (k TEXT, {', '.join(f'{one} INTEGER' for one in columns)})")
+            sums = ", ".join(f"SUM({one}) AS s{one}" for one in columns)
+            db.execute(f"CREATE VIEW v AS SELECT k, {sums} FROM t GROUP BY k")
+            db.execute(f"INSERT INTO t VALUES ('a', {', '.join(map(str, range(many)))})")
+            db.execute(f"INSERT INTO t VALUES ('a', {', '.join(['NULL'] * many)})")
+            assert db.execute("SELECT * FROM v").fetchall() == [("a", *range(many))]
+            db.execute("DELETE FROM t WHERE c0 = 0")
+            assert db.execute("SELECT * FROM v").fetchall() == [("a", *[None] * many)]
+            counts[many] = len(lower(typed(db.catalog.program())).clauses)
+    assert counts[12] - counts[6] == 2 * (counts[6] - counts[3])
