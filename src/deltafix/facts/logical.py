@@ -9,7 +9,7 @@ there are is not said here: SQL's are `deltafix.sql.logical`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -50,31 +50,38 @@ def logical_schema(schema: Schema) -> pa.Schema:
 
     from deltafix.facts.arrow import arrow_schema  # noqa: PLC0415
 
-    fields = []
-    for column, field in zip(schema.columns, arrow_schema(schema), strict=True):
-        kind = column.logical
-        field = field if kind is None else pa.field(column.name, kind.arrow, kind.nullable)  # noqa: PLW2901
-        fields.append(field)
-    return pa.schema(fields)
+    return pa.schema(
+        field
+        if column.logical is None
+        else pa.field(column.name, column.logical.arrow, column.nullable)
+        for column, field in zip(schema.columns, arrow_schema(schema), strict=True)
+    )
 
 
 def to_logical(schema: Schema, table: pa.Table) -> pa.Table:
     """The engine's rows as users have them; columns behind the relation's stay. O(cells)."""
-    for place, column in enumerate(schema.columns):
-        if column.logical is not None:
-            field = logical_schema(schema).field(place)
-            table = table.set_column(place, field, column.logical.decode(table.column(place)))
-    return table
+    return _converted(schema, table, logical_schema, lambda kind: kind.decode)
 
 
 def from_logical(schema: Schema, table: pa.Table) -> pa.Table:
     """The inverse of `to_logical`. O(cells)."""
     from deltafix.facts.arrow import arrow_schema  # noqa: PLC0415
 
-    for place, column in enumerate(schema.columns):
-        if column.logical is not None:
-            field = arrow_schema(schema).field(place)
-            table = table.set_column(place, field, column.logical.encode(table.column(place)))
+    return _converted(schema, table, arrow_schema, lambda kind: kind.encode)
+
+
+def _converted(
+    schema: Schema,
+    table: pa.Table,
+    fields: Callable[[Schema], pa.Schema],
+    way: Callable[[Logical], Callable[[Any], pa.Array]],
+) -> pa.Table:
+    logical = [(n, one.logical) for n, one in enumerate(schema.columns) if one.logical is not None]
+    if not logical:
+        return table
+    wanted = fields(schema)
+    for place, kind in logical:
+        table = table.set_column(place, wanted.field(place), way(kind)(table.column(place)))
     return table
 
 

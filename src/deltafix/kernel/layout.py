@@ -119,8 +119,8 @@ TALLIES = 145  # vector of rows whose count of all derivations changed before th
 UNFOUND = 148  # derivations that a query has yet to find; below 0: it is not known how many
 LOOKS = 149  # rows that one query may look at (0: any number)
 LOOKS_END = 150  # what C_PROBED is when the query at hand gives up
-S_VAIN = 152  # queries of the wave that gave up, one after another, up to VAIN
 S_REST = 151  # 1: the wave revives without a query whatever is in limbo and has a derivation
+S_VAIN = 152  # queries of the wave that gave up, one after another, up to VAIN
 HEADER_CELLS = 512
 
 # scratch words right behind the header

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from deltafix.errors import SourceError
 from deltafix.pipeline.manifest import Manifest, read_deltas, read_manifest, read_view
+from deltafix.pipeline.targets.target import spark_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,32 +43,32 @@ Offset = dict[str, Any]
 """`state`, its name, and `epoch`."""
 
 _TYPES = {
-    "symbol": ("string", pa.string()),
-    "number": ("bigint", pa.int64()),
-    "unsigned": ("decimal(20,0)", pa.decimal128(20, 0)),
-    "float": ("double", pa.float64()),
-    "record": ("string", pa.string()),
-    "sign": ("tinyint", pa.int8()),
-    "epoch": ("bigint", pa.int64()),
-    "SMALLINT": ("smallint", pa.int16()),
-    "INTEGER": ("int", pa.int32()),
-    "BIGINT": ("bigint", pa.int64()),
-    "DOUBLE": ("double", pa.float64()),
-    "TEXT": ("string", pa.string()),
-    "BOOLEAN": ("boolean", pa.bool_()),
-    "DATE": ("date", pa.date32()),
-    "TIMESTAMP": ("timestamp_ntz", pa.timestamp("us")),
-    "TIMESTAMPTZ": ("timestamp", pa.timestamp("us", "UTC")),
+    "symbol": pa.string(),
+    "number": pa.int64(),
+    "unsigned": pa.decimal128(20, 0),
+    "float": pa.float64(),
+    "record": pa.string(),
+    "sign": pa.int8(),
+    "epoch": pa.int64(),
+    "SMALLINT": pa.int16(),
+    "INTEGER": pa.int32(),
+    "BIGINT": pa.int64(),
+    "DOUBLE": pa.float64(),
+    "TEXT": pa.string(),
+    "BOOLEAN": pa.bool_(),
+    "DATE": pa.date32(),
+    "TIMESTAMP": pa.timestamp("us"),
+    "TIMESTAMPTZ": pa.timestamp("us", "UTC"),
 }
-"""Spark's type and Arrow's for what a manifest calls a column's: the engine's types, and SQL's."""
+"""Arrow's type for what a manifest calls a column's: the engine's types, and SQL's."""
 
 _COLUMN = re.compile(r"(\w+): (\w+(?:\(\d+, \d+\))?)")
 
 
-def _types(kind: str) -> tuple[str, pa.DataType]:
+def _type(kind: str) -> pa.DataType:
     if kind.startswith("DECIMAL("):
         digits, scale = map(int, kind.removeprefix("DECIMAL(").removesuffix(")").split(", "))
-        return f"decimal({digits},{scale})", pa.decimal128(digits, scale)
+        return pa.decimal128(digits, scale)
     return _TYPES[kind]
 
 
@@ -86,7 +87,7 @@ class DeltaLogSource(DataSource):  # type: ignore[misc]  # pyspark is not typed 
 
     def schema(self) -> str:
         """The view's columns, and those beside them unless the rows are asked for."""
-        return ", ".join(f"`{name}` {_types(kind)[0]}" for name, kind in self._columns())
+        return ", ".join(f"`{name}` {spark_type(_type(kind))}" for name, kind in self._columns())
 
     def reader(self, schema: Any) -> _BatchReader:
         """Reads epochs, or the view."""
@@ -149,7 +150,7 @@ def _batches(
     else:
         table = read_deltas(folder, part.first, part.last)
     if table is not None:
-        schema = pa.schema([(name, _types(kind)[1]) for name, kind in columns])
+        schema = pa.schema([(name, _type(kind)) for name, kind in columns])
         yield from table.cast(schema).to_batches()
 
 

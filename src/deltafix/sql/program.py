@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from deltafix.datalog.program import Program as Text
-from deltafix.engine.folds.users import Several, UserReducer
+from deltafix.engine.folds.users import Several, Totalled, UserReducer
 from deltafix.errors import ProgramError, SourceError
 from deltafix.rules.ast import Atom, RelationDecl
 from deltafix.rules.tables import TableKey, TableProgram
@@ -278,5 +278,11 @@ class _Several(_Reducer, Several):
     """One whose result is a list."""
 
 
+class _Totalled(_Reducer, Totalled):
+    """One whose accumulator the engine keeps."""
+
+
 def _shipped(reducer: UserReducer, source: _Source, name: str) -> UserReducer:
-    return (_Several if isinstance(reducer, Several) else _Reducer)(reducer, source, name)
+    kinds = ((Several, _Several), (Totalled, _Totalled))
+    made = next((one for base, one in kinds if isinstance(reducer, base)), _Reducer)
+    return made(reducer, source, name)

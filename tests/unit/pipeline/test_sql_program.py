@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import copy
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from deltafix.engine.folds.users import Several, Totalled
 from deltafix.errors import (
     BadRowError,
     ConfigError,
@@ -239,3 +241,19 @@ def test_types_of_a_log(books: Books) -> None:
     row["g"] = datetime(2026, 1, 31, 10, tzinfo=UTC)
     row["h"] = Decimal(10**18 - 1)
     assert sorted(table.to_pylist(), key=lambda one: one["a"]) == [row, rows[1]]
+
+
+def test_reducers_of_a_program_are_kept_as_those_of_a_connection_are() -> None:
+    """What the engine sums by whole columns it sums so here, and in a worker, too."""
+    program = program_of(
+        "CREATE TABLE t (k INTEGER NOT NULL, n INTEGER, s TEXT); CREATE VIEW v AS SELECT k, SUM(n) "
+        "AS n, STRING_AGG(s, ',') AS s FROM t GROUP BY k; CREATE VIEW w AS SELECT k, n FROM t "
+        "ORDER BY n LIMIT 2"
+    )
+    marks = {}
+    for name, reducer in program.reducers.items():
+        kinds = [kind for kind in (Several, Totalled) if isinstance(reducer, kind)]
+        again = copy(reducer)  # by `__reduce__`, as a worker gets it
+        assert kinds == [kind for kind in (Several, Totalled) if isinstance(again, kind)]
+        marks[name.split("_")[0]] = kinds
+    assert marks == {"sum": [Totalled], "string": [], "first": [Several]}

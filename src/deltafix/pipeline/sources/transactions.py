@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltafix.errors import DriftError, PipelineError, ReplicationError
-from deltafix.facts.logical import logical_rows
+from deltafix.facts.logical import Logical, logical_rows
 from deltafix.facts.schema import Column, Schema
 from deltafix.facts.values import read_whole, write_value
 from deltafix.pipeline.columns import fit
@@ -92,11 +92,12 @@ def kinds_of(schema: Schema, table: Table, names: Sequence[str], origin: str) ->
     found = []
     for name, wanted in zip(names, schema.columns, strict=True):
         column = columns[name]
-        kind = _kind(column, wanted) if wanted.logical is None else _logical_kind(column, wanted)
+        logical = wanted.logical
+        kind = _kind(column, wanted) if logical is None else _logical_kind(column, wanted, logical)
         if kind is None:
             message = (
                 f"{origin}: column {name!r} is of type {column.type_name}, but {wanted.name!r} is "
-                f"{wanted.logical or f'a {wanted.type}'}"
+                f"{logical or f'a {wanted.type}'}"
             )
             raise DriftError(message, origin=origin, column=name, value=column.type_name)
         found.append(kind)
@@ -113,10 +114,9 @@ def _kind(column: ServerColumn, wanted: Column) -> str | None:
     return "text" if column.base == _NUMERIC or column.category == "S" else None
 
 
-def _logical_kind(column: ServerColumn, wanted: Column) -> str | None:
+def _logical_kind(column: ServerColumn, wanted: Column, logical: Logical) -> str | None:
     """Text is what is exact for most: `0.1` of a float4 is a tenth for a DECIMAL."""
-    assert wanted.logical is not None  # noqa: S101  it was asked
-    if not wanted.logical.takes(_NOMINAL.get(column.base, pa.string())):
+    if not logical.takes(_NOMINAL.get(column.base, pa.string())):
         return None
     if column.base in _INTS or column.base == _BOOL:
         return "int" if column.base in _INTS else "bool"
@@ -342,13 +342,10 @@ class Changes:
             return None
         schema = self._schema
         pattern: list[Any] = [...] * len(self._names)
-        for place, value in zip(self._key, key, strict=True):
-            logical = schema.columns[place].logical
-            if logical is not None:
-                typed_ = pa.array([value], _ARROW.get(self._kinds[place], pa.string()))
-                value = logical.encode(typed_)[0].as_py()  # noqa: PLW2901
-                if value is None:
-                    return None  # it is not of the type, so no row has it
+        for place, told in zip(self._key, key, strict=True):
+            value = self._held(place, told)
+            if value is None:
+                return None  # it is not of the type, so no row has it
             is_text = isinstance(value, str) and schema.types[place] != "symbol"
             pattern[place] = read_whole(value) if is_text else value
         found = self._state.select(schema.relation + KEYED, pattern)
@@ -356,6 +353,14 @@ class Changes:
             return None
         (row,) = logical_rows(schema, [found[0][: len(self._names)]])
         return tuple(_told(*one) for one in zip(self._kinds, schema.columns, row, strict=True))
+
+    def _held(self, place: int, value: Any) -> Any:
+        """A key's value as the engine's column has it; None if it is not of the logical type."""
+        logical = self._schema.columns[place].logical
+        if logical is None:
+            return value
+        told = pa.array([value], _ARROW.get(self._kinds[place], pa.string()))
+        return logical.encode(told)[0].as_py()
 
     def _add(self, sign: int, row: Row) -> None:
         self._open.signs.append(sign)

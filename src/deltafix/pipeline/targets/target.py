@@ -23,7 +23,16 @@ from deltafix.facts.logical import logical_schema
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.sink import beside, delta_table
 
-__all__ = ["EpochRows", "Target", "decimals", "failing", "json_text", "name_of", "whole"]
+__all__ = [
+    "EpochRows",
+    "Target",
+    "decimals",
+    "failing",
+    "json_text",
+    "name_of",
+    "spark_type",
+    "whole",
+]
 
 
 class EpochRows:
@@ -77,7 +86,7 @@ class EpochRows:
         """
         if not self.files:
             rows = decimals(self.schema, self.signed)
-            kinds = ", ".join(f"`{one.name}` {_spark_type(one.type)}" for one in rows.schema)
+            kinds = ", ".join(f"`{one.name}` {spark_type(one.type)}" for one in rows.schema)
             return session.createDataFrame(rows, kinds)
         frame = session.read.parquet(*self.files)
         sign = self.columns[-2]
@@ -88,11 +97,13 @@ class EpochRows:
         return rows.select(list(self.schema.names)).cast(logical_schema(self.schema))
 
 
-def _spark_type(kind: pa.DataType) -> str:
+def spark_type(kind: pa.DataType) -> str:
     """Spark's name of a type; it would take moments without a zone for those of its session."""
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
     names = {
+        pa.int8(): "tinyint",
+        pa.int16(): "smallint",
         pa.int32(): "int",
         pa.int64(): "bigint",
         pa.float64(): "double",
