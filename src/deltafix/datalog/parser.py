@@ -181,9 +181,10 @@ class Parser(ComponentParser, TypeParser):
         self.expect("(", f"after `{names[-1].text}`")
         attributes = self.columns(")", "column")
         qualifiers, uses = self.qualifiers()
-        choices = self.choices()
+        choices = self.columns_of("choice", "domain", "the choice domain")
+        indexes = self.columns_of("index", "on", "the index")
         for name in names:
-            declared = RelationDecl(name.text, attributes, qualifiers, choices, name.span)
+            declared = RelationDecl(name.text, attributes, qualifiers, choices, indexes, name.span)
             self.out.relations.append(declared)
             for use in uses:
                 self.out.directives.append(Directive(use.text, name.text, span=use.span))
@@ -194,7 +195,7 @@ class Parser(ComponentParser, TypeParser):
         uses: list[Token] = []
         while self.token.kind == "ident" and self.peek().text not in ("(", ".", ":-"):
             token = self.token
-            if token.text == "choice" and self.peek().text == "-":
+            if token.text in ("choice", "index") and self.peek().text == "-":
                 break
             self.take()
             if token.text in _IO:
@@ -202,7 +203,7 @@ class Parser(ComponentParser, TypeParser):
             elif token.text in _QUALIFIERS:
                 kept.append(token.text)
             else:
-                valid = (*_QUALIFIERS, *_IO, "choice-domain")
+                valid = (*_QUALIFIERS, *_IO, "choice-domain", "index-on")
                 close = suggest(token.text, valid)
                 self.fail(
                     f"there is no qualifier `{token.text}`",
@@ -211,19 +212,19 @@ class Parser(ComponentParser, TypeParser):
                 )
         return tuple(kept), uses
 
-    def choices(self) -> tuple[tuple[str, ...], ...]:
-        """`choice-domain column, (column, column), …` behind a declaration."""
+    def columns_of(self, first: str, second: str, whole: str) -> tuple[tuple[str, ...], ...]:
+        """`choice-domain column, (column, column), …` or `index-on …` behind a declaration."""
         found: list[tuple[str, ...]] = []
-        if not (self.at("choice") and self.peek().text == "-" and self.peek(2).text == "domain"):
+        if not (self.at(first) and self.peek().text == "-" and self.peek(2).text == second):
             return ()
         self.position += 3
         while True:
-            what = "a column of the choice domain"
+            what = f"a column of {whole}"
             if self.accept("("):
                 columns = [self.expect_name(what).text]
                 while self.accept(","):
                     columns.append(self.expect_name(what).text)
-                self.expect(")", "after the columns of the choice domain")
+                self.expect(")", f"after the columns of {whole}")
             else:
                 columns = [self.expect_name(what).text]
             found.append(tuple(columns))

@@ -174,7 +174,12 @@ class Program(ast.Program):
                 raise ProgramError("relations are declared inside the program's `with` block")
             found = ast.Program.relation(self, name)
             return Relation(
-                found.name, found.attributes, found.qualifiers, found.choices, found.span
+                found.name,
+                found.attributes,
+                found.qualifiers,
+                found.choices,
+                found.indexes,
+                found.span,
             )
         for declared in self._builder.relations:
             if declared.name == name and not columns:
@@ -242,6 +247,10 @@ class Program(ast.Program):
     def choose(self, relation: Relation, *domains: str | tuple[str, ...]) -> None:
         """Keep one row for each value of each domain: a column, or a tuple of columns."""
         extended.choose(self._writing(), relation, domains)
+
+    def index(self, relation: Relation, *keys: str | tuple[str, ...]) -> None:
+        """Keep an index for each key, a column or a tuple of columns (`index-on`)."""
+        extended.index(self._writing(), relation, keys)
 
     def subsume(self, less: AtomExpr, more: AtomExpr, when: FormulaExpr | None = None) -> None:
         """A row like `less` gives way to a row like `more` where `when` holds."""

@@ -254,13 +254,20 @@ class Database(Reading):
         if self._closed:
             raise TransactionError("the database is closed")
         self._writer.acquire()
-        if self._open is not None:
+        try:
+            self._require_no_edits()
+        except TransactionError:
             self._writer.release()
-            raise TransactionError("this thread has a transaction open; commit or roll it back")
+            raise
         self._open = transaction
         changes = self._last() if self._last is not None else None
         if changes is not None:
             changes.freeze()
+
+    def _require_no_edits(self) -> None:
+        """See `Reading`."""
+        if self._open is not None:
+            raise TransactionError("this thread has a transaction open; commit or roll it back")
 
     def _end(self) -> None:
         self._open = None

@@ -69,10 +69,17 @@ def semijoin(
     """Codes (n, arity) of the given rows of an input relation whose `columns` are one of `keys`.
 
     `columns` ascend; `keys` has a code for each in a row, no row twice. For the thread that has the
-    writer's lock, of which edits are seen. O(rows found) through an index on exactly `columns`
-    where keys are few; else one pass over the relation.
+    writer's lock, of which edits are seen. O(keys) for whole rows; O(rows found) through an index on
+    exactly `columns` where keys are few; else one pass over the relation.
     """
     number = linked.ids[relation]
+    if len(columns) == relation_cell(arena, number, at.R_ARITY):
+        flat = np.ascontiguousarray(keys).reshape(-1)
+        there = [
+            lookup(arena.words, arena.cells, flat, number, place, at.GIVEN) >= 0
+            for place in range(len(keys))
+        ]
+        return keys[there]
     indexed = tuple(columns) in linked.plan.indexes[relation]
     if indexed and len(keys) * _ROWS_A_KEY < relation_cell(arena, number, at.R_NOW):
         groups = [

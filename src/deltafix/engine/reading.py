@@ -6,7 +6,7 @@ Invariant: what is read is the last committed epoch, also while a writer works i
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import EllipsisType, MappingProxyType
 from typing import Any
@@ -17,13 +17,13 @@ from deltafix.diagnostics import suggest
 from deltafix.engine.codes import Codes
 from deltafix.engine.link import Linked
 from deltafix.engine.probe import Probe
-from deltafix.engine.query import select
+from deltafix.engine.query import select, semijoin
 from deltafix.engine.questions import Questions
 from deltafix.engine.relation import RelationView
 from deltafix.engine.run import Run
 from deltafix.engine.stages import Strata
-from deltafix.engine.store import codes_where, relation_cell
-from deltafix.errors import UnknownRelationError
+from deltafix.engine.store import FEW, codes_where, relation_cell
+from deltafix.errors import FactError, UnknownRelationError
 from deltafix.events import EpochReport
 from deltafix.facts.schema import Row, Schema, Value
 from deltafix.facts.values import sorted_rows
@@ -44,6 +44,7 @@ class Reading(Questions):
     epoch: int
     _arena: Arena
     _linked: Linked
+    _ruled: frozenset[str]
     _codes: Codes
     _strata: Strata
     _run: Run
@@ -81,9 +82,17 @@ class Reading(Questions):
         """
         return RelationView(self, self._schema(name))
 
-    def to_arrow(self, relation: str) -> Any:
-        """A relation as an Arrow table, in no particular order."""
-        return self._codes.table(self._schema(relation), self._committed(relation))
+    def to_arrow(self, relation: str, columns: Sequence[str] | None = None) -> Any:
+        """A relation, or some of its columns, as an Arrow table, in no particular order.
+
+        Raises UnknownRelationError, FactError for a column that it does not have.
+        """
+        schema, codes = self._schema(relation), self._committed(relation)
+        if columns is not None:
+            places = self._places(schema, columns)
+            schema = Schema(relation, tuple(schema.columns[place] for place in places))
+            codes = codes[:, places]
+        return self._codes.table(schema, codes)
 
     def query(self, atom: str) -> list[Row]:
         """Rows that fit an atom with variables: `db.query('path("a", X)')`, sorted.
@@ -115,6 +124,66 @@ class Reading(Questions):
             if alone:
                 self._writer.release()
         return sorted_rows(schema.types, self._codes.rows(schema, codes))
+
+    def semijoin(
+        self, relation: str, columns: Sequence[str], keys: Iterable[Sequence[Value]]
+    ) -> list[Row]:
+        """Rows of an input relation whose `columns` are one of the keys, in no order.
+
+        Waits for a transaction of another thread. O(keys + rows found) for whole rows and through
+        an index on exactly these columns (`index-on` asks for one); where there is none, or keys
+        are many, one vectorised pass over the relation.
+
+        Raises:
+            UnknownRelationError: no such relation.
+            FactError: a relation with rules, or a column that it does not have.
+            TypeMismatchError: a value that is none of its column's.
+            TransactionError: this thread has a transaction open, whose edits would be seen.
+        """
+        schema = self._schema(relation)
+        places = self._places(schema, columns)
+        self.settle()
+        order = sorted(range(len(places)), key=places.__getitem__)
+        checked = [(schema.columns[places[n]], n) for n in order]
+        with self._writer:
+            self._require_unruled(schema)
+            self._require_no_edits()
+            coded = set[tuple[int, ...]]()
+            for key in keys:
+                values = [(one.type, schema.check_value(one, 0, key[n])) for one, n in checked]
+                codes = [self._codes.known(kind, value) for kind, value in values]
+                if None not in codes:
+                    coded.add(tuple(codes))  # type: ignore[arg-type]  # none is None
+            if not coded:
+                return []
+            wanted = np.array(list(coded), np.int32)
+            found = semijoin(self._arena, self._linked, relation, sorted(places), wanted)
+        if len(found) > FEW:
+            return self._codes.rows(schema, found)
+        return self._codes.few_rows(schema, found.tolist())
+
+    def _require_no_edits(self) -> None:
+        """Raise TransactionError if this thread has a transaction open."""
+        raise NotImplementedError
+
+    def _require_unruled(self, schema: Schema) -> None:
+        """Raise FactError for a relation that not only inputs feed."""
+        name = schema.relation
+        if name in self._ruled or self._linked.given(name) != self._linked.ids[name]:
+            message = f"{schema.show()} has rules; this is of relations that only inputs feed"
+            raise FactError(message, relation=name)
+
+    @staticmethod
+    def _places(schema: Schema, columns: Sequence[str]) -> list[int]:
+        """Where columns stand. Raises FactError."""
+        known = list(schema.names)
+        for name in columns:
+            if name not in known:
+                close = suggest(name, known)
+                hint = f" (did you mean {close!r}?)" if close else ""
+                message = f"{schema.show()} has no column {name!r}{hint}"
+                raise FactError(message, relation=schema.relation, value=name)
+        return [known.index(name) for name in columns]
 
     def contains(self, relation: str, row: Row) -> bool:
         """Whether a row is in a relation in the last committed epoch. O(1)."""

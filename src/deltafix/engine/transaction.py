@@ -139,9 +139,7 @@ class Transaction:
         self._require_open()
         db = self._db
         schema = db._schema(relation)
-        if relation in db._ruled or db._linked.given(relation) != db._linked.ids[relation]:
-            message = f"{schema.show()} has rules; given_rows is of relations that only inputs feed"
-            raise FactError(message, relation=relation)
+        db._require_unruled(schema)
         if keys is None:
             codes = codes_where(db._arena, db._linked.ids[relation], at.GIVEN)
             return db._codes.table(schema, codes)

@@ -17,7 +17,7 @@ rules' meaning. The work on one clause is `plan.flatten`'s.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from deltafix.diagnostics import Diagnostic, render_all
@@ -28,7 +28,7 @@ from deltafix.plan.flatten import Demand, Flattening, Made
 from deltafix.plan.keep import keep
 from deltafix.plan.ranges import write_out_ranges
 from deltafix.plan.separate import separate
-from deltafix.rules.ast import Program
+from deltafix.rules.ast import Program, RelationDecl
 from deltafix.rules.check import CheckedProgram
 from deltafix.rules.schemas import schemas_of
 from deltafix.rules.walk import alternatives
@@ -41,8 +41,8 @@ class Core:
     """A program as relations, clauses and folds; a fact of the text is a clause without a body.
 
     `demands` says of a hidden relation what only its own recursion can ask it for, `apart` where
-    the rows given to a relation lie if not in it. `program` is where all this comes from; only
-    errors look at it.
+    the rows given to a relation lie if not in it, `indexes` the columns by which it is to be indexed
+    whatever the rules need. `program` is where all this comes from; only errors look at it.
     """
 
     relations: tuple[Relation, ...]
@@ -50,6 +50,9 @@ class Core:
     folds: tuple[Fold, ...] = ()
     demands: Mapping[str, Demand] = field(default_factory=dict, compare=False, repr=False)
     apart: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    indexes: Mapping[str, tuple[tuple[int, ...], ...]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
     program: Program | None = field(default=None, compare=False, repr=False)
 
     def refusal(self, found: Diagnostic) -> ProgramError:
@@ -94,5 +97,15 @@ def normalize(checked: CheckedProgram) -> Core:
         tuple(made.folds),
         made.demands,
         made.apart,
+        {one.name: tuple(_indexes(one)) for one in program.relations if one.indexes},
         program,
     )
+
+
+def _indexes(declared: RelationDecl) -> Iterator[tuple[int, ...]]:
+    """The positions of the columns of each index; whole rows are found without one."""
+    names = [column.name for column in declared.attributes]
+    for one in declared.indexes:
+        places = tuple(sorted({names.index(name) for name in one}))
+        if len(places) < len(names):
+            yield places

@@ -39,13 +39,14 @@ class Attribute:
 class RelationDecl:
     """`.decl name(attributes) qualifiers`. Nullary relations have no attributes.
 
-    `choices` are the columns of each `choice-domain`, by name.
+    `choices` are the columns of each `choice-domain`, by name, `indexes` those of each `index-on`.
     """
 
     name: str
     attributes: tuple[Attribute, ...]
     qualifiers: tuple[str, ...] = ()
     choices: tuple[tuple[str, ...], ...] = ()
+    indexes: tuple[tuple[str, ...], ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
 
     @property

@@ -76,6 +76,7 @@ class Builder:
     types: list[TypeDecl] = field(default_factory=list)
     qualifiers: dict[str, list[str]] = field(default_factory=dict)
     choices: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
+    indexes: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
     orders: list[Dominates] = field(default_factory=list)
     functors: list[FunctorDecl] = field(default_factory=list)
     lattices: list[LatticeDecl] = field(default_factory=list)
@@ -170,6 +171,7 @@ class Builder:
                 r.attributes,
                 (*r.qualifiers, *self.qualifiers.get(r.name, ())),
                 (*r.choices, *self.choices.get(r.name, ())),
+                (*r.indexes, *self.indexes.get(r.name, ())),
                 r.span,
             )
             for r in self.relations

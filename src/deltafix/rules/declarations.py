@@ -110,13 +110,14 @@ def _kept(program: Program, relation: RelationDecl) -> Iterator[Diagnostic]:
             f"`.decl {relation.name}(x: number, y: number) eqrel`",
         )
     names = [column.name for column in relation.attributes]
-    for choice in relation.choices:
-        for name in choice:
+    for word, listed in (("choice-domain", relation.choices), ("index-on", relation.indexes)):
+        for name in dict.fromkeys(name for one in listed for name in one):
             if name not in names:
                 close = suggest(name, names)
                 hint = f"did you mean `{close}`?" if close else f"columns: {' '.join(names)}"
-                message = f"choice-domain names no column `{name}` of `{relation.name}`"
+                message = f"{word} names no column `{name}` of `{relation.name}`"
                 yield Diagnostic("DF155", message, relation.span, hint)
+    for choice in relation.choices:
         yield from _orderable(relation, kinds, choice)
     for column, kind in zip(relation.attributes, kinds, strict=True):
         if column.join in ("min", "max") and kind not in BASES:

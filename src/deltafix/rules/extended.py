@@ -31,6 +31,7 @@ __all__ = [
     "declare_record",
     "declare_union",
     "equivalence",
+    "index",
     "reduce_of",
     "subsume",
 ]
@@ -114,8 +115,16 @@ def choose(
     builder: Builder, relation: Relation, domains: tuple[str | tuple[str, ...], ...]
 ) -> None:
     """Give a relation a `choice-domain`: a column's name, or a tuple of them, per domain."""
-    made = [(one,) if isinstance(one, str) else one for one in domains]
-    builder.choices.setdefault(relation.name, []).extend(made)
+    builder.choices.setdefault(relation.name, []).extend(map(_listed, domains))
+
+
+def index(builder: Builder, relation: Relation, keys: tuple[str | tuple[str, ...], ...]) -> None:
+    """Give a relation an `index-on`: a column's name, or a tuple of them, per index."""
+    builder.indexes.setdefault(relation.name, []).extend(map(_listed, keys))
+
+
+def _listed(columns: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (columns,) if isinstance(columns, str) else columns
 
 
 def subsume(

@@ -169,11 +169,9 @@ def _lattice(declared: LatticeDecl) -> str:
 
 def _relation(declared: RelationDecl) -> str:
     qualifiers = "".join(f" {word}" for word in declared.qualifiers)
-    choices = ", ".join(
-        choice[0] if len(choice) == 1 else f"({', '.join(choice)})" for choice in declared.choices
-    )
-    if choices:
-        qualifiers += f" choice-domain {choices}"
+    for word, listed in (("choice-domain", declared.choices), ("index-on", declared.indexes)):
+        shown = (one[0] if len(one) == 1 else f"({', '.join(one)})" for one in listed)
+        qualifiers += f" {word} {', '.join(shown)}" if listed else ""
     return f".decl {declared.name}({_columns(declared.attributes)}){qualifiers}"
 
 

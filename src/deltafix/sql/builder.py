@@ -68,12 +68,14 @@ class Relation:
         columns: what SQL sees.
         hidden: what tells duplicates apart, behind them.
         identity: positions among both that are a key.
+        indexes: positions by which rows are looked up whatever the rules need.
     """
 
     name: str
     columns: tuple[Column, ...]
     hidden: tuple[Column, ...]
     identity: tuple[int, ...]
+    indexes: tuple[tuple[int, ...], ...] = ()
 
     @property
     def all_columns(self) -> tuple[Column, ...]:
@@ -85,7 +87,8 @@ class Relation:
         """The engine's declaration."""
         shown = [column.attribute(column.name) for column in self.columns]
         hidden = [column.attribute(f"~{n}") for n, column in enumerate(self.hidden)]
-        return RelationDecl(self.name, (*shown, *hidden))
+        indexes = (tuple(shown[place].name for place in places) for places in self.indexes)
+        return RelationDecl(self.name, (*shown, *hidden), indexes=tuple(indexes))
 
 
 def equal(left: Term, right: Term) -> Formula:

@@ -50,7 +50,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A PRIMARY KEY or UNIQUE: positions of its columns."""
+    """A PRIMARY KEY or UNIQUE: positions of its columns. NULLs are never equal."""
 
     kind: str
     places: tuple[int, ...]
@@ -70,17 +70,19 @@ class Check:
 
 @dataclass
 class Table:
-    """A table: its relation, its keys, and for each key the row that has it.
+    """A table: its relation and its keys; its rows are the engine's.
 
     Attributes:
         defaults: values of columns that an INSERT does not name, by position.
+        edited: what edits that wait for an epoch made of a key's values: the row that has one, or
+            None where none has it any more.
     """
 
     relation: Relation
     keys: tuple[Key, ...]
     checks: tuple[Check, ...] = ()
     defaults: Mapping[int, SqlValue] = field(default_factory=dict)
-    rows: dict[Key, dict[tuple[Any, ...], Row]] = field(default_factory=dict)
+    edited: dict[Key, dict[tuple[Any, ...], Row | None]] = field(default_factory=dict)
     next_number: int = 1
 
     @property
@@ -88,33 +90,20 @@ class Table:
         """Whether its rows have a hidden number."""
         return bool(self.relation.hidden)
 
-    def clash(self, row: Row) -> Key | None:
-        """The key that a new row would share with another; NULLs are never equal."""
-        for key, there in self.rows.items():
-            value = key.of(row)
-            if value in there and None not in value:
-                return key
-        return None
+    def add(self, rows: Iterable[Row]) -> None:
+        """Note that rows come with the next epoch."""
+        for key, there in self.edited.items():
+            there.update((key.of(row), row) for row in rows)
 
-    def add_all(self, rows: list[Row]) -> bool:
-        """Note that rows are there, if no two of one key would be; else nothing is noted."""
-        found = [(there, list(map(key.of, rows))) for key, there in self.rows.items()]
-        for there, values in found:
-            if len(set(values)) < len(rows) or not there.keys().isdisjoint(values):
-                return False  # NULLs are equal here: row by row they are not
-        for there, values in found:
-            there.update(zip(values, rows, strict=True))
-        return True
+    def remove(self, rows: Iterable[Row]) -> None:
+        """Note that rows go with the next epoch."""
+        for key, there in self.edited.items():
+            there.update((key.of(row), None) for row in rows)
 
-    def add(self, row: Row) -> None:
-        """Note that a row is there."""
-        for key, there in self.rows.items():
-            there[key.of(row)] = row
-
-    def remove(self, row: Row) -> None:
-        """Note that a row is gone."""
-        for key, there in self.rows.items():
-            there.pop(key.of(row), None)
+    def settled(self) -> None:
+        """The engine's rows are what they are: no edit waits."""
+        for there in self.edited.values():
+            there.clear()
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +308,9 @@ def table_of(statement: Statement, create: exp.Create) -> Table:
     sure = [k for k in keys if not any(columns[place].nullable for place in k.places)]
     identity = sorted(set(sure[0].places)) if sure else [len(columns)]
     hidden = () if sure else (Column("number", BIGINT, nullable=False),)
-    made = Relation(schema.this.name, tuple(columns), hidden, tuple(identity))
+    made = Relation(
+        schema.this.name, tuple(columns), hidden, tuple(identity), tuple(key.places for key in keys)
+    )
     scalars = over(statement, (made.name, columns))
     checks = [Check(one.sql(), scalars.truth(one, one).compute) for one in conditions]
     return Table(made, tuple(keys), tuple(checks), defaults, {key: {} for key in keys})

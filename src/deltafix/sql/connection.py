@@ -31,7 +31,7 @@ from deltafix.rules.ast import Program
 from deltafix.rules.show import show_rule
 from deltafix.sql import durable, edits, reading
 from deltafix.sql.builder import Builder, Relation
-from deltafix.sql.catalog import Catalog, Table, check_rules, created, require_made
+from deltafix.sql.catalog import Catalog, Key, Table, check_rules, created, require_made
 from deltafix.sql.changes import Subscription, ViewDelta, view_delta
 from deltafix.sql.cursor import Cursor
 from deltafix.sql.merging import merge
@@ -221,7 +221,7 @@ class Connection:
                     self._forget_undo(tx, 1)
             self._undos -= bool(self._undos)
             self._epochs.pop()
-        self._waiting = {}
+        self._forget_waiting()
         self._open = False
 
     def _control(self, statement: Statement) -> int:
@@ -266,27 +266,55 @@ class Connection:
 
     def _edit(self, statement: Statement, edit: edits.Edit) -> int:
         table, removed, added, replaced = edit
-        for row in removed:
-            table.remove(row)
-        alone = not removed and table.add_all(added)
-        for place, row in enumerate(() if alone else added):
-            key = table.clash(row)
-            if key is not None:
-                for one in added[:place]:
-                    table.remove(one)
-                for one in removed:
-                    table.add(one)
-                raise self._duplicate(statement, table, key, row)
-            table.add(row)
+        table.remove(removed)
+        found = self._clash(table, added)
+        if found is not None:
+            table.add(removed)
+            raise self._duplicate(statement, table, *found)
+        table.add(added)
         self._journal.append(edit)
         self._wait(table, removed, added)
         return len(removed) + len(added) - replaced
 
+    def _clash(self, table: Table, added: Sequence[Row]) -> tuple[Key, Row] | None:
+        """The first row that would share a key with another, and the key."""
+        first: tuple[int, Key] | None = None
+        for key in table.keys:
+            values = [key.of(row) for row in added]
+            taken: Any = set(self.rows_with(table, key, values))
+            if not taken and len(set(values)) == len(values):
+                continue
+            for place, value in enumerate(values[: len(values) if first is None else first[0]]):
+                if value in taken:
+                    first = place, key
+                    break
+                if None not in value:
+                    taken.add(value)
+        return None if first is None else (first[1], added[first[0]])
+
+    def rows_with(
+        self, table: Table, key: Key, values: Iterable[tuple[Any, ...]]
+    ) -> dict[tuple[Any, ...], Row]:
+        """The rows that have these values of a key, by value; edits that wait are included.
+
+        O(values), or one pass over the table where they are many.
+        """
+        edited, found, asked = table.edited[key], dict[tuple[Any, ...], Row](), []
+        for value in values:
+            if value not in edited:
+                asked.append(value)
+            elif (row := edited[value]) is not None and None not in value:
+                found[value] = row
+        name = table.relation.name
+        if asked and self._db is not None and name in self._held:
+            sure = (value for value in asked if None not in value)
+            names = [table.relation.columns[place].name for place in key.places]
+            found.update((key.of(row), row) for row in self._engine().semijoin(name, names, sure))
+        return found
+
     def _note(self, table: Table, removed: Sequence[Row], added: Sequence[Row]) -> None:
-        for row in removed:
-            table.remove(row)
-        for row in added:
-            table.add(row)
+        table.remove(removed)
+        table.add(added)
         self._wait(table, removed, added)
 
     def _wait(self, table: Table, removed: Sequence[Row], added: Sequence[Row]) -> None:
@@ -301,7 +329,7 @@ class Connection:
                 if count:
                     waiting[row] = count
 
-    def _duplicate(self, statement: Statement, table: Table, key: Any, row: Row) -> SqlError:
+    def _duplicate(self, statement: Statement, table: Table, key: Key, row: Row) -> SqlError:
         names = ", ".join(table.relation.columns[place].name for place in key.places)
         shown = decode_rows([row], table.relation.columns)[0]
         values = ", ".join(repr(shown[place]) for place in key.places)
@@ -331,9 +359,16 @@ class Connection:
         except BaseException:
             self.rollback()
             raise
-        self._waiting = {}
+        self._forget_waiting()
         self._undos = 0 if last else self._undos + self._durable
         self._epochs.append(tx.delta)
+
+    def _forget_waiting(self) -> None:
+        """Nothing waits any more: the engine has it, or it was taken back."""
+        for name in self._waiting:
+            if name in self.catalog.tables:
+                self.catalog.tables[name].settled()
+        self._waiting = {}
 
     def _forget_undo(self, tx: Any, count: int) -> None:
         """Take the last marks away that say how an open transaction is undone."""
@@ -469,10 +504,9 @@ class Connection:
     def lookup(self, found: Relation, fixed: Mapping[int, Any]) -> Iterable[Row]:
         """The engine's rows with these values: by a key in O(1), else by a pattern."""
         table = self.catalog.tables.get(found.name)
-        for key, there in table.rows.items() if table is not None else ():
-            if all(place in fixed for place in key.places):
-                row = there.get(tuple(fixed[place] for place in key.places))
-                return [] if row is None else [row]
+        for key in table.keys if table is not None else ():
+            if table is not None and all(place in fixed for place in key.places):
+                return self.rows_with(table, key, [tuple(fixed[n] for n in key.places)]).values()
         self._settle_edits()
         if not fixed:
             return self._engine().rows(found.name)

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any, Final
 
-from deltafix.engine.database import Database
 from deltafix.facts.schema import Row
 from deltafix.sql.catalog import Catalog, Definition
 from deltafix.sql.text import Statement, exp, statements
@@ -57,7 +56,7 @@ def written(waiting: Mapping[str, Mapping[Row, int]]) -> dict[str, list[Any]]:
 
 
 def recover(db: Any, catalog: Catalog) -> None:
-    """Undo the epochs of a transaction that did not end, and note the keys of the rows. O(rows)."""
+    """Undo the epochs of a transaction that did not end, and count hidden numbers on."""
     left = [name for name in db.marks if name.startswith(UNDO)]
     for mark in sorted(left, key=lambda name: -int(name.removeprefix(UNDO))):
         edits = db.marks[mark]
@@ -66,16 +65,10 @@ def recover(db: Any, catalog: Catalog) -> None:
                 tx.delete(name, [tuple(map(_read, row)) for sign, *row in rows if sign > 0])
                 tx.insert(name, [tuple(map(_read, row)) for sign, *row in rows if sign < 0])
             tx.mark(mark, None)
-    _note_keys(db, catalog)
-
-
-def _note_keys(db: Database, catalog: Catalog) -> None:
     for name, table in catalog.tables.items():
-        rows: list[tuple[Any, ...]] = db.rows(name)
-        for row in rows:
-            table.add(row)
-            if table.numbered:
-                table.next_number = max(table.next_number, row[-1] + 1)
+        if table.numbered:
+            numbers = db.to_arrow(name, [table.relation.declaration.attributes[-1].name]).column(0)
+            table.next_number = 1 + int(max(numbers.to_numpy(), default=0))
 
 
 def _value(value: Any) -> Any:

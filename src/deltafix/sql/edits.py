@@ -91,10 +91,12 @@ def insert(connection: Connection, statement: Statement, node: exp.Insert) -> Ed
         rows = reading.select(connection, statement, query).rows
     edit = inserted(statement, table, wanted, rows)
     conflict = node.args.get("conflict")
-    return edit if conflict is None else _upserted(statement, edit, conflict)
+    return edit if conflict is None else _upserted(connection, statement, edit, conflict)
 
 
-def _upserted(statement: Statement, edit: Edit, conflict: exp.OnConflict) -> Edit:
+def _upserted(
+    connection: Connection, statement: Statement, edit: Edit, conflict: exp.OnConflict
+) -> Edit:
     """Rows to insert where those whose key is there are left out, or change the row that has it."""
     table, removed, rows = edit.table, list[Row](), edit.added
     check_clauses(
@@ -114,9 +116,10 @@ def _upserted(statement: Statement, edit: Edit, conflict: exp.OnConflict) -> Edi
     test = None if where is None else scalars.truth(where, where).compute
     added: list[Row] = []
     seen: set[tuple[Key, tuple[Any, ...]]] = set()
+    held = {key: connection.rows_with(table, key, map(key.of, rows)) for key in keys}
     for row in rows:
         mine = [(key, key.of(row)) for key in keys if None not in key.of(row)]
-        there = next((table.rows[k][v] for k, v in mine if v in table.rows[k]), None)
+        there = next((held[k][v] for k, v in mine if v in held[k]), None)
         if not seen.isdisjoint(mine):
             if changes:
                 shown = decode_rows([row], columns)[0]

@@ -183,6 +183,7 @@ class _Terms:
     def __init__(self, connection: Connection) -> None:
         self._catalog = connection.catalog
         self._dialect = connection.dialect
+        self._rows_with = connection.rows_with
         self._relations = connection.catalog.relations
         program = connection.catalog.program()
         self._rules = {show_rule(rule): rule for rule in program.rules}
@@ -308,8 +309,12 @@ class _Terms:
                     said = _said(shown, self._dialect)
                     parts.append(f"DELETE FROM {written_name} WHERE {said}")  # noqa: S608  shown
                     continue
-                key = table.clash(row)
-                if key is not None and (name, table.rows[key][key.of(row)]) not in gone:
+                there = (
+                    found
+                    for key in table.keys
+                    for found in self._rows_with(table, key, [key.of(row)]).values()
+                )
+                if any((name, found) not in gone for found in there):
                     break
                 if any(one.compute(list(shown.values())) is False for one in table.checks):
                     break
