@@ -351,7 +351,7 @@ class Generator:
                     literals += inner.literals
                     inner.literals = []
                 literals.append(extra or self.arguments(inner, rng.choice(usable), False))
-            if rng.random() >= 0.8:  # the least draw of all has no end
+            if 0 < rng.random() < 0.2:  # the least draw of all would have no end
                 literals.append(self.choice(inner, lower, usable))
             if gives:
                 term = rng.choice(("{}", "({} + 1) % 4", "{} - {}")).replace("{}", self.term(inner))
@@ -370,7 +370,7 @@ class Generator:
             body.literals.append(self.arguments(body, rng.choice(pool), True))
         if self.may("disjunction", 0.15):
             body.literals.append(self.disjunction(body, lower))
-        several = "disjunction" in self.features and rng.random() >= 0.85
+        several = "disjunction" in self.features and 0 < rng.random() < 0.15
         for _ in range(rng.choice((1, 2, 2, 3)) if several else 0):
             usable = [*lower, *same] if recursive and rng.random() < 0.3 else lower
             body.literals.append(self.choice(body, lower, usable))
