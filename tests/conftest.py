@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from deltafix.rules import whole
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from tests.hdfs import Hdfs
@@ -26,6 +28,12 @@ if TYPE_CHECKING:
 settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+@pytest.fixture(autouse=True)
+def _few_choices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What random programs draw for their disjunctions ends with the test (`strategies`)."""
+    monkeypatch.setattr(whole, "MOST", whole.MOST)
 
 
 # Images of states are sealed with the user's key: tests, and processes they start, have their own.

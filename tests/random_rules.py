@@ -324,6 +324,43 @@ class Generator:
             branches.append(f"{relation.name}({', '.join(args)})")
         return f"({' ; '.join(branches)})"
 
+    def choice(self, body: Body, lower: list[Relation], usable: list[Relation]) -> str:
+        """Alternatives that test, or give one variable a value, with what else the rule binds."""
+        rng = self.rng
+        gives = rng.random() < 0.6
+        name = body.new("number") if gives else ""
+        known = {kind: [n for n in names if n != name] for kind, names in body.bound.items()}
+        branches = []
+        for _ in range(rng.choice((2, 2, 3))):
+            inner = Body(bound={kind: list(names) for kind, names in known.items()})
+            inner.fresh = body.fresh
+            literals = []
+            for _ in range(rng.choice((1, 1, 2))):
+                shape = rng.choice(("atom", "atom", "tested", "negated", "test", "group", "fold"))
+                extra = None
+                if shape == "atom":
+                    extra = self.arguments(inner, rng.choice(usable), True)
+                elif shape == "negated" and "negation" in self.features:
+                    extra = self.negated(inner, lower)
+                elif shape == "test" and "comparisons" in self.features:
+                    extra = self.test(inner)
+                elif shape == "group" and self.may("groups", 0.5):
+                    extra = self.group(inner, lower, 2)
+                elif shape == "fold" and self.may("aggregates", 0.5):
+                    extra = self.aggregate(inner, lower)
+                    literals += inner.literals
+                    inner.literals = []
+                literals.append(extra or self.arguments(inner, rng.choice(usable), False))
+            if 0 < rng.random() < 0.2:  # the least draw of all would have no end
+                literals.append(self.choice(inner, lower, usable))
+            if gives:
+                term = rng.choice(("{}", "({} + 1) % 4", "{} - {}")).replace("{}", self.term(inner))
+                literals.append(f"{name} = {term}")
+            body.fresh = inner.fresh
+            rng.shuffle(literals)
+            branches.append(", ".join(literals))
+        return f"({' ; '.join(branches)})"
+
     def rule(self, head: Relation, relations: list[Relation], recursive: bool) -> str:
         rng, body = self.rng, Body()
         lower = [relation for relation in relations if relation.stratum < head.stratum]
@@ -333,6 +370,10 @@ class Generator:
             body.literals.append(self.arguments(body, rng.choice(pool), True))
         if self.may("disjunction", 0.15):
             body.literals.append(self.disjunction(body, lower))
+        several = "disjunction" in self.features and 0 < rng.random() < 0.15
+        for _ in range(rng.choice((1, 2, 2, 3)) if several else 0):
+            usable = [*lower, *same] if recursive and rng.random() < 0.3 else lower
+            body.literals.append(self.choice(body, lower, usable))
         if self.may("arithmetic", 0.2):
             body.literals.append(self.compute(body))
         if self.may("range", 0.1):

@@ -65,14 +65,15 @@ class Table:
     key: tuple[str, ...] = ()
 
 
-def case_of(seed: int, *, views: int = 4, transactions: int = 6) -> Case:
-    """The case of a seed."""
-    return _Maker(Random(seed)).case(views, transactions)
+def case_of(seed: int, *, views: int = 4, transactions: int = 6, chains: bool = False) -> Case:
+    """The case of a seed; with `chains` the joins of a view are three LEFT JOINs of tables."""
+    return _Maker(Random(seed), chains).case(views, transactions)
 
 
 class _Maker:
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, chains: bool) -> None:
         self.random = random
+        self.chains = chains
         self.tables: list[Table] = []
         self.sources: list[Table] = []
         self.names = 0
@@ -397,18 +398,20 @@ class _Maker:
         if depth > 0 and self.maybe(0.2):
             query, columns = self.query(depth - 1)
             return f"({query}) AS {alias}", alias, columns
-        table = self.random.choice(self.sources)
+        table = self.random.choice(self.tables if self.chains else self.sources)
         return f"{table.name} AS {alias}", alias, table.columns
 
     def joined(self, depth: int) -> tuple[str, Columns]:
         text, alias, columns = self.source(depth)
         scope: Columns = tuple((f"{alias}.{n}", k) for n, k in columns)
         plain = True
-        for _ in range(self.random.choice((0, 1, 1, 2))):
+        chain = self.chains and depth > 0
+        for _ in range(3 if chain else self.random.choice((0, 1, 1, 2))):
             right, name, more = self.source(depth - 1)
             there = tuple((f"{name}.{n}", k) for n, k in more)
             joins = ("", "INNER", "LEFT", "LEFT", "RIGHT", "FULL", "CROSS", "USING")
             kind = self.random.choice(joins if self.portable else (*joins, "SEMI", "ANTI"))
+            kind = "LEFT" if chain else kind
             if kind == "CROSS":
                 text += f" CROSS JOIN {right}"
                 scope = (*scope, *there)
@@ -429,7 +432,8 @@ class _Maker:
                     plain = False
                     continue
             plain = False
-            text += f" {kind} JOIN {right} ON {self.on(scope, there, kind)}"
+            condition = self.on(scope, there, "FULL" if chain else kind)  # equal columns alone
+            text += f" {kind} JOIN {right} ON {condition}"
             scope = scope if kind in ("SEMI", "ANTI") else (*scope, *there)
         return text, scope
 

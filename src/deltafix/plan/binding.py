@@ -1,9 +1,9 @@
 """What binds the variables of core literals.
 
-Three questions about a body: which literals can run and what is bound then (`evaluable`), which
-variables nothing binds (`unbound`), and which literals around a group bind what the group only
-tests (`binders`). Invariant: answers depend on the literals alone; in which order they run is
-`plan.order`'s.
+Questions about a body: which literals can run and what is bound then (`evaluable`), which variables
+nothing binds (`unbound`), which literals around a group bind what the group only tests (`binders`),
+and which test no more than some variables (`tests_of`). Invariant: answers depend on the literals
+alone; in which order they run is `plan.order`'s.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from deltafix.plan.clause import (
     slots_of,
 )
 
-__all__ = ["binders", "connected", "evaluable", "unbound"]
+__all__ = ["binders", "connected", "evaluable", "tests_of", "unbound"]
 
 
 def evaluable(body: Iterable[Literal]) -> tuple[tuple[Literal, ...], set[Argument]]:
@@ -75,6 +75,32 @@ def binders(
     )
     enough = all(slot in bound for slot in wanted)
     return connected(wanted, lower if enough else literals), not enough
+
+
+def tests_of(known: Iterable[Slot], literals: Iterable[Literal]) -> tuple[Literal, ...]:
+    """The comparisons that say more of known variables alone, with what computes their sides.
+
+    A function that may fail is not called for what these rule out.
+    """
+    bound: set[Argument] = set(known)
+    ran: list[tuple[Literal, bool]] = []
+    for literal in literals:
+        if isinstance(literal, Compare) and bound.issuperset(slots_of(literal)):
+            ran.append((literal, True))
+        elif (
+            isinstance(literal, Apply)
+            and literal.functor != "range"  # of many values
+            and all(isinstance(arg, Code) or arg in bound for arg in literal.args)
+        ):
+            ran.append((literal, literal.target in bound))
+            bound.add(literal.target)
+    needed: set[Argument] = set()
+    found: list[Literal] = []
+    for literal, is_test in reversed(ran):
+        if is_test or (isinstance(literal, Apply) and literal.target in needed):
+            found.append(literal)
+            needed.update(slots_of(literal))
+    return tuple(reversed(found))
 
 
 def connected(wanted: Iterable[Slot], literals: Sequence[Literal]) -> tuple[Literal, ...]:

@@ -129,13 +129,23 @@ def slots_of(literal: Literal) -> tuple[Slot, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """`head(args) :- body`, from rule number `rule` of the program, which may have a `name`."""
+    """`head(args) :- body`, from rule number `rule` of the program, which may have a `name`.
+
+    The first literals, `asks` of them, hold around the part of the rule that the others say, and
+    only say what that is asked for.
+    """
 
     head: str
     args: tuple[Argument, ...]
     body: tuple[Literal, ...]
     rule: int
     name: str = field(default="", compare=False)
+    asks: int = field(default=0, compare=False)
+
+    @property
+    def said(self) -> tuple[Literal, ...]:
+        """The body without what only says what is asked for."""
+        return self.body[self.asks :]
 
     def __str__(self) -> str:
         shown = f"{self.head}({', '.join(map(str, self.args))})"

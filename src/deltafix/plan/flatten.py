@@ -9,13 +9,15 @@ those whose occurrences are not all inside. Which literals can run when is `plan
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain, product
 
+from deltafix.errors import InternalError
 from deltafix.facts.schema import BaseType
 from deltafix.plan import folds
-from deltafix.plan.binding import binders, unbound
+from deltafix.plan.binding import binders, evaluable, tests_of, unbound
 from deltafix.plan.clause import (
     Absent,
     Apply,
@@ -29,17 +31,20 @@ from deltafix.plan.clause import (
     Relation,
     Slot,
     given_apart,
+    slots_of,
 )
 from deltafix.plan.constructed import as_constant, field_types, has_wildcard, patterns, unpack
 from deltafix.plan.narrow import NARROW, narrow_call
-from deltafix.rules.ast import Atom, Comparison, Formula, Not, Program
+from deltafix.rules.ast import Atom, Comparison, Formula, Not, Or, Program
 from deltafix.rules.autoinc import AUTOINC, numbered_by
 from deltafix.rules.functors import CONSTRAINTS
 from deltafix.rules.infer import Typed, term_type
 from deltafix.rules.schemas import Schemas
-from deltafix.rules.scope import grounded_by
+from deltafix.rules.scope import grounded_by, shared
+from deltafix.rules.show import show_formula
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
-from deltafix.rules.walk import alternatives, body_of, is_constructor, occurrences
+from deltafix.rules.walk import alternatives, body_of, inside, is_constructor, occurrences
+from deltafix.rules.whole import asked
 
 __all__ = ["Demand", "Flattening", "Made"]
 
@@ -73,6 +78,9 @@ class Made:
     """Clauses of `demands`, by number: how many of their literals only say what is asked for, and
     the relations of the recursion."""
 
+    wholes: dict[object, str] = field(default_factory=dict)
+    """The hidden relations of disjunctions, by the disjunction and what is around it."""
+
     def hide(self, types: Iterable[BaseType], *, is_range: bool = False) -> str:
         """A new hidden relation; returns its name."""
         name = f"~{1 + sum(r.hidden for r in self.relations)}"
@@ -92,11 +100,12 @@ class Made:
 class Flattening:
     """The literals of one clause as they are made.
 
-    `place` is the rule's number and its alternative's. `whole` are the atoms and formulae of the
-    alternative, heads included: what occurs in it outside of a group or aggregate is shared with
-    that. `context` is what holds around a group or aggregate, all the way out: where the inside
-    only tests a variable, that binds it; rather not by reading `recursion`, the relations of the
-    head's own stratum.
+    `place` is the rule's number and its alternative's. `total` are the occurrences in all of the
+    alternative, heads included: what occurs outside of a group or aggregate is shared with that.
+    `known` are variables that something around binds for the literals; None: all that occur
+    elsewhere. `context` is what holds around a group or aggregate, all the way out: where the
+    inside only tests a variable, that binds it; rather not by reading `recursion`, the relations
+    of the head's own stratum.
     """
 
     def __init__(
@@ -105,25 +114,27 @@ class Flattening:
         typed: Typed,
         place: tuple[int, int],
         made: Made,
-        whole: tuple[Formula, ...],
+        total: Counter[str],
     ) -> None:
         self.program = program
         self.typed = typed
         self.place = place
         self.number = place[0]
         self.made = made
-        self.whole = whole
+        self.total = total
+        self.known: frozenset[str] | None = None
         self.body: list[Literal] = []
         self.types: dict[str, BaseType] = dict(typed.variables)
         self.values = 0
         self.pending: list[tuple[Aggregate, Slot]] = []
+        self.wholes: tuple[tuple[int, Or], ...] = ()
         self.context: tuple[Literal, ...] = ()
         self.recursion: frozenset[str] = frozenset()
         self.case: tuple[Formula, ...] = ()
 
     def inner(self) -> Flattening:
         """A flattening for the body of a group or aggregate of this clause."""
-        made = Flattening(self.program, self.typed, self.place, self.made, self.whole)
+        made = Flattening(self.program, self.typed, self.place, self.made, self.total)
         made.values = self.values
         made.types = self.types
         made.context = self.around()
@@ -150,23 +161,41 @@ class Flattening:
     def bodies(self, case: tuple[Formula, ...]) -> Iterator[None]:
         """Flatten a conjunction; at each step `body` is one of the clauses it amounts to."""
         self.case = case
-        total = occurrences(self.whole)
-        inside = occurrences(case)
-        taken_apart = patterns(case, total, (n for n in inside if total[n] > inside[n]))
+        known = self.known
+        if known is None:
+            own = occurrences(case)
+            known = frozenset(name for name in own if self.total[name] > own[name])
+        taken_apart = patterns(case, self.total, known)
+        wholes = []
         for position, part in enumerate(case):
-            if not isinstance(part, Not):
+            if isinstance(part, Or):
+                wholes.append((len(self.body), part))
+            elif not isinstance(part, Not):
                 self.literal(part, taken_apart.get(position))
+        self.wholes = tuple(wholes)
         for _ in self.folded():
             for part in case:
                 if isinstance(part, Not):
                     self.negation(part)
-            yield from self.folded()
+            for _ in self.folded():
+                if self.wholes:
+                    message = f"nothing binds what `{show_formula(self.wholes[0][1])}` asks for"
+                    raise InternalError(f"plan: {message}")
+                yield
 
     def folded(self) -> Iterator[None]:
         """Turn pending aggregates into literals; one step per choice of their alternatives.
 
-        One whose value another one needs goes first.
+        One whose value another one needs goes first. Disjunctions that stay whole go as soon as
+        there is what they ask for.
         """
+        base, wholes = self.body, self.wholes
+        self.body = [*base]
+        self.disjunctions()
+        yield from self._folded()
+        self.body, self.wholes = base, wholes
+
+    def _folded(self) -> Iterator[None]:
         pending, self.pending = self.pending, []
         base = self.body
         if not pending:
@@ -182,10 +211,62 @@ class Flattening:
 
     def waits(self, term: Aggregate) -> bool:
         """Whether an aggregate looks at a variable that nothing but another one binds."""
-        total = occurrences(self.whole)
-        inside = [grounded_by(case, total) for case in alternatives(body_of(term))]
-        wanted = self.shared(term) - frozenset.intersection(*inside) if inside else ()
+        each = [grounded_by(case, self.total) for case in alternatives(body_of(term))]
+        wanted = self.shared(term) - frozenset.intersection(*each) if each else ()
         return bool(unbound(map(Slot, wanted), self.around()))
+
+    def disjunctions(self) -> None:
+        """Insert the disjunctions that stay whole, each once the rest binds what it asks for."""
+        came = 1
+        while self.wholes and came:
+            bound = {arg.name for arg in evaluable(self.around())[1] if isinstance(arg, Slot)}
+            waiting: list[tuple[int, Or]] = []
+            came = 0  # in front of those that are still looked at
+            for place, part in self.wholes:
+                asks = asked(part, self.total, bound)
+                if asks is None:
+                    waiting.append((place + came, part))
+                else:
+                    self.body.insert(place + came, self.disjunction(part, asks))
+                    came += 1
+            self.wholes = tuple(waiting)
+
+    def disjunction(self, part: Or, asks: tuple[frozenset[str], ...]) -> Match:
+        """A row of a hidden relation of what a disjunction shares with the rest.
+
+        Each of its alternatives has a clause, behind literals from around that bind what it asks.
+        """
+        slots = tuple(Slot(name) for name in sorted(self.shared(part)))
+        own = occurrences(part)
+        around = [self.binding(tuple(map(Slot, sorted(names)))) for names in asks]
+        key = (id(part), slots, tuple(around))
+        name = self.made.wholes.get(key)
+        if name is None:
+            name = self.made.wholes[key] = self.made.hide(self.types[slot.name] for slot in slots)
+            for case, names, asking in zip(inside(part), asks, around, strict=True):
+                inner = self.inner()
+                inner.total = self.total - own + occurrences(case)
+                inner.known, inner.context, inner.body = names, (), list(asking)
+                for _ in inner.bodies(case):
+                    said = inner.body[len(asking) :]
+                    first = [literal for literal in asking if literal not in said]
+                    clause = Clause(name, slots, (*first, *said), self.number, asks=len(first))
+                    self.made.clauses.append(clause)
+                self.values = inner.values
+        return Match(name, slots)
+
+    def binding(self, slots: tuple[Slot, ...]) -> tuple[Literal, ...]:
+        """What around binds some variables: one atom and the tests of these, or all connected."""
+        if not slots:
+            return ()
+        around = self.around()
+        wanted = set(slots)
+        atoms = [one for one in around if isinstance(one, Match) and wanted <= {*slots_of(one)}]
+        atoms.sort(key=lambda one: (one.relation in self.recursion, len(slots_of(one))))
+        if not atoms:
+            return binders(slots, around, self.recursion)[0]
+        only = tuple(a if isinstance(a, Code) or a in wanted else None for a in atoms[0].args)
+        return (Match(atoms[0].relation, only), *tests_of(wanted, around))
 
     def literal(self, part: Formula, pattern: Term | None) -> None:
         """Flatten one positive conjunct; an equation may have a `pattern` to take apart."""
@@ -197,7 +278,7 @@ class Flattening:
                 self.taken_apart(part.right if left is pattern else left, pattern)
             else:
                 self.comparison(part.op, part.left, part.right)
-        else:  # `alternatives` leaves no conjunction or disjunction at the top
+        else:  # negations and disjunctions wait for what binds their variables
             raise TypeError(part)
 
     def columns(self, atom: Atom) -> tuple[Argument | None, ...]:
@@ -319,10 +400,9 @@ class Flattening:
             self.made.asking[len(self.made.clauses)] = (len(found), self.recursion)
         return (*found, *body)
 
-    def shared(self, inside: Formula | Aggregate) -> set[str]:
+    def shared(self, part: Formula | Aggregate) -> frozenset[str]:
         """The variables of a group or aggregate that the rest of the clause uses too."""
-        total = occurrences(self.whole)
-        return {name for name, count in occurrences(inside).items() if total[name] > count}
+        return shared(part, self.total)
 
     def argument(self, term: Term, kind: BaseType) -> Argument:
         """A term as a variable or constant; anything nested becomes an intermediate variable."""

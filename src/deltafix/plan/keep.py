@@ -38,7 +38,7 @@ from deltafix.plan.flatten import Flattening, Made
 from deltafix.rules.ast import Program, RelationDecl
 from deltafix.rules.check import CheckedProgram
 from deltafix.rules.terms import Call, constant
-from deltafix.rules.walk import alternatives
+from deltafix.rules.walk import alternatives, occurrences
 
 __all__ = ["keep"]
 
@@ -169,7 +169,7 @@ class _Keeping:
                 continue
             for case in alternatives(typed.rule.body):
                 less, more, *rest = case
-                work = Flattening(self.program, typed, (self.rule, 0), self.made, tuple(case))
+                work = Flattening(self.program, typed, (self.rule, 0), self.made, occurrences(case))
                 one, two = (self.arguments(work, atom, self.types) for atom in (less, more))
                 work.recursion = self.recursion
                 work.context = (Match(self.name, one), Match(self.name, two))

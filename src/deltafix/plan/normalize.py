@@ -9,8 +9,9 @@ becomes an intermediate variable with an `Apply`. A negation that ranges over mo
 so that the kernel only ever looks up whole rows, and counting makes the hidden relation exact. An
 aggregate becomes a `Fold` into a hidden relation (`plan.folds`), a `range` a relation of its
 numbers (`plan.ranges`), what a group inside recursion is asked for a relation of its own
-(`plan.domains`), what a relation keeps of its rows more clauses (`plan.keep`), and a part
-of a body that shares nothing with the rest a test (`plan.separate`).
+(`plan.domains`), what a relation keeps of its rows more clauses (`plan.keep`), a disjunction that
+stays whole (`rules.whole`) one of the variables that it shares with the rest, and a part of a body
+that shares nothing with the rest a test (`plan.separate`).
 Invariant: the clauses have the
 rules' meaning. The work on one clause is `plan.flatten`'s.
 """
@@ -31,7 +32,8 @@ from deltafix.plan.separate import separate
 from deltafix.rules.ast import Program, RelationDecl
 from deltafix.rules.check import CheckedProgram
 from deltafix.rules.schemas import schemas_of
-from deltafix.rules.walk import alternatives
+from deltafix.rules.walk import alternatives, occurrences
+from deltafix.rules.whole import Recursions, is_marked, written_out
 
 __all__ = ["Core", "normalize"]
 
@@ -73,18 +75,17 @@ def normalize(checked: CheckedProgram) -> Core:
         schemas_of(program),
         [Relation(r.name, program.column_types(r.name)) for r in program.relations],
     )
-    recursion = {
-        name: frozenset(stratum.relations)
-        for stratum in checked.strata
-        if stratum.recursive
-        for name in stratum.relations
-    }
+    recursions = Recursions(program, checked.strata)
+    recursion = recursions.home
     for number, typed in enumerate(checked.rules):
         rule = typed.rule
+        body = rule.body
+        if is_marked(body) and recursions.multiply(rule):
+            body = written_out(body)
         for head in rule.heads:
-            for place, case in enumerate(alternatives(rule.body)):
-                whole = (*rule.heads, *case)
-                flat = Flattening(program, typed, (number, place), made, whole)
+            for place, case in enumerate(alternatives(body)):
+                total = occurrences((*rule.heads, *case))
+                flat = Flattening(program, typed, (number, place), made, total)
                 flat.recursion = recursion.get(head.relation, frozenset())
                 flat.clause(head, case)
     ask_domains(made, frozenset(name for name in recursion if program.keeps(name)))

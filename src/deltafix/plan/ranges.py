@@ -55,7 +55,8 @@ def _written_out(clause: Clause, made: Made, bits: int) -> Clause:
         ready = next(found for found in waiting if not unbound(found.args, known))
         waiting.remove(ready)
         body.append(_numbers(ready, known, clause, made, bits))
-    return replace(clause, body=tuple(body))
+    asks = sum(literal in body for literal in clause.body[: clause.asks])
+    return replace(clause, body=tuple(body), asks=asks)
 
 
 def _numbers(

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from deltafix.facts.schema import Row
 
 if TYPE_CHECKING:
-    from deltafix.plan.clause import Clause
+    from deltafix.plan.clause import Clause, Literal
     from deltafix.provenance.rows import Bindings
     from deltafix.provenance.search import Derivation
 
@@ -81,6 +81,7 @@ class Way:
         clause: the rule's clause; None where no rule is at work.
         binding: its variables' values or codes.
         says: what its relation makes of the premises, where no rule is at work.
+        literals: of the clause, what each premise stands for.
         is_same: whether the one premise is the same row, before its relation chose among rows.
     """
 
@@ -89,6 +90,7 @@ class Way:
     clause: Clause | None = None
     binding: Derivation | Bindings | None = None
     says: str = ""
+    literals: tuple[Literal, ...] = ()
     is_same: bool = False
 
 

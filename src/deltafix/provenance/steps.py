@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from deltafix.errors import ProofBoundError
 from deltafix.facts.schema import Row
-from deltafix.plan.clause import Clause
+from deltafix.plan.clause import Clause, Literal
 from deltafix.provenance.kept import stands
 from deltafix.provenance.least import Choice
 from deltafix.provenance.nodes import GIVEN, Node, Way
@@ -140,11 +140,15 @@ class _Builder:
         else:
             found.text = way.says
         self._note(way, found)
-        # Each literal of a rule has its premise; the rows of an aggregate or of a chain are a set.
-        waiting = [(part, way.clause is None) for part in reversed(way.premises)]
-        said: set[_Shown] = set()
+        # Each literal of a rule has its premise, be it in several parts of the rule; the rows of an
+        # aggregate or of a chain are a set.
+        waiting = [(*one, way.clause is None) for one in _reasons(way)]
+        said: set[_Shown | tuple[Literal | None, Node]] = set()
         while waiting:
-            part, once = waiting.pop()
+            literal, part, once = waiting.pop()
+            if literal is not None and (literal, part) in said:
+                continue
+            said.add((literal, part))
             shown = self.ways.shown(part)
             if shown is not None:
                 self.shown[part] = shown
@@ -157,7 +161,7 @@ class _Builder:
                 found.tests.append(inner.says)
             self._note(inner, found)
             once = once or inner.clause is None
-            waiting += [(below, once) for below in reversed(inner.premises)]
+            waiting += [(*one, once) for one in _reasons(inner)]
         return found
 
     def _way(self, node: Node) -> Way:
@@ -174,8 +178,10 @@ class _Builder:
         derivation = self.derived[node]
         if derivation is None:
             return GIVEN
-        body = tuple(fact for _, fact in sorted(derivation.body.items()))
-        return Way(body, int(bool(derivation.clause.body)), derivation.clause, derivation)
+        clause = derivation.clause
+        body = {clause.body[place]: fact for place, fact in sorted(derivation.body.items())}
+        nodes, literals = tuple(body.values()), tuple(body)
+        return Way(nodes, int(bool(clause.body)), clause, derivation, literals=literals)
 
     def _note(self, way: Way, parts: _Parts) -> None:
         """Add what a rule instance says besides its premises."""
@@ -185,3 +191,9 @@ class _Builder:
         values = self.words.values(binding) if isinstance(binding, Derivation) else binding or {}
         parts.absent += self.words.absent(way.clause, values)
         parts.tests += self.words.tests(way.clause, values)
+
+
+def _reasons(way: Way) -> list[tuple[Literal | None, Node]]:
+    """The premises of a way, each behind the literal that it stands for, last one first."""
+    literals = way.literals or (None,) * len(way.premises)
+    return list(zip(literals, way.premises, strict=True))[::-1]

@@ -17,7 +17,7 @@ from deltafix.engine.beyond.facts import Fact as Record
 from deltafix.engine.beyond.joined import JoinedRows
 from deltafix.facts.schema import Row, show_value
 from deltafix.facts.values import row_order
-from deltafix.plan.clause import Absent, Clause, Fold, Lattice, Match
+from deltafix.plan.clause import Absent, Clause, Fold, Lattice, Literal, Match
 from deltafix.provenance.kept import made
 from deltafix.provenance.nodes import (
     GIVEN,
@@ -143,12 +143,15 @@ class Ways:
             if self.words.is_intake(found.clause):
                 yield GIVEN
                 continue
-            nodes = [
-                self._canonical(part)
-                for _, part in sorted(found.body.items())
+            clause = found.clause
+            reasons = {
+                clause.body[place]: self._canonical(part)
+                for place, part in sorted(found.body.items())
+                if place >= clause.asks
                 if not self._says_nothing(searcher.names[part >> 32])
-            ]
-            yield Way(tuple(nodes), self._cost(found.clause), found.clause, found)
+            }
+            nodes, literals = tuple(reasons.values()), tuple(reasons)
+            yield Way(nodes, self._cost(clause), clause, found, literals=literals)
 
     def _canonical(self, fact: Fact) -> Node:
         """The node of a fact, the same for the copies of a relation that demand makes."""
@@ -295,7 +298,7 @@ class Ways:
                     yield way
 
     def _way(self, clause: Clause, env: Bindings, matched: dict[int, Row]) -> Way | None:
-        premises: list[Node] = []
+        premises: dict[Literal, Node] = {}
         for place, literal in enumerate(clause.body):
             if isinstance(literal, Match):
                 if self._says_nothing(literal.relation):
@@ -303,10 +306,11 @@ class Ways:
                 node = self.node(literal.relation, matched[place])
                 if node is None:
                     return None
-                premises.append(node)
+                premises[literal] = node
             elif isinstance(literal, Absent) and literal.relation in self.words.falling:
-                premises.append(Absence(literal.relation, values_of(literal.args, env)))
-        return Way(tuple(premises), self._cost(clause), clause, env)
+                premises[literal] = Absence(literal.relation, values_of(literal.args, env))
+        nodes, literals = tuple(premises.values()), tuple(premises)
+        return Way(nodes, self._cost(clause), clause, env, literals=literals)
 
     def _absence(self, node: Absence, ranked: bool) -> Iterator[Way]:
         """For each rule instance that could derive the row, a row that refutes it."""

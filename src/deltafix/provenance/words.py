@@ -181,7 +181,7 @@ class Words:
         """What does not hold, one phrase for each negative literal."""
         return tuple(
             self._not_there(literal, values)
-            for literal in clause.body
+            for literal in clause.said
             if isinstance(literal, Absent)
         )
 
@@ -206,7 +206,7 @@ class Words:
         """Comparisons and computed values, one phrase each; moves of a value are left out."""
         said = [
             literal
-            for literal in clause.body
+            for literal in clause.said
             if isinstance(literal, Apply | Compare)
             or (isinstance(literal, Match) and literal.relation in self.ranges)
         ]
@@ -296,7 +296,7 @@ class Words:
                 if isinstance(slot, Slot) and arg is not None
                 if isinstance(arg, Code) or arg in values
             }
-            said = (part for part in clause.body if not self.is_guard(part))
+            said = (part for part in clause.said if not self.is_guard(part))
             groups.append(", ".join(self.literal(part, inner) for part in said))
         return " ; ".join(groups)
 

@@ -144,10 +144,15 @@ class And:
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """Disjunction; the empty disjunction is false."""
+    """Disjunction; the empty disjunction is false.
+
+    A `whole` one is planned as a relation of its own and multiplies nothing (`rules.whole`); it
+    means the same.
+    """
 
     parts: tuple[Formula, ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
+    whole: bool = field(default=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

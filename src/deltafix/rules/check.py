@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from deltafix.diagnostics import Diagnostic, render_all, suggest
 from deltafix.errors import ProgramError
 from deltafix.rules.anonymous import by_fields
-from deltafix.rules.apart import apart
+from deltafix.rules.apart import apart, plain_name
 from deltafix.rules.ast import Atom, Program, Rule
 from deltafix.rules.autoinc import check_autoinc
 from deltafix.rules.cautions import cautions
@@ -33,6 +33,7 @@ from deltafix.rules.passes.inline import inlined
 from deltafix.rules.results import with_local_results
 from deltafix.rules.schemas import schemas_of
 from deltafix.rules.scope import check_scope
+from deltafix.rules.show import show_formula
 from deltafix.rules.strata import (
     Stratum,
     dependencies,
@@ -49,6 +50,14 @@ from deltafix.rules.walk import (
     subterms,
     terms_of,
     uses,
+)
+from deltafix.rules.whole import (
+    Recursions,
+    Stuck,
+    groups,
+    is_marked,
+    keep_whole,
+    written_out,
 )
 from deltafix.rules.witness import with_witnesses
 
@@ -122,12 +131,19 @@ def _run(
         if id(rule) in known:
             typed_rules.append(known[id(rule)])
             continue
-        wrong = [*_names(rule, arity), *_sizes(rule)]
+        wrong = [*_names(rule, arity)]
+        kept = rule
+        if not wrong and not rule.is_fact:
+            stuck: tuple[Stuck, ...] = ()
+            kept = apart(by_fields(rule, widths))
+            if typed_rules is types:
+                kept, stuck = keep_whole(kept)
+            wrong.extend(_sizes(kept, stuck))
         found.extend(wrong)
         if wrong:
             named = named and not any(item.code == "DF110" for item in wrong)
             continue
-        written = rule if rule.is_fact else with_local_results(apart(by_fields(rule, widths)))
+        written = with_local_results(kept)
         one_name = with_witnesses(written)
         if not inlines or typed_rules is orders:
             found.extend(check_scope(one_name))
@@ -147,6 +163,7 @@ def _run(
         order = strata(program, edges)
         found.extend(check_autoinc(program, order))
         found.extend(_limits(program, order))
+        found.extend(_multiplied(program, order, types))
     refused = {item.span for item in found if item.severity == "error"}
     found = [item for item in found if item.severity == "error" or item.span not in refused]
     found.sort(key=lambda item: (item.span.line, item.span.column) if item.span else (0, 0))
@@ -155,11 +172,12 @@ def _run(
 
 def _inlined(program: Program, rules: list[Typed]) -> Iterator[Diagnostic]:
     """What is wrong once inline relations are written out: only then are values to be had."""
-    written_out, refused = inlined(program, [one.rule for one in rules])
+    run, refused = inlined(program, [one.rule for one in rules])
     yield from refused
-    for rule in written_out.rules:
-        too_many = list(_sizes(rule))
-        yield from too_many or check_scope(rule)
+    for rule in run.rules:
+        kept, stuck = keep_whole(rule)
+        too_many = list(_sizes(kept, stuck))
+        yield from too_many or check_scope(kept)
 
 
 def _directives(program: Program) -> Iterator[Diagnostic]:
@@ -221,13 +239,29 @@ def _names(rule: Rule, arity: dict[str, int]) -> Iterator[Diagnostic]:
             )
 
 
-def _sizes(rule: Rule) -> Iterator[Diagnostic]:
-    bodies = [rule.body]
+def _sizes(rule: Rule, stuck: tuple[Stuck, ...] = ()) -> Iterator[Diagnostic]:
+    """Whether a rule whose disjunctions stay whole where they can has too many alternatives."""
+    bodies = [rule.body, *groups(rule.body)]
     for formula in (*rule.heads, rule.body):
         for term in terms_of(formula):
             bodies.extend(body_of(part) for part in subterms(term) if isinstance(part, Aggregate))
-    if any(count_alternatives(body) > MAX_ALTERNATIVES for body in bodies):
-        message = f"a body has more than {MAX_ALTERNATIVES:,} alternatives"
-        yield Diagnostic(
-            "DF133", message, rule.span, "name a disjunction with a relation of its own"
-        )
+    if all(count_alternatives(body) <= MAX_ALTERNATIVES for body in bodies):
+        return
+    message = f"a body has more than {MAX_ALTERNATIVES:,} alternatives"
+    if stuck:
+        case, missing = stuck[0]
+        names = " and ".join(f"`{plain_name(name)}`" for name in sorted(missing))
+        message += f", and `{show_formula(case)}` cannot stand alone"
+        if names:
+            message += f": it gives no value to {names}"
+    yield Diagnostic("DF133", message, rule.span, "name a disjunction with a relation of its own")
+
+
+def _multiplied(
+    program: Program, order: tuple[Stratum, ...], rules: list[Typed]
+) -> Iterator[Diagnostic]:
+    """The rules that have too many alternatives where recursion has them written out."""
+    recursions = Recursions(program, order)
+    for one in rules:
+        if is_marked(one.rule.body) and recursions.multiply(one.rule):
+            yield from _sizes(replace(one.rule, body=written_out(one.rule.body)))

@@ -14,11 +14,12 @@ from collections.abc import Iterable, Iterator
 
 from deltafix.diagnostics import Diagnostic, Span
 from deltafix.rules.apart import plain_name
-from deltafix.rules.ast import Atom, Comparison, Formula, Not, Rule
+from deltafix.rules.ast import Atom, Comparison, Formula, Not, Or, Rule
 from deltafix.rules.terms import Aggregate, Call, Term, Var, Wildcard
 from deltafix.rules.walk import (
     alternatives,
     body_of,
+    inside,
     is_constructor,
     occurrences,
     pattern_variables,
@@ -32,8 +33,8 @@ def shared(node: Formula | Aggregate, total: Counter[str]) -> frozenset[str]:
 
     For rules whose names are `apart`; `total` is `occurrences` of the alternative, heads included.
     """
-    inside = occurrences(node)
-    return frozenset(name for name, count in inside.items() if total[name] > count)
+    own = occurrences(node)
+    return frozenset(name for name, count in own.items() if total[name] > count)
 
 
 def grounded_by(
@@ -46,6 +47,15 @@ def grounded_by(
 def needed(term: Term, total: Counter[str]) -> frozenset[str]:
     """The variables whose values a term wants; `_` where it has a wildcard."""
     return _Scope(total, None).needs(term)
+
+
+def ungrounded(
+    parts: tuple[Formula, ...], total: Counter[str], known: frozenset[str]
+) -> frozenset[str]:
+    """The variables of a conjunction that lack values where those of `known` have some."""
+    scope = _Scope(total, None)
+    scope.conjunction(parts, known)
+    return frozenset(scope.found)
 
 
 class _Scope:
@@ -79,14 +89,31 @@ class _Scope:
                 for to, source in ((part.left, part.right), (part.right, part.left)):
                     if self.needs(source) <= bound:
                         bound.update(pattern_variables(to))
+            for part in parts:
+                if isinstance(part, Or):
+                    given = frozenset(bound)
+                    each = [scope.grounded(case, given) for scope, case in self.choices(part)]
+                    bound.update(frozenset.intersection(*each) if each else occurrences(part))
             if len(bound) == before:
                 return frozenset(bound)
+
+    def choices(self, part: Or) -> Iterator[tuple[_Scope, tuple[Formula, ...]]]:
+        """What a disjunction chooses from, each in its own scope: it does not see the others."""
+        rest = self.total - occurrences(part)
+        for case in inside(part):
+            scope = _Scope(rest + occurrences(case), self.place)
+            scope.found = self.found
+            yield scope, case
 
     def conjunction(self, parts: tuple[Formula, ...], known: frozenset[str]) -> frozenset[str]:
         bound = self.grounded(parts, known)
         for part in parts:
             if isinstance(part, Not):
                 self.negation(part, bound)
+                continue
+            if isinstance(part, Or):
+                for scope, case in self.choices(part):
+                    scope.conjunction(case, bound)
                 continue
             for term in terms_of(part):
                 self.wanted(term, bound)

@@ -14,9 +14,9 @@ from typing import Final, TypeAlias
 
 from deltafix.diagnostics import Diagnostic, Span
 from deltafix.rules.apart import plain_name
-from deltafix.rules.ast import BASES, Atom, Attribute, Comparison, Formula, Program, Rule
+from deltafix.rules.ast import BASES, Atom, Attribute, Comparison, Formula, Or, Program, Rule
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
-from deltafix.rules.walk import alternatives, subterms
+from deltafix.rules.walk import alternatives, inside, subterms
 
 _Values: TypeAlias = frozenset[str] | None
 """The declared types whose values something may have; None for any of its kind."""
@@ -79,6 +79,9 @@ class Subtypes:
                 for arg, column in zip(part.args, self._columns[part.relation], strict=True):
                     place = f"column `{column.name}` of `{part.relation}`"
                     yield from self._meet(arg, column.type, bound, place)
+        for part in case:
+            if isinstance(part, Or):
+                yield from self._choose(part, bound)
         equations = [p for p in case if isinstance(p, Comparison) and p.op == "="]
         for _ in equations:
             for test in equations:
@@ -87,6 +90,17 @@ class Subtypes:
                         known = self._of(other, bound)
                         if known is not _ANY:
                             bound[one.name] = known
+
+    def _choose(self, part: Or, bound: dict[str, _Values]) -> Iterator[Diagnostic]:
+        """A disjunction that stays whole: a variable has what any of its alternatives allows."""
+        each: list[dict[str, _Values]] = []
+        for case in inside(part):
+            each.append(dict(bound))
+            yield from self._bind(case, each[-1])
+        for name in set().union(*each):
+            values = [found.get(name, _ANY) for found in each]
+            known = [one for one in values if one is not None]
+            bound[name] = frozenset().union(*known) if len(known) == len(values) else _ANY
 
     def _meet(
         self, term: Term, kind: str, bound: dict[str, _Values], place: str

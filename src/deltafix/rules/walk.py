@@ -116,7 +116,7 @@ def count_alternatives(formula: Formula) -> int:
         for part in formula.parts:
             count = min(count * count_alternatives(part), MAX_ALTERNATIVES + 1)
         return count
-    if isinstance(formula, Or):
+    if isinstance(formula, Or) and not formula.whole:
         return min(sum(map(count_alternatives, formula.parts)), MAX_ALTERNATIVES + 1)
     return 1
 
@@ -124,17 +124,23 @@ def count_alternatives(formula: Formula) -> int:
 def alternatives(formula: Formula) -> tuple[tuple[Formula, ...], ...]:
     """A body as a choice of conjunctions of atoms, comparisons and negations, in text order.
 
-    Disjunctions inside negations and aggregates stay there. `true` is one empty alternative,
-    `false` none. At most MAX_ALTERNATIVES in a checked program.
+    Disjunctions inside negations and aggregates stay there, and those that are `whole` are parts
+    of the conjunctions. `true` is one empty alternative, `false` none. At most MAX_ALTERNATIVES in
+    a checked program.
     """
     if isinstance(formula, And):
         found: tuple[tuple[Formula, ...], ...] = ((),)
         for part in formula.parts:
             found = tuple(left + right for left in found for right in alternatives(part))
         return found
-    if isinstance(formula, Or):
-        return tuple(case for part in formula.parts for case in alternatives(part))
+    if isinstance(formula, Or) and not formula.whole:
+        return inside(formula)
     return ((formula,),)
+
+
+def inside(disjunction: Or) -> tuple[tuple[Formula, ...], ...]:
+    """The conjunctions that a disjunction is a choice of, be it `whole` or not."""
+    return tuple(case for part in disjunction.parts for case in alternatives(part))
 
 
 def map_term(

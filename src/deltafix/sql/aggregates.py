@@ -19,8 +19,7 @@ from deltafix.reactive.algebra import contramap, enriched
 from deltafix.reactive.extremes import Max, Min
 from deltafix.reactive.numeric import Count, Mean, Sum
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Or, conjunction
-from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
-from deltafix.rules.walk import occurrences
+from deltafix.rules.terms import Aggregate, Call, Const, Term
 from deltafix.sql import reducers
 from deltafix.sql.builder import NIL, Operand, Relation, absent, equal, some
 from deltafix.sql.scalar import Scalar
@@ -390,37 +389,8 @@ def _value(
         there += [counted(), Comparison(">=", number, Const(least, "number"))]
     if least > 1:
         too_few = And((counted(), Comparison("<", number, Const(least, "number"))))
-    _either(formulas, Or((And(tuple(there)), And((too_few, equal(found.term, NIL))))), found)
+    formulas.body.append(Or((And(tuple(there)), And((too_few, equal(found.term, NIL))))))
     return noted(found)
-
-
-def _either(formulas: Formulas, cases: Or, found: Operand) -> None:
-    """Add the cases of a group's value to the body, or what a relation of its own says of them.
-
-    A rule becomes one for each choice of cases: two to the tenth for ten aggregates that may be
-    NULL. So all but the first of them have rules apart.
-    """
-    builder, guard = formulas.builder, formulas.body[0] if formulas.body else None
-    known = {one.name: one for one in builder.relations}
-    if (
-        isinstance(guard, Atom)
-        and guard.relation in known
-        and any(isinstance(one, Or) for one in formulas.body)
-    ):
-        inside = occurrences(cases)
-        columns = zip(guard.args, known[guard.relation].all_columns, strict=True)
-        group = [Operand(term, column.type, column.nullable) for term, column in columns
-                 if isinstance(term, Var) and inside[term.name]]  # fmt: skip
-        mine = {one.term for one in group} | {found.term}
-        others = occurrences(formulas.body[1:])
-        if all(Var(name) in mine or not others[name] for name in inside):
-            outputs = [*group, found]
-            apart = builder.relation([one.column(f"c{n}") for n, one in enumerate(outputs)])
-            terms = [one.term for one in outputs]
-            builder.rule(apart, terms, [guard, cases])
-            formulas.body.append(Atom(apart.name, tuple(terms)))
-            return
-    formulas.body.append(cases)
 
 
 def _folded(

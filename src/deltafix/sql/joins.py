@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from deltafix.rules.ast import And, Formula, Or, conjunction
 from deltafix.rules.terms import Const, Term, Var
-from deltafix.rules.walk import count_alternatives, map_formula
+from deltafix.rules.walk import map_formula
 from deltafix.sql import query as queries
 from deltafix.sql.builder import NIL, Builder, Operand, Relation, absent, equal
 from deltafix.sql.formulas import Formulas
@@ -22,9 +22,6 @@ from deltafix.sql.text import exp
 from deltafix.sql.types import BIGINT, Column
 
 __all__ = ["kept", "sources", "values"]
-
-_MOST_ALTERNATIVES = 8
-"""A join of more alternatives becomes a relation: rules multiply by their alternatives."""
 
 
 def sources(formulas: Formulas, select: exp.Select) -> None:
@@ -175,8 +172,6 @@ def _join(formulas: Formulas, join: exp.Join, used: set[str] | None) -> None:
         _add(formulas, source, join.this)
         scope.merged.update(right.merged)
         return
-    if count_alternatives(And(tuple(formulas.body))) * 3 > _MOST_ALTERNATIVES:
-        kept(formulas)
     {"LEFT": _left, "RIGHT": _right, "FULL": _full}[side](formulas, join, right, used)
 
 
@@ -399,7 +394,7 @@ def kept(formulas: Formulas) -> None:
     """The rows so far as a relation: its alternatives do not multiply, and other rules read it."""
     builder, scope = formulas.builder, formulas.scope
     if scope.around is not None and not scope.alone:
-        way_out = "write it as a LEFT JOIN of few tables, or join before the subquery"
+        way_out = "write it as a LEFT JOIN, or join before the subquery"
         raise builder.refused("this join inside a subquery", None, way_out)
     operands = list(dict.fromkeys(one for s in scope.sources for one in _operands(s)))
     operands += [one for one in scope.merged.values() if one not in operands]

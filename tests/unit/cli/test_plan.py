@@ -46,9 +46,10 @@ def test_the_plan_of_a_construct_in_words(file: Path) -> None:
     assert tell(found) == file.with_suffix(".expected").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("program", ["access", "choices"])
 @pytest.mark.parametrize("name", [step.name for step in PASSES])
-def test_what_a_pass_makes_of_a_program(deltafix, name: str) -> None:
-    file = FORMS / "access.dl"
+def test_what_a_pass_makes_of_a_program(deltafix, name: str, program: str) -> None:
+    file = FORMS / f"{program}.dl"
     wanted = file.with_suffix(f".{name}").read_text(encoding="utf-8")
     assert dict(forms(Program.from_file(file)))[name] == wanted
     ended = deltafix("plan", file, "--stage", name)

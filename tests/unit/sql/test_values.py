@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import polars
 import pyarrow as pa
 import pytest
@@ -268,7 +269,7 @@ def test_keys_of_many_rows_are_checked_at_once_and_nulls_are_no_key() -> None:
 def test_rules_grow_with_aggregates_and_not_with_their_combinations() -> None:
     """An aggregate that may be NULL has two cases: twelve in one rule would be 4,096 rules."""
     counts = {}
-    for many in (3, 6, 12):
+    for many in (3, 6, 12):  # at two all are written out
         with deltafix.sql.connect() as db:
             columns = [f"c{n}" for n in range(many)]
             db.execute(f"CREATE TABLE t (k TEXT, {', '.join(f'{one} INTEGER' for one in columns)})")
@@ -281,3 +282,46 @@ def test_rules_grow_with_aggregates_and_not_with_their_combinations() -> None:
             assert db.execute("SELECT * FROM v").fetchall() == [("a", *[None] * many)]
             counts[many] = len(lower(typed(db.catalog.program())).clauses)
     assert counts[12] - counts[6] == 2 * (counts[6] - counts[3])
+
+
+@pytest.mark.parametrize(
+    ("shown", "joins", "where"),
+    [
+        ("u{n}.w AS w{n}", "LEFT JOIN u{n} ON t.c{n} = u{n}.k", ""),
+        ("c{n} > (SELECT MIN(k) FROM u{n}) AS x{n}", "", ""),
+        ("c{n}", "", "(c{n} > 1 OR EXISTS (SELECT 1 FROM u{n} WHERE k = c{n}))"),
+    ],
+    ids=["left joins", "conditions as columns", "ORs"],
+)
+def test_rules_grow_with_choices_and_not_with_their_product(
+    shown: str, joins: str, where: str
+) -> None:
+    """Each has two choices or three; DuckDB says what is right."""
+    counts = {}
+    for many in (3, 5, 10):
+        each = range(many)
+        script = [
+            f"CREATE TABLE t (id INTEGER PRIMARY KEY, {', '.join(f'c{n} INTEGER' for n in each)})",
+            *(f"CREATE TABLE u{n} (k INTEGER PRIMARY KEY, w INTEGER)" for n in each),
+            f"CREATE VIEW v AS SELECT id, {', '.join(shown.format(n=n) for n in each)} FROM t "
+            f"{' '.join(joins.format(n=n) for n in each)}"
+            + (f" WHERE {' AND '.join(where.format(n=n) for n in each)}" if where else ""),
+        ]
+        for row in range(4):
+            values = ((row + n) % 4 for n in each)
+            cells = ", ".join("NULL" if one == 3 else str(one) for one in values)
+            script.append(f"INSERT INTO t VALUES ({row}, {cells})")
+        script.append(f"INSERT INTO t VALUES (9, {', '.join('2' for _ in each)})")
+        script += [f"INSERT INTO u{n} VALUES (0, NULL), (1, {n})" for n in each]
+        edits = ["DELETE FROM u0 WHERE k = 0", "UPDATE t SET c1 = 1 WHERE id < 9", "DELETE FROM u2"]
+        with deltafix.sql.connect() as db, duckdb.connect() as judge:
+            for line in script:
+                db.execute(line)
+                judge.execute(line)
+            for line in ("SELECT 1", *edits):
+                db.execute(line)
+                judge.execute(line)
+                rows = db.execute("SELECT * FROM v ORDER BY id").fetchall()
+                assert rows == judge.execute("SELECT * FROM v ORDER BY id").fetchall() != []
+            counts[many] = len(lower(typed(db.catalog.program())).clauses)
+    assert 2 * (counts[10] - counts[5]) == 5 * (counts[5] - counts[3]) > 0

@@ -23,7 +23,7 @@ from deltafix.rules.ast import (
     Attribute,
     Comparison,
     Formula,
-    Not,
+    Or,
     Program,
     RelationDecl,
     Rule,
@@ -34,6 +34,7 @@ from deltafix.rules.passes.hints import magic_names
 from deltafix.rules.strata import dependencies, unstratified
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
 from deltafix.rules.walk import alternatives, subterms, terms_of, uses
+from deltafix.rules.whole import groups
 
 MAX_COPIES: Final = 1_000
 """Patterns of demand in one program; beyond that it is run as it is written."""
@@ -85,8 +86,7 @@ def _looks_around(rule: Rule) -> bool:
     for formula in (*rule.heads, rule.body):
         if any(isinstance(p, Aggregate) for term in terms_of(formula) for p in subterms(term)):
             return True
-    negated = [p.body for case in alternatives(rule.body) for p in case if isinstance(p, Not)]
-    return not all(isinstance(body, Comparison) or _is_plain(body) for body in negated)
+    return not all(isinstance(b, Comparison) or _is_plain(b) for b in groups(rule.body))
 
 
 def _is_plain(formula: Formula) -> bool:
@@ -159,7 +159,7 @@ class _Demand:
         """One alternative of a rule, guarded by the demand for its head's pattern."""
         for formula in (*rule.heads, *case):
             for atom, through in uses(formula):
-                if through:
+                if through or isinstance(formula, Or):  # one that stays whole
                     self.wanted.discard(atom.relation)
         prefix: list[Formula] = []
         heads = rule.heads
