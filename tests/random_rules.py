@@ -246,7 +246,7 @@ class Generator:
         rng.shuffle(literals)
         return f"{rng.choice(('!', '!', '!!', '!!!'))}({', '.join(literals)})"
 
-    def aggregate(self, body: Body, lower: list[Relation]) -> str | None:
+    def aggregate(self, body: Body, lower: list[Relation], *, witnesses: bool = True) -> str | None:
         relation = self.rng.choice(lower)
         of = self.rng.choice(relation.columns)
         inner = Body(bound={kind: list(names) for kind, names in body.bound.items()})
@@ -256,7 +256,7 @@ class Generator:
         op = self.rng.choice(("min", "max", *(("count", "sum") if of != "symbol" else ())))
         if of == "number" and self.may("reducers", 0.25):
             op = "@@xor"
-        witness = op in ("min", "max") and self.may("witnesses", 0.5)
+        witness = witnesses and op in ("min", "max") and self.may("witnesses", 0.5)
         args, found = [], []
         for i, kind in enumerate(relation.columns):
             known = body.bound[kind]
@@ -347,14 +347,14 @@ class Generator:
                 elif shape == "group" and self.may("groups", 0.5):
                     extra = self.group(inner, lower, 2)
                 elif shape == "fold" and self.may("aggregates", 0.5):
-                    extra = self.aggregate(inner, lower)
-                    literals += inner.literals
-                    inner.literals = []
+                    extra = self.aggregate(inner, lower, witnesses=False)
                 literals.append(extra or self.arguments(inner, rng.choice(usable), False))
             if 0 < rng.random() < 0.2:  # the least draw of all would have no end
                 literals.append(self.choice(inner, lower, usable))
             if gives:
-                term = rng.choice(("{}", "({} + 1) % 4", "{} - {}")).replace("{}", self.term(inner))
+                terms = ("{}", "({} + 1) % 4", "{} - {}")
+                kept = len(terms) if "arithmetic" in self.features else 1
+                term = rng.choice(terms[:kept]).replace("{}", self.term(inner))
                 literals.append(f"{name} = {term}")
             body.fresh = inner.fresh
             rng.shuffle(literals)
@@ -453,7 +453,10 @@ class Generator:
             if relation.special:
                 continue
             columns = ", ".join(f"c{i}:{kind}" for i, kind in enumerate(relation.columns))
-            lines.append(f".decl {relation.name}({columns})")
+            own = Random(f"{relation.name} {columns}")  # other draws are as they were
+            indexed = [f"c{i}" for i in range(len(relation.columns)) if own.random() < 0.5]
+            hint = f" index-on ({', '.join(indexed)})" if indexed and own.random() < 0.3 else ""
+            lines.append(f".decl {relation.name}({columns}){hint}")
             if relation.given:
                 lines.append(f".input {relation.name}")
             if relation.stratum:

@@ -69,8 +69,8 @@ def semijoin(
     """Codes (n, arity) of the given rows of an input relation whose `columns` are one of `keys`.
 
     `columns` ascend; `keys` has a code for each in a row, no row twice. For the thread that has the
-    writer's lock, of which edits are seen. O(keys) for whole rows; O(rows found) through an index on
-    exactly `columns` where keys are few; else one pass over the relation.
+    writer's lock, of which edits are seen. O(keys) for whole rows; O(rows found) through an index
+    on exactly `columns` where keys are few; else one pass over the relation.
     """
     number = linked.ids[relation]
     if len(columns) == relation_cell(arena, number, at.R_ARITY):

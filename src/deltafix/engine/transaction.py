@@ -18,7 +18,7 @@ from deltafix.engine.coded import CodedRows
 from deltafix.engine.query import semijoin
 from deltafix.engine.questions import cause_in
 from deltafix.engine.store import codes_where
-from deltafix.errors import FactError, MissingRowError, TransactionError
+from deltafix.errors import MissingRowError, TransactionError
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Row, Schema, show_row
 from deltafix.facts.values import WORD

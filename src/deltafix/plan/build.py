@@ -56,8 +56,8 @@ def plan_core(
     there = {one.name: list(built.get(one.name, ())) for one in core.relations}
     indexes = Indexes(there, frozenset(fold.relation for fold in core.folds))
     for name, wanted in core.indexes.items():
-        for columns in wanted:
-            indexes.add(name, columns)
+        for places in wanted:
+            indexes.add(name, places)
     # Delta rules first: re-derivation makes do with the indexes they need.
     known = {stage.relations: stage for stage in before}
     again = [_again(layer, known.get(layer.relations)) for layer in ordered]

@@ -43,8 +43,8 @@ class Core:
     """A program as relations, clauses and folds; a fact of the text is a clause without a body.
 
     `demands` says of a hidden relation what only its own recursion can ask it for, `apart` where
-    the rows given to a relation lie if not in it, `indexes` the columns by which it is to be indexed
-    whatever the rules need. `program` is where all this comes from; only errors look at it.
+    the rows given to a relation lie if not in it, `indexes` the columns by which it is to be
+    indexed whatever the rules need. `program` is where all this comes from; only errors look at it.
     """
 
     relations: tuple[Relation, ...]

@@ -110,8 +110,8 @@ def _kept(program: Program, relation: RelationDecl) -> Iterator[Diagnostic]:
             f"`.decl {relation.name}(x: number, y: number) eqrel`",
         )
     names = [column.name for column in relation.attributes]
-    for word, listed in (("choice-domain", relation.choices), ("index-on", relation.indexes)):
-        for name in dict.fromkeys(name for one in listed for name in one):
+    for word, keys in (("choice-domain", relation.choices), ("index-on", relation.indexes)):
+        for name in dict.fromkeys(name for key in keys for name in key):
             if name not in names:
                 close = suggest(name, names)
                 hint = f"did you mean `{close}`?" if close else f"columns: {' '.join(names)}"

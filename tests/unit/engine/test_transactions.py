@@ -409,14 +409,15 @@ def test_oracle_edits_that_are_refused_in_between_change_nothing(missing: str, s
 def test_given_rows_are_found_by_keys_through_an_index_or_not() -> None:
     rng = Random(3)
     program = """
-    .decl r(a: number, b: symbol, c: number)
+    .decl r(a: number, b: symbol, c: number) index-on c, (a, b, c)
     .decl k(a: number, b: symbol)
     .decl j(a: number, b: symbol)
     j(a, b) :- k(a, b), r(a, b, _).
     """
     with deltafix.connect(program) as db:
-        assert db.plan.indexes["r"] == ((0, 1),)
+        assert db.plan.indexes["r"] == ((2,), (0, 1))  # a whole row is found without one
         rows: set = set()
+        asked: dict = {}
         for _ in range(12):
             with db.transaction(missing="ignore") as tx:
                 new = {(rng.randrange(-9, 300), rng.choice("xyz"), rng.randrange(2))
@@ -426,7 +427,7 @@ def test_given_rows_are_found_by_keys_through_an_index_or_not() -> None:
                 tx.delete("r", list(old))
                 tx.insert("r", list(new))
                 assert set(rows_of(tx.given_rows("r"))) == rows
-                for names in (("a", "b"), ("b",), ("c", "b", "a")):
+                for names in (("a", "b"), ("b",), ("c",), ("c", "b", "a")):
                     for many in (0, 1, 2, 400):
                         drawn = {"a": range(-9, 300), "b": "xyzq", "c": range(3)}
                         keys = {tuple(rng.choice(drawn[name]) for name in names)
@@ -441,6 +442,16 @@ def test_given_rows_are_found_by_keys_through_an_index_or_not() -> None:
                         found = list(rows_of(tx.given_rows("r", table)))
                         assert len(found) == len(wanted)
                         assert set(found) == wanted
+                        asked[names] = keys, wanted
+                with pytest.raises(TransactionError, match="transaction open"):
+                    db.semijoin("r", ["a"], [(1,)])
+            for names, (keys, wanted) in asked.items():
+                assert sorted(db.semijoin("r", names, keys)) == sorted(wanted)
+        with pytest.raises(FactError, match=r"no column 'aa' \(did you mean 'a'\?\)"):
+            db.semijoin("r", ["aa"], [(1,)])
+        with pytest.raises(TypeMismatchError):
+            db.semijoin("r", ["a"], [("x",)])
+        assert db.to_arrow("r", ["c", "a"]).column_names == ["c", "a"]
         with db.transaction() as tx, pytest.raises(FactError, match=r"j.* has rules"):
             tx.given_rows("j")
 

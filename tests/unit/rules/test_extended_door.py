@@ -20,7 +20,7 @@ TEXT = """
 .decl e(x: number, p: Pair)
 .decl t(x: Tree)
 .decl same(x: number, y: number) eqrel
-.decl one(x: number, y: number) choice-domain x, (x, y)
+.decl one(x: number, y: number) choice-domain x, (x, y) index-on y
 .decl dist(x: number, d: number <min>, u: number <max>)
 .decl bits(x: number, b: number<>)
 .decl best(x: number, y: number)
@@ -50,6 +50,7 @@ def written() -> deltafix.Program:
         x, y, a, b, s = deltafix.vars("x y a b s")
         p.equivalence(same)
         p.choose(one, "x", ("x", "y"))
+        p.index(one, "y")
         same(x, y) <= e(x, (y, "a"))
         one(x, twice(x)) <= e(x, None)
         dist(x, y, y) <= e(x, (y, ...))
