@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from deltafix.diagnostics import suggest
 from deltafix.engine.bind import bound
@@ -26,6 +26,7 @@ from deltafix.engine.limits import Limits
 from deltafix.engine.link import Linked, link
 from deltafix.engine.outside import Users, outside_strata
 from deltafix.engine.reading import Reading
+from deltafix.engine.relation import RelationView
 from deltafix.engine.run import STRATEGIES, Budget, Run, set_budget
 from deltafix.engine.stages import Strata
 from deltafix.engine.state.edits import given_changes
@@ -34,8 +35,9 @@ from deltafix.engine.tables import Tables
 from deltafix.engine.transaction import Transaction
 from deltafix.engine.watch import Watch, Watchers
 from deltafix.errors import TransactionError
-from deltafix.facts.delta import Delta
-from deltafix.facts.schema import Schema
+from deltafix.facts.delta import Delta, RelationDelta
+from deltafix.facts.schema import Row, Schema
+from deltafix.facts.typed import R
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
 from deltafix.kernel.entries import commit, rollback
@@ -164,23 +166,42 @@ class Database(Reading):
         """Stop the epoch that is running, from any thread; it raises CancelledError."""
         self._arena.cells[at.CANCEL] = 1
 
+    @overload
     def watch(
-        self, relation: str | None = None, callback: Callable[[Any], object] | None = None
-    ) -> Watch:
+        self, relation: None = None, callback: Callable[[Delta], object] | None = None
+    ) -> Watch[Delta]: ...
+
+    @overload
+    def watch(
+        self, relation: str, callback: Callable[[RelationDelta[Row]], object] | None = None
+    ) -> Watch[RelationDelta[Row]]: ...
+
+    @overload
+    def watch(
+        self,
+        relation: RelationView[R],
+        callback: Callable[[RelationDelta[R]], object] | None = None,
+    ) -> Watch[RelationDelta[R]]: ...
+
+    def watch(
+        self,
+        relation: str | RelationView[Any] | None = None,
+        callback: Callable[[Any], object] | None = None,
+    ) -> Watch[Any]:
         """Hear of every later epoch that changes a relation, after its commit.
 
         `db.watch("path", callback)` calls back with its RelationDelta, in the thread that
         commits and before other threads' epochs; `async for delta in db.watch("path")` gives the
-        same to a loop. Without a relation the whole Delta is told. `close` ends a watch, and so
-        does the end of a `with` block.
+        same to a loop. A view (`db.relation("path", Path)`) in place of the name gives rows of its
+        class. Without a relation the whole Delta is told. `close` ends a watch, and so does the end
+        of a `with` block.
 
         Raises UnknownRelationError; a commit raises SubscriberError for what a callback raised.
         """
         if self._closed:
             raise TransactionError("the database is closed")
-        if relation is not None:
-            self._schema(relation)
-        watch = Watch(self._watchers, relation, callback)
+        view = self.relation(relation) if isinstance(relation, str) else relation
+        watch: Watch[Any] = Watch(self._watchers, view, callback)
         self._watchers.add(watch)
         return watch
 

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import EllipsisType, MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -26,11 +26,15 @@ from deltafix.engine.store import FEW, codes_where, relation_cell
 from deltafix.errors import FactError, UnknownRelationError
 from deltafix.events import EpochReport
 from deltafix.facts.schema import Row, Schema, Value
+from deltafix.facts.typed import R
 from deltafix.facts.values import sorted_rows
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
 from deltafix.plan.ir import Plan
 from deltafix.rules.ast import Program
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["Reading"]
 
@@ -75,14 +79,27 @@ class Reading(Questions):
         self.settle()
         return relation_cell(self._arena, self._linked.ids[relation], at.R_WAS)
 
-    def relation(self, name: str) -> RelationView:
+    @overload
+    def relation(self, name: str) -> RelationView[Row]: ...
+
+    @overload
+    def relation(self, name: str, cls: type[R]) -> RelationView[R]: ...
+
+    def relation(self, name: str, cls: Any = None) -> RelationView[Any]:
         """A relation to look at: rows by pages, in notebooks, or through Arrow's stream protocol.
 
-        Raises UnknownRelationError.
-        """
-        return RelationView(self, self._schema(name))
+        Args:
+            name: its name.
+            cls: what its rows are to be, a NamedTuple or a dataclass whose fields are the columns:
+                the same names in the same order, of types that have the columns' values.
 
-    def to_arrow(self, relation: str, columns: Sequence[str] | None = None) -> Any:
+        Raises:
+            UnknownRelationError: the program declares no such relation.
+            TypeMismatchError: the class does not fit; names the first field that does not.
+        """
+        return RelationView(self, name, cls)
+
+    def to_arrow(self, relation: str, columns: Sequence[str] | None = None) -> pa.Table:
         """A relation, or some of its columns, as an Arrow table, in no particular order.
 
         Raises UnknownRelationError, FactError for a column that it does not have.

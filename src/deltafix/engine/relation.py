@@ -1,17 +1,24 @@
-"""One relation of a database, to look at: pages of rows, Arrow, and how it shows itself.
+"""One relation of a database, to look at: rows, pages, lookups, Arrow, and how it shows itself.
 
-Invariant: a view reads the last committed epoch each time it is asked; it keeps no rows.
+Invariant: a view reads the last committed epoch each time it is asked; it keeps no rows. Rows are
+tuples, or objects of the class that the view was asked for (`facts.typed`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Generic
 
-from deltafix.facts.schema import Row, Schema, show_value
+from deltafix.errors import FactError
+from deltafix.facts.delta import Delta
+from deltafix.facts.relation_delta import RelationDelta
+from deltafix.facts.schema import Row, Schema, Value, show_value
+from deltafix.facts.typed import R, maker
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from deltafix.engine.reading import Reading
 
 __all__ = ["RelationView"]
@@ -19,27 +26,59 @@ __all__ = ["RelationView"]
 _SHOWN: Final = 20
 
 
-class RelationView:
+class RelationView(Generic[R]):
     """Made by `Database.relation`. Anything that reads `__arrow_c_stream__` takes it.
 
     `pyarrow.table(view)`, `polars.DataFrame(view)`, `duckdb.from_arrow(pyarrow.table(view))`.
+
+    Attributes:
+        name: the relation's name.
     """
 
-    def __init__(self, db: Reading, schema: Schema) -> None:
+    def __init__(self, db: Reading, name: str, cls: type[R] | None) -> None:
         self._db = db
-        self.schema = schema
+        self.name = name
+        self._cls = cls
+        self._made: tuple[Schema, Callable[[Row], R]] | None = None
+        self._maker()
 
     @property
-    def name(self) -> str:
-        """The relation's name."""
-        return self.schema.relation
+    def schema(self) -> Schema:
+        """The relation's schema. Raises UnknownRelationError once an edit of rules took it away."""
+        return self._db._schema(self.name)
 
-    def page(self, offset: int, limit: int) -> list[Row]:
+    def rows(self) -> list[R]:
+        """All rows, sorted."""
+        return self._objects(self._db.rows(self.name))
+
+    def page(self, offset: int, limit: int) -> list[R]:
         """Rows in the order in which they lie, from `offset` on. O(rows of the relation)."""
-        codes = self._db._committed(self.name)[offset : offset + limit]
-        return self._db._codes.rows(self.schema, codes)
+        return self._objects(self._tuples(offset, limit))
 
-    def to_arrow(self) -> Any:
+    def select(self, /, **values: Value) -> list[R]:
+        """Rows with these values in the columns of these names, sorted: `edge.select(x="a")`.
+
+        Costs what `Database.select` does: O(rows found) where the rules index the columns. Raises
+        FactError for a column that is not there, TypeMismatchError for a value of another type.
+        """
+        schema = self.schema
+        unknown = [name for name in values if name not in schema.names]
+        if unknown:
+            message = f"no column {unknown[0]!r} in {schema.show()}"
+            raise FactError(message, relation=schema.relation, column=unknown[0])
+        pattern = [
+            schema.check_value(column, 0, values[column.name]) if column.name in values else ...
+            for column in schema.columns
+        ]
+        return self._objects(self._db.select(self.name, pattern))
+
+    def delta(self, delta: Delta) -> RelationDelta[R]:
+        """The part of a delta that is of this relation; its rows are of this view's class. O(1)."""
+        make = self._maker()
+        part = delta[self.name]
+        return part if make is None else part.of_class(make)  # type: ignore[return-value]  # R is Row
+
+    def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table, in no particular order."""
         return self._db.to_arrow(self.name)
 
@@ -49,11 +88,11 @@ class RelationView:
     def __len__(self) -> int:
         return self._db.count(self.name)
 
-    def __iter__(self) -> Iterator[Row]:
-        return iter(self._db.rows(self.name))
+    def __iter__(self) -> Iterator[R]:
+        return iter(self.rows())
 
-    def __contains__(self, row: Row) -> bool:
-        return self._db.contains(self.name, row)
+    def __contains__(self, row: object) -> bool:
+        return self._db.contains(self.name, self.schema.as_row(row))
 
     def __repr__(self) -> str:
         return f"<{self.schema.show()}: {len(self):,} rows>"
@@ -62,7 +101,7 @@ class RelationView:
         head = "".join(f"<th>{escape(name)}</th>" for name in self.schema.names)
         body = "".join(
             f"<tr>{''.join(f'<td>{escape(show_value(value))}</td>' for value in row)}</tr>"
-            for row in self.page(0, _SHOWN)
+            for row in self._tuples(0, _SHOWN)
         )
         more = f"<p>… {len(self) - _SHOWN:,} more</p>" if len(self) > _SHOWN else ""
         caption = escape(f"{self.schema.show()}: {len(self):,} rows")
@@ -70,3 +109,20 @@ class RelationView:
             f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead>"
             f"<tbody>{body}</tbody></table>{more}"
         )
+
+    def _tuples(self, offset: int, limit: int) -> list[Row]:
+        codes = self._db._committed(self.name)[offset : offset + limit]
+        return self._db._codes.rows(self.schema, codes)
+
+    def _objects(self, rows: Iterable[Row]) -> list[R]:
+        make = self._maker()
+        return list(rows if make is None else map(make, rows))  # type: ignore[arg-type]  # R is Row
+
+    def _maker(self) -> Callable[[Row], R] | None:
+        """What makes the objects; the class is checked anew after an edit of rules."""
+        schema = self.schema
+        if self._cls is None:
+            return None
+        if self._made is None or self._made[0] is not schema:
+            self._made = schema, maker(schema, self._cls)
+        return self._made[1]

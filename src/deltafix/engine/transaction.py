@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
@@ -17,16 +17,20 @@ from deltafix.engine.changes import Changes
 from deltafix.engine.coded import CodedRows
 from deltafix.engine.query import semijoin
 from deltafix.engine.questions import cause_in
+from deltafix.engine.relation import RelationView
 from deltafix.engine.store import codes_where
 from deltafix.errors import MissingRowError, TransactionError
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Row, Schema, show_row
+from deltafix.facts.typed import R
 from deltafix.facts.values import WORD
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Words
 from deltafix.kernel.entries import delete_rows, insert_rows, lookup
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from deltafix.engine.database import Database
     from deltafix.engine.rule_edits import RuleEdit
     from deltafix.rules.ast import Program
@@ -54,13 +58,20 @@ class Transaction:
         self.edits_ruled = False
         db._begin(self)
 
-    def insert(self, relation: str, rows: Iterable[Row] | Any) -> int:
+    @overload
+    def insert(self, relation: RelationView[R], rows: Iterable[R]) -> int: ...
+
+    @overload
+    def insert(self, relation: str, rows: Iterable[Row] | Any) -> int: ...
+
+    def insert(self, relation: str | RelationView[Any], rows: Any) -> int:
         """Give rows to a relation; rows given before are no-ops. Returns how many were new.
 
         Args:
-            relation: its name; derived relations take given rows too.
-            rows: tuples, a pyarrow Table or RecordBatch (or anything with
-                `__arrow_c_stream__`), an integer array of shape (n, arity), or `coded` rows.
+            relation: its name, or a view of it; derived relations take given rows too.
+            rows: tuples, dataclass objects with the columns as fields, a pyarrow Table or
+                RecordBatch (or anything with `__arrow_c_stream__`), an integer array of shape
+                (n, arity), or `coded` rows.
 
         Raises:
             UnknownRelationError, FactError, TypeMismatchError: nothing was inserted.
@@ -73,7 +84,13 @@ class Transaction:
         self.edits_ruled |= schema.relation in self._db._ruled
         return int(insert_rows(arena.words, arena.cells, codes, number, count))
 
-    def delete(self, relation: str, rows: Iterable[Row] | Any) -> int:
+    @overload
+    def delete(self, relation: RelationView[R], rows: Iterable[R]) -> int: ...
+
+    @overload
+    def delete(self, relation: str, rows: Iterable[Row] | Any) -> int: ...
+
+    def delete(self, relation: str | RelationView[Any], rows: Any) -> int:
         """Take given rows from a relation. Returns how many were there.
 
         A row that is only derived, or absent, is missing: an error, unless the transaction was
@@ -127,7 +144,7 @@ class Transaction:
         schema, codes, count = self._encode(relation, rows)
         return CodedRows(schema, codes.reshape(count, schema.arity), self._db._codes)
 
-    def given_rows(self, relation: str, keys: Any | None = None) -> Any:
+    def given_rows(self, relation: str, keys: Any | None = None) -> pa.Table:
         """The given rows of an input relation as an Arrow table, the transaction's edits included.
 
         With `keys`, a table with some of its columns and no row twice, only rows that are equal to
@@ -279,10 +296,12 @@ class Transaction:
         if self._state != "open":
             raise TransactionError(f"the transaction is {self._state} already")
 
-    def _encode(self, relation: str, rows: Iterable[Row] | Any) -> tuple[Schema, Words, int]:
+    def _encode(
+        self, relation: str | RelationView[Any], rows: Iterable[Row] | Any
+    ) -> tuple[Schema, Words, int]:
         self._require_open()
         db = self._db
-        schema = db._schema(relation)
+        schema = db._schema(relation.name if isinstance(relation, RelationView) else relation)
         if type(rows) is list and len(rows) == 1:
             codes = db._codes.encode_one(schema.types, rows[0])
             if codes is not None:

@@ -10,22 +10,24 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from deltafix.errors import SubscriberError, TransactionError
-from deltafix.facts.delta import Delta, RelationDelta
+from deltafix.facts.delta import Delta
 
 if TYPE_CHECKING:
     import asyncio
 
+    from deltafix.engine.relation import RelationView
     from deltafix.engine.transaction import Transaction
 
 __all__ = ["Watch", "Watchers"]
 
-Change = Delta | RelationDelta
+C = TypeVar("C")
+"""What is told: a Delta, or a relation's RelationDelta."""
 
 
-class Watch:
+class Watch(Generic[C]):
     """One watcher. A context manager, and an asynchronous iterator while the database is open.
 
     Attributes:
@@ -35,13 +37,14 @@ class Watch:
     def __init__(
         self,
         watchers: Watchers,
-        relation: str | None,
-        callback: Callable[[Any], object] | None,
+        view: RelationView[Any] | None,
+        callback: Callable[[C], object] | None,
     ) -> None:
-        self.relation = relation
+        self.relation = None if view is None else view.name
+        self._view = view
         self._watchers = watchers
         self._callback = callback
-        self._queue: deque[Change | None] = deque()
+        self._queue: deque[C | None] = deque()
         self._waiting: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
 
     def close(self) -> None:
@@ -49,13 +52,13 @@ class Watch:
         self._watchers.forget(self)
         self._put(None)
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    async def __aiter__(self) -> AsyncIterator[Any]:
+    async def __aiter__(self) -> AsyncIterator[C]:
         """The deltas since the watch began, then each new one; of a database of any thread."""
         if self._callback is not None:
             raise TransactionError("this watch has a callback; watch again to iterate")
@@ -77,13 +80,13 @@ class Watch:
         """Pass an epoch's changes on, if they are of interest."""
         if self.relation is not None and self.relation not in delta:
             return
-        change = delta if self.relation is None else delta[self.relation]
+        change: Any = delta if self._view is None else self._view.delta(delta)
         if self._callback is not None:
             self._callback(change)
         else:
             self._put(change)
 
-    def _put(self, change: Change | None) -> None:
+    def _put(self, change: C | None) -> None:
         self._queue.append(change)
         if self._waiting is not None:
             loop, event = self._waiting
@@ -95,18 +98,18 @@ class Watchers:
     """The watchers of one database, and the epochs they are still to be told of."""
 
     def __init__(self) -> None:
-        self._all: list[Watch] = []
+        self._all: list[Watch[Any]] = []
         self._pending: deque[Delta] = deque()
         self._telling = False
 
     def __bool__(self) -> bool:
         return bool(self._all)
 
-    def add(self, watch: Watch) -> None:
+    def add(self, watch: Watch[Any]) -> None:
         """Begin to tell a watcher."""
         self._all.append(watch)
 
-    def forget(self, watch: Watch) -> None:
+    def forget(self, watch: Watch[Any]) -> None:
         """Stop telling a watcher."""
         if watch in self._all:
             self._all.remove(watch)
@@ -127,7 +130,7 @@ class Watchers:
         self._pending.append(delta)
         if self._telling:
             return
-        failures: list[tuple[Watch, Exception]] = []
+        failures: list[tuple[Watch[Any], Exception]] = []
         self._telling = True
         try:
             while self._pending:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from html import escape
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast
 
 from deltafix.errors import ExplanationError, MissingDependencyError
 from deltafix.facts.schema import Row, Schema, show_value
 from deltafix.facts.side import Rows, Side
+from deltafix.facts.typed import R
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Ask", "RelationDelta", "nobody_to_ask"]
 
+S = TypeVar("S")
+
 Ask: TypeAlias = "Callable[..., Any]"
 """Answers `Delta.why`: called with the delta and the arguments."""
 
@@ -29,10 +33,11 @@ _SHOWN: Final = 20
 """Rows a repr prints before it says how many more there are."""
 
 
-class RelationDelta:
+class RelationDelta(Generic[R]):
     """What changed in one relation: rows added, rows removed, disjoint and net.
 
-    `len()` counts changed rows, `bool()` asks whether there are any.
+    `len()` counts changed rows, `bool()` asks whether there are any. Rows are tuples, or objects
+    of the class of the view that was asked (`RelationView.delta`): then made at each use.
 
     Args:
         schema: the relation's schema; the rows must already fit it.
@@ -41,7 +46,7 @@ class RelationDelta:
         counts: (added, removed), if known: then `len` and `bool` load nothing.
     """
 
-    __slots__ = ("_added", "_ask", "_removed", "schema")
+    __slots__ = ("_added", "_ask", "_make", "_removed", "schema")
 
     def __init__(
         self,
@@ -56,61 +61,80 @@ class RelationDelta:
         self._added = Side(schema, added, known[0])
         self._removed = Side(schema, removed, known[1])
         self._ask: Ask | None = None
+        self._make: Callable[[Row], R] | None = None
 
     @classmethod
-    def of_sides(cls, schema: Schema, added: Side, removed: Side) -> RelationDelta:
+    def of_sides(cls, schema: Schema, added: Side, removed: Side) -> RelationDelta[Row]:
         """Of two sides as they are."""
-        made = cls.__new__(cls)
-        made.schema, made._added, made._removed, made._ask = schema, added, removed, None
+        made: RelationDelta[Row] = RelationDelta.__new__(RelationDelta)
+        made.schema, made._added, made._removed = schema, added, removed
+        made._ask = made._make = None
         return made
 
-    @property
-    def added(self) -> list[Row]:
-        """Rows that hold now and did not before; sorted, made on first use, do not modify."""
-        return self._added.rows
+    def of_class(self, make: Callable[[Row], S]) -> RelationDelta[S]:
+        """The same, with rows as objects that `make` makes of tuples. O(1)."""
+        found: Any = self._with(self._added, self._removed)
+        found._ask, found._make = self._ask, make
+        return cast("RelationDelta[S]", found)
 
     @property
-    def removed(self) -> list[Row]:
+    def added(self) -> list[R]:
+        """Rows that hold now and did not before; sorted, made on first use, do not modify."""
+        return self._objects(self._added.rows)
+
+    @property
+    def removed(self) -> list[R]:
         """Rows that held before and do not now; sorted, made on first use, do not modify."""
-        return self._removed.rows
+        return self._objects(self._removed.rows)
+
+    def _objects(self, rows: list[Row]) -> list[R]:
+        if self._make is None:
+            return cast("list[R]", rows)
+        return list(map(self._make, rows))
+
+    def _with(self, added: Side, removed: Side) -> RelationDelta[R]:
+        """Of other sides; nobody to ask."""
+        found = cast("RelationDelta[R]", RelationDelta.of_sides(self.schema, added, removed))
+        found._make = self._make
+        return found
 
     @property
     def sides(self) -> tuple[Side, Side]:
         """Added rows, removed rows."""
         return self._added, self._removed
 
-    def signed(self) -> Iterator[tuple[int, Row]]:
+    def signed(self) -> Iterator[tuple[int, R]]:
         """Every change as (sign, row): removed rows (-1) first, then added rows (+1)."""
         for row in self.removed:
             yield -1, row
         for row in self.added:
             yield 1, row
 
-    def why(self, row: Row, *, max_trials: int = 200) -> Cause:
+    def why(self, row: R, *, max_trials: int = 200) -> Cause:
         """Which input changes made a row of this relation appear or vanish: see `Delta.why`."""
         if self._ask is None:
             raise nobody_to_ask()
-        found: Cause = self._ask(self.schema.relation, row, max_trials=max_trials)
+        given = row if self._make is None else self.schema.as_row(row)
+        found: Cause = self._ask(self.schema.relation, given, max_trials=max_trials)
         return found
 
-    def asking(self, of: Ask) -> RelationDelta:
+    def asking(self, of: Ask) -> RelationDelta[R]:
         """The same, and who answers `why`: `Delta.why` of the delta it is part of. O(1)."""
-        found = RelationDelta.of_sides(self.schema, self._added, self._removed)
+        found = self._with(self._added, self._removed)
         found._ask = of
         return found
 
-    def inverse(self) -> RelationDelta:
+    def inverse(self) -> RelationDelta[R]:
         """The delta that undoes this one. O(1): the sides are shared."""
-        return RelationDelta.of_sides(self.schema, self._removed, self._added)
+        return self._with(self._removed, self._added)
 
-    def compose(self, then: RelationDelta) -> RelationDelta:
+    def compose(self, then: RelationDelta[Any]) -> RelationDelta[R]:
         """The net delta of this one followed by `then`. O(rows of both)."""
-        added, removed = set(self.added), set(self.removed)
-        later_added, later_removed = set(then.added), set(then.removed)
-        return RelationDelta(
-            self.schema,
-            (added - later_removed) | (later_added - removed),
-            (removed - later_added) | (later_removed - added),
+        added, removed = (set(side.rows) for side in self.sides)
+        later_added, later_removed = (set(side.rows) for side in then.sides)
+        return self._with(
+            Side(self.schema, (added - later_removed) | (later_added - removed), None),
+            Side(self.schema, (removed - later_added) | (later_removed - added), None),
         )
 
     @property
@@ -161,10 +185,8 @@ class RelationDelta:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RelationDelta):
             return NotImplemented
-        return (
-            self.schema.relation == other.schema.relation
-            and set(self.added) == set(other.added)
-            and set(self.removed) == set(other.removed)
+        return self.schema.relation == other.schema.relation and all(
+            set(one.rows) == set(two.rows) for one, two in zip(self.sides, other.sides, strict=True)
         )
 
     __hash__ = None  # type: ignore[assignment]  # equal by content, which is made lazily
@@ -183,8 +205,9 @@ class RelationDelta:
             yield f"  … {len(self) - _SHOWN} more"
 
     def _cells(self) -> list[list[str]]:
-        shown = zip(range(_SHOWN), self.signed(), strict=False)
-        return [["+" if sign > 0 else "-", *map(show_value, row)] for _, (sign, row) in shown]
+        removed, added = (("-", self._removed.rows), ("+", self._added.rows))
+        shown = ([sign, *map(show_value, row)] for sign, rows in (removed, added) for row in rows)
+        return list(islice(shown, _SHOWN))
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{escape(name)}</th>" for name in ("", *self.schema.names))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from types import EllipsisType
 from typing import TypeAlias, cast
 
@@ -142,8 +142,9 @@ class Schema:
         """Check rows at the door; O(cells), about 0.1 µs a cell when all is well.
 
         Args:
-            rows: tuples (or lists) of Python values, one per column; numpy integers and
-                floats are taken as the int or float they stand for. bool is not a number.
+            rows: tuples (or lists, or what `as_row` takes) of Python values, one per column; numpy
+                integers and floats are taken as the int or float they stand for. bool is not a
+                number.
 
         Returns:
             The rows in the order given, duplicates kept, as tuples of int, float and str.
@@ -158,7 +159,7 @@ class Schema:
         except TypeError:
             raise self._not_rows(rows) from None
         if not set(map(type, batch)) <= {tuple}:
-            batch = [self._as_tuple(index, row) for index, row in enumerate(batch)]
+            batch = [self.as_row(row, index) for index, row in enumerate(batch)]
         if not batch:
             return batch
         if set(map(len, batch)) != {self.arity}:
@@ -210,12 +211,19 @@ class Schema:
                 return values
         return tuple(self.check_value(column, row, value) for row, value in enumerate(values))
 
-    def _as_tuple(self, index: int, row: object) -> Row:
+    def as_row(self, row: object, index: int = 0) -> Row:
+        """The tuple that a row is: as it is, of a list, or of a dataclass with these columns.
+
+        Its values are not checked. Raises FactError, naming the row by its index, for what is none.
+        """
         if isinstance(row, tuple | list):
             return tuple(row)
+        if is_dataclass(row) and tuple(one.name for one in fields(row)) == self.names:
+            return tuple(getattr(row, name) for name in self.names)
         message = (
             f"{self.relation}: row {index} is {shown(row)} ({type(row).__name__}), but rows are "
-            f"tuples like {self._example()}; one row alone goes in a list: [{self._example()}]"
+            f"tuples like {self._example()}, or objects of a dataclass with the fields "
+            f"({', '.join(self.names)}); one row alone goes in a list: [{self._example()}]"
         )
         raise FactError(message, relation=self.relation, row=index, value=row)
 

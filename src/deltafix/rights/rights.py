@@ -217,7 +217,9 @@ class Rights:
             tx.change_model(model, materialise=materialise)
         return tx.delta
 
-    def watch(self, relation: str | None, callback: Callable[[RightsDelta], object]) -> Watch:
+    def watch(
+        self, relation: str | None, callback: Callable[[RightsDelta], object]
+    ) -> Watch[Delta]:
         """Call back after every transaction that changes a kept relation; with None, any tuple.
 
         What the callback is given has the whole transaction's changes: `delta.changes(relation)`.
@@ -233,7 +235,7 @@ class Rights:
             if found.concerns(relation):
                 callback(found)
 
-        watch: Watch = self._db.watch(None, told)
+        watch: Watch[Delta] = self._db.watch(None, told)
         return watch
 
     def _require_kept(self, relation: str) -> None:

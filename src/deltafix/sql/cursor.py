@@ -12,6 +12,8 @@ from deltafix.errors import SqlOperationalError
 from deltafix.sql.types import Column, SqlType, SqlValue
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from deltafix.sql.connection import Connection
     from deltafix.sql.parameters import Parameters
 
@@ -93,7 +95,7 @@ class Cursor:
         """All rows left."""
         return self.fetchmany(len(self._known()))
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self) -> pa.Table:
         """All rows as an Arrow table, with the types of their columns."""
         import pyarrow as pa  # noqa: PLC0415  only when a table is asked for
 
