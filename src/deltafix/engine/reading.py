@@ -106,7 +106,7 @@ class Reading(Questions):
         """
         schema, codes = self._schema(relation), self._committed(relation)
         if columns is not None:
-            places = self._places(schema, columns)
+            places = schema.places(columns)
             schema = Schema(relation, tuple(schema.columns[place] for place in places))
             codes = codes[:, places]
         return self._codes.table(schema, codes)
@@ -158,7 +158,7 @@ class Reading(Questions):
             TransactionError: this thread has a transaction open, whose edits would be seen.
         """
         schema = self._schema(relation)
-        places = self._places(schema, columns)
+        places = schema.places(columns)
         self.settle()
         order = sorted(range(len(places)), key=places.__getitem__)
         checked = [(schema.columns[places[n]], n) for n in order]
@@ -189,18 +189,6 @@ class Reading(Questions):
         if name in self._ruled or self._linked.given(name) != self._linked.ids[name]:
             message = f"{schema.show()} has rules; this is of relations that only inputs feed"
             raise FactError(message, relation=name)
-
-    @staticmethod
-    def _places(schema: Schema, columns: Sequence[str]) -> list[int]:
-        """Where columns stand. Raises FactError."""
-        known = list(schema.names)
-        for name in columns:
-            if name not in known:
-                close = suggest(name, known)
-                hint = f" (did you mean {close!r}?)" if close else ""
-                message = f"{schema.show()} has no column {name!r}{hint}"
-                raise FactError(message, relation=schema.relation, value=name)
-        return [known.index(name) for name in columns]
 
     def contains(self, relation: str, row: Row) -> bool:
         """Whether a row is in a relation in the last committed epoch. O(1)."""

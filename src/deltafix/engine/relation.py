@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from html import escape
+from types import EllipsisType
 from typing import TYPE_CHECKING, Final, Generic
 
-from deltafix.errors import FactError
 from deltafix.facts.delta import Delta
 from deltafix.facts.relation_delta import RelationDelta
 from deltafix.facts.schema import Row, Schema, Value, show_value
@@ -62,14 +62,9 @@ class RelationView(Generic[R]):
         FactError for a column that is not there, TypeMismatchError for a value of another type.
         """
         schema = self.schema
-        unknown = [name for name in values if name not in schema.names]
-        if unknown:
-            message = f"no column {unknown[0]!r} in {schema.show()}"
-            raise FactError(message, relation=schema.relation, column=unknown[0])
-        pattern = [
-            schema.check_value(column, 0, values[column.name]) if column.name in values else ...
-            for column in schema.columns
-        ]
+        pattern: list[Value | EllipsisType] = [...] * schema.arity
+        for place, value in zip(schema.places(values), values.values(), strict=True):
+            pattern[place] = schema.check_value(schema.columns[place], 0, value)
         return self._objects(self._db.select(self.name, pattern))
 
     def delta(self, delta: Delta) -> RelationDelta[R]:

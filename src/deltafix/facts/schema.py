@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from types import EllipsisType
 from typing import TypeAlias, cast
 
+from deltafix.diagnostics import suggest
 from deltafix.errors import FactError, TypeMismatchError
 from deltafix.facts.logical import Logical
 from deltafix.facts.shapes import Shape
@@ -132,6 +133,19 @@ class Schema:
     def names(self) -> tuple[str, ...]:
         """Column names, in order."""
         return tuple(column.name for column in self.columns)
+
+    def places(self, names: Iterable[str]) -> list[int]:
+        """Where columns of these names stand. Raises FactError, naming the first that is not."""
+        known = self.names
+        found = []
+        for name in names:
+            if name not in known:
+                close = suggest(name, list(known))
+                hint = f" (did you mean {close!r}?)" if close else ""
+                message = f"no column {name!r}{hint} in {self.show()}"
+                raise FactError(message, relation=self.relation, column=name)
+            found.append(known.index(name))
+        return found
 
     def show(self) -> str:
         """The schema as a declaration spells it: `edge(x: symbol, y: number)`."""

@@ -25,13 +25,12 @@ from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Or, Program,
 from deltafix.rules.autoinc import counts
 from deltafix.rules.scope import grounded_by, shared, ungrounded
 from deltafix.rules.strata import Stratum
-from deltafix.rules.terms import Aggregate, Const, Var
+from deltafix.rules.terms import Const, Term, Var, has_aggregate
 from deltafix.rules.walk import (
     MAX_ALTERNATIVES,
     count_alternatives,
     inside,
     occurrences,
-    subterms,
     terms_of,
     uses,
 )
@@ -44,6 +43,7 @@ __all__ = [
     "groups",
     "is_marked",
     "keep_whole",
+    "looks_around",
     "written_out",
 ]
 
@@ -227,7 +227,7 @@ class Recursions:
             return False
         if members not in self.closed:
             self.closed[members] = self._is_closed(members)
-        return self.closed[members] or _looks_around(rule)
+        return self.closed[members] or looks_around(rule, (Var, Const))
 
     def _is_closed(self, members: frozenset[str]) -> bool:
         return any(map(self.program.keeps, members)) or any(
@@ -238,18 +238,15 @@ class Recursions:
         )
 
 
-def _looks_around(rule: Rule) -> bool:
-    """Whether a rule has a negation of more than whole rows, or an aggregate."""
-    formulae = (*rule.heads, rule.body)
-    return not all(_is_row(group) for group in groups(rule.body)) or any(
-        isinstance(part, Aggregate)
-        for formula in formulae
-        for term in terms_of(formula)
-        for part in subterms(term)
-    )
+def looks_around(rule: Rule, row_terms: tuple[type[Term], ...]) -> bool:
+    """Whether a rule has an aggregate, or a negation of more than a comparison or a plain row.
 
-
-def _is_row(formula: Formula) -> bool:
-    return isinstance(formula, Comparison) or (
-        isinstance(formula, Atom) and all(isinstance(arg, Var | Const) for arg in formula.args)
+    Those may read what the rest of the rule binds. A plain row has `row_terms` alone.
+    """
+    if any(has_aggregate(term) for part in (*rule.heads, rule.body) for term in terms_of(part)):
+        return True
+    return not all(
+        isinstance(group, Comparison)
+        or (isinstance(group, Atom) and all(isinstance(arg, row_terms) for arg in group.args))
+        for group in groups(rule.body)
     )

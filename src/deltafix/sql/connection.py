@@ -306,7 +306,7 @@ class Connection:
             elif (row := edited[value]) is not None and None not in value:
                 found[value] = row
         name = table.relation.name
-        if asked and self._db is not None and name in self._held:
+        if asked and self._db is not None and name in self._held and self._engine().count(name):
             sure = (value for value in asked if None not in value)
             names = [table.relation.columns[place].name for place in key.places]
             found.update((key.of(row), row) for row in self._engine().semijoin(name, names, sure))

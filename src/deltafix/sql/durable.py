@@ -68,7 +68,7 @@ def recover(db: Any, catalog: Catalog) -> None:
     for name, table in catalog.tables.items():
         if table.numbered:
             numbers = db.to_arrow(name, [table.relation.declaration.attributes[-1].name]).column(0)
-            table.next_number = 1 + int(max(numbers.to_numpy(), default=0))
+            table.next_number = 1 + int(numbers.to_numpy().max(initial=0))
 
 
 def _value(value: Any) -> Any:

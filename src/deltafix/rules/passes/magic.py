@@ -32,9 +32,9 @@ from deltafix.rules.ast import (
 from deltafix.rules.autoinc import counts
 from deltafix.rules.passes.hints import magic_names
 from deltafix.rules.strata import dependencies, unstratified
-from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
+from deltafix.rules.terms import Aggregate, Const, Term, Var, Wildcard
 from deltafix.rules.walk import alternatives, subterms, terms_of, uses
-from deltafix.rules.whole import groups
+from deltafix.rules.whole import looks_around
 
 MAX_COPIES: Final = 1_000
 """Patterns of demand in one program; beyond that it is run as it is written."""
@@ -52,7 +52,10 @@ def magic(program: Program) -> Program:
     if not wanted:
         return program
     joins = any(program.keeps(declared.name) for declared in program.relations)
-    eager = not joins and not any(_looks_around(rule) for rule in program.rules)
+    # What a negated group or an aggregate is made of depends on the rule's other atoms, on demand
+    # too, so demand must not depend on the rule's head then.
+    plain = (Var, Const, Wildcard)
+    eager = not joins and not any(looks_around(rule, plain) for rule in program.rules)
     if eager:
         found = _Demand(program, wanted, eager=True).program()
         if not unstratified(found, dependencies(found)):
@@ -75,23 +78,6 @@ def _candidates(program: Program) -> frozenset[str]:
             ):
                 whole.add(head.relation)
     return frozenset((magic_names(program) & ruled) - whole)
-
-
-def _looks_around(rule: Rule) -> bool:
-    """Whether a negated group or an aggregate may read what the rest of the rule binds.
-
-    A relation made for it depends on the rule's other atoms, on demand too, so demand must not
-    depend on the rule's head then.
-    """
-    for formula in (*rule.heads, rule.body):
-        if any(isinstance(p, Aggregate) for term in terms_of(formula) for p in subterms(term)):
-            return True
-    return not all(isinstance(b, Comparison) or _is_plain(b) for b in groups(rule.body))
-
-
-def _is_plain(formula: Formula) -> bool:
-    """Whether this is an atom of variables, constants and `_`."""
-    return isinstance(formula, Atom) and not any(isinstance(arg, Call) for arg in formula.args)
 
 
 class _Demand:
