@@ -46,6 +46,11 @@ CORNERS = {
 """Values by type where arithmetic and order have their corners."""
 
 
+MOST_CHOICES = 6
+"""Conjunctions that the choices of one rule amount to: recursion may have them written out, and an
+edit of a rule that is two thousand takes minutes to plan."""
+
+
 @dataclass
 class Relation:
     name: str
@@ -67,6 +72,8 @@ class Body:
     witnesses: list[tuple[str, str]] = field(default_factory=list)
     """The type and name of what only places of least and greatest values bind."""
     fresh: int = 0
+    choices: int = 1
+    """Conjunctions that the choices so far amount to."""
 
     def new(self, kind: str) -> str:
         self.fresh += 1
@@ -330,7 +337,7 @@ class Generator:
         gives = rng.random() < 0.6
         name = body.new("number") if gives else ""
         known = {kind: [n for n in names if n != name] for kind, names in body.bound.items()}
-        branches = []
+        branches, counts = [], []
         for _ in range(rng.choice((2, 2, 3))):
             inner = Body(bound={kind: list(names) for kind, names in known.items()})
             inner.fresh = body.fresh
@@ -359,6 +366,10 @@ class Generator:
             body.fresh = inner.fresh
             rng.shuffle(literals)
             branches.append(", ".join(literals))
+            counts.append(inner.choices)
+        if body.choices * sum(counts) > MOST_CHOICES:
+            branches, counts = branches[:1], counts[:1]
+        body.choices *= sum(counts)
         return f"({' ; '.join(branches)})"
 
     def rule(self, head: Relation, relations: list[Relation], recursive: bool) -> str:

@@ -35,7 +35,7 @@ def hinted(rng: Random, word: str) -> str:
         if about and about[2] in hidden and about[1] == "output":
             continue
         declares = about and about[2] in hidden and about[1] == "decl"
-        lines.append(f"{line} {word}" if declares else line)
+        lines.append(line.replace(")", f") {word}", 1) if declares else line)
     asked = program.relation(rng.choice(derived))
     kinds = program.column_types(asked.name)
     names = [f"x{i}" for i, _ in enumerate(kinds)]
