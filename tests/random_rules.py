@@ -264,6 +264,8 @@ class Generator:
         if of == "number" and self.may("reducers", 0.25):
             op = "@@xor"
         witness = witnesses and op in ("min", "max") and self.may("witnesses", 0.5)
+        for kind, name in body.witnesses if witness else ():
+            inner.bound[kind].remove(name)  # what one witness binds is not given to another
         args, found = [], []
         for i, kind in enumerate(relation.columns):
             known = body.bound[kind]
@@ -278,7 +280,8 @@ class Generator:
             else:
                 args.append(self.rng.choice(known) if known and self.rng.random() < 0.6 else "_")
         atom = f"{relation.name}({', '.join(args)})"
-        inside = self.narrowed(atom, target, body.bound[of], inner, lower)
+        known = [name for name in body.bound[of] if name in inner.bound[of]]
+        inside = self.narrowed(atom, target, known, inner, lower)
         body.fresh = inner.fresh
         body.witnesses += found
         for kind, name in found:
