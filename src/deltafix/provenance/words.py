@@ -28,7 +28,6 @@ from deltafix.plan.clause import (
     Merge,
     Slot,
 )
-from deltafix.plan.depend import made_by
 from deltafix.plan.narrow import NARROW, cut_calls
 from deltafix.provenance.program import clauses_of
 from deltafix.provenance.written import as_written, written_rules
@@ -101,7 +100,7 @@ class Words:
                 continue
             fold = stage.outside.layer.fold
             if fold is not None:
-                self.folds.update(dict.fromkeys(made_by(fold), fold))
+                self.folds.update(dict.fromkeys(fold.made, fold))
             else:
                 self.strata.update(dict.fromkeys(stage.relations, number))
                 self.falling |= stage.outside.layer.falling
