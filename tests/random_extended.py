@@ -26,7 +26,7 @@ def extended(generator: Generator, relations: list[Relation]) -> list[str]:
     known = [name for name in sorted(table) if name in generator.features]
     lines: list[str] = []
     top = max(relation.stratum for relation in relations)
-    if "founded" in generator.features:
+    if {"founded", *_ITS_PARTS} <= generator.features:
         own = Random(repr(relations))  # other draws are as they were, and nothing reads these
         if own.random() < 0.25:
             draw = Draw(generator, relations, list(relations), top, "h")
@@ -214,6 +214,10 @@ def equivalence(draw: Draw, lines: list[str]) -> None:
     lines.append(f"{name}(x, y) :- {draw.atom(x=kind, y=kind)}.")
     if draw.rng.random() < 0.4:
         lines.append(f"{name}(x, z) :- {name}(x, y), {draw.atom(y=kind, z=kind)}.")
+
+
+_ITS_PARTS = ("aggregates", "arithmetic", "comparisons", "disjunction", "groups", "negation")
+"""Features that the rules of a founded recursion show."""
 
 
 def founded(draw: Draw, lines: list[str]) -> None:

@@ -53,18 +53,16 @@ def check(
 def _analyse(path: Path, functors: Path | None, given: Given) -> Analysis:
     """What the text door says, and, of a program it lets through, what the planner says."""
     from deltafix.datalog.load import analyse, read_bytes  # noqa: PLC0415  quick --help
-    from deltafix.plan.build import plan  # noqa: PLC0415
-    from deltafix.rules.check import typed  # noqa: PLC0415
+    from deltafix.plan.build import analysed  # noqa: PLC0415
 
     found = analyse(read_bytes(path), str(path), given)
     if found.errors:
         return found
     try:
         brought(found.program, functors)
-        plan(typed(found.program))
     except ProgramError as refused:
         return replace(found, diagnostics=(*found.diagnostics, *refused.diagnostics))
-    return found
+    return analysed(found)
 
 
 def _summary(found: Analysis) -> str:

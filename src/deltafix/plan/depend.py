@@ -103,14 +103,12 @@ def _founded(
 ) -> Layer:
     """A stratum that aggregates over itself. Raises ProgramError (DF140, DF171)."""
     names = frozenset(relations)
-    if not names.isdisjoint(core.demands):
-        _refuse(core, names)
-    found = calls(clauses, folds)
-    kept = any(one.merge is not None for one in core.relations if one.name in names)
-    if found is None or kept:
+    found = calls(clauses, folds) if names.isdisjoint(core.demands) else None
+    if found is None:
         program = core.program
-        assert program is not None  # noqa: S101  a core with aggregates was written as a program
-        raise core.refusal(next(aggregating(program, names)))
+        for first in () if program is None else aggregating(program, names):
+            raise core.refusal(first)
+        _refuse(core, names)
     return Layer(relations, clauses, True, folds=folds, calls=found)
 
 

@@ -93,7 +93,8 @@ class _Calls:
         """Shrink the keys until every call is by one; then families, then what is left."""
         while self._shrink() or self._part():
             pass
-        if not all(self._join(pair) for pair in self._same()):
+        # All are on the way from one to another: what has one key only would need itself.
+        if not all(self.keys.values()) or not all(map(self._join, self._same())):
             return None
         needs: list[Need] = []
         for clause, body, bound in zip(self.clauses, self.lower, self.bound, strict=True):
@@ -216,8 +217,7 @@ class _Calls:
         for clause, bound in zip(self.clauses, self.bound, strict=True):
             for literal in self._within(clause):
                 pair = self._pair(clause, literal)
-                forced = not self.keys[clause.head] or not self._known(clause, literal, bound)
-                if pair is not None and forced:
+                if pair is not None and not self._known(clause, literal, bound):
                     yield pair
 
     def _follows(self, pair: _Pair) -> bool:

@@ -232,7 +232,9 @@ def _cyclic(edge: Edge, cycle: list[Edge]) -> Diagnostic:
     way = f"let `{edge.head}` look at a relation that does not need `{edge.head}` itself"
     if not edge.closed:
         way += ", or negate an even number of times on the way round"
-    elif edge.through in ("min", "max"):
+    elif edge.through != "<=":
+        way += f", or let relations outside the recursion say which `{edge.body}` each group needs"
+    if edge.through in ("min", "max"):
         way += f", or declare the column `<{edge.through}>`, which may be recursive"
     return Diagnostic(
         "DF140", f"{what}: {shown}", edge.atom.span, f"{lines}. Break the cycle: {way}"

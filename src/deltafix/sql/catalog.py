@@ -17,6 +17,7 @@ from deltafix.errors import ProgramError
 from deltafix.facts.schema import Row
 from deltafix.rules import check
 from deltafix.rules.ast import Program
+from deltafix.rules.strata import dependencies, unstratified
 from deltafix.sql.builder import Builder, Relation
 from deltafix.sql.casts import assigned
 from deltafix.sql.query import check_clauses, relation
@@ -242,9 +243,13 @@ def view_of(
 
 def check_rules(statement: Statement, builder: Builder, catalog: Catalog) -> None:
     """Refuse recursion through negation or aggregation, which the rules show."""
-    given = used_by(catalog, builder).values()
+    rules = program(used_by(catalog, builder).values(), [builder])
     try:
-        check.typed(program(given, [builder]))
+        check.typed(rules)
+        # SQL's recursion sees the rows of the step before: no group there is ever complete.
+        over = unstratified(rules, dependencies(rules), aggregates=True)
+        if any(one.severity == "error" for one in over):
+            raise ProgramError(diagnostics=over)
     except ProgramError as error:
         codes = {found.code for found in error.diagnostics}
         if codes & {"DF140", "DF171", "DF172"}:
