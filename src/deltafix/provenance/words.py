@@ -92,6 +92,7 @@ class Words:
         self.strata: dict[str, int] = {}
         self.folds: dict[str, Fold] = {}
         self.falling: set[str] = set()
+        self.founded: set[str] = set()
         self.clauses: dict[str, list[Clause]] = {name: [] for name in self.types}
         for number, stage in enumerate(plan.stages):
             for clause in clauses_of(stage):
@@ -104,6 +105,9 @@ class Words:
             else:
                 self.strata.update(dict.fromkeys(stage.relations, number))
                 self.falling |= stage.outside.layer.falling
+                folds = stage.outside.layer.folds
+                self.folds.update((name, one) for one in folds for name in one.made)
+                self.founded.update(stage.relations if folds else ())
         self.plain = self._plain()
         self.run = run
         self._codes = codes
