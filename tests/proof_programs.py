@@ -102,7 +102,7 @@ KINDS_ABSENT = [
 
 
 MOST_CLAUSES = 1_000
-"""What is written out where a choice stands in a recursion can be 22,000, which take 100 s to plan."""
+"""Choices that a recursion writes out can be 22,000 clauses, which take 100 s to plan."""
 
 
 def loaded(rng: Random, features: frozenset[str]) -> tuple[deltafix.Database, dict]:

@@ -67,7 +67,8 @@ PROGRAMS = {
         .input move
         lost(x) :- (move(x, _) ; move(_, x)), 0 = count : { move(x, y), y > x, lost(y) }.
         won(x, n) :- move(x, _), n = count : { move(x, y), y > x, lost(y) }, !lost(x).
-        first(x) :- move(x, y), x < y, !first(y), !won(y, _), 0 = count : { move(x, z), x < z, first(z) }.
+        first(x) :- move(x, y), x < y, !first(y), !won(y, _),
+            0 = count : { move(x, z), x < z, first(z) }.
     """,
     "heights of trees": """
         .decl node(n: number) .decl child(n: number, c: number)
