@@ -96,13 +96,15 @@ class Connection:
 
         Args:
             table: a table's name.
-            rows: sequences with a Python value for each of `columns`; or an Arrow table, or what
-                exports itself as one (a frame of polars or pandas), with columns of these names.
+            rows: tuples or lists with a Python value for each of `columns`, or dicts and objects
+                of a dataclass with values by name, where what a dict leaves out has its default; or
+                an Arrow table, or what exports itself as one (a frame of polars or pandas), with
+                columns of these names.
             columns: the columns given, all of them in their order if none is named (of a frame:
                 those it has); others have their default, or are NULL.
 
         Raises:
-            SqlProgrammingError: an unknown table or column.
+            SqlProgrammingError: an unknown table or column; what is no row, named from 0.
             SqlDataError: a value that is not of its column's type.
             SqlIntegrityError: a row that breaks NOT NULL or a key; nothing is inserted.
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -133,6 +134,72 @@ def test_unique_takes_nulls_and_refuses_values(db):
     with pytest.raises(deltafix.sql.IntegrityError, match=r"UNIQUE \(a, b\) has a row"):
         db.insert("k", [(2, "x"), (1, "x")])
     assert len(rows(db, "SELECT * FROM k")) == 3
+
+
+PEOPLE = "CREATE TABLE p (id INTEGER NOT NULL, name TEXT, age INTEGER DEFAULT 7)"
+
+
+def test_rows_may_be_given_by_column_name(db):
+    db.execute(PEOPLE)
+    given = [{"name": "ann", "id": 1}, {"id": 2}, (3, "bob", 4), {"age": None, "id": 5}]
+    assert db.insert("p", given) == 4
+    there = [(1, "ann", 7), (2, None, 7), (3, "bob", 4), (5, None, None)]
+    assert rows(db, "SELECT * FROM p") == there
+    assert db.insert("p", [{"id": 6}, {"name": "cid", "id": 8}], ["name", "id"]) == 2
+    many = [{"id": n, "name": str(n)} for n in range(10, 400)]
+    assert db.insert("p", iter(many)) == 390
+    assert rows(db, "SELECT COUNT(*), MIN(name), MAX(age) FROM p WHERE id >= 6") == [(392, "10", 7)]
+    assert db.replace("p", [{"id": 1, "name": "ann"}]) == 395
+    assert rows(db, "SELECT * FROM p") == there[:1]
+
+
+@dataclass
+class Person:
+    id: int
+    name: str
+    age: int
+
+
+def test_rows_may_be_objects_of_a_dataclass(db):
+    db.execute(PEOPLE)
+    assert db.insert("p", [Person(1, "ann", 2)]) == 1
+    assert rows(db, "SELECT * FROM p") == [(1, "ann", 2)]
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "says"),
+    [
+        ([{"id": 1}, {"id": 2, "nme": "x"}], "Programming", r"row 1, 'nme'.*\n.*mean 'name'"),
+        ([(1, "a", 2), {"name": "x"}], "Integrity", r"row 1 has no value .* 'id'.*NOT NULL"),
+        ([{"id": 1, 2: 3}], "Programming", r"row 0, '2'.*\n.*there is: age, id, name"),
+        ([(1, "a", 2), "abc"], "Programming", r"row 1 is 'abc' \(str\).*id, name, age"),
+        (["abc"] * 300, "Programming", r"row 0 is 'abc' \(str\)"),
+        ([b"abc"], "Programming", r"row 0 is b'abc' \(bytes\)"),
+        ([(1, "a", 2), 5], "Programming", r"row 1 is 5 \(int\)"),
+        ([{1, 2, 3}], "Programming", r"row 0 is \{1, 2, 3\} \(set\)"),
+        ((1, "a", 2), "Programming", r"row 0 is 1 \(int\).*\n.*one row alone goes in a list"),
+        ({"id": 1}, "Programming", r"rows are given as .* not as dict.*\n.*in a list"),
+        ("abc", "Programming", r"rows are given as .* not as str"),
+        (5, "Programming", r"rows are given as .* not as int"),
+        ([(1, "a", 2), (1,)], "Programming", r"row 1 has 1 values for 3 columns"),
+    ],
+)  # fmt: skip
+def test_what_is_no_row_is_named_with_its_place(db, given, kind, says):
+    db.execute(PEOPLE)
+    for change in (db.insert, db.replace):
+        with pytest.raises(getattr(deltafix.sql, f"{kind}Error"), match=f"(?s){says}"):
+            change("p", given)
+    assert rows(db, "SELECT * FROM p") == []
+
+
+@pytest.mark.parametrize("given", ["ab", 5, {"a"}])
+def test_parameters_are_a_sequence_or_a_dict(db, given):
+    db.execute("CREATE TABLE k (a TEXT, b TEXT)")
+    kind = type(given).__name__
+    with pytest.raises(deltafix.sql.ProgrammingError, match=f"parameters .*, not as {kind}"):
+        db.execute("INSERT INTO k VALUES (?, ?)", given)
+    with pytest.raises(deltafix.sql.ProgrammingError, match=f"parameters .*, not as {kind}"):
+        db.executemany("INSERT INTO k VALUES (?, ?)", [given])
 
 
 def test_an_error_of_a_value_rolls_the_transaction_back(db):
