@@ -127,6 +127,9 @@ def created(node: Any) -> Any:
 def require_made(statement: Statement, node: exp.Create) -> Any:
     """What a CREATE names. Raises SqlRefusedError if it makes no table or view, or by a query."""
     kind = str(node.args.get("kind") or "").upper()
+    if node.args.get("replace"):
+        way_out = f"leave OR REPLACE out; what is there is taken away by DROP {kind}"
+        raise statement.refused("CREATE OR REPLACE", node, way_out)
     is_query = node.args.get("expression") is not None and kind == "TABLE"
     if kind not in ("TABLE", "VIEW") or is_query:
         way_out = "write CREATE TABLE t (a INTEGER, ...) or CREATE MATERIALIZED VIEW"
@@ -192,8 +195,17 @@ class Catalog:
             builder = Builder(statement, "", {})
             check_clauses(builder, node, known)
             _check_properties(builder, node)
-            names = [one.name for one in node.this.expressions] if named is not node.this else []
-            view = view_of(statement, name, names, node.args["expression"], self, mark=mark)
+            heads = node.this.expressions if named is not node.this else []
+            for one in heads:
+                if isinstance(one, exp.ColumnDef):
+                    way_out = "name the columns only: their types are those of the query"
+                    raise statement.refused("a column of a view with a type", one, way_out)
+            names = [one.name for one in heads]
+            query = node.args.get("expression")
+            if query is None:
+                way_out = f"write CREATE MATERIALIZED VIEW {name} AS SELECT ..."
+                raise statement.wrong(f"view {name!r} has no query", named, way_out)
+            view = view_of(statement, name, names, query, self, mark=mark)
             check_rules(statement, view.builder, self)
             self.views[name] = view
         self.definitions[name] = Definition(statement.sql, dialect, times)
@@ -260,8 +272,10 @@ def check_rules(statement: Statement, builder: Builder, catalog: Catalog) -> Non
 def _check_properties(builder: Builder, node: exp.Create) -> None:
     found = node.args.get("properties")
     for one in found.expressions if found is not None else ():
-        if not isinstance(one, exp.MaterializedProperty):
-            raise builder.refused(one.key.upper(), node, "write CREATE MATERIALIZED VIEW")
+        if not isinstance(one, exp.MaterializedProperty) or node.args["kind"] != "VIEW":
+            word = one.key.removesuffix("property").upper() or one.name
+            way_out = "write CREATE TABLE or CREATE MATERIALIZED VIEW, without it"
+            raise builder.refused(f"a table or view that is {word}", one, way_out)
 
 
 def table_of(statement: Statement, create: exp.Create) -> Table:
@@ -270,7 +284,8 @@ def table_of(statement: Statement, create: exp.Create) -> Table:
     builder = Builder(statement, "", {})
     if not isinstance(schema, exp.Schema):
         raise builder.refused("a table without columns", create, "CREATE TABLE t (a INTEGER, ...)")
-    check_clauses(builder, create, ("this", "kind", "exists"))
+    _check_properties(builder, create)
+    check_clauses(builder, create, ("this", "kind", "exists", "properties"))
     columns: list[Column] = []
     found: list[tuple[str, list[str], exp.Expr]] = []
     conditions: list[exp.Expr] = []

@@ -174,12 +174,11 @@ class Connection:
                 return count if shown is None else edits.returned(statement, edit, shown)
         if isinstance(node, exp.Query | exp.Values):
             return reading.select(self, statement, node)
-        name = node.this if isinstance(node, exp.Command) else node.key.upper()
         way_out = (
             "statements are CREATE TABLE, CREATE MATERIALIZED VIEW, DROP, INSERT, UPDATE, DELETE, "
             "MERGE, SELECT, EXPLAIN, BEGIN, COMMIT, ROLLBACK"
         )
-        raise statement.refused(f"the statement {name}", node, way_out)
+        raise statement.refused(f"the statement {statement.verb}", node, way_out)
 
     # --- transactions --------------------------------------------------------------------------
 

@@ -368,6 +368,8 @@ def update(connection: Connection, statement: Statement, node: exp.Update) -> Ed
     table = edited_table(connection, statement, node.this)
     columns = table.relation.columns
     names = [column.name for column in columns]
+    if not node.expressions:
+        raise statement.wrong("UPDATE of no column", node, "write SET column = value")
     places = list(set_places(statement, node, names))
     kinds = [columns[place].type for place in places]
     computed = [typed(one.expression, k) for one, k in zip(node.expressions, kinds, strict=True)]

@@ -111,11 +111,11 @@ def _require_new(statement: Statement, dialect: str, catalog: Catalog) -> str:
     """The name that a statement makes. Raises SqlRefusedError, SqlProgrammingError."""
     node = statement.node
     if statement.explain or not isinstance(node, exp.Create):
-        said = node.this if isinstance(node, exp.Command) else node.key.upper()
+        said = statement.explain or statement.verb
         way_out = (
             "a program is CREATE TABLE and CREATE VIEW; rows come from its inputs, so leave it out"
         )
-        found = statement.refused(f"the statement {statement.explain or said}", node, way_out)
+        found = statement.refused(f"the statement {said}", node, way_out)
         raise found
     named = require_made(statement, node)
     durable.check(statement, dialect)
