@@ -27,6 +27,7 @@ from deltafix.pipeline.portion import Lookable
 from deltafix.pipeline.quarantine import refused
 from deltafix.pipeline.sources.registry import ON_SPARK, TABLES, additions, make_source
 from deltafix.pipeline.targets.registry import make_target, place_of
+from deltafix.rules.tables import TableProgram
 
 __all__ = ["check"]
 
@@ -72,7 +73,8 @@ def check(config: Config) -> Iterator[str]:
         place = one.values.get("path") or one.values["table"]
         yield f"input {one.name}: {one.source} {place} to {fed} ({said})"
     noted = peek.marks.get(CONES)
-    change = what_changed(noted, cones(program)) if noted else None
+    is_sql = isinstance(config.program, TableProgram)
+    change = what_changed(noted, cones(program), is_sql=is_sql) if noted else None
     for output in config.outputs:
         manifest = read_manifest(output.path)
         at = "new" if manifest is None else f"at epoch {manifest.epoch}"
@@ -82,5 +84,5 @@ def check(config: Config) -> Iterator[str]:
         else:
             yield f"output {output.relation}: {output.sink} {place_of(output)} ({at})"
     if change:
-        yield f"the rules have changed ({change.show()}); run with --on-change maintain or rebuild"
+        yield f"the rules have changed ({change.show()}); {change.ways}"
     yield f"{config.path}: ok"

@@ -24,12 +24,13 @@ from deltafix.errors import KeyBreachError, SinkError
 from deltafix.facts.delta import Delta
 from deltafix.facts.logical import logical_rows
 from deltafix.facts.schema import Row, Schema
-from deltafix.pipeline.augment import NOTHING, Additions, augment, key_checks
+from deltafix.pipeline.augment import NOTHING, Additions, augment, kept_as, key_checks
 from deltafix.pipeline.change import (
     ProgramChange,
     Way,
     cones,
     not_maintained,
+    require_kept_same,
     require_same,
     require_tables_same,
     tables_of,
@@ -66,6 +67,9 @@ CONES = "pipeline/program"
 TABLES = "pipeline/tables"
 """The mark that says what columns the tables were declared with: rows keep their meaning."""
 
+INPUTS = "pipeline/inputs"
+"""The mark that says how the rows of inputs are kept, where that is not as they come."""
+
 OnChange = Callable[[ProgramChange], Way]
 """Asked what to do about a changed program."""
 
@@ -90,7 +94,8 @@ class Maintainer:
     Raises:
         ProgramChangedError: `on_change` refuses, or whoever keeps the rows cannot maintain them.
         FactError, UnknownRelationError: rows that the new program has no place for.
-        StateError, SinkError, ConfigError: a folder that cannot be used.
+        StateError, SinkError, ConfigError: a folder that cannot be used; rows that are kept in
+            another way than inputs have them now.
     """
 
     def __init__(
@@ -108,19 +113,23 @@ class Maintainer:
         folder = folder_at(state)
         whole = augment(program, additions)
         self._cones = cones(whole)
-        marks, known = peek(folder)
+        marks, known, has_rows = peek(folder)
+        is_sql = isinstance(program, TableProgram)
         noted = marks.get(CONES)
-        self.change = what_changed(noted or self._cones, self._cones)
-        way = on_change(self.change) if self.change else "rebuild"
+        self.change = what_changed(noted or self._cones, self._cones, is_sql=is_sql)
+        self.schemas = schemas_of(whole)
+        self._notes = {CONES: self._cones, TABLES: tables_of(program), INPUTS: kept_as(additions)}
+        require_tables_same(marks.get(TABLES, {}), self._notes[TABLES], folder, has_rows)
+        if noted is None or INPUTS in marks:
+            require_kept_same(marks.get(INPUTS, {}), self._notes[INPUTS], folder, has_rows)
+        is_begun = any(map(has_rows, (*self.schemas, *(known.inputs if known else ()))))
+        way = on_change(self.change) if self.change and is_begun else "rebuild"
         if way == "refuse":
             require_same(self.change, folder)
         before, lag = whole, self.change.changed
-        self.schemas = schemas_of(whole)
-        self._tables = tables_of(program)
-        require_tables_same(marks.get(TABLES, {}), self._tables, folder)
         self._keys = key_checks(program, additions)
         if way == "maintain":
-            if known is None or isinstance(program, TableProgram):
+            if known is None or is_sql:
                 raise not_maintained(is_sql=known is not None)
             before = known.program()
             # Nothing, unless the state was opened with yet another program behind our back.
@@ -266,8 +275,10 @@ class Maintainer:
         self.outputs.publish()
         self.outputs.tidy()
         lagging = self.outputs.lagging(lag, self.keeper.tables)
-        is_noted = self.db.marks.get(TABLES, {}) == self._tables
-        if not lagging and noted == self._cones and is_noted:
+        anew = {
+            mark: said for mark, said in self._notes.items() if self.db.marks.get(mark) != said
+        }
+        if not lagging and not anew:
             return None
         clock = _Clock({})
         epoch = Epoch(self.db.epoch + 1)
@@ -279,9 +290,8 @@ class Maintainer:
         with self.keeper.begin() as tx:
             if changed is not None:
                 tx.change_program(changed)
-            tx.mark(CONES, self._cones)
-            if not is_noted:
-                tx.mark(TABLES, self._tables)
+            for mark, said in anew.items():
+                tx.mark(mark, said)
             tx.prepared, tx.views = prepared, self.outputs.sinks
         clock.lap("engine")
         epoch = replace(epoch, touched=self.keeper.touched)

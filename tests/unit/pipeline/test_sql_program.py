@@ -15,6 +15,7 @@ from deltafix.engine.folds.users import Several, Totalled
 from deltafix.errors import (
     BadRowError,
     ConfigError,
+    DriftError,
     KeyBreachError,
     ProgramChangedError,
     SqlError,
@@ -219,6 +220,51 @@ def test_a_table_keeps_the_columns_that_its_rows_have(books: Books) -> None:
         books.write(views=VIEWS.replace(old, new))
         with pytest.raises(StateError, match="came in as that"):
             books.run(on_change=lambda change: "rebuild")
+
+
+def test_before_rows_are_in_a_program_and_its_inputs_may_change(books: Books) -> None:
+    """A first run that failed refuses nothing: `key`, columns and views may be mended."""
+    (books.folder / "in" / "1.csv").write_text("id,day,amount,note\n1,2026-01-31,1,a\n")
+    books.write(booking='key = "id"')
+    with pytest.raises(DriftError):
+        books.run()
+    wider = VIEWS.replace("note TEXT", "note TEXT, who TEXT").replace("COUNT(note)", "MIN(who)")
+    for views, booking in (
+        (wider, 'key = "id"'), (VIEWS, ""), (wider, ""), (VIEWS, 'key = ["id"]\nmode = "changes"'),
+    ):  # fmt: skip
+        books.write(views=views, booking=booking)
+        with pytest.raises(DriftError):
+            books.run()
+    books.write(booking='mode = "rows"')
+    books.run()
+    assert books.view("total") == [(date(2026, 1, 31), Decimal("1.00"), 1)]
+
+
+def test_rows_that_are_there_stay_as_their_input_had_them(books: Books) -> None:
+    """By key a row replaces another; one that came in row by row was there beside it for good."""
+    books.say("1.csv", "+,1,2026-01-31,1,a")
+    books.run()
+    for way in ("refuse", "rebuild", "maintain"):
+        for booking, said in (('key = "id"', r"by key \(id\)"), ('mode = "rows"', "file by file")):
+            books.write(booking=booking)
+            with pytest.raises(StateError, match=f"booking came in row by row, .* {said} now"):
+                books.run(on_change=lambda _, way=way: way)
+    books.write()
+    books.say("2.csv", "-,1,2026-01-31,1,a", "+,1,2026-01-31,2,a")
+    books.run()
+    assert books.view("total") == [(date(2026, 1, 31), Decimal("2.00"), 1)]
+
+
+def test_the_way_out_of_changed_views_is_one_that_views_can_go(books: Books) -> None:
+    books.say("1.csv", "+,1,2026-01-31,1,a")
+    books.run()
+    books.write(views=VIEWS.replace("SUM(amount)", "SUM(amount * 2)"))
+    with pytest.raises(ProgramChangedError, match="--on-change rebuild") as caught:
+        books.run()
+    assert "maintain" not in str(caught.value)
+    said = list(check(read_config(books.folder / "pipeline.toml")))[-2]
+    assert said.startswith("the rules have changed (changed: total; kept: notes); --on-change reb")
+    assert "maintain" not in said
 
 
 def test_types_of_a_log(books: Books) -> None:
