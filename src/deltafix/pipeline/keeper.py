@@ -35,8 +35,8 @@ from deltafix.rules.tables import users_of
 from deltafix.store.folder import Folder, Head, LocalFolder, ReplacedError, Where, folder_at
 
 __all__ = [
-    "EXECUTOR", "SHARDS", "Driver", "Keep", "Keeper", "Open", "Relations", "Said", "claim", "due",
-    "peek", "peek_marks", "shards_head",
+    "EXECUTOR", "SHARDS", "Driver", "Keep", "Keeper", "Open", "Peek", "Relations", "Said", "claim",
+    "due", "peek", "peek_marks", "shards_head",
 ]  # fmt: skip
 
 SHARDS = "shards"
@@ -361,9 +361,11 @@ def peek_marks(state: Where) -> Marks:
 class Peek(NamedTuple):
     """What a state folder holds, of one that is kept in shards without its program.
 
-    `has_rows` says whether rows of a relation are given; in shards, whether any are.
+    `name` tells the state from all others, and is empty if there is none yet; `has_rows` says
+    whether rows of a relation are given; in shards, whether any are.
     """
 
+    name: str
     marks: Marks
     program: Identity | None
     has_rows: Callable[[str], bool]
@@ -376,14 +378,14 @@ def peek(state: Where) -> Peek:
     """
     head = shards_head(state)
     if head is not None:
-        return Peek(head["marks"], None, lambda _: bool(head["given"]))
+        return Peek(head["name"], head["marks"], None, lambda _: bool(head["given"]))
     found = read_state(state)
     if found is None:
-        return Peek({}, None, lambda _: False)
+        return Peek("", {}, None, lambda _: False)
     snapshot, records = found
     marks = snapshot.marks
     for changed in records.marks(snapshot.epoch):
         set_marks(marks, changed)
     rows = left(chain(snapshot.frames, records.after(snapshot.epoch)))
     program = records.program(snapshot.epoch, snapshot.identity)
-    return Peek(marks, program, lambda name: bool(rows[name]))
+    return Peek(snapshot.state, marks, program, lambda name: bool(rows[name]))

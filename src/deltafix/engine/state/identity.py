@@ -3,8 +3,8 @@
 Invariant: given rows mean something only under the schema they were given for, so a state's input
 relations that have rows must be in the program as they were; rules may change freely, since what
 they derive is not in the state. A state keeps the whole text of its program, so edits of rules need
-no other record. They go with the program that the state was opened with: whoever opens it with that one
-again has the edits, too; whoever brings another program has that.
+no other record. They go with the program that the state was opened with: whoever opens it with that
+one again has the edits, too; whoever brings another program has that.
 """
 
 from __future__ import annotations
