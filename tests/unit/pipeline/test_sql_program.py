@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.pipelines import open_pipeline
 
 from deltafix.engine.folds.users import Several, Totalled
 from deltafix.errors import (
@@ -64,7 +65,7 @@ class Books:
         (self.folder / "in" / name).write_text("\n".join(("sign,id,day,amount,note", *lines, "")))
 
     def open(self, **options: object) -> Pipeline:
-        return Pipeline(read_config(self.folder / "pipeline.toml"), **options)
+        return open_pipeline(self.folder / "pipeline.toml", **options)
 
     def run(self, **options: object) -> None:
         with self.open(**options) as pipeline:
@@ -102,6 +103,29 @@ def test_story_of_an_upsert(books: Books) -> None:
     config = read_config(books.folder / "pipeline.toml")
     assert list(replay(config, 2).show())[-1] == "epoch 2: recomputed, the same"
     assert list(check(config))[-1].endswith("ok")
+
+
+kept_here = pytest.mark.parametrize("runner", ["local", "local shards"], indirect=True)
+
+
+@kept_here
+def test_totals_without_keys_are_one_row_and_need_no_multiplicity(books: Books, runner) -> None:
+    table, _, notes, _ = VIEWS.split(";")
+    query = "SELECT COUNT(*) AS c, SUM(amount) AS s, MAX(day) AS d FROM booking"
+    books.write(views=f"{table}; CREATE VIEW total AS {query}; {notes};")
+    books.run()
+    assert books.view("total") == [(0, None, None)]
+    for number, (lines, wanted) in enumerate((
+        (("+,1,2026-01-31,12.50,", "+,2,,0.05,"), (2, Decimal("12.55"), date(2026, 1, 31))),
+        (("-,1,2026-01-31,12.50,",), (1, Decimal("0.05"), None)),
+        (("-,2,,0.05,",), (0, None, None)),
+        (("+,3,2026-01-31,7,",), (1, Decimal("7.00"), date(2026, 1, 31))),
+    )):  # fmt: skip
+        books.say(f"{number}.csv", *lines)
+        books.run()
+        assert books.view("total") == [wanted]
+    kept = program_of((books.folder / "views.sql").read_text())
+    assert kept.bags == {"notes"}
 
 
 def test_a_key_twice_rolls_the_epoch_back(books: Books) -> None:
@@ -222,7 +246,8 @@ def test_a_table_keeps_the_columns_that_its_rows_have(books: Books) -> None:
             books.run(on_change=lambda change: "rebuild")
 
 
-def test_before_rows_are_in_a_program_and_its_inputs_may_change(books: Books) -> None:
+@kept_here
+def test_before_rows_are_in_a_program_and_its_inputs_may_change(books: Books, runner) -> None:
     """A first run that failed refuses nothing: `key`, columns and views may be mended."""
     (books.folder / "in" / "1.csv").write_text("id,day,amount,note\n1,2026-01-31,1,a\n")
     books.write(booking='key = "id"')
@@ -240,7 +265,8 @@ def test_before_rows_are_in_a_program_and_its_inputs_may_change(books: Books) ->
     assert books.view("total") == [(date(2026, 1, 31), Decimal("1.00"), 1)]
 
 
-def test_rows_that_are_there_stay_as_their_input_had_them(books: Books) -> None:
+@kept_here
+def test_rows_that_are_there_stay_as_their_input_had_them(books: Books, runner) -> None:
     """By key a row replaces another; one that came in row by row was there beside it for good."""
     books.say("1.csv", "+,1,2026-01-31,1,a")
     books.run()

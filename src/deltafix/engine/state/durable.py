@@ -227,7 +227,7 @@ class DurableDatabase(Database):
         if state.same_program:
             # It was within its bounds epoch by epoch; all of it at once need not be.
             self._bound(Budget())
-        if found or (imaged is None and not self.plan.bounded):
+        if found or (imaged is None and (state.epoch or not self.plan.bounded)):
             with self.transaction():
                 for edits in found.values():
                     self._replay(edits[0].schema, edits)
