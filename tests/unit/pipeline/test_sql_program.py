@@ -28,6 +28,7 @@ from deltafix.pipeline.config import read_config
 from deltafix.pipeline.manifest import read_view
 from deltafix.pipeline.replay import replay
 from deltafix.pipeline.runner import Pipeline
+from deltafix.sql import program
 from deltafix.sql.program import program_of
 
 VIEWS = """
@@ -329,3 +330,31 @@ def test_reducers_of_a_program_are_kept_as_those_of_a_connection_are() -> None:
         assert kinds == [kind for kind in (Several, Totalled) if isinstance(again, kind)]
         marks[name.split("_")[0]] = kinds
     assert marks == {"sum": [Totalled], "string": [], "first": [Several]}
+
+
+def test_a_state_of_views_is_opened_from_its_image(books: Books, monkeypatch) -> None:
+    """Functions of a text are the same in every process, so what they gave need not be derived."""
+    views = VIEWS.replace("COUNT(note)", "STRING_AGG(upper(note), ',')") + (
+        "CREATE VIEW late AS SELECT id, day + INTERVAL 1 DAY FROM booking WHERE amount * 2 > 5;"
+    )
+    books.write(views=views, outputs='[output.late]\npath = "late"')
+    books.say("1.csv", "+,1,2026-01-31,3,a", "+,2,2026-01-31,2,b", "+,3,,4,")
+    books.run()
+    opened = []
+    for name, line in (("2.csv", "-,2,2026-01-31,2,b"), ("3.csv", "+,4,2026-01-31,9,c")):
+        books.say(name, line)
+        with books.open() as pipeline:
+            db = pipeline.maintainer.db
+            opened.append((db.recovered, db.last_epoch.derivations))
+            list(pipeline.drain())
+            db.check_invariants()
+    assert opened == [((), 0), ((), 0)]
+    assert books.view("total") == [
+        (None, Decimal("4.00"), None), (date(2026, 1, 31), Decimal("12.00"), "A,C"),
+    ]  # fmt: skip
+    assert [row[0] for row in books.view("late")] == [1, 3, 4]
+    monkeypatch.setattr(program, "_maker", lambda: "another version")
+    with books.open() as pipeline:  # its functions may compute other values
+        (said,) = pipeline.maintainer.db.recovered
+        assert "another program" in said
+        assert pipeline.maintainer.db.last_epoch.derivations
