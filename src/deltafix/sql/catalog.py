@@ -262,11 +262,24 @@ def check_rules(statement: Statement, builder: Builder, catalog: Catalog) -> Non
         if codes & {"DF140", "DF171", "DF172"}:
             what = "a recursion that negates or aggregates itself (NOT, outer join, GROUP BY)"
             way_out = "move it out of the recursive part, to the query that reads it"
-            raise statement.refused(what, None, way_out) from None
+            raise statement.refused(what, _of_itself(statement.node), way_out) from None
         if codes <= {"DF133"}:
             what = "a condition of this many alternatives"
             raise statement.refused(what, None, "split it over several views") from None
         raise
+
+
+def _of_itself(node: exp.Expr) -> exp.Expr | None:
+    """What aggregates or negates in a common table expression that reads itself: the first."""
+    for cte in node.find_all(exp.CTE):
+        if any(table.name == cte.alias for table in cte.this.find_all(exp.Table)):
+            one: exp.Expr
+            for one in cte.this.walk(bfs=False):
+                outer = isinstance(one, exp.Join) and one.side
+                if outer or isinstance(one, exp.AggFunc | exp.Not | exp.Except | exp.Distinct):
+                    return one
+            return cte
+    return None
 
 
 def _check_properties(builder: Builder, node: exp.Create) -> None:

@@ -528,6 +528,8 @@ class Connection:
             is_there = statement.explain == "EXPLAIN WHY"
             found = why(self, statement) if is_there else why_not(self, statement)
             shown = [line for part in found for line in str(part).split("\n")]
+            if not shown:
+                shown = ["there is no such row; EXPLAIN WHY NOT says what keeps a row out"]
             return reading.Result(
                 (Column("why", TEXT, nullable=False),), [(line,) for line in shown]
             )

@@ -75,8 +75,15 @@ class Statement:
         return " ".join(words[: 2 if words[0] in ("ALTER", "CREATE", "DROP", "TRUNCATE") else 1])
 
     def span(self, node: exp.Expr | None) -> Span:
-        """Where a node stands: from the first to the last of its names and literals."""
-        found = [] if node is None else [n.meta for n in node.walk() if "start" in n.meta]
+        """Where a node stands: from the first to the last of its names and literals.
+
+        Of one without any, where that is which it is part of.
+        """
+        found: list[dict[str, int]] = []
+        while node is not None and not found:
+            found = [part.meta for part in node.walk() if "start" in part.meta]
+            found += self._word_of(node, found)
+            node = node.parent
         if not found:
             words = self.text[self.start : self.end]
             first = self.start + len(words) - len(words.lstrip())
@@ -84,6 +91,17 @@ class Statement:
         first = min(meta["start"] for meta in found)
         last = max(meta["end"] for meta in found) + 1
         return _span(self.text, self.start + first, self.start + last, self.path)
+
+    def _word_of(self, node: exp.Expr, parts: list[dict[str, int]]) -> list[dict[str, int]]:
+        """The place of a function's name, where sqlglot notes none: of CURRENT_DATE, and of MAX."""
+        if not isinstance(node, exp.Func) or "start" in node.meta:
+            return []
+        tokens = Dialect.get_or_raise(None).tokenize(self.text[self.start : self.end])
+        names = [one for one in tokens if one.text.upper() == node.sql_name()]
+        if parts:  # it stands before what it is given
+            first = min(meta["start"] for meta in parts)
+            names = [one for one in names if one.end < first][-1:]
+        return [{"start": one.start, "end": one.end} for one in names[:1]]
 
     def error(
         self,
