@@ -381,6 +381,28 @@ def why(db, query):
     return [line for (line,) in rows(db, f"EXPLAIN WHY {query}")]
 
 
+def test_why_of_a_row_among_the_first_is_that_row(db):
+    db.execute(
+        """CREATE TABLE t (x INTEGER, y INTEGER);
+        INSERT INTO t VALUES (1, 1), (2, 5), (3, 4), (4, 9), (5, 9), (5, 9), (6, NULL);
+        CREATE VIEW top AS SELECT x FROM t ORDER BY y DESC NULLS LAST LIMIT 2;
+        CREATE VIEW later AS SELECT x FROM t ORDER BY y LIMIT 2 OFFSET 1;
+        CREATE VIEW each AS SELECT DISTINCT ON (y) y, x FROM t ORDER BY y, x;
+        CREATE VIEW least AS SELECT y, x FROM each ORDER BY y NULLS FIRST LIMIT 1"""
+    )
+    assert why(db, "SELECT * FROM top WHERE x = 4") == [
+        "top: x = 4", "  t: x = 4 AND y = 9", "  the first 2 in the order of 7 row(s) are taken",
+    ]  # fmt: skip
+    assert why(db, "SELECT * FROM top WHERE x = 5") == [
+        "top: x = 5", "  t: x = 5 AND y = 9", "  the first 2 in the order of 7 row(s) are taken",
+    ]  # fmt: skip
+    assert len(why(db, "SELECT * FROM later WHERE x = 3")) == 8  # without the others it is gone
+    assert "  t: x = 4 AND y = 9" in why(db, "SELECT * FROM each WHERE y = 9")
+    assert why(db, "SELECT * FROM least")[:2] == [
+        "least: y IS NULL AND x = 6", "  each: y IS NULL AND x = 6",
+    ]  # fmt: skip
+
+
 def test_why_says_what_a_negation_looked_for(db):
     db.execute(
         """CREATE TABLE may (who TEXT, doc INTEGER, day DATE);
