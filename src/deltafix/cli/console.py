@@ -69,4 +69,4 @@ def prepare_kernel(*, quiet: bool = False) -> None:
     if not sys.stderr.isatty():
         note(f"deltafix: {what} …", quiet=quiet)
     with bar(what, quiet=quiet) as step:
-        prepare(step)
+        prepare(step, told=True)

@@ -174,7 +174,9 @@ def _ask(change: ProgramChange) -> Way:
     if not sys.stdin.isatty():
         return "refuse"
     said = typer.confirm(f"The rules have changed ({change.show()}). Follow them?", err=True)
-    return "maintain" if said else "refuse"
+    if not said:
+        return "refuse"
+    return "rebuild" if change.is_sql else "maintain"
 
 
 def _say(lines: list[str] | Iterator[str]) -> None:

@@ -128,6 +128,9 @@ def created(node: Any) -> Any:
 def require_made(statement: Statement, node: exp.Create) -> Any:
     """What a CREATE names. Raises SqlRefusedError if it makes no table or view, or by a query."""
     kind = str(node.args.get("kind") or "").upper()
+    if node.args.get("replace"):
+        way_out = f"leave OR REPLACE out; what is there is taken away by DROP {kind}"
+        raise statement.refused("CREATE OR REPLACE", node, way_out)
     is_query = node.args.get("expression") is not None and kind == "TABLE"
     if kind not in ("TABLE", "VIEW") or is_query:
         way_out = "write CREATE TABLE t (a INTEGER, ...) or CREATE MATERIALIZED VIEW"
@@ -193,8 +196,17 @@ class Catalog:
             builder = Builder(statement, "", {})
             check_clauses(builder, node, known)
             _check_properties(builder, node)
-            names = [one.name for one in node.this.expressions] if named is not node.this else []
-            view = view_of(statement, name, names, node.args["expression"], self, mark=mark)
+            heads = node.this.expressions if named is not node.this else []
+            for one in heads:
+                if isinstance(one, exp.ColumnDef):
+                    way_out = "name the columns only: their types are those of the query"
+                    raise statement.refused("a column of a view with a type", one, way_out)
+            names = [one.name for one in heads]
+            query = node.args.get("expression")
+            if query is None:
+                way_out = f"write CREATE MATERIALIZED VIEW {name} AS SELECT ..."
+                raise statement.wrong(f"view {name!r} has no query", named, way_out)
+            view = view_of(statement, name, names, query, self, mark=mark)
             check_rules(statement, view.builder, self)
             self.views[name] = view
         self.definitions[name] = Definition(statement.sql, dialect, times)
@@ -255,18 +267,33 @@ def check_rules(statement: Statement, builder: Builder, catalog: Catalog) -> Non
         if codes & {"DF140", "DF171", "DF172"}:
             what = "a recursion that negates or aggregates itself (NOT, outer join, GROUP BY)"
             way_out = "move it out of the recursive part, to the query that reads it"
-            raise statement.refused(what, None, way_out) from None
+            raise statement.refused(what, _of_itself(statement.node), way_out) from None
         if codes <= {"DF133"}:
             what = "a condition of this many alternatives"
             raise statement.refused(what, None, "split it over several views") from None
         raise
 
 
+def _of_itself(node: exp.Expr) -> exp.Expr | None:
+    """What aggregates or negates in a common table expression that reads itself: the first."""
+    for cte in node.find_all(exp.CTE):
+        if any(table.name == cte.alias for table in cte.this.find_all(exp.Table)):
+            one: exp.Expr
+            for one in cte.this.walk(bfs=False):
+                outer = isinstance(one, exp.Join) and one.side
+                if outer or isinstance(one, exp.AggFunc | exp.Not | exp.Except | exp.Distinct):
+                    return one
+            return cte
+    return None
+
+
 def _check_properties(builder: Builder, node: exp.Create) -> None:
     found = node.args.get("properties")
     for one in found.expressions if found is not None else ():
-        if not isinstance(one, exp.MaterializedProperty):
-            raise builder.refused(one.key.upper(), node, "write CREATE MATERIALIZED VIEW")
+        if not isinstance(one, exp.MaterializedProperty) or node.args["kind"] != "VIEW":
+            word = one.key.removesuffix("property").upper() or one.name
+            way_out = "write CREATE TABLE or CREATE MATERIALIZED VIEW, without it"
+            raise builder.refused(f"a table or view that is {word}", one, way_out)
 
 
 def table_of(statement: Statement, create: exp.Create) -> Table:
@@ -275,7 +302,8 @@ def table_of(statement: Statement, create: exp.Create) -> Table:
     builder = Builder(statement, "", {})
     if not isinstance(schema, exp.Schema):
         raise builder.refused("a table without columns", create, "CREATE TABLE t (a INTEGER, ...)")
-    check_clauses(builder, create, ("this", "kind", "exists"))
+    _check_properties(builder, create)
+    check_clauses(builder, create, ("this", "kind", "exists", "properties"))
     columns: list[Column] = []
     found: list[tuple[str, list[str], exp.Expr]] = []
     conditions: list[exp.Expr] = []

@@ -96,13 +96,15 @@ class Connection:
 
         Args:
             table: a table's name.
-            rows: sequences with a Python value for each of `columns`; or an Arrow table, or what
-                exports itself as one (a frame of polars or pandas), with columns of these names.
+            rows: tuples or lists with a Python value for each of `columns`, or dicts and objects
+                of a dataclass with values by name, where what a dict leaves out has its default; or
+                an Arrow table, or what exports itself as one (a frame of polars or pandas), with
+                columns of these names.
             columns: the columns given, all of them in their order if none is named (of a frame:
                 those it has); others have their default, or are NULL.
 
         Raises:
-            SqlProgrammingError: an unknown table or column.
+            SqlProgrammingError: an unknown table or column; what is no row, named from 0.
             SqlDataError: a value that is not of its column's type.
             SqlIntegrityError: a row that breaks NOT NULL or a key; nothing is inserted.
         """
@@ -172,12 +174,11 @@ class Connection:
                 return count if shown is None else edits.returned(statement, edit, shown)
         if isinstance(node, exp.Query | exp.Values):
             return reading.select(self, statement, node)
-        name = node.this if isinstance(node, exp.Command) else node.key.upper()
         way_out = (
             "statements are CREATE TABLE, CREATE MATERIALIZED VIEW, DROP, INSERT, UPDATE, DELETE, "
             "MERGE, SELECT, EXPLAIN, BEGIN, COMMIT, ROLLBACK"
         )
-        raise statement.refused(f"the statement {name}", node, way_out)
+        raise statement.refused(f"the statement {statement.verb}", node, way_out)
 
     # --- transactions --------------------------------------------------------------------------
 
@@ -527,6 +528,8 @@ class Connection:
             is_there = statement.explain == "EXPLAIN WHY"
             found = why(self, statement) if is_there else why_not(self, statement)
             shown = [line for part in found for line in str(part).split("\n")]
+            if not shown:
+                shown = ["there is no such row; EXPLAIN WHY NOT says what keeps a row out"]
             return reading.Result(
                 (Column("why", TEXT, nullable=False),), [(line,) for line in shown]
             )

@@ -7,10 +7,12 @@ column; a statement that fails has no effect.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deltafix.facts.schema import Row
+from deltafix.facts.values import shown
 from deltafix.sql import reading
 from deltafix.sql.builder import Builder
 from deltafix.sql.casts import assigned
@@ -143,14 +145,14 @@ def _upserted(
 def checked(statement: Statement, edit: Edit) -> Edit:
     """The edit, if no row that it adds breaks a CHECK."""
     table, added = edit.table, edit.added
-    for shown in decode_rows(added if table.checks else (), table.relation.columns):
+    for row in decode_rows(added if table.checks else (), table.relation.columns):
         for check in table.checks:
             try:
-                holds = check.compute(shown) is not False
+                holds = check.compute(row) is not False
             except (ValueError, ArithmeticError) as error:
                 raise statement.data(f"CHECK ({check.text}): {error}") from None
             if not holds:
-                message = f"{table.relation.name}: {shown} breaks CHECK ({check.text})"
+                message = f"{table.relation.name}: {row} breaks CHECK ({check.text})"
                 raise statement.integrity(message)
     return edit
 
@@ -195,8 +197,13 @@ _MANY = 256
 
 
 def given(statement: Statement, table: Table, rows: Any, columns: Sequence[str] = ()) -> Edit:
-    """Rows to insert: sequences of values, or a frame; of the columns named, or of all it has."""
+    """Rows to insert: one by one, or a frame; of the columns named, or of all it has."""
     frame = None
+    if isinstance(rows, str | bytes | Mapping) or not (
+        isinstance(rows, Iterable) or hasattr(rows, "__arrow_c_stream__")
+    ):
+        message = f"rows are given as an iterable of rows, or a frame, not as {type(rows).__name__}"
+        raise statement.wrong(message, None, _ROWS)
     if not isinstance(rows, list | tuple):
         from deltafix.sql.columns import framed  # noqa: PLC0415  pyarrow is slow to import
 
@@ -211,8 +218,50 @@ def given(statement: Statement, table: Table, rows: Any, columns: Sequence[str] 
         if names.count(name) > 1 or there.count(name) > 1:
             raise statement.wrong(f"column {name!r} is given twice", None, "give it once")
     if frame is None:
-        return inserted(statement, table, names, list(rows))
+        return inserted(statement, table, names, _in_order(statement, table, names, list(rows)))
     return _tabular(statement, table, names, list(map(frame.column, names)), frame.num_rows)
+
+
+_ROWS = "one row alone goes in a list: [(1, 'a')], or by name [{'id': 1, 'name': 'a'}]"
+
+
+def _in_order(
+    statement: Statement, table: Table, names: Sequence[str], rows: list[Any]
+) -> list[Sequence[SqlValue]]:
+    """Rows as sequences of values for the columns named; one by name has its values put in order.
+
+    Raises SqlProgrammingError, SqlIntegrityError, naming the row from 0.
+    """
+    if set(map(type, rows)) <= {tuple, list}:
+        return rows
+    columns = {one.name: (at, one) for at, one in enumerate(table.relation.columns)}
+    found = list[Sequence[SqlValue]]()
+    for place, row in enumerate(rows):
+        given = row
+        if is_dataclass(row) and not isinstance(row, type):
+            given = {one.name: getattr(row, one.name) for one in fields(row)}
+        if isinstance(given, Mapping):
+            for name in given:
+                if name not in names:
+                    raise statement.unknown(f"column in row {place},", str(name), names, None)
+            values = []
+            for name in names:
+                at, column = columns[name]
+                value = given[name] if name in given else table.defaults.get(at)
+                if value is None and name not in given and not column.nullable:
+                    message = f"row {place} has no value for column {name!r}, which is NOT NULL"
+                    raise statement.integrity(message, f"the row has: {', '.join(given)}")
+                values.append(value)
+            found.append(values)
+        elif isinstance(row, Sequence) and not isinstance(row, str | bytes | bytearray):
+            found.append(row)
+        else:
+            message = (
+                f"row {place} is {shown(row)} ({type(row).__name__}), but a row is a value for "
+                f"each of ({', '.join(names)}): a tuple, a list, a dict, an object of a dataclass"
+            )
+            raise statement.wrong(message, None, _ROWS)
+    return found
 
 
 def _tabular(
@@ -246,9 +295,11 @@ def inserted(
     columns = table.relation.columns
     places = [names.index(c.name) if c.name in names else None for c in columns]
     added = []
-    for row in rows:
+    for number, row in enumerate(rows):
         if len(row) != len(names):
-            message = f"{len(row)} values for {len(names)} columns ({', '.join(names)})"
+            message = (
+                f"row {number} has {len(row)} values for {len(names)} columns ({', '.join(names)})"
+            )
             raise statement.wrong(message, None, "give each column one value")
         values = [
             encoded(statement, column, table.defaults.get(at) if place is None else row[place])
@@ -317,6 +368,8 @@ def update(connection: Connection, statement: Statement, node: exp.Update) -> Ed
     table = edited_table(connection, statement, node.this)
     columns = table.relation.columns
     names = [column.name for column in columns]
+    if not node.expressions:
+        raise statement.wrong("UPDATE of no column", node, "write SET column = value")
     places = list(set_places(statement, node, names))
     kinds = [columns[place].type for place in places]
     computed = [typed(one.expression, k) for one, k in zip(node.expressions, kinds, strict=True)]
