@@ -27,7 +27,7 @@ from deltafix.provenance.words import Words
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
 
-__all__ = ["IndexedRows", "derivation_count", "step_from_delta"]
+__all__ = ["Held", "derivation_count", "step_from_delta"]
 
 
 class IndexedRows(LiveRows):
@@ -35,7 +35,7 @@ class IndexedRows(LiveRows):
 
     def most(self, relation: str, pattern: Pattern) -> int:
         """How many rows `fitting` may look at."""
-        if relation in self.words.strata or ... not in pattern:
+        if self.sees_live(relation) or ... not in pattern:
             return super().most(relation, pattern)
         group = self._group(relation, pattern)
         if group is not None:
@@ -70,6 +70,23 @@ class IndexedRows(LiveRows):
         return group
 
 
+class Held:
+    """The rows that clauses see: of the strata beyond plain recursion each sees its own live."""
+
+    def __init__(self, state: State, words: Words) -> None:
+        self.words = words
+        self._state = state
+        self._seen: dict[int | None, IndexedRows] = {}
+
+    def by(self, clause: Clause) -> IndexedRows:
+        """What one clause sees."""
+        stratum = self.words.strata.get(clause.head)
+        found = self._seen.get(stratum)
+        if found is None:
+            found = self._seen[stratum] = IndexedRows(self._state, self.words, stratum)
+        return found
+
+
 def step_from_delta(
     db: Database, relation: str, rows: Iterable[Row], through: Iterable[str]
 ) -> list[Row]:
@@ -80,13 +97,11 @@ def step_from_delta(
     with committed(db) as state:
         for row in wanted:
             _require(state, relation, row)
-        found = _step(IndexedRows(state, Words.of(db)), relation, wanted, followed)
+        found = _step(Held(state, Words.of(db)), relation, wanted, followed)
     return sorted_rows(schema.types, list(found))
 
 
-def _step(
-    held: IndexedRows, relation: str, rows: Iterable[Row], followed: set[str]
-) -> dict[Row, None]:
+def _step(held: Held, relation: str, rows: Iterable[Row], followed: set[str]) -> dict[Row, None]:
     """The rows of `relation` that follow, other followed relations' rows being followed first."""
     words = held.words
     clauses = {name: words.rules_for(name) for name in followed}
@@ -106,14 +121,14 @@ def _step(
     return found
 
 
-def _heads(held: IndexedRows, clauses: list[Clause], source: str, row: Row) -> Iterator[Row]:
+def _heads(held: Held, clauses: list[Clause], source: str, row: Row) -> Iterator[Row]:
     """The head of each instance that has a row in its body."""
     for clause in clauses:
         for place, literal in enumerate(clause.body):
             if isinstance(literal, Match) and held.words.names[literal.relation] == source:
                 env = unify(literal.args, row, {})
                 rest = (*clause.body[:place], *clause.body[place + 1 :])
-                for binding, _ in () if env is None else held.solutions(rest, env):
+                for binding, _ in () if env is None else held.by(clause).solutions(rest, env):
                     yield values_of(clause.args, binding)
 
 
@@ -149,7 +164,7 @@ def derivation_count(db: Database, relation: str, row: Row) -> int:
     (checked,) = db._schema(relation).check_rows([row])
     with committed(db) as state:
         fact = _require(state, relation, checked)
-        held = IndexedRows(state, Words.of(db))
+        held = Held(state, Words.of(db))
         clauses = held.words.rules_for(relation)
         if clauses and _counts_all(db, held.words, relation):
             return state.searcher.support(fact)
@@ -157,7 +172,7 @@ def derivation_count(db: Database, relation: str, row: Row) -> int:
             1
             for clause in clauses
             if (env := unify(clause.args, checked, {})) is not None
-            for _ in held.solutions(clause.body, env)
+            for _ in held.by(clause).solutions(clause.body, env)
         )
 
 

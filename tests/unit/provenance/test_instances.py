@@ -12,7 +12,7 @@ import pytest
 import deltafix
 from deltafix.engine.run import STRATEGIES
 from deltafix.errors import ExplanationError, NoSuchFactError
-from deltafix.provenance.instances import IndexedRows, _step
+from deltafix.provenance.instances import Held, _step
 from deltafix.provenance.state import committed
 from deltafix.provenance.words import Words
 from deltafix.rules.operators import difference, join, lfp, product, project, union
@@ -34,8 +34,9 @@ def test_a_step_looks_at_the_rows_of_its_answer() -> None:
         with db.transaction() as tx:
             tx.insert("e", [(n, n + 1) for n in range(2000)] + [(5, 9)])
         with committed(db) as state:
-            held = IndexedRows(state, Words.of(db))
-            found = _step(held, "s", [(5,)], {"s"})
+            rules = Held(state, Words.of(db))
+            found = _step(rules, "s", [(5,)], {"s"})
+            held = rules.by(rules.words.rules_for("s")[0])
             assert (sorted(found), held.looked_at, held._orders) == ([(6,), (9,)], 2, {})
         assert db.step_from_delta("s", [(5,), (9,)]) == [(6,), (9,), (10,)]
         assert db.derivation_count("s", (9,)) == 2
@@ -47,8 +48,9 @@ def test_a_count_goes_from_the_head_through_an_index() -> None:
         with db.transaction() as tx:
             tx.insert("e", [(0, n) for n in range(1, 1000)] + [(7, 8), (8, 8)])
         with committed(db) as state:
-            held = IndexedRows(state, Words.of(db))
-            (clause,) = [c for c in held.words.rules_for("s") if c.body]
+            rules = Held(state, Words.of(db))
+            (clause,) = [c for c in rules.words.rules_for("s") if c.body]
+            held = rules.by(clause)
             assert len(list(held.solutions(clause.body, {clause.args[0]: 8}))) == 3
             assert held.looked_at <= 6
             assert held._orders == {}
@@ -70,6 +72,32 @@ def test_a_given_row_has_no_derivation() -> None:
             tx.insert("e", [(1, 2)])
         assert db.derivation_count("e", (1, 2)) == 0
         assert db.step_from_delta("e", [(1, 2)]) == []
+
+
+PASSED = """
+.type Set <: number
+.functor lub(x: number, y: number): number
+.lattice Set<> { Bottom -> 0, Lub -> @lub(_, _) }
+.decl e(k: number, v: number)  .input e
+.decl bits(k: number, v: Set<>)
+.decl seen(k: number)
+.decl low(k: number, v: number)
+.output bits, seen, low
+bits(k, as(v, Set)) :- e(k, v).
+bits(l, v) :- seen(k), bits(k, v), e(l, k).
+seen(k) :- bits(k, _).
+low(k, 0) :- bits(k, _).
+low(k, v + 1) :- low(k, v), v < 2.
+"""
+
+
+def test_a_rule_of_a_higher_stratum_sees_no_row_that_has_been_replaced() -> None:
+    with deltafix.connect(PASSED, functors={"lub": lambda x, y: x | y}) as db:
+        for row in ((1, 2), (2, 1), (1, 4), (2, 4), (3, 1)):
+            with db.transaction() as tx:
+                tx.insert("e", [row])
+        assert (1, 7) in set(db.rows("bits"))
+        assert db.derivation_count("low", (1, 0)) == 1
 
 
 @pytest.mark.parametrize("strategy", [*STRATEGIES, "auto"])
