@@ -103,16 +103,14 @@ def step_from_delta(
 
 def _step(held: Held, relation: str, rows: Iterable[Row], followed: set[str]) -> dict[Row, None]:
     """The rows of `relation` that follow, other followed relations' rows being followed first."""
-    words = held.words
-    clauses = {name: words.rules_for(name) for name in followed}
-    _require_steps(words, followed, [c for some in clauses.values() for c in some])
+    clauses = _clauses(held.words, followed)
     found: dict[Row, None] = {}
     waiting = [(relation, row) for row in rows]
     seen = set(waiting)
     while waiting:
         source, row = waiting.pop()
-        for name in followed:
-            for head in _heads(held, clauses[name], source, row):
+        for name, rules in clauses.items():
+            for head in _heads(held, rules, source, row):
                 if name == relation:
                     found[head] = None
                 elif (name, head) not in seen:
@@ -125,6 +123,8 @@ def _heads(held: Held, clauses: list[Clause], source: str, row: Row) -> Iterator
     """The head of each instance that has a row in its body."""
     for clause in clauses:
         for place, literal in enumerate(clause.body):
+            if place < clause.asks:  # it says what is asked for, and is no reason
+                continue
             if isinstance(literal, Match) and held.words.names[literal.relation] == source:
                 env = unify(literal.args, row, {})
                 rest = (*clause.body[:place], *clause.body[place + 1 :])
@@ -132,31 +132,43 @@ def _heads(held: Held, clauses: list[Clause], source: str, row: Row) -> Iterator
                     yield values_of(clause.args, binding)
 
 
-def _require_steps(words: Words, followed: set[str], clauses: list[Clause]) -> None:
-    """Raise where rules reach the followed relations by negation or aggregates."""
-    waiting = [
-        literal.relation
-        for clause in clauses
-        for literal in clause.body
-        if isinstance(literal, Absent)
-        or (isinstance(literal, Match) and literal.relation in words.hidden)
-    ]
+def _clauses(words: Words, followed: set[str]) -> dict[str, list[Clause]]:
+    """The clauses of the followed relations, and of the hidden ones through which they read them.
+
+    A hidden relation is a part of a rule (a disjunction that stands alone, a negated group, an
+    aggregate). Raises where one is reached by negation or through an aggregate.
+    """
+    clauses = {name: words.rules_for(name) for name in sorted(followed)}
+    waiting = [read for some in clauses.values() for read in _reads(words, some, "")]
     seen = set(waiting)
     while waiting:
-        name = waiting.pop()
-        if words.names[name] in followed:
+        name, how = waiting.pop()
+        if how and words.names[name] in followed:
             raise ExplanationError(
-                f"the rules of {', '.join(sorted(followed))} negate or aggregate {name!r}: what "
-                "follows from one row depends on the others, so there is no step from a delta"
+                f"the rules of {', '.join(sorted(followed))} {how} {name!r}: what follows from one "
+                "row depends on the others, so there is no step from a delta"
             )
-        if name in words.hidden:
-            fold = words.folds.get(name)
-            bodies = (part for clause in words.clauses[name] for part in clause.body)
-            below = [part.relation for part in bodies if isinstance(part, Match | Absent)]
-            for other in (*below, *(() if fold is None else (fold.source,))):
-                if other not in seen:
-                    seen.add(other)
-                    waiting.append(other)
+        if name not in words.hidden:
+            continue
+        if not how:
+            clauses[name] = words.clauses[name]
+        fold = words.folds.get(name)
+        below = _reads(words, words.clauses[name], how)
+        for read in (*below, *(() if fold is None else ((fold.source, how or "aggregate"),))):
+            if read not in seen:
+                seen.add(read)
+                waiting.append(read)
+    return clauses
+
+
+def _reads(words: Words, clauses: Iterable[Clause], how: str) -> Iterator[tuple[str, str]]:
+    """What clauses read, and how the rule does: not what only says that they are asked for."""
+    for clause in clauses:
+        for literal in clause.body[clause.asks :]:
+            if isinstance(literal, Absent):
+                yield literal.relation, how or "negate"
+            elif isinstance(literal, Match) and not words.is_guard(literal):
+                yield literal.relation, how
 
 
 def derivation_count(db: Database, relation: str, row: Row) -> int:

@@ -190,3 +190,79 @@ def test_what_takes_itself_away_twice_has_counts_and_no_step() -> None:
         assert s.derivation_count(db, (0,)) == 1
         with pytest.raises(ExplanationError, match="no step from a delta"):
             s.step_from_delta(db, [(1,)])
+
+
+CHOICES = """
+.decl e(x: number, y: number)
+.decl a(x: number, y: number)
+.decl b(x: number)
+.input e, a, b
+.decl r(x: number)
+.decl q(x: number)
+.output r, q
+r(x) :- b(x), e(x, x).
+r(x) :- e(y, x), (a(y, x), r(y) ; b(x), r(x)), (r(y) ; a(x, z), b(z)), (b(y) ; r(x), a(x, y)).
+q(x) :- q(y), e(y, x), (a(y, x) ; b(x)), (a(x, z) ; b(x), z = y), (b(y) ; e(x, x)),
+        !(a(x, w), w != z).
+q(x) :- b(x).
+"""
+"""Disjunctions that stand alone: relations of the planner's, within the recursion and below it."""
+
+
+def _instances(name: str, held: dict[str, set]) -> set[tuple]:
+    """The instances of a rule, each with its head and the rows of the relation in its body."""
+    e, a, b, s = held["e"], held["a"], held["b"], held[name]
+    found = set()
+    for y, x in e:
+        if name == "r":
+            one = [[y]] * ((y, x) in a and (y,) in s) + [[x]] * ((x,) in b and (x,) in s)
+            two = [[y]] * ((y,) in s) + [[] for u, z in a if u == x and (z,) in b]
+            three = [[]] * ((y,) in b) + [[x]] * ((x,) in s and (x, y) in a)
+            ways = [(*p, *q, *r) for p in one for q in two for r in three]
+        else:
+            some = (y,) in s and ((y, x) in a or (x,) in b) and ((y,) in b or (x, x) in e)
+            zs = {z for u, z in a if u == x} | ({y} if (x,) in b else set())
+            ways = [(y,)] if some and any(all(w == z for u, w in a if u == x) for z in zs) else []
+        found |= {(x, frozenset(way)) for way in ways}
+    return found
+
+
+def test_oracle_a_step_goes_through_disjunctions_that_stand_alone() -> None:
+    rng = Random("choices")
+    steps = 0
+    with deltafix.connect(CHOICES) as db:
+        assert any(one.hidden for one in db.plan.relations)
+        held: dict[str, set] = {"e": set(), "a": set(), "b": set()}
+        for _ in range(60):
+            with db.transaction() as tx:
+                for name, rows in held.items():
+                    width = len(db.schemas[name].types)
+                    gone = {row for row in rows if rng.random() < 0.2}
+                    new = {tuple(rng.choices(range(4), k=width)) for _ in range(rng.randint(1, 3))}
+                    tx.delete(name, sorted(gone))
+                    tx.insert(name, sorted(new))
+                    held[name] = (rows - gone) | new
+            for name in ("r", "q"):
+                rows = set(db.rows(name))
+                some = {row for row in rows if rng.random() < 0.4}
+                used = {x for (x,) in some}
+                ways = _instances(name, {**held, name: rows})
+                assert {(x,) for x, _ in ways} <= rows
+                follows = {(x,) for x, way in ways if way & used}
+                assert db.step_from_delta(name, sorted(some)) == sorted(follows), (name, held, some)
+                steps += bool(follows)
+    assert steps > 40
+
+
+@pytest.mark.parametrize(
+    ("rule", "reason"),
+    [
+        ("s(x) :- e(x, _), !(e(x, y), !s(y)).", "the rules of s negate 's'"),
+        ("s(x) :- e(x, _), !t(x). t(x) :- e(x, y), !s(y).", "the rules of s, t negate 's'"),
+    ],
+)
+def test_a_step_that_is_refused_says_by_which_construct(rule: str, reason: str) -> None:
+    text = ".decl e(x: number, y: number) .input e .decl s(x: number) .output s "
+    text += (".decl t(x: number) " if "t(" in rule else "") + rule
+    with deltafix.connect(text) as db, pytest.raises(ExplanationError, match=reason):
+        db.step_from_delta("s", [], through=["t"] if "t(" in rule else [])
