@@ -28,6 +28,7 @@ from deltafix.facts.schema import show_value
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Rule
 from deltafix.rules.show import show, show_rule
 from deltafix.rules.terms import Aggregate, Const, Term, Var, Wildcard
+from deltafix.rules.walk import uses
 
 __all__ = ["INTERNAL", "Checker"]
 
@@ -164,6 +165,7 @@ class Checker:
         self.negates_itself = any("even" in r.name for r in program.relations)
         self._cases: dict[str, list[Replay]] = {}
         self._heights: dict[tuple[str, tuple], int] | None = None
+        self._needed: dict[str, set[str]] | None = None
 
     @classmethod
     def of(cls, db, inputs: Facts, functors: Mapping, reducers: Mapping) -> Checker:
@@ -226,9 +228,17 @@ class Checker:
         for premise in premises:
             facts[premise.relation].add(premise.row)
         if step.rule is None:
-            assert step.row in self.made(step.relation, facts[step.relation]), "not made of these"
+            made = self.made(step.relation, facts[step.relation])
+            if step.text.startswith("no more than"):
+                assert step.proposed, "holds, and is no join"
+                assert any(self.is_below(step, row) for row in made), "more than these"
+            else:
+                assert step.row in made, "not made of these"
             assert all(premise.relation == step.relation for premise in premises)
             return False
+        for premise in premises:
+            needs_each_other = step.relation in self.needed(premise.relation)
+            assert needs_each_other or not premise.proposed, "a replaced row of a lower stratum"
         found = [fact for case in self.cases(step) for fact in case.derived(facts, self.facts)]
         assert (step.relation, step.row) in found, "the rule cited does not derive it"
         heads = () if self.is_rewritten else self.program.rules[step.rule].heads
@@ -240,6 +250,28 @@ class Checker:
             fits = any(tests <= set(step.tests) for tests in ways)
             assert fits, "not a row for each atom, or a test that is not said"
         return not step.text.startswith(f"{step.fact}.")
+
+    def needed(self, relation: str) -> set[str]:
+        """The relations that the rules of one need, and theirs."""
+        if self._needed is None:
+            self._needed = {r.name: set() for r in self.program.relations}
+            for rule in self.program.rules:
+                for head in rule.heads:
+                    self._needed[head.relation] |= {a.relation for a, _ in uses(rule.body)}
+        found, waiting = set(), [relation]
+        while waiting:
+            more = self._needed[waiting.pop()] - found
+            found |= more
+            waiting += more
+        return found
+
+    def is_below(self, step, row: tuple) -> bool:
+        """Whether a row says what a step does, or more."""
+        keeper = Keeper(self.world, step.relation)
+        joined = keeper.declared.joined
+        pairs = list(enumerate(zip(step.row, row, strict=True)))
+        same = all(one == other for i, (one, other) in pairs if i not in joined)
+        return same and all(keeper.join(i)(*pair) == pair[1] for i, pair in pairs if i in joined)
 
     def made(self, relation: str, rows: set) -> set:
         """What a relation makes of rows derived for it that need not be one of them."""
@@ -268,14 +300,25 @@ class Checker:
     def least(self, proof) -> int | None:
         """The least height of a proof of the same fact; None where that is not this judge's to say.
 
-        Rows since replaced, absences in a relation that negates itself, and rules that have become
-        part of others lie outside of it.
+        Absences in a relation that negates itself and rules that have become part of others lie
+        outside of it. It knows no row since replaced, so a proof by one may be lower.
         """
-        if self.negates_itself or self.is_inlined or any(step.proposed for step in proof.steps):
+        if self.negates_itself or self.is_inlined:
             return None
         if self._heights is None:
             self._heights = self.heights()
         return self._heights.get((proof.goal.relation, proof.goal.row))
+
+    def check_least(self, proof) -> None:
+        """No proof is lower: none at all, or none without the replaced rows that this one uses."""
+        least = self.least(proof)
+        if least is None:
+            return
+        used = [proof.steps[p] for s in proof.steps if s.rule is not None for p in s.premises]
+        if any(premise.proposed for premise in used):
+            assert proof.height <= least, f"not lowest: {least} is, without rows since replaced"
+        else:
+            assert proof.height == least, f"not lowest: {least} is"
 
     def heights(self) -> dict[tuple[str, tuple], int]:
         """The least height of every fact, by rounds: 0 for given rows and facts of the text."""

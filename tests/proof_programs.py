@@ -29,6 +29,7 @@ __all__ = [
     "POSITIVE",
     "copy_of",
     "edited",
+    "joining",
     "loaded",
     "random_values",
     "tall",
@@ -162,6 +163,57 @@ def tall(rng: Random) -> tuple[deltafix.Database, dict]:
         for name, rows in inputs.items():
             tx.insert(name, sorted(rows))
     return db, inputs
+
+
+JOINING = """
+.type Set <: number
+.functor g0lub(x: number, y: number): number
+.lattice Set<> { Bottom -> 0, Lub -> @g0lub(_, _) }
+.decl e(x: number, y: number)
+.decl f(x: number, y: number)
+.input e, f
+.decl p(x: number, y: number)
+.decl bits(k: number, v: Set<>)
+.decl both(k: number, v: Set<>, w: Set<>)
+.decl span(k: number, lo: number <min>, hi: number <max>)
+.decl r(x: number, y: number)
+.output p, bits, both, span, r
+"""
+JOINING_GIVEN = ("p", "bits", "both", "span", "r")
+JOINING_RULES = [
+    "p(x, y) :- e(x, y).", "p(x, z) :- p(x, y), f(y, z).", "p(x, y) :- f(y, x), bits(x, _).",
+    "bits(k, as(v, Set)) :- e(k, v).", "bits(k, as(v, Set)) :- p(k, v).",
+    "bits(k, as(v, Set)) :- f(k, v), e(v, _).", "bits(l, v) :- bits(k, v), f(k, l).",
+    "bits(l, v) :- both(k, v, _), f(k, l).", "both(k, v, as(1, Set)) :- bits(k, v).",
+    "both(k, as(v, Set), as(w, Set)) :- e(k, v), f(k, w).",
+    "both(l, w, v) :- both(k, v, w), f(k, l).",
+    "span(k, v, v) :- e(k, v).", "span(k, v, w) :- p(k, v), p(k, w).",
+    "span(l, v, w) :- span(k, v, w), f(k, l).", "span(k, v, v) :- bits(k, v).",
+    "r(k, v) :- bits(k, v).", "r(v, w) :- both(_, v, w).", "r(v, w) :- span(_, v, w).",
+    "r(x, z) :- r(x, y), f(y, z).",
+]  # fmt: skip
+"""Every rule is monotone, so what some given rows derive, more of them do too."""
+
+
+def joining(rng: Random) -> tuple[deltafix.Database, dict]:
+    """A database over relations that join given rows and those of rules, low and high."""
+    given = [name for name in JOINING_GIVEN if rng.random() < 0.5]
+    rules = rng.sample(JOINING_RULES, rng.randint(5, len(JOINING_RULES)))
+    inputs = "".join(f".input {name}\n" for name in given)
+    db = connect(JOINING + inputs + "\n".join(rules))
+    present: dict = {"e": set(), "f": set(), **{name: set() for name in given}}
+    for _ in range(3):
+        with db.transaction() as tx:
+            for name, rows in present.items():
+                for row in rng.sample(sorted(rows), len(rows) // 3):
+                    tx.delete(name, [row])
+                    rows.remove(row)
+                for _ in range(rng.randint(1, 3)):
+                    row = tuple(rng.randrange(5) for _ in db.schemas[name].types)
+                    if row not in rows:
+                        tx.insert(name, [row])
+                        rows.add(row)
+    return db, present
 
 
 def connect(text: str) -> deltafix.Database:

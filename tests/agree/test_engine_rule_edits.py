@@ -19,6 +19,7 @@ from tests.proof_programs import FUNCTORS as PROOFS_OF
 from tests.strategies import FOLDS, REDUCERS, random_program, random_script, replay
 
 import deltafix
+from deltafix.engine.link import Writer
 from deltafix.engine.run import STRATEGIES
 from deltafix.engine.store import relation_cell
 from deltafix.errors import BudgetError, FactError, ProgramError, UnknownRelationError
@@ -94,6 +95,15 @@ def _taken_back(db, parts, held, rows) -> None:
     db.check_invariants()
 
 
+def _is_linked_as_new(db: deltafix.Database) -> None:
+    """The program, of pieces of earlier ones, is the one that its plan alone is linked to."""
+    tables = db._linked.tables
+    pieces, tables.pieces = tables.pieces, {}
+    alone = Writer(db.plan, tables, db._codes).program()
+    tables.pieces = pieces
+    assert db._linked.program.tolist() == alone.tolist()
+
+
 def _explained(rng: Random, delta, was: Program, now: Program, rows: dict) -> None:
     """Ask why rows came and went: the rules and rows named alone do it, and the proof shows how.
 
@@ -167,6 +177,7 @@ def test_oracle_rules_edited_among_facts_equal_recomputation(seed: int) -> None:
                 assert set(tx.delta[name].added) == expected[name] - before[name]
                 assert set(tx.delta[name].removed) == before[name] - expected[name]
             db.check_invariants()
+            _is_linked_as_new(db)
             if edits and rng.random() < 0.3:
                 _explained(rng, tx.delta, was, now, held_rows)
                 db.check_invariants()

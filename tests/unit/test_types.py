@@ -75,6 +75,24 @@ async def follow() -> None:
 
 length: int = edges.rows()[0].x  # wrong
 """
+SETS = """
+from typing import assert_type
+
+import deltafix
+from deltafix.reactive import fixpoint
+from deltafix.rules.comprehension import Rows
+from deltafix.rules.operators import const, lfp
+
+calls = deltafix.Collection.input(value=tuple)
+with deltafix.Program() as program:
+    assert_type(const(calls, "edge", source=str, target=str), Rows)
+    assert_type(const(calls.distinct(), source=str), Rows)
+    assert_type(const([("a", 1)]), Rows)
+    lfp(lambda _: const(calls, source=str, target=str), name="seen")
+    const([("a", 1)], a=str)  # wrong
+    const(calls, "edge", source=3)  # wrong
+assert_type(fixpoint(program)["seen"], deltafix.Collection)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +100,7 @@ def found(tmp_path_factory):
     """What mypy has to say: (snippet, line) -> message."""
     pytest.importorskip("mypy", reason="mypy is installed for `make lint`")
     folder = tmp_path_factory.mktemp("typed")
-    snippets = {"reducers": REDUCERS, "rows": ROWS}
+    snippets = {"reducers": REDUCERS, "rows": ROWS, "sets": SETS}
     for name, text in snippets.items():
         (folder / f"{name}.py").write_text(text)
     done = subprocess.run(
@@ -110,3 +128,8 @@ def test_composing_well_formed_reducers_is_well_formed_to_mypy_and_partial_ones_
 def test_rows_deltas_and_watches_are_of_the_class_that_was_named_to_mypy(found):
     of = {place: message for place, message in found.items() if place[0] == "rows"}
     assert of.keys() == wrong("rows", ROWS), of
+
+
+def test_const_takes_columns_for_a_collection_alone_to_mypy(found):
+    of = {place: message for place, message in found.items() if place[0] == "sets"}
+    assert of.keys() == wrong("sets", SETS), of

@@ -154,7 +154,7 @@ class Program(ast.Program):
         }
         Analysis(built, diagnostics, sources).raise_for_errors()
         kept = ("relations", "rules", "directives", "types", "pragmas")
-        for name in (*kept, "orders", "functors", "lattices"):
+        for name in (*kept, "orders", "functors", "lattices", "fed"):
             object.__setattr__(self, name, getattr(built, name))
         warnings = tuple(item for item in diagnostics if item.severity != "error")
         object.__setattr__(self, "warnings", warnings)

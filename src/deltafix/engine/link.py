@@ -13,7 +13,7 @@ from itertools import chain
 import numpy as np
 
 from deltafix.engine.codes import VALUE_TYPES, Codes
-from deltafix.engine.tables import Memo, Tables
+from deltafix.engine.tables import Memo, Piece, Tables
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Words
 from deltafix.plan.clause import Absent, Apply, Argument, Clause, Code, Compare, Match, Slot
@@ -67,6 +67,7 @@ def link(plan: Plan, tables: Tables, codes: Codes, fresh: Collection[int] = ()) 
     writer = Writer(plan, tables, codes)
     program = writer.program()
     tables.lay_out_memos(writer.memos)
+    tables.pieces = writer.pieces
     tables.describe(plan)
     starts = program[int(program[1]) :][: int(program[0])]
     program[starts[list(fresh)] + at.T_FRESH] = 1
@@ -83,8 +84,22 @@ def _clauses(stage: Stage) -> list[Clause]:
     return [v.clause for v in (*stage.const, *stage.lower, *stage.same)]
 
 
+class Offset(int):
+    """A word that says where a record starts."""
+
+
+class InIndex(int):
+    """A word that says which index of a relation, from its first."""
+
+    relation: int
+
+
 class Writer:
-    """The program as it is written; records refer to each other by offset."""
+    """The program as it is written; records refer to each other by offset.
+
+    Variants that the last program of these tables had, too, are taken from there: all but a few
+    of a large program that is edited.
+    """
 
     def __init__(self, plan: Plan, tables: Tables, codes: Codes) -> None:
         self.plan = plan
@@ -96,6 +111,8 @@ class Writer:
         self.out: list[int] = [len(plan.stages), 0]
         self.slots = 0
         self.depth = 0
+        self.pieces: dict[int, Piece] = {}
+        self.asked: dict[Memo, int] = {}
 
     def program(self) -> Words:
         """Write every stage; returns the program."""
@@ -103,9 +120,9 @@ class Writer:
         self.out[1] = self.put(stages)
         return np.array(self.out, dtype=np.int32)
 
-    def put(self, values: Sequence[int]) -> int:
+    def put(self, values: Sequence[int]) -> Offset:
         """Append a record; returns its offset."""
-        start = len(self.out)
+        start = Offset(len(self.out))
         self.out.extend(values)
         return start
 
@@ -113,7 +130,7 @@ class Writer:
         """A stratum record."""
         relations = self.put([self.ids[name] for name in stage.relations])
         written = {id(v): v for v in (*stage.lower, *stage.const, *chain(*stage.full))}
-        offsets = {found: self.variant(stage, v) for found, v in written.items()}
+        offsets = {found: self.placed(stage, v) for found, v in written.items()}
         ordered = sorted(stage.lower, key=lambda v: self.ids[v.relation or ""])
         lower = [n for v in ordered for n in (self.ids[v.relation or ""], offsets[id(v)])]
         same = self.by_relation(stage, stage.same)
@@ -136,15 +153,60 @@ class Writer:
         """Lists of variants (count first), one per relation of the stratum."""
         lists = []
         for name in stage.relations:
-            found = [self.variant(stage, v) for v in variants if v.relation == name]
+            found = [self.placed(stage, v) for v in variants if v.relation == name]
             lists.append(self.put([len(found), *found]))
         return self.put(lists)
+
+    def placed(self, stage: Stage, variant: Variant) -> int:
+        """The offset of a variant's record, which is written now, or was for the last program."""
+        key = id(variant.nodes)
+        piece = self.pieces.get(key) or self.tables.pieces.get(key)
+        if piece is None or piece.nodes is not variant.nodes or piece.home != stage.relations:
+            piece = self.piece(stage, variant)
+        self.pieces[key] = piece
+        self.memos.update(piece.memos)
+        self.slots = max(self.slots, len(variant.slots))
+        self.depth = max(self.depth, len(variant.clause.body))
+        words = piece.words.copy()
+        words[piece.offsets] += len(self.out)
+        for place, number in piece.indexes:
+            words[place] += self.first_index(number)
+        words[piece.record + at.V_RULE] = self.rule(variant.clause)
+        return self.put(words.tolist()) + piece.record
+
+    def piece(self, stage: Stage, variant: Variant) -> Piece:
+        """Write a variant by itself."""
+        outer, self.out = self.out, []
+        self.asked.clear()
+        record = self.variant(stage, variant)
+        out, self.out = self.out, outer
+        return Piece(
+            variant.nodes,
+            stage.relations,
+            np.array(out, dtype=np.int32),
+            record,
+            np.array([n for n, word in enumerate(out) if type(word) is Offset], dtype=np.int64),
+            tuple((n, word.relation) for n, word in enumerate(out) if isinstance(word, InIndex)),
+            tuple(self.asked.items()),
+        )
+
+    def whole(self) -> Words:
+        """What was written, where that is not by pieces."""
+        return np.array(
+            [
+                word + self.first_index(word.relation) if isinstance(word, InIndex) else word
+                for word in self.out
+            ],
+            dtype=np.int32,
+        )
+
+    def first_index(self, number: int) -> int:
+        """The number of the first index of a relation."""
+        return int(self.tables.arena.cells[self.tables.cell(number) + at.R_IDX])
 
     def variant(self, stage: Stage, variant: Variant) -> int:
         """A variant record."""
         slots = {slot: number for number, slot in enumerate(variant.slots)}
-        self.slots = max(self.slots, len(slots))
-        self.depth = max(self.depth, len(variant.clause.body))
         head = self.put([n for arg in variant.clause.args for n in self.operand(arg, slots)])
         match = self.binds(variant.binds, slots)
         root = self.nodes(variant, slots)
@@ -169,7 +231,7 @@ class Writer:
             self.node(start, node, starts, slots)
         return starts[0]
 
-    def node(self, start: int, node: Node, starts: list[int], slots: dict[Slot, int]) -> None:
+    def node(self, start: int, node: Node, starts: Sequence[int], slots: dict[Slot, int]) -> None:
         """Fill in one node record."""
         checks = [self.check(check, slots) for check in node.checks]
         candidates = [self.candidate(c, starts, slots) for c in node.candidates]
@@ -177,16 +239,15 @@ class Writer:
             len(checks), self.put(checks), len(candidates), self.put(candidates)
         ]  # fmt: skip
 
-    def candidate(self, option: Candidate, starts: list[int], slots: dict[Slot, int]) -> int:
+    def candidate(self, option: Candidate, starts: Sequence[int], slots: dict[Slot, int]) -> int:
         """A candidate record."""
         name = option.match.relation
         arity = len(option.match.args)
         if len(option.index) == arity:
             method, index = at.BY_KEY, 0
         elif option.index:
-            place = self.plan.indexes[name].index(option.index)
-            first = self.tables.arena.cells[self.tables.cell(self.ids[name]) + at.R_IDX]
-            method, index = at.BY_INDEX, int(first) + place
+            method, index = at.BY_INDEX, InIndex(self.plan.indexes[name].index(option.index))
+            index.relation = self.ids[name]
         else:
             method, index = at.BY_SCAN, 0
         keys = self.put([n for key in option.keys for n in self.operand(key, slots)])
@@ -246,6 +307,7 @@ class Writer:
             known = self.tables.numbers
             new = sum(other not in known for other in self.memos)
             self.memos[memo] = known.get(memo, len(known) + new)
+        self.asked[memo] = self.memos[memo]
         return self.memos[memo]
 
     def binds(self, binds: Sequence[tuple[int, Argument, bool]], slots: dict[Slot, int]) -> int:

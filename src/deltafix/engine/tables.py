@@ -13,16 +13,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from deltafix.engine.codes import VALUE_TYPES
 from deltafix.errors import LimitError
 from deltafix.facts.schema import BaseType
 from deltafix.kernel import layout as at
-from deltafix.kernel.arena import Arena
+from deltafix.kernel.arena import Arena, Words
 from deltafix.kernel.entries import discard, drop_index, fill_index
 from deltafix.plan.clause import Absent, Match
-from deltafix.plan.ir import Plan
+from deltafix.plan.ir import Node, Plan
 
-__all__ = ["Memo", "Tables"]
+__all__ = ["Memo", "Piece", "Tables"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,29 @@ Table: TypeAlias = str | Memo
 """A relation by name, or a memo."""
 
 
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A variant's words, from offset 0, and which of them a program that takes them in adds to.
+
+    Attributes:
+        nodes: of the variant; variants of the same nodes are the same but for their rules.
+        home: the relations of its stratum.
+        words: them.
+        record: the offset of the variant's record.
+        offsets: the places of offsets.
+        indexes: the places of numbers of indexes, and the relations of these.
+        memos: the functors that it asks for, by number.
+    """
+
+    nodes: tuple[Node, ...]
+    home: tuple[str, ...]
+    words: Words
+    record: int
+    offsets: npt.NDArray[np.int64]
+    indexes: tuple[tuple[int, int], ...]
+    memos: tuple[tuple[Memo, int], ...]
+
+
 @dataclass(slots=True)
 class Tables:
     """The tables of one arena by number."""
@@ -47,6 +73,8 @@ class Tables:
     types: dict[str, tuple[BaseType, ...]] = field(default_factory=dict)
     room: tuple[int, int, int] = (0, 0, 0)
     """Variables, join levels and counters of rules that there is room for."""
+    pieces: dict[int, Piece] = field(default_factory=dict)
+    """Variants of the last program that was linked, by the identity of their nodes."""
 
     def lay_out(self, plan: Plan) -> None:
         """Make the relations and indexes of a plan that are not there. O(rows of new indexes).
@@ -148,6 +176,7 @@ class Tables:
     def forget(self, known: int, plan: Plan) -> None:
         """Have the first `known` tables only, with the indexes of this plan. Without new rows."""
         arena, cells = self.arena, self.arena.cells
+        self.pieces = {}  # their numbers may be those of other tables next time
         for number in range(known, int(cells[at.N_RELS])):
             rb = self.cell(number)
             stride, capacity = int(cells[rb + at.R_STRIDE]), int(cells[rb + at.R_CAP])

@@ -53,8 +53,7 @@ def plan_core(
 ) -> Plan:
     """The plan of a core, with the indexes that are built already. Raises as `plan`.
 
-    Strata that say what they said `before`, by a plan whose indexes are built, are not planned
-    again.
+    Clauses that a stratum had `before`, by a plan whose indexes are built, are not planned again.
     """
     core, ordered, given = set_apart(core)
     there = {one.name: list(built.get(one.name, ())) for one in core.relations}
@@ -62,30 +61,22 @@ def plan_core(
     for name, wanted in core.indexes.items():
         for places in wanted:
             indexes.add(name, places)
-    # Delta rules first: re-derivation makes do with the indexes they need.
     known = {stage.relations: stage for stage in before}
-    again = [_again(layer, known.get(layer.relations)) for layer in ordered]
-    forward = [
-        _forward(layer, indexes) if stage is None else ((), (), ())
-        for layer, stage in zip(ordered, again, strict=True)
-    ]
+    planners = [_Planner(layer, indexes, known.get(layer.relations)) for layer in ordered]
+    # Delta rules first: re-derivation makes do with the indexes they need.
+    forward = [planner.forward() for planner in planners]
     stages = []
     for layer in ordered:
         _refuse_falling_recursion(core, layer)
-    for layer, stage, (const, lower, same) in zip(ordered, again, forward, strict=True):
-        if stage is not None:
-            stages.append(stage)
-            continue
+    for layer, planner, (const, lower, same) in zip(ordered, planners, forward, strict=True):
         best = dict(best_of(layer))
         if not layer.plain and not best:
             outside = _outside(layer, indexes)
             stages.append(Stage(layer.relations, layer.recursive, (), (), (), (), (), outside))
             continue
         derived = layer.clauses if layer.recursive else ()
-        rederive = tuple(variant(layer, clause, HEAD, indexes) for clause in derived)
-        by_key = tuple(
-            variant(layer, clause, KEY, indexes) for clause in derived if clause.head in best
-        )
+        rederive = tuple(planner.variant(clause, HEAD) for clause in derived)
+        by_key = tuple(planner.variant(clause, KEY) for clause in derived if clause.head in best)
         for name, kept in best.items():
             width = len(next(r.types for r in core.relations if r.name == name))
             indexes.add(name, tuple(c for c in range(width) if c != kept.column))
@@ -156,49 +147,51 @@ def _refuse_falling_recursion(core: Core, layer: Layer) -> None:
             raise core.refusal(Diagnostic("DF172", message, place, hint))
 
 
-def _again(layer: Layer, was: Stage | None) -> Stage | None:
-    """The stage of a stratum as it was planned before, its clauses those of now; None: plan it.
+class _Planner:
+    """The variants of a stratum; those of clauses that it had before are as they were.
 
     Clauses are held against each other as they are spelled, but for numbers and names of rules,
     which change when others come and go.
     """
-    best = dict(best_of(layer))
-    if was is None or was.outside is not None or not (layer.plain or best):
-        return None
-    old = was.clauses
-    said = {_spelled(clause): clause for clause in layer.clauses}
-    spelled = {id(clause): _spelled(clause) for clause in old}
-    alike = len(layer.clauses) == len(old) and said.keys() == {*spelled.values()}
-    if not alike or len(said) < len(old) or (was.recursive, was.best) != (layer.recursive, best):
-        return None
 
-    def taken(variants: tuple[Variant, ...]) -> tuple[Variant, ...]:
-        return tuple(replace(one, clause=said[spelled[id(one.clause)]]) for one in variants)
+    def __init__(self, layer: Layer, indexes: Indexes, was: Stage | None) -> None:
+        self.layer = layer
+        self.indexes = indexes
+        self.runs = layer.plain or bool(best_of(layer))
+        self._known: dict[tuple[str, int | None], Variant] = {}
+        self._spelled: dict[int, str] = {}
+        if was is not None and self.runs and was.outside is None:
+            alike = (was.recursive, was.best) == (layer.recursive, dict(best_of(layer)))
+            planned = (*was.const, *was.lower, *was.same, *was.rederive, *was.by_key)
+            for one in planned if alike else ():
+                self._known[self._spelling(one.clause), one.trigger] = one
 
-    lower = taken(was.lower)
-    return replace(
-        was, lower=lower, same=taken(was.same), rederive=taken(was.rederive), full=_full(lower),
-        const=taken(was.const), by_key=taken(was.by_key),
-    )  # fmt: skip
+    def variant(self, clause: Clause, trigger: int | None) -> Variant:
+        """The variant of a clause that a literal starts (see `ir.Variant`)."""
+        found = self._known.get((self._spelling(clause), trigger)) if self._known else None
+        if found is None:
+            return variant(self.layer, clause, trigger, self.indexes)
+        return replace(found, clause=clause)
 
+    def forward(self) -> tuple[tuple[Variant, ...], tuple[Variant, ...], tuple[Variant, ...]]:
+        """The variants without positive literal, on changes below, and on the stratum's own."""
+        layer = self.layer
+        const: list[Variant] = []
+        lower: list[Variant] = []
+        same: list[Variant] = []
+        for clause in layer.clauses if self.runs else ():
+            if not any(isinstance(literal, Match) for literal in clause.body):
+                const.append(self.variant(clause, None))
+            lower.extend(self.variant(clause, p) for p in triggers_below(layer, clause))
+            same.extend(self.variant(clause, p) for p in triggers_within(layer, clause))
+        return tuple(const), tuple(lower), tuple(same)
 
-def _spelled(clause: Clause) -> str:
-    return repr((clause.head, clause.args, clause.body))
-
-
-def _forward(
-    layer: Layer, indexes: Indexes
-) -> tuple[tuple[Variant, ...], tuple[Variant, ...], tuple[Variant, ...]]:
-    """The variants of a stratum: without positive literal, on changes below, on its own facts."""
-    const: list[Variant] = []
-    lower: list[Variant] = []
-    same: list[Variant] = []
-    for clause in layer.clauses if layer.plain or best_of(layer) else ():
-        if not any(isinstance(literal, Match) for literal in clause.body):
-            const.append(variant(layer, clause, None, indexes))
-        lower.extend(variant(layer, clause, p, indexes) for p in triggers_below(layer, clause))
-        same.extend(variant(layer, clause, p, indexes) for p in triggers_within(layer, clause))
-    return tuple(const), tuple(lower), tuple(same)
+    def _spelling(self, clause: Clause) -> str:
+        """How a clause is spelled; looked up by what it is, both plans are there meanwhile."""
+        found = self._spelled.get(id(clause))
+        if found is None:
+            found = self._spelled[id(clause)] = repr((clause.head, clause.args, clause.body))
+        return found
 
 
 def _outside(layer: Layer, indexes: Indexes) -> Outside:

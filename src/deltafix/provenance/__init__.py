@@ -6,6 +6,7 @@ recorded while an epoch runs, so a database that nobody asks pays nothing.
     ask.py          questions as a database asks them
     why.py          the lowest proof, or several; least.py: the search for the lowest
     ways.py         the ways in which a fact holds, one rule instance or one merge each; nodes.py
+    covers.py       which of many rows join to a value, and how low a proof by them is
     search.py       what the kernel finds: derivations, lowest proofs of plain rules; program.py
     steps.py        ways to steps; proof.py, text.py, drawing.py: a proof and its forms
     why_not.py      how far rules get; repair.py: edits that would do; rivals.py: what is kept

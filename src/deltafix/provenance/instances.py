@@ -27,7 +27,7 @@ from deltafix.provenance.words import Words
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
 
-__all__ = ["IndexedRows", "derivation_count", "step_from_delta"]
+__all__ = ["Held", "derivation_count", "step_from_delta"]
 
 
 class IndexedRows(LiveRows):
@@ -35,7 +35,7 @@ class IndexedRows(LiveRows):
 
     def most(self, relation: str, pattern: Pattern) -> int:
         """How many rows `fitting` may look at."""
-        if relation in self.words.strata or ... not in pattern:
+        if self.sees_live(relation) or ... not in pattern:
             return super().most(relation, pattern)
         group = self._group(relation, pattern)
         if group is not None:
@@ -70,6 +70,23 @@ class IndexedRows(LiveRows):
         return group
 
 
+class Held:
+    """The rows that clauses see: of the strata beyond plain recursion each sees its own live."""
+
+    def __init__(self, state: State, words: Words) -> None:
+        self.words = words
+        self._state = state
+        self._seen: dict[int | None, IndexedRows] = {}
+
+    def by(self, clause: Clause) -> IndexedRows:
+        """What one clause sees."""
+        stratum = self.words.strata.get(clause.head)
+        found = self._seen.get(stratum)
+        if found is None:
+            found = self._seen[stratum] = IndexedRows(self._state, self.words, stratum)
+        return found
+
+
 def step_from_delta(
     db: Database, relation: str, rows: Iterable[Row], through: Iterable[str]
 ) -> list[Row]:
@@ -80,24 +97,20 @@ def step_from_delta(
     with committed(db) as state:
         for row in wanted:
             _require(state, relation, row)
-        found = _step(IndexedRows(state, Words.of(db)), relation, wanted, followed)
+        found = _step(Held(state, Words.of(db)), relation, wanted, followed)
     return sorted_rows(schema.types, list(found))
 
 
-def _step(
-    held: IndexedRows, relation: str, rows: Iterable[Row], followed: set[str]
-) -> dict[Row, None]:
+def _step(held: Held, relation: str, rows: Iterable[Row], followed: set[str]) -> dict[Row, None]:
     """The rows of `relation` that follow, other followed relations' rows being followed first."""
-    words = held.words
-    clauses = {name: words.rules_for(name) for name in followed}
-    _require_steps(words, followed, [c for some in clauses.values() for c in some])
+    clauses = _clauses(held.words, followed)
     found: dict[Row, None] = {}
     waiting = [(relation, row) for row in rows]
     seen = set(waiting)
     while waiting:
         source, row = waiting.pop()
-        for name in followed:
-            for head in _heads(held, clauses[name], source, row):
+        for name, rules in clauses.items():
+            for head in _heads(held, rules, source, row):
                 if name == relation:
                     found[head] = None
                 elif (name, head) not in seen:
@@ -106,42 +119,56 @@ def _step(
     return found
 
 
-def _heads(held: IndexedRows, clauses: list[Clause], source: str, row: Row) -> Iterator[Row]:
+def _heads(held: Held, clauses: list[Clause], source: str, row: Row) -> Iterator[Row]:
     """The head of each instance that has a row in its body."""
     for clause in clauses:
         for place, literal in enumerate(clause.body):
+            if place < clause.asks:  # it says what is asked for, and is no reason
+                continue
             if isinstance(literal, Match) and held.words.names[literal.relation] == source:
                 env = unify(literal.args, row, {})
                 rest = (*clause.body[:place], *clause.body[place + 1 :])
-                for binding, _ in () if env is None else held.solutions(rest, env):
+                for binding, _ in () if env is None else held.by(clause).solutions(rest, env):
                     yield values_of(clause.args, binding)
 
 
-def _require_steps(words: Words, followed: set[str], clauses: list[Clause]) -> None:
-    """Raise where rules reach the followed relations by negation or aggregates."""
-    waiting = [
-        literal.relation
-        for clause in clauses
-        for literal in clause.body
-        if isinstance(literal, Absent)
-        or (isinstance(literal, Match) and literal.relation in words.hidden)
-    ]
+def _clauses(words: Words, followed: set[str]) -> dict[str, list[Clause]]:
+    """The clauses of the followed relations, and of the hidden ones through which they read them.
+
+    A hidden relation is a part of a rule (a disjunction that stands alone, a negated group, an
+    aggregate). Raises where one is reached by negation or through an aggregate.
+    """
+    clauses = {name: words.rules_for(name) for name in sorted(followed)}
+    waiting = [read for some in clauses.values() for read in _reads(words, some, "")]
     seen = set(waiting)
     while waiting:
-        name = waiting.pop()
-        if words.names[name] in followed:
+        name, how = waiting.pop()
+        if how and words.names[name] in followed:
             raise ExplanationError(
-                f"the rules of {', '.join(sorted(followed))} negate or aggregate {name!r}: what "
-                "follows from one row depends on the others, so there is no step from a delta"
+                f"the rules of {', '.join(sorted(followed))} {how} {name!r}: what follows from one "
+                "row depends on the others, so there is no step from a delta"
             )
-        if name in words.hidden:
-            fold = words.folds.get(name)
-            bodies = (part for clause in words.clauses[name] for part in clause.body)
-            below = [part.relation for part in bodies if isinstance(part, Match | Absent)]
-            for other in (*below, *(() if fold is None else (fold.source,))):
-                if other not in seen:
-                    seen.add(other)
-                    waiting.append(other)
+        if name not in words.hidden:
+            continue
+        if not how:
+            clauses[name] = words.clauses[name]
+        fold = words.folds.get(name)
+        below = _reads(words, words.clauses[name], how)
+        for read in (*below, *(() if fold is None else ((fold.source, how or "aggregate"),))):
+            if read not in seen:
+                seen.add(read)
+                waiting.append(read)
+    return clauses
+
+
+def _reads(words: Words, clauses: Iterable[Clause], how: str) -> Iterator[tuple[str, str]]:
+    """What clauses read, and how the rule does: not what only says that they are asked for."""
+    for clause in clauses:
+        for literal in clause.body[clause.asks :]:
+            if isinstance(literal, Absent):
+                yield literal.relation, how or "negate"
+            elif isinstance(literal, Match) and not words.is_guard(literal):
+                yield literal.relation, how
 
 
 def derivation_count(db: Database, relation: str, row: Row) -> int:
@@ -149,7 +176,7 @@ def derivation_count(db: Database, relation: str, row: Row) -> int:
     (checked,) = db._schema(relation).check_rows([row])
     with committed(db) as state:
         fact = _require(state, relation, checked)
-        held = IndexedRows(state, Words.of(db))
+        held = Held(state, Words.of(db))
         clauses = held.words.rules_for(relation)
         if clauses and _counts_all(db, held.words, relation):
             return state.searcher.support(fact)
@@ -157,7 +184,7 @@ def derivation_count(db: Database, relation: str, row: Row) -> int:
             1
             for clause in clauses
             if (env := unify(clause.args, checked, {})) is not None
-            for _ in held.solutions(clause.body, env)
+            for _ in held.by(clause).solutions(clause.body, env)
         )
 
 

@@ -18,11 +18,12 @@ from deltafix.rules.walk import Leaf, map_formula
 _BETTER: Final = {"min": "<", "max": ">"}
 
 
-def made(words: Words, relation: str, row: Row) -> str:
-    """How a relation makes a row of others derived for it."""
+def made(words: Words, relation: str, row: Row, *, says_more: bool = False) -> str:
+    """How a relation makes a row of others derived for it; `says_more`: their join may be more."""
     if words.keeps[relation] == "eqrel":
         return f"{words.names[relation]} is an equivalence relation"
-    return f"join of what is derived or given for {_keyed(words, relation, row)}"
+    joined = f"join of what is derived or given for {_keyed(words, relation, row)}"
+    return f"no more than the {joined}" if says_more else joined
 
 
 def stands(words: Words, relation: str, row: Row) -> tuple[list[str], list[str]]:

@@ -10,13 +10,17 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Final
 
+from deltafix.provenance.covers import Levels
 from deltafix.provenance.nodes import Node, Way
 from deltafix.provenance.search import Found
 from deltafix.provenance.ways import Ways
 
 Label = tuple[int, int]
 """Height, and size: nodes of the proof, those it uses twice counted twice."""
+
+_NONE: Final = (1 << 60, 0)
 
 
 @dataclass(slots=True)
@@ -67,6 +71,7 @@ class _Search:
         self.best: dict[Node, Way] = {}
         self.found: dict[Node, Found] = {}
         self.users: dict[Node, list[tuple[Node, Way]]] = {}
+        self.levels: dict[Way, Levels] = {}
         self.is_smallest = True
         self.is_tired = False
 
@@ -76,6 +81,14 @@ class _Search:
         A proof of height h holds no node more than h rules from the goal. `all_of_it`: go on to
         the end.
         """
+        known = self._run(goal, ranked=ranked, all_of_it=all_of_it)
+        # Rows that join to a value were taken as soon as they did; there may be fewer by now.
+        for way, levels in self.levels.items():
+            if levels.least is not None:
+                self._offer(levels.node, self._taken(way, levels.least))
+        return known
+
+    def _run(self, goal: Node, *, ranked: bool, all_of_it: bool) -> bool:
         distance = {goal: 0}
         waiting: deque[Node] = deque((goal,))
         done: set[Node] = set()
@@ -98,7 +111,13 @@ class _Search:
                     if there < distance.get(premise, there + 1):
                         distance[premise] = there
                         (waiting.append if way.cost else waiting.appendleft)(premise)
-                self._offer(node, way)
+                if way.cover is None:
+                    self._offer(node, way)
+                else:
+                    self.levels[way] = Levels(node, way.cover)
+                    for premise in way.premises:
+                        if premise in self.labels:
+                            self._use(premise, node, way)
             if not ranked and self.ways.looked_at > until:
                 self.is_tired = True
                 return False
@@ -116,17 +135,48 @@ class _Search:
         self.is_smallest = self.is_smallest and found.smallest
         self.labels[node] = (found.height, len(found.chosen))
         for user, way in self.users.get(node, ()):
-            self._offer(user, way)
+            self._use(node, user, way)
+
+    def _use(self, premise: Node, user: Node, way: Way) -> None:
+        """Tell a node that a premise of a way of it has a better proof, and let that spread."""
+        waiting = deque(((premise, user, way),))
+        while waiting:
+            premise, user, way = waiting.popleft()
+            one = way if way.cover is None else self._covered(premise, user, way)
+            if one is not None and self._improve(user, one):
+                waiting.extend((user, *more) for more in self.users.get(user, ()))
 
     def _offer(self, node: Node, way: Way) -> None:
         """Give a node a way if that makes its proof better, and let that spread."""
-        waiting = deque(((node, way),))
-        while waiting:
-            user, one = waiting.popleft()
-            label = self._label(one)
-            if label is not None and (user not in self.labels or label < self.labels[user]):
-                self.labels[user], self.best[user] = label, one
-                waiting.extend(self.users.get(user, ()))
+        if self._improve(node, way):
+            for user, one in self.users.get(node, ()):
+                self._use(node, user, one)
+
+    def _improve(self, node: Node, way: Way) -> bool:
+        label = self._label(way)
+        if label is None or (node in self.labels and label >= self.labels[node]):
+            return False
+        self.labels[node], self.best[node] = label, way
+        return True
+
+    def _covered(self, premise: Node, user: Node, way: Way) -> Way | None:
+        """The rows that a joined value is to rest on, now that one of them has a better proof.
+
+        None where that makes its proof no lower, as it does for all but a few of many rows.
+        """
+        levels = self.levels.get(way)
+        if levels is None:
+            return None  # its premises are being listed
+        height = levels.tell(premise, self.labels[premise][0])
+        if height is None or (user in self.labels and self.labels[user][0] <= height):
+            return None
+        return self._taken(way, height)
+
+    def _taken(self, way: Way, height: int) -> Way:
+        """Rows no higher than `height` that join to the value, as low and as few as can be told."""
+        rows = [part for part in way.premises if self.labels.get(part, _NONE)[0] <= height]
+        rows.sort(key=self.labels.__getitem__, reverse=True)
+        return next(found for found in way.each(rows) if found is not None)
 
     def _label(self, way: Way) -> Label | None:
         """The label that a way gives; None while a premise has none."""

@@ -15,13 +15,15 @@ are an and-or graph. Invariant: nodes are values; a way says nothing of what oth
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from deltafix.facts.schema import Row
 
 if TYPE_CHECKING:
     from deltafix.plan.clause import Clause, Literal
+    from deltafix.provenance.covers import Cover
     from deltafix.provenance.rows import Bindings
     from deltafix.provenance.search import Derivation
 
@@ -83,6 +85,7 @@ class Way:
         says: what its relation makes of the premises, where no rule is at work.
         literals: of the clause, what each premise stands for.
         is_same: whether the one premise is the same row, before its relation chose among rows.
+        cover: of the premises only some are needed; which, it says.
     """
 
     premises: tuple[Node, ...] = ()
@@ -92,6 +95,20 @@ class Way:
     says: str = ""
     literals: tuple[Literal, ...] = ()
     is_same: bool = False
+    cover: Cover | None = None
+
+    def each(self, nodes: Iterable[Node]) -> Iterator[Way | None]:
+        """The ways that this one stands for, by these of its premises alone. See `Cover.each`."""
+        cover = self.cover
+        if cover is None:
+            yield self
+            return
+        for taken in cover.each(nodes):
+            if taken is None:
+                yield None
+            else:
+                is_same = len(taken) == 1 and cover.values[taken[0]] == cover.goal
+                yield replace(self, premises=taken, is_same=is_same, cover=None)
 
 
 GIVEN = Way()

@@ -8,10 +8,8 @@ same plan twice gives the same program.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
 
 from deltafix.engine.codes import Codes
 from deltafix.engine.link import Linked, Writer
@@ -83,7 +81,7 @@ class _HeadWriter(Writer):
         self.clauses: list[Clause] = []
         self.known: list[tuple[Slot, ...]] = []
         self.asks: list[frozenset[int]] = []
-        self.asked: set[int] = set()
+        self.chained: set[int] = set()
 
     def write(self) -> HeadProgram:
         indexes = Indexes({name: list(columns) for name, columns in self.plan.indexes.items()})
@@ -99,7 +97,7 @@ class _HeadWriter(Writer):
             lists[self.tables.numbers[name]] = self.put([len(found), *found])
         self.out[0] = self.put(lists)
         return HeadProgram(
-            np.array(self.out, dtype=np.int32),
+            self.whole(),
             tuple(self.clauses),
             tuple(self.known),
             tuple(self.asks),
@@ -108,16 +106,16 @@ class _HeadWriter(Writer):
 
     def clause(self, stage: Stage, found: Variant) -> int:
         """A variant record and, behind it, what only the search wants to know."""
-        self.asked.clear()
+        self.chained.clear()
         start = self.variant(stage, found)
         moved = self.put(self.out[start : start + at.VSZ])
         self.put([len(self.clauses), len(found.slots), int(bool(found.clause.body))])
         self.clauses.append(found.clause)
         self.known.append(found.slots)
-        self.asks.append(frozenset(self.asked))
+        self.asks.append(frozenset(self.chained))
         return moved
 
-    def candidate(self, option: Candidate, starts: list[int], slots: dict[Slot, int]) -> int:
+    def candidate(self, option: Candidate, starts: Sequence[int], slots: dict[Slot, int]) -> int:
         """A candidate record with its literal; a chain where the plan has no such index."""
         name, arity = option.match.relation, len(option.match.args)
         chained = 0 < len(option.index) < arity and option.index not in self.plan.indexes[name]
@@ -127,7 +125,7 @@ class _HeadWriter(Writer):
             if wanted not in self.chains:
                 self.chains.append(wanted)
             chain = self.chains.index(wanted)
-            self.asked.add(chain)
+            self.chained.add(chain)
             # Rows of one chain share a hash, not a key: the key's columns are tested too.
             tests = tuple(
                 (column, key, False) for column, key in zip(option.index, option.keys, strict=True)

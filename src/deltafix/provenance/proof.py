@@ -70,9 +70,9 @@ class Proof:
     Attributes:
         steps: the facts, each once; step 0 is the one that was asked about.
         height: rules on the longest way from the fact down to a given row.
-        is_smallest: whether no proof of less height exists; of rows joined by a lattice, none with
-            as few rows joined; of several proofs (`all=True`), none less than the first. False
-            only where the search reached `max_work` first; the proof is a proof all the same.
+        is_smallest: whether no proof of less height exists, by rows that hold; of several proofs
+            (`all=True`), none less than the first. False only where the search reached `max_work`
+            first; the proof is a proof all the same.
     """
 
     steps: tuple[Step, ...]

@@ -214,7 +214,10 @@ class Repair:
     def _gone(self, node: Node, edits: Edits, size: int, depth: int) -> Iterator[Edits]:
         """Sets of edits, `edits` among them, with which a node holds in none of its ways."""
         begun: list[Edits] = [edits]
-        for way in islice(self.ways.of(node), _ROWS):
+        ways = (one for way in self.ways.of(node) for one in way.each(way.premises))
+        for way in islice(ways, _ROWS):
+            if way is None:
+                continue
             begun = [
                 more
                 for one in begun

@@ -208,11 +208,24 @@ class Rows:
 
 
 class LiveRows(Rows):
-    """The same, but of a stratum beyond plain recursion the rows that it holds live."""
+    """The same, but of one stratum beyond plain recursion the rows that it holds live.
 
-    def __init__(self, state: State, words: Words) -> None:
+    Rules of other strata see what everybody sees. `like` has the same state: its tables are used.
+    """
+
+    def __init__(
+        self, state: State, words: Words, stratum: int | None, like: Rows | None = None
+    ) -> None:
         super().__init__(state, words)
+        if like is not None:
+            self._tables, self._orders = like._tables, like._orders
+            self._functors = like._functors
+        self._stratum = stratum
         self._columns: dict[tuple[str, int], dict[Value, list[Row]]] = {}
+
+    def sees_live(self, relation: str) -> bool:
+        """Whether a relation is one of the stratum."""
+        return self._stratum is not None and self.words.strata.get(relation) == self._stratum
 
     def records(self, relation: str) -> Mapping[Row, Record]:
         """What the stratum knows of the rows of one of its relations."""
@@ -222,14 +235,14 @@ class LiveRows(Rows):
 
     def holds(self, relation: str, row: Row) -> bool:
         """Whether a row is live. O(1)."""
-        if relation not in self.words.strata:
+        if not self.sees_live(relation):
             return super().holds(relation, row)
         record = self.records(relation).get(row)
         return record is not None and self._is_live(record)
 
     def fitting(self, relation: str, pattern: Pattern) -> Iterator[Row]:
         """Live rows with the given values. O(fitting), once a column is in its table."""
-        if relation not in self.words.strata:
+        if not self.sees_live(relation):
             yield from super().fitting(relation, pattern)
             return
         wanted = [(column, value) for column, value in enumerate(pattern) if value is not ...]
@@ -241,7 +254,7 @@ class LiveRows(Rows):
 
     def most(self, relation: str, pattern: Pattern) -> int:
         """How many rows `fitting` may look at. O(columns)."""
-        if relation not in self.words.strata or ... not in pattern:
+        if not self.sees_live(relation) or ... not in pattern:
             return super().most(relation, pattern)
         wanted = [(column, value) for column, value in enumerate(pattern) if value is not ...]
         tables = (self._column(relation, column).get(value, ()) for column, value in wanted)

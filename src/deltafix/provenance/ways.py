@@ -18,6 +18,7 @@ from deltafix.engine.beyond.joined import JoinedRows
 from deltafix.facts.schema import Row, show_value
 from deltafix.facts.values import row_order
 from deltafix.plan.clause import Absent, Clause, Fold, Lattice, Literal, Match
+from deltafix.provenance.covers import Cover
 from deltafix.provenance.kept import made
 from deltafix.provenance.nodes import (
     GIVEN,
@@ -47,14 +48,15 @@ class Ways:
         self.state = state
         self.words = Words.of(state.db)
         self.rows = Rows(state, self.words)
-        self.live = LiveRows(state, self.words)
+        self._live_rows: dict[int, LiveRows] = {}
         self.work = 0
         self._known: dict[tuple[Node, bool], tuple[Way, ...]] = {}
+        self._for_key: dict[tuple[str, Row], dict[Row, list[Way]]] = {}
 
     @property
     def looked_at(self) -> int:
         """Rows and derivations looked at so far."""
-        return self.work + self.rows.looked_at + self.live.looked_at
+        return self.work + sum(rows.looked_at for rows in (self.rows, *self._live_rows.values()))
 
     def of(self, node: Node, *, ranked: bool = False) -> tuple[Way, ...]:
         """The ways in which a node that holds does so; empty for one that does not."""
@@ -67,7 +69,7 @@ class Ways:
     def node(self, relation: str, row: Row) -> Node | None:
         """The node of a row of any relation, hidden ones included, if it holds."""
         if relation in self.words.strata:
-            return Live(relation, row) if self.live.holds(relation, row) else None
+            return Live(relation, row) if self._rows_of(relation).holds(relation, row) else None
         for name in self.words.copies.get(self.words.names[relation], (relation,)):
             fact = self.state.fact(name, row)
             if fact is not None:
@@ -102,7 +104,7 @@ class Ways:
         elif isinstance(node, Live):
             yield from self._live(node, ranked)
         elif isinstance(node, Proposal):
-            yield from self._instances(node.relation, node.row, None)
+            yield from self._derived_for_key(node).get(node.row, ())
         elif isinstance(node, Absence):
             yield from self._absence(node, ranked)
         elif isinstance(node, OneOf):
@@ -260,30 +262,57 @@ class Ways:
             by_rank = ranked and node.relation not in self.words.falling | self.words.founded
             yield from self._instances(node.relation, node.row, record.rank if by_rank else None)
             return
-        yield from self._joined(node, record)
+        yield from self._joined(node, record, ranked)
 
-    def _joined(self, node: Live, record: Record) -> Iterator[Way]:
-        """The fewest of the supporting proposals, taken one by one, that join to the value."""
-        if record in record.support:
-            yield Way((Proposal(node.relation, node.row),), is_same=True)
-            return
-        order = row_order(self.words.types[node.relation])
-        proposals = sorted((found.row for found in record.support), key=order)
+    def _joined(self, node: Live, record: Record, ranked: bool) -> Iterator[Way]:
+        """The proposals for the row's key of which some join to it, or to more if it has passed.
+
+        `ranked`: only those that have held it up since it came.
+        """
         home = record.home
         assert isinstance(home, JoinedRows)  # noqa: S101  the only kind with support by proposal
+        goal = home.value(node.row)
+        found = record.support if ranked else home.proposed.get(home.key(node.row), ())
+        rows = sorted((one.row for one in found), key=row_order(self.words.types[node.relation]))
+        some: dict[Node, Row] = {Proposal(node.relation, row): home.value(row) for row in rows}
+        below = {part: value for part, value in some.items() if home.join((goal, value)) == goal}
+        for says_more, values in ((False, below), (True, {} if record.visible else some)):
+            cover = Cover(goal, values, home.join)
+            if cover.is_enough(home.join(values.values())):
+                says = made(self.words, node.relation, node.row, says_more=says_more)
+                yield Way(tuple(values), says=says, cover=cover)
 
-        def joins(rows: list[Row]) -> Row | None:
-            return home.join(map(home.value, rows))
+    def _derived_for_key(self, node: Proposal) -> dict[Row, list[Way]]:
+        """By row, the ways in which each row of a proposal's key is derived or given.
 
-        kept = list(proposals)
-        for proposal in proposals:
-            rest = [row for row in kept if row is not proposal]
-            if rest and joins(rest) == joins([*rest, node.row]):
-                kept = rest
-        yield Way(
-            tuple(Proposal(node.relation, row) for row in kept),
-            says=made(self.words, node.relation, node.row),
-        )
+        Of all rows at once: a rule that computes the value finds none by it.
+        """
+        relation = node.relation
+        joined = self.words.merges[relation]
+        assert isinstance(joined, Lattice)  # noqa: S101  no others have proposals
+        columns = joined.key(len(node.row))
+        key = tuple(node.row[column] for column in columns)
+        found = self._for_key.get((relation, key))
+        if found is not None:
+            return found
+        found = self._for_key[relation, key] = {}
+        pattern = tuple(v if at in columns else ... for at, v in enumerate(node.row))
+        for clause in self.words.clauses[relation]:
+            if self.words.is_intake(clause):
+                first = clause.body[0]
+                assert isinstance(first, Match)  # noqa: S101  an intake's one literal
+                for row in self.rows.fitting(first.relation, pattern):
+                    found.setdefault(row, []).append(GIVEN)
+                continue
+            args = tuple(arg if at in columns else None for at, arg in enumerate(clause.args))
+            env = unify(args, node.row, {})
+            if env is None:
+                continue
+            for binding, matched in self._rows_of(relation).solutions(clause.body, env):
+                way = self._way(clause, binding, matched)
+                if way is not None:
+                    found.setdefault(values_of(clause.args, binding), []).append(way)
+        return found
 
     def _instances(self, relation: str, row: Row, below: int | None) -> Iterator[Way]:
         """The rule instances of a stratum that derive a row; `below` a rank, if one is given."""
@@ -297,7 +326,7 @@ class Ways:
                 if self.rows.holds(first.relation, row):
                     yield GIVEN
                 continue
-            for binding, matched in self.live.solutions(clause.body, env):
+            for binding, matched in self._rows_of(relation).solutions(clause.body, env):
                 way = self._way(clause, binding, matched)
                 if way is not None and (below is None or self._is_below(way, relation, below)):
                     yield way
@@ -321,6 +350,7 @@ class Ways:
         """For each rule instance that could derive the row, a row that refutes it."""
         record = self._record(node.relation, node.row)
         below = record.rank if ranked and record is not None else None
+        live = self._rows_of(node.relation)
         wanted: list[Node] = []
         for clause in self.words.clauses[node.relation]:
             env = unify(clause.args, node.row, {})
@@ -333,11 +363,11 @@ class Ways:
                 if isinstance(found, Absent) and self.words.strata.get(found.relation) == stratum
             ]
             rest = tuple(found for found in clause.body if found not in inside)
-            for binding, _ in self.live.solutions(rest, env):
+            for binding, _ in live.solutions(rest, env):
                 refuters = [
                     Live(found.relation, row)
                     for found in inside
-                    if self.live.holds(found.relation, row := values_of(found.args, binding))
+                    if live.holds(found.relation, row := values_of(found.args, binding))
                 ]
                 if below is not None:
                     refuters = [one for one in refuters if self._rank(one) < below]
@@ -358,4 +388,13 @@ class Ways:
         return 0 if record is None else record.rank
 
     def _record(self, relation: str, row: Row) -> Record | None:
-        return self.live.records(relation).get(row)
+        return self._rows_of(relation).records(relation).get(row)
+
+    def _rows_of(self, relation: str) -> LiveRows:
+        """What the rules of a relation beyond plain recursion see."""
+        stratum = self.words.strata[relation]
+        found = self._live_rows.get(stratum)
+        if found is None:
+            found = LiveRows(self.state, self.words, stratum, like=self.rows)
+            self._live_rows[stratum] = found
+        return found

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Chosen: TypeAlias = dict[Node, Way]
 _FAR: Final = (1 << 60, 0)
+_LOW: Final = (0, 0)
 
 
 def why(
@@ -108,7 +109,8 @@ def proofs(
             if tall < height:
                 continue
             proof = build(ways, goal, Choice(chosen), max_steps=max_steps)
-            if proof in seen:
+            # A row that is shown once, by the lowest of its proofs, may have made it lower.
+            if proof in seen or proof.height < height:
                 continue
             seen.add(proof)
             yield proof
@@ -125,7 +127,7 @@ class _Todo:
     """A node to prove, using nothing of `above`, at most so high; with a way, to take that way."""
 
     node: Node
-    above: frozenset[Node]
+    above: frozenset[Node | tuple[str, Row]]
     height: int
     way: Way | None = None
     rest: _Todo | None = None
@@ -150,45 +152,68 @@ class _Walk:
 
         Without recursion: proofs may be deeper than Python's stack.
         """
-        waiting: list[_Partial] = [(_Todo(goal, frozenset(), height), {}, {})]
+        first: _Partial = (_Todo(goal, frozenset(), height), {}, {})
+        waiting = [iter((first,))]
         while waiting:
-            todo, chosen, heights = waiting.pop()
+            partial = next(waiting[-1], None)
+            if partial is None:
+                waiting.pop()
+                continue
+            todo, chosen, heights = partial
             if todo is None:
                 yield chosen, heights[goal]
             elif todo.way is not None:
                 below = (heights[part] for part in todo.way.premises)
                 mine = todo.way.cost + max(below, default=0)
                 done = ({**chosen, todo.node: todo.way}, {**heights, todo.node: mine})
-                waiting.append((todo.rest, *done))
+                waiting.append(iter(((todo.rest, *done),)))
             elif todo.node in chosen:
                 if heights[todo.node] <= todo.height:
-                    waiting.append((todo.rest, chosen, heights))
+                    waiting.append(iter(((todo.rest, chosen, heights),)))
                 else:
                     self.cut = True
-            elif todo.node not in todo.above:
-                more = [(found, chosen, heights) for found in self._alternatives(todo, chosen)]
-                waiting.extend(reversed(more))
+            elif self._said(todo.node) not in todo.above:
+                waiting.append(self._alternatives(todo, chosen, heights))
 
-    def _alternatives(self, todo: _Todo, chosen: Chosen) -> Iterator[_Todo]:
+    def _alternatives(
+        self, todo: _Todo, chosen: Chosen, heights: dict[Node, int]
+    ) -> Iterator[_Partial]:
         """What is to be done for each way of a node: prove the premises, then take the way."""
         node = todo.node
         if node in self.known and self.known[node][0] > todo.height:
             self.cut = True
             return
-        for way in self.ways.of(node):
-            if self._goes_round(node, way):
-                continue
+        for way in self._ways(todo):
             self.tried += 1
             if self.tried > self.max_work or len(chosen) >= self.max_steps:
                 return
+            if way is None:
+                continue
             if todo.height < way.cost:
                 self.cut = True
                 continue
             found = replace(todo, way=way)
-            above = todo.above | {node}
+            above = todo.above if way.is_same else todo.above | {self._said(node)}
             for premise in reversed(dict.fromkeys(way.premises)):
                 found = _Todo(premise, above, todo.height - way.cost, rest=found)
-            yield found
+            yield found, chosen, heights
+
+    def _ways(self, todo: _Todo) -> Iterator[Way | None]:
+        """The ways of a node, but for such as cannot be taken; None for work that came to none."""
+        for way in self.ways.of(todo.node):
+            if self._goes_round(todo.node, way):
+                continue
+            if way.cover is None:
+                yield way
+                continue
+            rows = [one for one in way.premises if self._said(one) not in todo.above]
+            low = [one for one in rows if self.known.get(one, _LOW)[0] <= todo.height]
+            self.cut = self.cut or len(low) < len(rows)
+            yield from way.each(low)
+
+    def _said(self, node: Node) -> Node | tuple[str, Row]:
+        """What a node is to those who read: a row, be it proposed or kept, rests not on itself."""
+        return self.ways.shown(node) or node
 
     def _goes_round(self, node: Node, way: Way) -> bool:
         """Whether a chain of pairs leads away from its start: the others are proofs enough."""

@@ -26,6 +26,7 @@ from deltafix.reactive.operators import Filter, InputNode, Mapper, Merge, label_
 from deltafix.reactive.readable import Readable
 from deltafix.reactive.reduce import Reduce, Spread
 from deltafix.reactive.reducer import Field, Reducer
+from deltafix.rules.feed import Feed
 
 if TYPE_CHECKING:
     from deltafix.reactive.inputs import InputCollection
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Collection"]
 
 
-class Collection(Readable):
+class Collection(Readable, Feed):
     """A derived key -> multiset of values. Make one with `Collection.input` or an operator.
 
     Sizes below: Δ is what changes in the operator's inputs in one epoch.

@@ -11,6 +11,9 @@ Invariant: all views of one program change in the epoch of their inputs, and an 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from deltafix.errors import ReactiveError
@@ -63,7 +66,7 @@ class FixpointViews(Mapping[str, Collection]):
 
 def fixpoint(
     program: Program | str,
-    inputs: Mapping[str, Collection] | Collection,
+    inputs: Mapping[str, Collection] | Collection = MappingProxyType({}),
     *,
     views: Iterable[str] | None = None,
     name: str = "fixpoint",
@@ -74,7 +77,8 @@ def fixpoint(
     Args:
         program: a `deltafix.Program`, or its text.
         inputs: relation name -> the collection whose values are its rows; or one collection whose
-            keys are relation names.
+            keys are relation names. Relations that the program takes from collections itself
+            (`rules.operators.const`) are fed by these.
         views: relations to hand on; those with `.output` by default, or all derived ones if there
             is no `.output`.
         name: how messages call it.
@@ -90,6 +94,13 @@ def fixpoint(
     fed: list[tuple[str | None, Collection]] = (
         [(None, inputs)] if isinstance(inputs, Collection) else [*inputs.items()]
     )
+    if not isinstance(program, str) and program.fed:
+        for relation, feed in program.fed.items():
+            if relation in [name for name, _ in fed]:
+                raise ReactiveError(f"relation {relation!r} is fed twice")
+            if isinstance(feed, Collection):
+                fed.append((relation, feed))
+        program = replace(program, fed={})
     if not fed:
         raise ReactiveError(f"{name} needs at least one input collection")
     return _build(connect(program, **limits), None, fed, views, name)
@@ -148,7 +159,8 @@ def collection_fixpoint(
         return _reach(collection, program, name, inputs)
     fed = dict(inputs)
     if relation is None:
-        relation = _only_input(program, fed)
+        own = {} if isinstance(program, str) else program.fed
+        relation = _only_input(program, {*fed, *own})
     if relation in fed:
         raise ReactiveError(f"relation {relation!r} is fed twice")
     fed[relation] = collection
@@ -160,7 +172,7 @@ def collection_fixpoint(
     return next(iter(views.values()))
 
 
-def _only_input(program: Any, fed: Mapping[str, Collection]) -> str:
+def _only_input(program: Any, fed: AbstractSet[str]) -> str:
     """The input relation that no keyword argument feeds, if it is the only one."""
     if isinstance(program, str):
         from deltafix.datalog.program import Program as Text  # noqa: PLC0415  loads the parser

@@ -99,7 +99,7 @@ class Fixpoint(Node):
         if len(row) != schema.arity:
             width = schema.arity
             error = FactError(
-                f"it has {len(row)} value{'s' * (len(row) != 1)}, but {schema} takes {width}"
+                f"it has {len(row)} value{'s' * (len(row) != 1)}, but {schema.show()} takes {width}"
             )
             raise self.failed(error, key, value)
         return row

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 
 from deltafix.diagnostics import Span
 from deltafix.facts.schema import BaseType
+from deltafix.rules.feed import Feed
 from deltafix.rules.terms import Term, has_aggregate
 
 BASES: Final = ("number", "unsigned", "float", "symbol")
@@ -234,7 +235,8 @@ class Directive:
 class Program:
     """Relations + rules + directives + pragmas (key and value).
 
-    `source` is the text it was read from, for error carets.
+    `source` is the text it was read from, for error carets. `fed` has the collection that fills a
+    relation, by its name (`operators.const`); `reactive.fixpoint` runs such a program.
 
     Facts in the text are rules with an empty body. Declaration order is kept everywhere:
     printing, plans and deltas follow it.
@@ -250,6 +252,7 @@ class Program:
     orders: tuple[Dominates, ...] = ()
     functors: tuple[FunctorDecl, ...] = ()
     lattices: tuple[LatticeDecl, ...] = ()
+    fed: Mapping[str, Feed] = field(default_factory=dict, compare=False, repr=False, kw_only=True)
 
     def relation(self, name: str, /) -> RelationDecl:
         """The declaration called `name`. Raises KeyError if there is none."""

@@ -32,6 +32,7 @@ from deltafix.rules.ast import (
     TypeDecl,
 )
 from deltafix.rules.expressions import AtomExpr, Operand, term_of
+from deltafix.rules.feed import Feed
 from deltafix.rules.place import here
 
 
@@ -81,6 +82,7 @@ class Builder:
     functors: list[FunctorDecl] = field(default_factory=list)
     lattices: list[LatticeDecl] = field(default_factory=list)
     pragmas: list[tuple[str, str]] = field(default_factory=list)
+    fed: dict[str, Feed] = field(default_factory=dict)
     closed: bool = False
 
     def declare(self, name: str, columns: Mapping[str, Column]) -> Relation:
@@ -185,6 +187,7 @@ class Builder:
             orders=tuple(self.orders),
             functors=tuple(self.functors),
             lattices=tuple(self.lattices),
+            fed=dict(self.fed),
         )
 
 

@@ -94,6 +94,11 @@ def typed(program: Program, before: CheckedProgram | None = None) -> CheckedProg
     if before is not None and _declared(program) == _declared(before.program):
         pairs = zip(before.program.rules, before.rules, strict=True)
         known = {id(rule): found for rule, found in pairs}
+    if program.fed:
+        raise ProgramError(
+            f"collections feed {', '.join(map(repr, program.fed))} of this program: run it by "
+            "deltafix.reactive.fixpoint(program), which follows them"
+        )
     diagnostics, rules, orders, strata_found = _run(program, known)
     errors = [found for found in diagnostics if found.severity == "error"]
     if errors:

@@ -10,16 +10,17 @@ from the same derivation (the source's section 5).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, Literal
+from typing import Final, Literal, overload
 
 from deltafix.errors import ProgramError
 from deltafix.facts.schema import Value
-from deltafix.rules.ast import And, Atom, Comparison, Formula, conjunction
-from deltafix.rules.builder import Relation, current_builder
+from deltafix.rules.ast import And, Atom, Attribute, Comparison, Formula, conjunction
+from deltafix.rules.builder import Builder, Column, Relation, current_builder
 from deltafix.rules.comprehension import Rows, Source, absent, apart, below, rows_of, variable
 from deltafix.rules.expressions import FormulaExpr, Operand, TermExpr, term_of
+from deltafix.rules.feed import Feed
 from deltafix.rules.functors import SIGNATURES
 from deltafix.rules.lfp import free_name, lfp
 from deltafix.rules.terms import Aggregate, Call, Const, Term
@@ -40,11 +41,36 @@ _TYPES: Final = {int: "number", float: "float", str: "symbol"}
 _AGGREGATES: Final = ("count", "sum", "min", "max", "mean")
 
 
-def const(rows: Iterable[Sequence[Value] | Value] | Relation) -> Rows:
+@overload
+def const(rows: Feed, name: str | None = None, /, **columns: Column) -> Rows: ...
+
+
+@overload
+def const(rows: Iterable[Sequence[Value] | Value] | Relation, /) -> Rows: ...
+
+
+def const(
+    rows: Iterable[Sequence[Value] | Value] | Relation | Feed,
+    name: str | None = None,
+    /,
+    **columns: Column,
+) -> Rows:
     """Exactly these rows; a bare value is a row of one column.
 
-    Of a relation: the rows that it has, which come and go from outside.
+    Of a relation: the rows that it has, which come and go from outside. Of a collection: its
+    values, whatever their keys, while they come and go: `const(calls, "edge", source=str,
+    target=str)` declares the relation that it fills, with these columns, and
+    `deltafix.reactive.fixpoint(program)` runs the program over it.
+
+    Raises:
+        TypeError: rows that differ, columns for what has its own, or a collection without any.
+        ValueError: no rows, so no columns.
+        ProgramError: no program is open; or something else has the name.
     """
+    if isinstance(rows, Feed):
+        return rows_of(_filled(current_builder(), rows, name, columns))
+    if name is not None or columns:
+        raise TypeError(f"const of {type(rows).__name__}: only a collection is given columns")
     if isinstance(rows, Relation):
         return rows_of(rows)
     found = []
@@ -59,6 +85,30 @@ def const(rows: Iterable[Sequence[Value] | Value] | Relation) -> Rows:
     if types is None:
         raise ValueError("const wants at least one row: the columns follow from it")
     return Rows(types, tuple(found))
+
+
+def _filled(
+    builder: Builder, feed: Feed, name: str | None, columns: Mapping[str, Column]
+) -> Relation:
+    """The relation that a collection fills: the one it has, or a new one."""
+    if not columns:
+        shown = "const(calls, source=str, target=str)"
+        raise TypeError(f"const of a collection wants the columns of its values, as in {shown}")
+    attributes = builder.attributes(name or "const", columns)
+    for declared in builder.relations:
+        fills = builder.fed.get(declared.name) is feed and name in (None, declared.name)
+        if fills and _shape(declared.attributes) == _shape(attributes):
+            return declared
+    if name in [declared.name for declared in builder.relations]:
+        raise ProgramError(f"const: there is a relation {name!r} already; give another name")
+    made = builder.declare(name or free_name(builder, "rows"), columns)
+    builder.fed[made.name] = feed
+    return made
+
+
+def _shape(attributes: Iterable[Attribute]) -> list[tuple[str, str, str]]:
+    """Columns but for where they were written."""
+    return [(one.name, one.type, one.join) for one in attributes]
 
 
 def union(*sources: Source) -> Rows:

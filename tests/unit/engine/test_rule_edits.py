@@ -9,6 +9,7 @@ import pytest
 from tests.oracle import evaluate
 
 import deltafix
+from deltafix.engine import link
 from deltafix.engine.run import STRATEGIES
 from deltafix.engine.state import folder
 from deltafix.engine.state.log import read_log
@@ -20,7 +21,7 @@ from deltafix.errors import (
     StateError,
     UnknownRelationError,
 )
-from deltafix.plan import build
+from deltafix.plan import build, recognise
 from deltafix.plan.clause import Clause
 from deltafix.plan.depend import Layer
 from deltafix.plan.ir import Variant
@@ -129,7 +130,7 @@ def test_a_state_has_its_edits_with_the_program_it_was_opened_with(tmp_path) -> 
         assert db.rows("path") == [("a", "b"), ("b", "c")]
 
 
-def test_only_strata_with_other_rules_are_planned_again(monkeypatch) -> None:
+def test_only_rules_that_come_are_planned(monkeypatch) -> None:
     planned: list[str] = []
     inferred: list[int] = []
 
@@ -150,7 +151,7 @@ def test_only_strata_with_other_rules_are_planned_again(monkeypatch) -> None:
         for edit, heads in (
             (lambda tx: tx.add_rule("v3(x) :- edge(_, x)."), {"v3"}),
             (lambda tx: tx.remove_rule("r0"), set()),  # later rules have other numbers now
-            (lambda tx: tx.remove_rule("v3(x) :- edge(_, x)."), {"v3"}),
+            (lambda tx: tx.remove_rule("v3(x) :- edge(_, x)."), set()),
             (lambda tx: tx.add_rule(".rule last path(y, x) :- edge(x, y)."), {"path"}),
             (lambda tx: tx.replace_rule("r1", ".rule r1 v1(y) :- path(y, _), y = y."), {"v1"}),
         ):
@@ -240,6 +241,53 @@ def test_a_state_takes_a_whole_program_and_forgets_relations_without_rows(tmp_pa
             tx.insert("part", [("y", "y")])
     with pytest.raises(StateError, match=r"given rows of part\(x: .*not declared"):
         deltafix.connect(GRAPH, state)
+
+
+def _multiplying(choices: int) -> str:
+    """A rule that recursion writes out: two to the `choices` conjunctions, with a group of each."""
+    parts = ", ".join(f"(a(x, z{n}) ; b(x), z{n} = y + {n})" for n in range(choices))
+    tests = ", ".join(f"w != z{n}" for n in range(choices))
+    return f"r(x) :- r(y), e(y, x), {parts}, !(e(x, w), {tests})."
+
+
+def test_an_edit_beside_many_conjunctions_plans_and_links_its_own_alone(monkeypatch) -> None:
+    made: list[str] = []
+    written: list[str] = []
+    spelled: list[str] = []
+
+    def planning(layer, clause, *rest):
+        made.append(clause.head)
+        return variant(layer, clause, *rest)
+
+    def piece(self, stage, found, of=link.Writer.piece):
+        written.append(found.clause.head)
+        return of(self, stage, found)
+
+    def spelling(clause, of=recognise._spelled):
+        spelled.append(clause.head)
+        return of(clause)
+
+    work = []
+    for choices in (3, 4):
+        text = ".decl e(x: number, y: number) .decl a(x: number, y: number) .decl b(x: number)\n"
+        text += ".decl r(x: number) .input e, a, b .output r r(0).\n" + _multiplying(choices)
+        with deltafix.connect(text) as db, monkeypatch.context() as patched:
+            clauses = sum(len(stage.clauses) for stage in db.plan.stages)
+            assert clauses >= 2**choices
+            with db.transaction() as tx:
+                tx.insert("e", [(0, 1), (1, 2)])
+                tx.insert("a", [(1, 5), (2, 6)])
+            patched.setattr(build, "variant", planning)
+            patched.setattr(link.Writer, "piece", piece)
+            patched.setattr(recognise, "_spelled", spelling)
+            for edit in ("add_rule", "remove_rule"):
+                made.clear(), written.clear(), spelled.clear()
+                with db.transaction() as tx:
+                    getattr(tx, edit)("r(x) :- e(x, x), e(x, _).")
+                work.append((edit, len(made), len(written)))
+                assert len(spelled) <= 4 * clauses + 4
+            db.check_invariants()
+    assert len(set(work)) == 2, work
 
 
 def test_opening_a_state_reads_its_log_once(tmp_path, monkeypatch) -> None:
