@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from deltafix.cli.completion import analyses, views
 from deltafix.cli.console import note, prepare_kernel
 from deltafix.cli.source_trees import extract_here, extract_with_spark, follow
 from deltafix.cli.tree_options import Exclude, Spark
@@ -20,13 +21,19 @@ __all__ = ["analyse"]
 
 def analyse(
     name: Annotated[
-        str | None, typer.Argument(help="Which analysis; without a name, which there are.")
+        str | None,
+        typer.Argument(
+            help="Which analysis; without a name, which there are.", autocompletion=analyses
+        ),
     ] = None,
     path: Annotated[Path | None, typer.Argument(help="A folder or a file.", metavar="PATH")] = None,
     *,
     view: Annotated[
         list[str] | None,
-        typer.Option(help="A relation to show; the analysis's views by default. Repeatable."),
+        typer.Option(
+            help="A relation to show; the analysis's views by default. Repeatable.",
+            autocompletion=views,
+        ),
     ] = None,
     match: Annotated[
         list[str] | None,

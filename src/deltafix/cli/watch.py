@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
+from deltafix.cli.completion import relations as completed
 from deltafix.cli.console import note
 from deltafix.cli.inputs import Strict, warner
 from deltafix.cli.loaded import followed, loaded
@@ -29,7 +30,12 @@ def watch(
     ] = Path(),
     relations: Annotated[
         list[str] | None,
-        typer.Option("--relation", "-r", help="Print only this relation. Repeatable."),
+        typer.Option(
+            "--relation",
+            "-r",
+            help="Print only this relation. Repeatable.",
+            autocompletion=completed,
+        ),
     ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="Print every relation, not only .output ones.")
