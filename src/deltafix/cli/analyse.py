@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import typer
 
 from deltafix.cli.completion import analyses, views
-from deltafix.cli.console import note, prepare_kernel
+from deltafix.cli.console import note, prepare_kernel, progress
 from deltafix.cli.source_trees import extract_here, extract_with_spark, follow
 from deltafix.cli.tree_options import Exclude, Spark
 from deltafix.errors import MissingDependencyError, SourceError
@@ -77,7 +77,8 @@ def analyse(
         shown = Shown(job, match or (), lines=lines)
         many = partial(extract_many, tree, analysis.extract, quiet=quiet)
         watcher = Watcher(tree, job, analysis.extract, many)
-        watcher.poll()
+        with progress("evaluating", quiet=quiet):
+            watcher.poll()
         for skipped, reason in {**watcher.seen.skipped, **job.errors}.items():
             note(f"note: {skipped} skipped: {reason}", quiet=quiet)
         files = len(watcher.seen.files)
