@@ -20,6 +20,7 @@ from dataclasses import asdict, replace
 from time import perf_counter, time
 from typing import Any, NamedTuple
 
+from deltafix.doing import tell
 from deltafix.errors import KeyBreachError, SinkError
 from deltafix.facts.delta import Delta
 from deltafix.facts.logical import logical_rows
@@ -204,6 +205,7 @@ class Maintainer:
         def prepared(delta: Delta) -> None:
             nonlocal epoch
             clock.lap("engine")
+            tell("writing outputs")
             self._require_keys(delta)
             aside = {name: len(rows) for name, rows in bad.items()}
             epoch = replace(epoch, given=given, bad=aside, time=time())
@@ -214,6 +216,7 @@ class Maintainer:
             tx.prepared, tx.views = prepared, {*self.outputs.sinks, *self._keys.values()}
             for name, value in marks.items():
                 tx.mark(name, value)
+            tell(f"taking in {sum(one.rows for one in portions):,} rows")
             given = self._apply(tx, portions, bad)
             clock.lap("edit")
         clock.lap("write")

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
+from deltafix.doing import tell
 from deltafix.engine.connect import connect as connect_engine
 from deltafix.engine.database import Database
 from deltafix.errors import (
@@ -140,6 +141,7 @@ class Connection:
         """The result of each statement of a text: a `reading.Result`, or a number of rows."""
         self._require_open()
         for statement in statements(sql, self.dialect, path):
+            tell(" ".join(statement.sql.split()))
             yield self._run(bind(statement, parameters))
 
     def run_many(self, sql: str, rows: Iterable[Parameters]) -> int:

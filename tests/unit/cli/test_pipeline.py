@@ -178,7 +178,7 @@ def test_following_looks_again_until_it_is_interrupted(job, deltafix, monkeypatc
             raise KeyboardInterrupt
         job.say("grant", ("+", ("core", 100 + len(turns))))
 
-    monkeypatch.setattr("deltafix.pipeline.runner.sleep", sleep)
+    monkeypatch.setattr("deltafix.cli.pipeline.sleep", sleep)
     ran = deltafix("pipeline", "run", job.toml, "--every", "500ms")
     assert ran.code == 0
     assert turns == [0.5] * 3
