@@ -386,6 +386,6 @@ def peek(state: Where) -> Peek:
     marks = snapshot.marks
     for changed in records.marks(snapshot.epoch):
         set_marks(marks, changed)
-    rows = left(chain(snapshot.frames, records.after(snapshot.epoch)))
+    rows = left(str(state), chain(snapshot.frames, records.after(snapshot.epoch)))
     program = records.program(snapshot.epoch, snapshot.identity)
     return Peek(snapshot.state, marks, program, lambda name: bool(rows[name]))

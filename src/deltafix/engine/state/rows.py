@@ -68,13 +68,19 @@ def _table(edit: Edit, codes: Codes) -> pa.Table:
     return codes.table(edit.schema, edit.codes)
 
 
-def left(frames: Iterable[Frame]) -> Counter[str]:
-    """How many rows of each relation the edits of a state leave, from its beginning on."""
+def left(path: str, frames: Iterable[Frame]) -> Counter[str]:
+    """How many rows of each relation the edits of a state leave, from its beginning on.
+
+    Raises StateError for what `encode` does not write.
+    """
     found: Counter[str] = Counter()
-    for frame in frames:
-        for entry in frame.meta["edits"]:
-            count = int(entry["rows"])
-            found[str(entry["relation"])] += count if entry["added"] else -count
+    try:
+        for frame in frames:
+            for entry in frame.meta["edits"]:
+                count = int(entry["rows"])
+                found[str(entry["relation"])] += count if entry["added"] else -count
+    except (LookupError, TypeError, ValueError) as error:
+        raise StateError(f"{path}: given rows cannot be read: {error}", path=path) from error
     return found
 
 

@@ -250,7 +250,7 @@ class State:
 
     def _check_program(self, snapshot: Snapshot, records: Records) -> None:
         known = self.known or self._identity
-        rows = left(chain(snapshot.frames, records.after(snapshot.epoch)))
+        rows = left(self.path, chain(snapshot.frames, records.after(snapshot.epoch)))
         differences = known.differences(self._schemas, rows)
         if differences:
             message = f"{self.path} is the state of another program: {'; '.join(differences)}"

@@ -54,7 +54,7 @@ def adopted(folder: Folder, schemas: Mapping[str, Schema]) -> Adopted | None:
         return None
     snapshot, records = found
     known = records.program(snapshot.epoch, snapshot.identity)
-    rows_left = left(chain(snapshot.frames, records.after(snapshot.epoch)))
+    rows_left = left(str(folder), chain(snapshot.frames, records.after(snapshot.epoch)))
     differences = known.differences(schemas, rows_left)
     if differences:
         message = f"{folder} is the state of another program: {'; '.join(differences)}"
