@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import count
 from typing import Any, TypeAlias
 
 from deltafix.engine.beyond.change import Work
@@ -146,14 +145,13 @@ class FoundedStratum(Stratum):
     def _derive(self) -> None:
         agenda = self._agenda
         agenda.open()
-        for number in count(1):
-            item = agenda.next()
-            if item is None:
-                return
-            rows, waiting = item
-            rows.settle_one(waiting)
-            if not number & 255:
+        settled = 0
+        while found := agenda.next():
+            for rows, item in found:
+                rows.settle_one(item)
+            if settled >> 8 != (settled + len(found)) >> 8:
                 self._epoch.look()
+            settled += len(found)
 
     def _cyclic(self, nodes: Sequence[Node]) -> CyclicDataError:
         cycle = [self._shown(node) for node in nodes]
@@ -186,9 +184,9 @@ class _Agenda:
     def __init__(self, needs: Needs) -> None:
         self._needs = needs
         self._early: list[tuple[_Turned, Any]] = []
-        self._turns: list[tuple[int, int, int, tuple[_Turned, Any]]] = []
+        self._turns: list[tuple[int, int]] = []
+        self._items: dict[tuple[int, int], list[tuple[_Turned, Any]]] = {}
         self._reached: tuple[int, int] | None = None
-        self._ties = count()
 
     def put(self, rows: _Turned, item: Any) -> None:
         """Let something of a relation wait, until keys have their places or for its turn."""
@@ -196,34 +194,36 @@ class _Agenda:
             self._early.append((rows, item))
             return
         turn = (self._needs.places.get(rows.node(item), 0), rows.turn)
-        if turn < self._reached:
+        if turn <= self._reached:
             raise InternalError(f"beyond: {rows.name}: {item!r} changes after its turn")
-        heapq.heappush(self._turns, (*turn, next(self._ties), (rows, item)))
+        waiting = self._items.get(turn)
+        if waiting is None:
+            self._items[turn] = [(rows, item)]
+            heapq.heappush(self._turns, turn)
+        else:
+            waiting.append((rows, item))
 
     def open(self) -> None:
         """All lower changes are in, and keys are in order."""
-        places = self._needs.places
-        self._turns = [
-            (places.get(rows.node(item), 0), rows.turn, next(self._ties), (rows, item))
-            for rows, item in self._early
-        ]
-        heapq.heapify(self._turns)
+        self._reached = (-(1 << 62), 0)
+        for rows, item in self._early:
+            self.put(rows, item)
         self._early.clear()
-        self._reached = self._turns[0][:2] if self._turns else (0, 0)
 
-    def next(self) -> tuple[_Turned, Any] | None:
-        """What is to be settled next."""
+    def next(self) -> list[tuple[_Turned, Any]]:
+        """What is to be settled next, or nothing."""
         if not self._turns:
-            return None
-        *turn, _, item = heapq.heappop(self._turns)
-        self._reached = (turn[0], turn[1])
-        return item
+            return []
+        self._reached = heapq.heappop(self._turns)
+        return self._items.pop(self._reached)
 
     def clear(self) -> None:
         """Nothing waits; the next epoch may begin."""
-        for rows, item in (*self._early, *(entry[-1] for entry in self._turns)):
-            rows.waiting.discard(item)
+        for waiting in (self._early, *self._items.values()):
+            for rows, item in waiting:
+                rows.waiting.discard(item)
         self._turns.clear()
+        self._items.clear()
         self._early.clear()
         self._reached = None
 
@@ -327,8 +327,6 @@ class _FoldedRows(_Turned):
 
         source.ups.append(change(1))
         source.downs.append(change(-1))
-        if self.fold.group:
-            source.facts.index(self.fold.group)
 
     def group(self, row: Row) -> Row:
         """The group of a row of the source."""
