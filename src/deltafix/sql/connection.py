@@ -38,6 +38,7 @@ from deltafix.sql.cursor import Cursor
 from deltafix.sql.merging import merge
 from deltafix.sql.parameters import Parameters, bind
 from deltafix.sql.query import check_clauses, relation
+from deltafix.sql.rows import Edit, given, replaced
 from deltafix.sql.scope import Scope
 from deltafix.sql.text import DIALECTS, Statement, exp, statements
 from deltafix.sql.types import TEXT, Column, SqlValue, decode_rows
@@ -59,7 +60,7 @@ class Connection:
         self._open = False
         self._closed = False
         self._waiting: dict[str, dict[Row, int]] = {}
-        self._journal: list[edits.Edit] = []
+        self._journal: list[Edit] = []
         self._epochs: list[Delta] = []
         self._last: list[Delta] = []
         self._subscriptions: list[Subscription] = []
@@ -111,7 +112,7 @@ class Connection:
         """
         statement, found = self._edited("INSERT INTO", table)
         with self.mapped(statement), self._transaction():
-            return self._edit(statement, edits.given(statement, found, rows, columns))
+            return self._edit(statement, given(statement, found, rows, columns))
 
     def replace(self, table: str, rows: Any) -> int:
         """Make these the rows of a table, given as to `insert`; returns how many differ.
@@ -125,7 +126,7 @@ class Connection:
         statement, found = self._edited("REPLACE", table)
         with self.mapped(statement), self._transaction():
             there = self.rows_of(found.relation.name)
-            return self._edit(statement, edits.replaced(statement, found, rows, there))
+            return self._edit(statement, replaced(statement, found, rows, there))
 
     def _edited(self, verb: str, table: str) -> tuple[Statement, Table]:
         """A table that is edited without a statement, and one for errors."""
@@ -267,7 +268,7 @@ class Connection:
 
     # --- edits ---------------------------------------------------------------------------------
 
-    def _edit(self, statement: Statement, edit: edits.Edit) -> int:
+    def _edit(self, statement: Statement, edit: Edit) -> int:
         table, removed, added, replaced = edit
         table.remove(removed)
         found = self._clash(table, added)
@@ -610,7 +611,7 @@ class Connection:
 _STATEMENTS: Mapping[Any, Callable[[Connection, Statement, Any], Any]] = MappingProxyType(
     {exp.Create: Connection._create, exp.Drop: Connection._drop}
 )
-_EDITS: Mapping[Any, Callable[[Connection, Statement, Any], edits.Edit]] = MappingProxyType(
+_EDITS: Mapping[Any, Callable[[Connection, Statement, Any], Edit]] = MappingProxyType(
     {exp.Insert: edits.insert, exp.Update: edits.update, exp.Delete: edits.delete, exp.Merge: merge}
 )
 
