@@ -278,7 +278,39 @@ class Connection:
         table.add(added)
         self._journal.append(edit)
         self._wait(table, removed, added)
+        self._require_references(statement, edit)
         return len(removed) + len(added) - replaced
+
+    def _require_references(self, statement: Statement, edit: Edit) -> None:
+        """Raise SqlIntegrityError where a row refers to one that is not there, after an edit."""
+        name, columns = edit.table.relation.name, edit.table.relation.columns
+        for one in edit.table.foreign:
+            wanted = {value: row for row in edit.added if None not in (value := one.of(row))}
+            there = self.rows_with(self.catalog.tables[one.table], one.key, wanted)
+            lost = next((row for value, row in wanted.items() if value not in there), None)
+            if lost is not None:
+                shown = decode_rows([lost], columns)[0]
+                said = ", ".join(columns[place].name for place in one.places)
+                values = ", ".join(repr(shown[place]) for place in one.places)
+                message = f"{name}: ({said}) of a row is ({values}), which {one.table} has not"
+                raise statement.integrity(message, f"INSERT it INTO {one.table} first")
+        referring = self.catalog.referring(name) if edit.removed else ()
+        for table, one in referring:
+            gone = {*map(one.key.of, edit.removed)}.difference(map(one.key.of, edit.added))
+            asked = [one.referring(value) for value in gone if None not in value]
+            if not asked:
+                continue
+            self._settle_edits()
+            mine = table.relation
+            names = [mine.columns[place].name for place in one.places]
+            found = self._engine().semijoin(mine.name, names, asked)
+            if found:
+                shown = decode_rows(found[:1], mine.columns)[0]
+                values = ", ".join(repr(shown[place]) for place in one.places)
+                message = f"{mine.name} has a row with ({', '.join(names)}) = ({values})"
+                raise statement.integrity(
+                    f"{message}, which {name} would lose", f"DELETE it FROM {mine.name} first"
+                )
 
     def _clash(self, table: Table, added: Sequence[Row]) -> tuple[Key, Row] | None:
         """The first row that would share a key with another, and the key."""
@@ -414,8 +446,9 @@ class Connection:
                 raise statement.unknown(node.args["kind"].lower(), name, list(there), table)
             readers = self.catalog.readers(name)
             if readers:
-                message = f"{name} is read by {', '.join(readers)}"
-                raise statement.wrong(message, table, f"DROP VIEW {readers[-1]} first")
+                message = f"{name} is read, or referred to, by {', '.join(readers)}"
+                kind = "TABLE" if readers[-1] in self.catalog.tables else "VIEW"
+                raise statement.wrong(message, table, f"DROP {kind} {readers[-1]} first")
             self._require_no_edits(statement)
             before: dict[str, Any] = dict(there)
             defined = dict(self.catalog.definitions)

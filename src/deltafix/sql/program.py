@@ -182,6 +182,7 @@ def _table(statement: Statement, catalog: Catalog, name: str) -> list[TableKey]:
     for kind, word, way_out in (
         (exp.CheckColumnConstraint, "CHECK", "write the condition in the views that read it"),
         (exp.DefaultColumnConstraint, "DEFAULT", "give every column in the input"),
+        (exp.Reference, "REFERENCES", "ask in a view for rows that refer to none"),
     ):
         node = statement.node.find(kind)
         if node is not None:

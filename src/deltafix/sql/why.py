@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from deltafix.engine.connect import connect
 from deltafix.engine.literals import read_ground
 from deltafix.errors import FactError, ProgramError
+from deltafix.facts.schema import Row
 from deltafix.provenance.proof import Proof, Step
 from deltafix.provenance.state import Edit
 from deltafix.provenance.why_not import WhyNot
@@ -25,6 +26,7 @@ from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Or
 from deltafix.rules.show import show_rule
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
 from deltafix.sql.builder import Relation
+from deltafix.sql.catalog import ForeignKey
 from deltafix.sql.formulas import conditions
 from deltafix.sql.parameters import written
 from deltafix.sql.reading import fixed, matching, source_of
@@ -187,6 +189,7 @@ class _Terms:
         self._catalog = connection.catalog
         self._dialect = connection.dialect
         self._rows_with = connection.rows_with
+        self._lookup = connection.lookup
         self._relations = connection.catalog.relations
         program = connection.catalog.program()
         self._rules = {show_rule(rule): rule for rule in program.rules}
@@ -329,6 +332,22 @@ class _Terms:
             return f"row of {name} that fits"
         return f"row of {name} with {self.said(self._relations[name], row)}"
 
+    def _is_lost(self, one: ForeignKey, row: Row, gone: set[tuple[str, Row]]) -> bool:
+        """Whether a row would refer to none."""
+        value = one.of(row)
+        there = self._rows_with(self._catalog.tables[one.table], one.key, [value])
+        return None not in value and not any((one.table, r) not in gone for r in there.values())
+
+    def _is_referred_to(self, name: str, row: Row) -> bool:
+        """Whether some row refers to one of a table."""
+        for table, one in self._catalog.referring(name):
+            key = one.key.of(row)
+            if None not in key:
+                fixed = dict(zip(one.places, one.referring(key), strict=True))
+                if any(True for _ in self._lookup(table.relation, fixed)):
+                    return True
+        return False
+
     def advice(self, suggestions: Sequence[Sequence[Edit]]) -> Iterator[str]:
         """Suggestions as statements; those that a key of a table refuses are left out."""
         for edits in suggestions:
@@ -338,6 +357,8 @@ class _Terms:
                 relation, table = self._relations[name], self._catalog.tables[name]
                 shown, written_name = self.shown(relation, row), shown_name(name, self._dialect)
                 if sign < 0:
+                    if self._is_referred_to(name, row):
+                        break
                     said = _said(shown, self._dialect)
                     parts.append(f"DELETE FROM {written_name} WHERE {said}")  # noqa: S608  shown
                     continue
@@ -349,6 +370,8 @@ class _Terms:
                 if any((name, found) not in gone for found in there):
                     break
                 if any(one.compute(list(shown.values())) is False for one in table.checks):
+                    break
+                if any(self._is_lost(one, row, gone) for one in table.foreign):
                     break
                 values = ", ".join(written(one).sql(self._dialect) for one in shown.values())
                 parts.append(f"INSERT INTO {written_name} VALUES ({values})")  # noqa: S608  shown
