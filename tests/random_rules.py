@@ -47,8 +47,8 @@ CORNERS = {
 
 
 MOST_CHOICES = 6
-"""Conjunctions that the choices of one rule amount to: recursion may have them written out, and an
-edit of a rule that is two thousand takes minutes to plan."""
+"""Conjunctions that the choices of one rule amount to: recursion may have them written out, and a
+rule that is two thousand takes more than a minute to plan."""
 
 
 @dataclass

@@ -129,7 +129,7 @@ def test_oracle_a_proofs_leaves_alone_derive_the_fact(judged):
 def test_oracle_a_joined_row_has_a_lowest_proof_and_all_the_others(judged):
     rng = Random("joining")
     several = proposed = 0
-    for _ in range(3 * PROGRAMS):
+    for _ in range(2 * PROGRAMS):
         db, inputs = joining(rng)
         with db:
             checker = judge(db, inputs)

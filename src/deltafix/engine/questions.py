@@ -164,7 +164,8 @@ class Questions:
         """In how many ways the rules derive a row: their instances, those that use the row too.
 
         0 for a row that is given and not derived. O(1) without recursion, where maintenance counts
-        them; in a recursive relation O(instances) through the plan's indexes.
+        them; in a recursive relation, and where disjunctions of a rule are planned by themselves,
+        O(instances) through the plan's indexes.
 
         Raises NoSuchFactError for a row that does not hold, UnknownRelationError, FactError.
         """

@@ -180,19 +180,42 @@ def derivation_count(db: Database, relation: str, row: Row) -> int:
         clauses = held.words.rules_for(relation)
         if clauses and _counts_all(db, held.words, relation):
             return state.searcher.support(fact)
-        return sum(
-            1
-            for clause in clauses
-            if (env := unify(clause.args, checked, {})) is not None
-            for _ in held.by(clause).solutions(clause.body, env)
-        )
+        return _count(held, clauses, checked)
+
+
+def _count(held: Held, clauses: Iterable[Clause], row: Row) -> int:
+    """In how many ways clauses derive a row: a disjunction that stands alone counts its own.
+
+    Recursion is as deep as disjunctions stand in each other.
+    """
+    found = 0
+    for clause in clauses:
+        env = unify(clause.args, row, {})
+        for _, matched in () if env is None else held.by(clause).solutions(clause.said, env):
+            ways = 1
+            for place, part in matched.items():
+                read = clause.said[place]
+                assert isinstance(read, Match)  # noqa: S101  the kind that matches rows
+                if _is_part(held.words, read.relation):
+                    ways *= _count(held, held.words.clauses[read.relation], part)
+            found += ways
+    return found
+
+
+def _is_part(words: Words, relation: str) -> bool:
+    """Whether a relation that a clause reads is a disjunction of its rule, by itself."""
+    others = words.given.keys() | words.folds.keys() | words.ranges | words.domains | words.demands
+    return relation in words.hidden and relation not in others
 
 
 def _counts_all(db: Database, words: Words, relation: str) -> bool:
     """Whether a row's support is of all its derivations, not only of those of lower rank."""
     stage = next(stage for stage in db.plan.stages if relation in stage.relations)
     elsewhere = words.copies.keys() | words.entries.keys() | words.merges.keys()
-    return not stage.recursive and stage.outside is None and relation not in elsewhere
+    if stage.recursive or stage.outside is not None or relation in elsewhere:
+        return False
+    bodies = (part for clause in words.clauses[relation] for part in clause.body)
+    return not any(isinstance(one, Match) and _is_part(words, one.relation) for one in bodies)
 
 
 def _require(state: State, relation: str, row: Row) -> Fact:
