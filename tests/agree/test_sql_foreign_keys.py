@@ -21,7 +21,8 @@ TABLES = (
     "w INTEGER REFERENCES p(u))",
     "CREATE TABLE q (x INTEGER, y TEXT, PRIMARY KEY (x, y))",
     "CREATE TABLE d (p INTEGER NOT NULL, a INTEGER, b TEXT, "
-    "FOREIGN KEY (a, b) REFERENCES q (x, y), CONSTRAINT of_p FOREIGN KEY (p) REFERENCES p ON DELETE NO ACTION)",
+    "FOREIGN KEY (a, b) REFERENCES q (x, y), "
+    "CONSTRAINT of_p FOREIGN KEY (p) REFERENCES p ON DELETE NO ACTION)",
 )
 NAMES = ("p", "c", "q", "d")
 VIEW = "SELECT p.id, COUNT(*) AS n FROM p JOIN c ON c.p = p.id GROUP BY p.id"

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from deltafix.errors import DeltafixError, InternalError
+from deltafix.interrupt import INTERRUPTED, SAID
 from deltafix.paths import local_path
 
 __all__ = ["COMMANDS", "main"]
 
 BAD_INPUT: Final = 2
 BUG: Final = 70  # EX_SOFTWARE of sysexits.h
-INTERRUPTED: Final = 130  # 128 + SIGINT
 BROKEN_PIPE: Final = 141  # 128 + SIGPIPE
 
 
@@ -77,9 +77,11 @@ def _run(arguments: list[str], debug: bool) -> int:
     try:
         _dispatch(arguments)
     except SystemExit as exit_:
+        if exit_.code == INTERRUPTED:  # while the command line was parsed
+            return _interrupted()
         return exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    except (KeyboardInterrupt, _InterruptedError):
+        return _interrupted()
     except BrokenPipeError:
         # The reader went away (`| head`). Python would complain again when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -87,17 +89,33 @@ def _run(arguments: list[str], debug: bool) -> int:
     except DeltafixError as error:
         if debug:
             raise
+        if _is_of_interrupt(error):
+            return _interrupted()
         sys.stderr.write(f"{_message(error)}\n")
         return BUG if isinstance(error, InternalError) else BAD_INPUT
     except Exception as error:
         if debug:
             raise
+        if _is_of_interrupt(error):
+            return _interrupted()
         sys.stderr.write(
             f"error: deltafix failed: {type(error).__name__}: {error}\n"
             "This is a bug in deltafix. Run the same command with --debug to see where.\n"
         )
         return BUG
     return 0
+
+
+def _interrupted() -> int:
+    sys.stderr.write(SAID)
+    return INTERRUPTED
+
+
+def _is_of_interrupt(error: BaseException | None) -> bool:
+    """Whether an interrupt lies behind it: a module that it broke off says that it cannot load."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _message(error: DeltafixError) -> str:
@@ -131,6 +149,10 @@ def _with_jobs(arguments: Sequence[str]) -> list[str]:
     return found
 
 
+class _InterruptedError(BaseException):
+    """Ctrl-C in a command. What parses the command line would give its own code for Python's."""
+
+
 def _takes_paths(function: Callable[..., Any]) -> Callable[..., Any]:
     """The command, refusing a URL wherever it takes a path."""
 
@@ -140,7 +162,10 @@ def _takes_paths(function: Callable[..., Any]) -> Callable[..., Any]:
             for one in value if isinstance(value, list) else [value]:
                 if isinstance(one, Path):
                     local_path(one)
-        return function(**given)
+        try:
+            return function(**given)
+        except KeyboardInterrupt as error:
+            raise _InterruptedError from error
 
     return run
 

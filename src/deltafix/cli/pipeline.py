@@ -76,19 +76,16 @@ def run(
         for line in opened.maintainer.db.recovered:
             note(f"note: {line}", quiet=quiet)
         count = 0
-        # Ctrl-C is how a pipeline that looks again and again is ended; its epochs are whole.
-        ends = contextlib.suppress(KeyboardInterrupt) if seconds else contextlib.nullcontext()
-        with ends:
-            epochs = opened.follow(seconds, _rest, _stopped) if seconds else opened.drain()
-            for epoch in each(epochs, "taking what is new", quiet=quiet):
-                count += 1
-                if opened.maintainer.keeper.why != where:
-                    where = opened.maintainer.keeper.why
-                    note(f"executor {where}", quiet=quiet)
-                note(epoch.show(), quiet=quiet)
-                if json:
-                    sys.stdout.write(epoch.json() + "\n")
-                    sys.stdout.flush()
+        epochs = opened.follow(seconds, _rest, _stopped) if seconds else opened.drain()
+        for epoch in each(epochs, "taking what is new", quiet=quiet):
+            count += 1
+            if opened.maintainer.keeper.why != where:
+                where = opened.maintainer.keeper.why
+                note(f"executor {where}", quiet=quiet)
+            note(epoch.show(), quiet=quiet)
+            if json:
+                sys.stdout.write(epoch.json() + "\n")
+                sys.stdout.flush()
         if not count:
             note(f"nothing new; the state is epoch {opened.maintainer.epoch}", quiet=quiet)
 

@@ -1,7 +1,7 @@
 """What the commands over source trees share: extracting many files, and following saves.
 
 Invariant: a tree's files are extracted by Spark or in this process with the same fragments, and
-watching ends by Ctrl-C alone, without an error.
+watching ends by Ctrl-C alone.
 """
 
 from __future__ import annotations
@@ -70,6 +70,4 @@ def follow(watcher: Watcher[C], tell: Callable[[C], None]) -> None:
         sleep(_LOOK_SECONDS)
         return True
 
-    # Ctrl-C is how watching ends; the exit code still says what the command found.
-    with contextlib.suppress(KeyboardInterrupt):
-        watch(watcher, wait, tell)
+    watch(watcher, wait, tell)

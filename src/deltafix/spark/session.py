@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from deltafix.errors import SparkMissingError
+from deltafix.interrupt import end_at_once
 from deltafix.spark.java import find_java, wrap_java
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def spark_session(
     JavaNotFoundError without a Java 17+.
     """
     try:
-        from pyspark import SparkContext  # noqa: PLC0415  an extra, and a second to import
+        from pyspark import SparkConf, SparkContext  # noqa: PLC0415  an extra, and a second to import
         from pyspark.sql import SparkSession  # noqa: PLC0415
     except ImportError as error:
         raise SparkMissingError(
@@ -90,11 +91,14 @@ def spark_session(
             around |= {"PYSPARK_PYTHON": workers, "PYSPARK_DRIVER_PYTHON": sys.executable}
         if local:
             around["SPARK_LOCAL_IP"] = "127.0.0.1"
-        builder = SparkSession.builder
-        for name, value in {**OPTIONS, **(LOCAL if local else {}), **chosen}.items():
-            builder = builder.config(name, value)
+        settings = SparkConf().setAll(
+            list({**OPTIONS, **(LOCAL if local else {}), **chosen}.items())
+        )
         with _environment(**around):
-            session = builder.getOrCreate()
+            end_at_once()
+            SparkContext.getOrCreate(settings)
+            end_at_once()  # PySpark has set a handler of its own
+            session = SparkSession.builder.config(conf=settings).getOrCreate()
         try:
             _ship_if_asked(session)
             yield session

@@ -15,7 +15,8 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 from deltafix.diagnostics import separator_in
-from deltafix.errors import SinkError, SourceError
+from deltafix.errors import SourceError
+from deltafix.facts.sink import whole_file
 from deltafix.sql.cursor import arrow_type
 from deltafix.sql.types import Column
 
@@ -61,8 +62,5 @@ def write_view(table: pa.Table, name: str, folder: Path | None) -> None:
     if folder is None:
         sys.stdout.write(f"-- {name}\n{text.decode()}")
         return
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{name}.csv").write_bytes(text)
-    except OSError as error:
-        raise SinkError(f"cannot write {folder / name}.csv: {error}") from None
+    with whole_file(folder / f"{name}.csv") as stream:
+        stream.write(text.decode())

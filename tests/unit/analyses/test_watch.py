@@ -228,7 +228,7 @@ def test_watching_from_the_command_line_ends_with_an_interrupt(
     monkeypatch.setattr("deltafix.cli.source_trees.sleep", sleep)
     code, out, err = run(tree, "--watch", "--format", "json")
     documents = [json.loads(line) for line in out.splitlines()]
-    assert code == 0  # at the end nothing is dead any more
+    assert code == 130
     assert [one["event"] for one in documents] == ["report", "change", "change"]
     assert [f["symbol"] for f in documents[1]["became_dead"]] == ["lib:f", "lib:g"]
     assert [f["symbol"] for f in documents[2]["became_alive"]] == ["lib:f", "lib:g"]

@@ -180,6 +180,7 @@ def test_following_looks_again_until_it_is_interrupted(job, deltafix, monkeypatc
 
     monkeypatch.setattr("deltafix.cli.pipeline.sleep", sleep)
     ran = deltafix("pipeline", "run", job.toml, "--every", "500ms")
-    assert ran.code == 0
+    assert ran.code == 130
+    assert ran.err.endswith("interrupted\n")
     assert turns == [0.5] * 3
     assert "epoch 4: in 1 |" in ran.err

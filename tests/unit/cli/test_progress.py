@@ -91,7 +91,7 @@ def cases(tmp_path, warm_kernel):
     def make(name: str) -> tuple[list[str], str]:
         if name == "run":
             (tmp_path / "p.dl").write_text(PROGRAM)
-            chain = "".join(f"{n}\t{n + 1}\n" for n in range(1300))
+            chain = "".join(f"{n}\t{n + 1}\n" for n in range(1800))
             (tmp_path / "edge.facts").write_text(chain)
             return ["run", f"{tmp_path}/p.dl", "-F", f"{tmp_path}"], "(stratum 2 of 2)"
         if name == "sql":
@@ -103,7 +103,8 @@ def cases(tmp_path, warm_kernel):
             return ["analyse", "points-to", f"{tree}", "--view", "calls"], "evaluating"
         job = Job(tmp_path)
         job.say("member", *(("+", (f"t{n}", f"t{n + 1}")) for n in range(300)))
-        return ["pipeline", "run", f"{job.toml}"], "taking in 300 rows"
+        # Which of its short steps is drawn, ten times a second, is chance; the clock always is.
+        return ["pipeline", "run", f"{job.toml}"], "0:00:0"
 
     return make
 
