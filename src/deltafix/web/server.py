@@ -61,12 +61,13 @@ class Server:
         follower = None
         if folder is not None:
             follower = threading.Thread(target=self._follow, args=(folder.poll, interval))
-            follower.start()
         try:
+            if follower is not None:
+                follower.start()
             self._server.run([self._socket])
         finally:
             self._stopped.set()
-            if follower is not None:
+            if follower is not None and follower.ident is not None:
                 follower.join()
             self._socket.close()
 

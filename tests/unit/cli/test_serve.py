@@ -52,3 +52,28 @@ def test_the_address_is_printed_and_a_missing_fact_file_is_an_error(deltafix, fo
     missing = deltafix(*again)
     assert missing.code == 0
     assert "r.facts: no such fact file" in missing.err
+
+
+def test_an_interrupt_as_the_files_begin_to_be_followed_leaves_no_thread(monkeypatch, warm_kernel):
+    import threading
+    from types import SimpleNamespace
+
+    import deltafix
+    from deltafix.web import server
+
+    started = []
+
+    class Interrupted(threading.Thread):
+        def start(self):
+            self.daemon = True  # or this process waits for it, where it is left
+            super().start()
+            started.append(self)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(server.threading, "Thread", Interrupted)
+    with deltafix.connect(deltafix.Program.parse(".decl a(x: number)")) as db:
+        page = server.Server(db, port=0, writable=False, title="a")
+        with pytest.raises(KeyboardInterrupt):
+            page.run(SimpleNamespace(poll=lambda: None), 0.01)
+    started[0].join(10)
+    assert not started[0].is_alive()
