@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest
 
 .PHONY: help
 help:  ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
 
 $(READY): pyproject.toml constraints.txt scripts/venv.sh
 	@scripts/venv.sh $(VENV)
@@ -96,10 +96,22 @@ docs: $(READY)  ## the documentation as a site, in site/
 	$(BIN)/mkdocs build --strict
 
 .PHONY: wheel
-wheel: $(READY)  ## a wheel for Linux in dist/, with the kernel compiled for x86-64-v2 and v3
+wheel: $(READY)  ## sdist and wheel for Linux in dist/, with the kernel compiled for x86-64-v2 and v3
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group release
 	$(BIN)/python scripts/objects.py build/objects x86-64-v2
 	$(BIN)/python scripts/objects.py build/objects x86-64-v3
-	DELTAFIX_OBJECTS=build/objects $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	rm -rf dist
+	DELTAFIX_OBJECTS=$(CURDIR)/build/objects $(BIN)/python -m build --outdir dist
+
+.PHONY: try-wheel
+try-wheel: wheel  ## that wheel, installed as users do, on each Python 3.11 to 3.13 of this machine
+	$(BIN)/python scripts/try_wheel.py dist/*.whl
+
+.PHONY: release
+release: $(READY)  ## checks, lint, the wheel tried; then sha256 and the command to upload, which is yours
+	$(BIN)/python scripts/release.py
+	$(MAKE) lint try-wheel
+	$(BIN)/python scripts/release.py dist
 
 .PHONY: lock
 lock: $(READY)  ## write the installed versions to constraints.txt

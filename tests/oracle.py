@@ -13,7 +13,9 @@ where its variables are free, and a value where they are known.
 
 A relation that joins, drops or closes rows (`oracle_keep`) does so over everything derived for it,
 again in every round. Where a stratum negates itself, relations an odd number of negations away
-from the first one are recomputed from nothing in every round of the others.
+from the first one are recomputed from nothing in every round of the others. Where it aggregates
+over itself, every round derives all of it anew from the round before: what is right for a group
+stays so, and data that are well founded settle, one group after those it needs.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ def evaluate(
     given = {r.name: set(map(tuple, inputs.get(r.name, ()))) for r in program.relations}
     world = World(program, functors, reducers)
     facts: Facts = {name: set() for name in given}
-    level, falling = levels(program)
+    level, falling, founded = levels(program)
     cases = [
         Case(world, rule, parts)
         for rule in map(hoisted, program.rules)
@@ -67,7 +69,8 @@ def evaluate(
                             derived[name].add(row)
                 moved = False
                 for name in names:
-                    rows = keepers[name].keep(facts[name], derived[name], facts)
+                    before = set() if name in founded else facts[name]
+                    rows = keepers[name].keep(before, derived[name], facts)
                     moved = moved or rows != facts[name]
                     facts[name] = rows
                 if not moved:

@@ -20,8 +20,12 @@ def loops(name: str, program: Program) -> bool:
     return any(used == name for rule in mine for used, _ in _uses(rule.body))
 
 
-def levels(program: Program) -> tuple[dict[str, int], set[str]]:
-    """The stratum of each relation, and those an odd number of negations from their first one."""
+def levels(program: Program) -> tuple[dict[str, int], set[str], set[str]]:
+    """The stratum of each relation.
+
+    With it those an odd number of negations from their first one, and those that aggregate over
+    their own recursion.
+    """
     edges = [
         (head.relation, name, odd)
         for rule in program.rules
@@ -41,10 +45,15 @@ def levels(program: Program) -> tuple[dict[str, int], set[str]]:
             reach[head] |= reach[used]
     together = {n: [m for m in names if m in reach[n] and n in reach[m]] for n in names}
     falling: set[str] = set()
+    founded: set[str] = set()
     for head, used, odd in edges:
         if used in together[head] and odd is None:
-            raise ValueError("aggregation inside recursion")
+            if any(program.keeps(name) for name in together[head]):
+                raise ValueError("aggregation inside recursion that keeps some rows")
+            founded.update(together[head])
     for group in {tuple(members) for members in together.values()}:
+        if founded.intersection(group):
+            continue
         side = {group[0]: False}
         for _ in group:
             for head, used, odd in edges:
@@ -65,7 +74,7 @@ def levels(program: Program) -> tuple[dict[str, int], set[str]]:
 
     order = sorted(names, key=lambda n: (depth(n), together[n][0]))
     rank = {together[n][0]: place for place, n in reversed(list(enumerate(order)))}
-    return {n: rank[together[n][0]] for n in names}, falling
+    return {n: rank[together[n][0]] for n in names}, falling, founded
 
 
 def _uses(formula: Formula, odd: bool | None = False) -> Iterator[tuple[str, bool | None]]:

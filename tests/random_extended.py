@@ -10,6 +10,7 @@ rows from the engine.
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,10 +24,16 @@ def extended(generator: Generator, relations: list[Relation]) -> list[str]:
     rng = generator.rng
     table = {**GROUPS, **BEYOND}
     known = [name for name in sorted(table) if name in generator.features]
-    if not known or rng.random() < 0.4:
-        return []
     lines: list[str] = []
     top = max(relation.stratum for relation in relations)
+    if {"founded", *_ITS_PARTS} <= generator.features:
+        own = Random(repr(relations))  # other draws are as they were, and nothing reads these
+        if own.random() < 0.25:
+            draw = Draw(generator, relations, list(relations), top, "h")
+            draw.rng = own
+            founded(draw, lines)
+    if not known or rng.random() < 0.4:
+        return lines
     for number in range(rng.choice((1, 1, 2))):
         stratum = rng.randrange(1, top + 2, 2) + 0.5 * number
         lower = [relation for relation in relations if relation.stratum < stratum]
@@ -50,6 +57,7 @@ class Draw:
         self.kinds = ["number", "number", "symbol" if "symbols" in generator.features else "number"]
         self.kinds += ["float"] if "floats" in generator.features else []
         self.constant = generator.constant
+        self.reduces = "reducers" in generator.features
         self.stratum, self.name = stratum, name
 
     def own(self, suffix: str, *columns: str) -> str:
@@ -206,6 +214,45 @@ def equivalence(draw: Draw, lines: list[str]) -> None:
     lines.append(f"{name}(x, y) :- {draw.atom(x=kind, y=kind)}.")
     if draw.rng.random() < 0.4:
         lines.append(f"{name}(x, z) :- {name}(x, y), {draw.atom(y=kind, z=kind)}.")
+
+
+_ITS_PARTS = ("aggregates", "arithmetic", "comparisons", "disjunction", "groups", "negation")
+"""Features that the rules of a founded recursion show."""
+
+
+def founded(draw: Draw, lines: list[str]) -> None:
+    """Aggregates over their own recursion: from greater numbers down, or the other way round."""
+    rng, two = draw.rng, draw.rng.random() < 0.3
+    kind = rng.choice(["number", *(one for one in draw.kinds if one == "float")])
+    pair = draw.atom(x="number", y="number")
+    edge = f"{pair}, {rng.choice(('y < x', 'x < y', 'y < x, y != 3', 'x < y, !( y = 2 ; x = 1 )'))}"
+    name, over = f"{draw.name}up", f"{draw.name}{'up' if rng.random() < 0.5 else 'over'}"
+    more = {"z": draw.type()} if two else {}
+    at, below = (", ".join([one, *more]) for one in "xy")
+    columns = ", ".join(f"{one}: {of}" for one, of in {"x": "number", **more}.items())
+    lines += [f".decl {name}({columns}, v: {kind})", f".output {name}"]
+    lines.append(f"{name}({at}, v) :- {draw.atom(x='number', v=kind, **more)}.")
+    if over != name:
+        lines += [f".decl {over}({columns}, v: {kind})", f".output {over}"]
+        step = rng.choice(("v", "v + v", f"v + {draw.constant(kind)}"))
+        lines.append(f"{over}({at}, {step}) :- {name}({at}, v){rng.choice(('', ', v < 9', ''))}.")
+    floats = ["sum", "min", "max", "mean"]
+    numbers = ["sum", "min", "max", "count", *(["@@xor"] if draw.reduces else [])]
+    for _ in range(rng.choice((1, 1, 2))):
+        op = rng.choice(floats if kind == "float" else numbers)
+        inner = f"{edge}, {over}({below}, {'_' if op == 'count' else 'w'})"
+        if rng.random() < 0.2:
+            inner = f"({inner} ; {draw.atom(x='number', y='number')}, {inner})"
+        value = f"{op}{'' if op == 'count' else ' w'} : {{ {inner} }}"
+        body = [draw.atom(x="number", **more), f"v = {value}"]
+        if rng.random() < 0.3:
+            body.append(rng.choice((f"!{name}({below}, v)", f"!{over}({below}, _)")))
+            body.insert(1, edge)
+        lines.append(f"{name}({at}, v) :- {', '.join(body)}.")
+    if rng.random() < 0.5:
+        lost = f"{draw.name}lost"
+        lines += [f".decl {lost}(x: number)", f".output {lost}"]
+        lines.append(f"{lost}(x) :- {draw.atom(x='number')}, 0 = count : {{ {edge}, {lost}(y) }}.")
 
 
 GROUPS: dict[str, Callable[[Draw, list[str]], None]] = {

@@ -61,6 +61,7 @@ CORE = frozenset(
 
 FEATURES = CORE | {
     "floats",
+    "founded",
     "range",
     "reducers",
     "repeats",

@@ -45,6 +45,13 @@ def suggest(name: str, known: Sequence[str]) -> str | None:
     return close[0] if close else None
 
 
+def separator_in(header: Sequence[str], delimiter: str) -> str | None:
+    """What stands between the names of a header that was read as one name; None if nothing does."""
+    if len(header) != 1:
+        return None
+    return next((one for one in ";\t|," if one in header[0] and one != delimiter), None)
+
+
 def render(diagnostic: Diagnostic, source: str | None = None) -> str:
     """Draw a diagnostic as text: `path:line:column: error[CODE]: message`, line, caret, help."""
     return _draw(diagnostic, None if source is None else source.split("\n"))

@@ -153,6 +153,22 @@ class FunctorError(DeltafixError, RuntimeError):
     code = "DF430"
 
 
+class CyclicDataError(DeltafixError, ValueError):
+    """An aggregate of a recursion would need its own value by way of these data; rolled back.
+
+    `cycle` is relations with rows, each needing the next, the first again at the end; columns that
+    do not tell one call from another are `...`.
+    """
+
+    code = "DF431"
+
+    def __init__(
+        self, message: str = "", cycle: tuple[tuple[str, tuple[Any, ...]], ...] = ()
+    ) -> None:
+        super().__init__(message)
+        self.cycle = cycle
+
+
 class CancelledError(DeltafixError, RuntimeError):
     """The run was cancelled (Ctrl-C or `db.cancel()`); the transaction was rolled back."""
 

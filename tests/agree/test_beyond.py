@@ -52,6 +52,24 @@ PROGRAMS = {
         wide(x, y, w) :- edge(x, y, w).
         wide(x, z, min(v, w)) :- wide(x, y, v), edge(y, z, w).
     """,
+    "costs of parts": """
+        .decl uses(p: number, q: number, n: number) .decl price(p: number, e: number)
+        .decl cost(p: number, e: number) .decl dear(p: number) .decl depth(p: number, d: number)
+        .input uses, price, cost
+        cost(p, e) :- price(p, e), !( uses(p, q, _), q < p ).
+        cost(p, c) :- uses(p, _, _), c = sum n * e : { uses(p, q, n), q < p, cost(q, e) }.
+        dear(p) :- cost(p, e), e > 9.
+        depth(p, d + 1) :- price(p, _), d = max e : { depth(q, e), uses(p, q, _), q < p ; e = 0 }.
+    """,
+    "games": """
+        .decl move(x: number, y: number) .decl lost(x: number) .decl won(x: number, ways: number)
+        .decl first(x: number)
+        .input move
+        lost(x) :- (move(x, _) ; move(_, x)), 0 = count : { move(x, y), y > x, lost(y) }.
+        won(x, n) :- move(x, _), n = count : { move(x, y), y > x, lost(y) }, !lost(x).
+        first(x) :- move(x, y), x < y, !first(y), !won(y, _),
+            0 = count : { move(x, z), x < z, first(z) }.
+    """,
     "heights of trees": """
         .decl node(n: number) .decl child(n: number, c: number)
         .decl height(n: number, h: number <max>)

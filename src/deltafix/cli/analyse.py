@@ -10,7 +10,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from deltafix.cli.console import note, prepare_kernel
+from deltafix.cli.completion import analyses, views
+from deltafix.cli.console import note, prepare_kernel, progress
 from deltafix.cli.source_trees import extract_here, extract_with_spark, follow
 from deltafix.cli.tree_options import Exclude, Spark
 from deltafix.errors import MissingDependencyError, SourceError
@@ -20,13 +21,19 @@ __all__ = ["analyse"]
 
 def analyse(
     name: Annotated[
-        str | None, typer.Argument(help="Which analysis; without a name, which there are.")
+        str | None,
+        typer.Argument(
+            help="Which analysis; without a name, which there are.", autocompletion=analyses
+        ),
     ] = None,
     path: Annotated[Path | None, typer.Argument(help="A folder or a file.", metavar="PATH")] = None,
     *,
     view: Annotated[
         list[str] | None,
-        typer.Option(help="A relation to show; the analysis's views by default. Repeatable."),
+        typer.Option(
+            help="A relation to show; the analysis's views by default. Repeatable.",
+            autocompletion=views,
+        ),
     ] = None,
     match: Annotated[
         list[str] | None,
@@ -70,7 +77,8 @@ def analyse(
         shown = Shown(job, match or (), lines=lines)
         many = partial(extract_many, tree, analysis.extract, quiet=quiet)
         watcher = Watcher(tree, job, analysis.extract, many)
-        watcher.poll()
+        with progress("evaluating", quiet=quiet):
+            watcher.poll()
         for skipped, reason in {**watcher.seen.skipped, **job.errors}.items():
             note(f"note: {skipped} skipped: {reason}", quiet=quiet)
         files = len(watcher.seen.files)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn, TypeAlias
 
 import typer
 
-from deltafix.cli.console import note, prepare_kernel
+from deltafix.cli.console import note, prepare_kernel, progress
 from deltafix.cli.source_trees import extract_here, extract_with_spark
 from deltafix.cli.tree_options import Exclude, Spark
 from deltafix.errors import SourceError
@@ -153,7 +153,8 @@ def _questions(
     with Job(CALL_GRAPH) as job:
         many = partial(extract_many, tree, CALL_GRAPH.extract, quiet=quiet)
         watcher = Watcher(tree, job, CALL_GRAPH.extract, many)
-        watcher.poll()
+        with progress("evaluating", quiet=quiet):
+            watcher.poll()
         for skipped, reason in {**watcher.seen.skipped, **job.errors}.items():
             note(f"note: {skipped} skipped: {reason}", quiet=quiet)
         yield Questions(job)

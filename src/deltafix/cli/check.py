@@ -1,17 +1,24 @@
-"""`deltafix check`: every error and warning of a program, without running it."""
+"""`deltafix check`: every error and warning of a program, without running it.
+
+A script of SQL is run in memory, without a file of rows: what a statement means rests on those
+before it. Its first error ends it.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, as_given, brought, reading
-from deltafix.errors import ProgramError
+from deltafix.cli.console import prepare_kernel
+from deltafix.cli.sql import Dialect, read_script
+from deltafix.errors import ProgramError, SqlError
 
 if TYPE_CHECKING:
     from deltafix.datalog.load import Analysis
@@ -22,7 +29,9 @@ __all__ = ["check"]
 
 
 def check(
-    programs: Annotated[list[Path], typer.Argument(help="Program files (.dl).", metavar="FILE…")],
+    programs: Annotated[
+        list[Path], typer.Argument(help="Program files (.dl, or .sql).", metavar="FILE…")
+    ],
     *,
     form: Annotated[
         Literal["text", "json"], typer.Option("--format", help="How findings are printed.")
@@ -31,40 +40,71 @@ def check(
     word_size: WordSize = None,
     include: Include = None,
     macros: Macros = None,
+    dialect: Annotated[Dialect, typer.Option(help="Whose SQL it is.")] = "duckdb",
 ) -> None:
     """Check programs: errors and warnings with line, column, caret, and what would be valid.
 
     Exit code 0 if there is no error, 2 otherwise.
     """
     given = as_given(reading(word_size, include, macros))
-    found = {path: _analyse(path, functors, given) for path in programs}
+    found = {
+        path: _of_sql(path, dialect) if path.suffix == ".sql" else _of_rules(path, functors, given)
+        for path in programs
+    }
     if form == "json":
-        report = [item for path, one in found.items() for item in _as_data(path, one)]
+        report = [_finding(path, item) for path, one in found.items() for item in one.diagnostics]
         sys.stdout.write(json.dumps(report, indent=2) + "\n")
     else:
         for path, one in found.items():
             if one.diagnostics:
-                sys.stdout.write(one.render() + "\n")
-            sys.stdout.write(f"{path}: {_summary(one)}\n")
-    if any(one.errors for one in found.values()):
+                sys.stdout.write(one.shown + "\n")
+            sys.stdout.write(f"{path}: {one.summary}\n")
+    if any(one.is_wrong for one in found.values()):
         raise typer.Exit(2)
+
+
+class _Found(NamedTuple):
+    """What is found in a program: as data, as text, and in a line."""
+
+    diagnostics: Sequence[Diagnostic]
+    shown: str
+    summary: str
+    is_wrong: bool
+
+
+def _of_sql(path: Path, dialect: Dialect) -> _Found:
+    import deltafix.sql as door  # noqa: PLC0415  quick --help
+
+    text = read_script(path)
+    prepare_kernel()
+    with door.connect(dialect=dialect) as db:
+        try:
+            db.execute(text, path=str(path))
+        except SqlError as error:
+            return _Found(error.diagnostics, str(error), "1 error, and the rest was not read", True)
+        sizes = ((db.catalog.tables, "table"), (db.catalog.views, "view"))
+        size = ", ".join(_count(len(parts), noun) for parts, noun in sizes)
+    return _Found((), "", f"ok: {size}", False)
+
+
+def _of_rules(path: Path, functors: Path | None, given: Given) -> _Found:
+    found = _analyse(path, functors, given)
+    return _Found(found.diagnostics, found.render(), _summary(found), bool(found.errors))
 
 
 def _analyse(path: Path, functors: Path | None, given: Given) -> Analysis:
     """What the text door says, and, of a program it lets through, what the planner says."""
     from deltafix.datalog.load import analyse, read_bytes  # noqa: PLC0415  quick --help
-    from deltafix.plan.build import plan  # noqa: PLC0415
-    from deltafix.rules.check import typed  # noqa: PLC0415
+    from deltafix.plan.build import analysed  # noqa: PLC0415
 
     found = analyse(read_bytes(path), str(path), given)
     if found.errors:
         return found
     try:
         brought(found.program, functors)
-        plan(typed(found.program))
     except ProgramError as refused:
         return replace(found, diagnostics=(*found.diagnostics, *refused.diagnostics))
-    return found
+    return analysed(found)
 
 
 def _summary(found: Analysis) -> str:
@@ -83,10 +123,6 @@ def _summary(found: Analysis) -> str:
 
 def _count(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
-
-
-def _as_data(path: Path, found: Analysis) -> list[dict[str, object]]:
-    return [_finding(path, item) for item in found.diagnostics]
 
 
 def _finding(path: Path, item: Diagnostic) -> dict[str, object]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from deltafix.cli.completion import analyses
 from deltafix.cli.console import note, prepare_kernel
 from deltafix.cli.tree_options import Exclude, Profile, Roots, Tests
 
@@ -36,7 +37,11 @@ def churn(
     ],
     *,
     analysis: Annotated[
-        str, typer.Option(help="The analysis that goes through the commits; see `analyse`.")
+        str,
+        typer.Option(
+            help="The analysis that goes through the commits; see `analyse`.",
+            autocompletion=analyses,
+        ),
     ] = _DEAD_CODE,
     roots: Roots = None,
     tests: Tests = True,

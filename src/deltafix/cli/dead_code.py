@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from deltafix.cli.console import note, prepare_kernel
+from deltafix.cli.console import note, prepare_kernel, progress
 from deltafix.cli.source_trees import extract_here, extract_with_spark, follow
 from deltafix.cli.tree_options import Exclude, Spark, Tests
 
@@ -102,7 +102,8 @@ def dead_code(
     ) as job:
         many = partial(extract_many, tree, DEAD_CODE.extract, quiet=quiet)
         watcher = Watcher(tree, job, DEAD_CODE.extract, many)
-        watcher.poll()
+        with progress("evaluating", quiet=quiet):
+            watcher.poll()
         for skipped, reason in watcher.seen.skipped.items():
             note(f"note: {skipped} skipped: {reason}", quiet=quiet)
         if why is not None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from deltafix.cli.brought import Reading, as_given, brought
 from deltafix.cli.console import note, prepare_kernel, progress
 from deltafix.cli.inputs import read_inputs, warner
+from deltafix.doing import tell
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
@@ -75,4 +76,5 @@ def load_inputs(
 ) -> None:
     """Insert the rows of every `.input` relation. Raises SourceError, FactError."""
     for name, rows in read_inputs(db.program, db.schemas, folder, told):
+        tell(f"taking in {name}: {len(rows):,} rows")
         tx.insert(name, rows)

@@ -149,9 +149,7 @@ def application(commands: Sequence[Command] = COMMANDS) -> Any:
     """The command line of these commands, as a typer app; only their modules are loaded."""
     import typer  # noqa: PLC0415  170 ms that --version does not need
 
-    app = typer.Typer(
-        name="deltafix", add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False
-    )
+    app = typer.Typer(name="deltafix", no_args_is_help=True, pretty_exceptions_enable=False)
     app.callback()(_options)
     for command in commands:
         found: Any = getattr(import_module(command.module), command.function)

@@ -11,11 +11,12 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from time import sleep
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from deltafix.cli.console import note, prepare_kernel
+from deltafix.cli.console import each, hidden, note, prepare_kernel, progress
 
 if TYPE_CHECKING:
     from deltafix.errors import PipelineError
@@ -67,7 +68,9 @@ def run(
     config = read_config(file, executor=executor)
     prepare_kernel(quiet=quiet)
     asked = _ask if on_change == "ask" else (lambda _: on_change) if on_change else None
-    with Pipeline(config, **_runner(config), on_change=asked) as opened:
+    with contextlib.ExitStack() as stack:
+        with progress("opening the state", quiet=quiet):
+            opened = stack.enter_context(Pipeline(config, **_runner(config), on_change=asked))
         where = opened.maintainer.keeper.why
         note(f"executor {where}", quiet=quiet)
         for line in opened.maintainer.db.recovered:
@@ -76,8 +79,8 @@ def run(
         # Ctrl-C is how a pipeline that looks again and again is ended; its epochs are whole.
         ends = contextlib.suppress(KeyboardInterrupt) if seconds else contextlib.nullcontext()
         with ends:
-            epochs = opened.follow(seconds, on_stop=_stopped) if seconds else opened.drain()
-            for epoch in epochs:
+            epochs = opened.follow(seconds, _rest, _stopped) if seconds else opened.drain()
+            for epoch in each(epochs, "taking what is new", quiet=quiet):
                 count += 1
                 if opened.maintainer.keeper.why != where:
                     where = opened.maintainer.keeper.why
@@ -166,6 +169,12 @@ def _seconds(text: str) -> float:
     return float(match[1]) * _SECONDS[match[2]]
 
 
+def _rest(seconds: float) -> None:
+    """Wait for the next look, with nothing on the screen."""
+    with hidden():
+        sleep(seconds)
+
+
 def _stopped(error: PipelineError) -> None:
     note(f"error[{error.code}]: {error}", quiet=False)
 
@@ -173,8 +182,11 @@ def _stopped(error: PipelineError) -> None:
 def _ask(change: ProgramChange) -> Way:
     if not sys.stdin.isatty():
         return "refuse"
-    said = typer.confirm(f"The rules have changed ({change.show()}). Follow them?", err=True)
-    return "maintain" if said else "refuse"
+    with hidden():
+        said = typer.confirm(f"The rules have changed ({change.show()}). Follow them?", err=True)
+    if not said:
+        return "refuse"
+    return "rebuild" if change.is_sql else "maintain"
 
 
 def _say(lines: list[str] | Iterator[str]) -> None:

@@ -18,6 +18,7 @@ from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, brough
 from deltafix.cli.console import note, prepare_kernel, progress
 from deltafix.cli.inputs import Strict, read_inputs, warner
 from deltafix.diagnostics import render
+from deltafix.doing import tell
 from deltafix.paths import local_path
 from deltafix.rules.schemas import row_schemas
 
@@ -115,7 +116,9 @@ def run(
         clock.lap("opening")
         with progress("evaluating", quiet=quiet), db.transaction() as tx:
             while inputs:
-                tx.insert(*inputs.pop(0))
+                relation, rows = inputs.pop(0)
+                tell(f"taking in {relation}: {len(rows):,} rows")
+                tx.insert(relation, rows)
         clock.lap("evaluating")
         _write(program, schemas, db, None if output == _TO_STDOUT else local_path(output), quiet)
         clock.lap("writing")
@@ -136,7 +139,10 @@ def _write(
         if directive.kind == "printsize":
             print_size(name, db.count(name), sys.stdout)
         else:
-            write_output(schemas[name], directive.parameters, db.rows(name), folder, sys.stdout)
+            printed = folder is None or directive.parameters.get("IO") in ("stdout", "json")
+            with progress(f"writing {name}", quiet=quiet or printed):
+                rows = db.rows(name)
+                write_output(schemas[name], directive.parameters, rows, folder, sys.stdout)
 
 
 class _Clock:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
-from deltafix.cli.console import note
+from deltafix.cli.console import note, progress
 from deltafix.cli.inputs import Strict, warner
 from deltafix.cli.loaded import followed, loaded
 from deltafix.errors import MissingDependencyError
@@ -63,7 +63,8 @@ def serve(
     )
     with opened as db:
         folder = FactFolder(db, facts, note, warner(strict=strict, quiet=quiet), program)
-        folder.load()
+        with progress("reading facts and evaluating", quiet=quiet):
+            folder.load()
         server = Server(db, port=port, writable=write, title=program_file.name)
         sys.stdout.write(f"{server.url}\n")
         sys.stdout.flush()

@@ -7,15 +7,16 @@ person types; in files and piped input it ends the run with exit code 2.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 import typer
 
-from deltafix.cli.console import note
+from deltafix.cli.console import each, hidden, note, prepare_kernel, progress
+from deltafix.doing import tell
 from deltafix.errors import DeltafixError, SourceError
 
 if TYPE_CHECKING:
@@ -52,7 +53,11 @@ def sql(
     """
     import deltafix.sql as door  # noqa: PLC0415  quick --help
 
-    with closing(door.connect(state or ":memory:", dialect=dialect)) as db:
+    prepare_kernel(quiet=quiet)
+    with contextlib.ExitStack() as stack:
+        with progress("opening the state", quiet=quiet):
+            opened = door.connect(state or ":memory:", dialect=dialect)
+            db = stack.enter_context(contextlib.closing(opened))
         session = _Session(db, quiet=quiet)
         for file in files or ():
             session.run(read_script(file), str(file))
@@ -85,7 +90,7 @@ class _Session:
 
     def run(self, text: str, path: str) -> None:
         """Run the statements of a text one by one."""
-        for result in self.db.run(text, (), path):
+        for result in each(self.db.run(text, (), path), path, quiet=self._quiet):
             self._watch()
             if not isinstance(result, int):
                 _print("\t".join(map(shown, row)) for row in result.rows)
@@ -107,9 +112,10 @@ def print_delta(delta: ViewDelta) -> None:
 
 
 def _print(lines: Iterable[str]) -> None:
-    for line in lines:
-        sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+    with hidden():
+        for line in lines:
+            sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
 
 
 def shown(value: object) -> str:
@@ -163,7 +169,8 @@ def run_views(file: Path, facts: Path, output: Path | None, *, quiet: bool) -> N
     import deltafix.sql as door  # noqa: PLC0415  quick --help
     from deltafix.sql.files import read_table, write_view  # noqa: PLC0415  pyarrow is slow
 
-    with door.connect() as db:
+    prepare_kernel(quiet=quiet)
+    with door.connect() as db, progress(f"running {file.name}", quiet=quiet):
         for _ in db.run(read_script(file), (), str(file)):
             pass
         db.begin()
@@ -171,6 +178,7 @@ def run_views(file: Path, facts: Path, output: Path | None, *, quiet: bool) -> N
             found = [facts / f"{name}.{kind}" for kind in ("parquet", "csv")]
             there = [path for path in found if path.is_file()]
             if there:
+                tell(f"taking in {name}")
                 names = [column.name for column in table.relation.columns]
                 db.insert(name, read_table(there[0], table.relation.columns), names)
             else:
@@ -179,4 +187,7 @@ def run_views(file: Path, facts: Path, output: Path | None, *, quiet: bool) -> N
         if not db.catalog.views:
             note("note: no view, so there is nothing to write", quiet=quiet)
         for name in db.catalog.views:
-            write_view(db.execute(f'SELECT * FROM "{name}"').to_arrow(), name, output)  # noqa: S608
+            tell(f"writing {name}")
+            rows = db.execute(f'SELECT * FROM "{name}"').to_arrow()  # noqa: S608
+            with hidden():
+                write_view(rows, name, output)

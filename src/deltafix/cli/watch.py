@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
-from deltafix.cli.console import note
+from deltafix.cli.completion import relations as completed
+from deltafix.cli.console import note, progress
 from deltafix.cli.inputs import Strict, warner
 from deltafix.cli.loaded import followed, loaded
 
@@ -29,7 +30,12 @@ def watch(
     ] = Path(),
     relations: Annotated[
         list[str] | None,
-        typer.Option("--relation", "-r", help="Print only this relation. Repeatable."),
+        typer.Option(
+            "--relation",
+            "-r",
+            help="Print only this relation. Repeatable.",
+            autocompletion=completed,
+        ),
     ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="Print every relation, not only .output ones.")
@@ -69,13 +75,16 @@ def watch(
     with opened as db:
         named = {schema_named(name, db.schemas).relation for name in relations or ()}
         folder = FactFolder(db, facts, note, warner(strict=strict, quiet=quiet), program)
-        _print(folder.load(), named or _chosen(db, every))
+        with progress("reading facts and evaluating", quiet=quiet):
+            first = folder.load()
+        _print(first, named or _chosen(db, every))
         files = len(folder.paths)
         note(f"watching {files} file{'' if files == 1 else 's'}, Ctrl-C ends", quiet=quiet)
         left = epochs
         while left is None or left > 0:
             sleep(interval)
-            delta = folder.poll()
+            with progress("evaluating", quiet=quiet):
+                delta = folder.poll()
             if delta is not None:
                 _print(delta, named or _chosen(db, every))
                 note(db.last_epoch.show(), quiet=quiet)

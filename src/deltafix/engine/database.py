@@ -14,10 +14,13 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from deltafix.diagnostics import suggest
+from deltafix.doing import tell
+from deltafix.engine.between import between
 from deltafix.engine.bind import bound
 from deltafix.engine.changes import ChangedRows, Changes, Edited
 from deltafix.engine.codes import Codes, is_ordered
@@ -139,7 +142,7 @@ class Database(Reading):
         self._strata = strata
         self._run = Run(self._arena, linked.program, functors.reply, strata.run, self._gate)
         self._limits = Limits(program, self._arena, linked.ids)
-        self._run.watch = self._limits.check if self._limits else None
+        self._run.watch = partial(between, self._arena, linked, self._limits)
 
     # --- transactions ----------------------------------------------------------------------
 
@@ -305,6 +308,7 @@ class Database(Reading):
             self._first_epoch()
         else:
             self._run.epoch(self.budget)
+        tell("")
         self._limits.check()
         if rules is not None:
             rules.prepare()

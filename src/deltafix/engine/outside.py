@@ -53,7 +53,7 @@ def outside_strata(
             from deltafix.engine.beyond import BeyondStratum  # noqa: PLC0415  for programs with one
 
             made[number] = BeyondStratum(
-                arena, linked, codes, outside.layer, functors=users.functors, bounds=bounds
+                arena, linked, codes, outside.layer, users=users, bounds=bounds
             )
     if before is None:
         return Strata(arena, linked, made, bounds)

@@ -27,7 +27,7 @@ from deltafix.errors import FactError, UnknownRelationError
 from deltafix.events import EpochReport
 from deltafix.facts.schema import Row, Schema, Value
 from deltafix.facts.typed import R
-from deltafix.facts.values import sorted_rows
+from deltafix.facts.values import shown, sorted_rows
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
 from deltafix.plan.ir import Plan
@@ -122,17 +122,18 @@ class Reading(Questions):
         query = read_query(atom, self.schemas)
         return query.keep_equal(self.select(query.relation, query.pattern))
 
-    def select(self, relation: str, pattern: Iterable[Value | EllipsisType]) -> list[Row]:
+    def select(self, relation: str, pattern: Sequence[Value | EllipsisType]) -> list[Row]:
         """Rows whose columns equal the given values, sorted.
 
-        `...` is any value; so is None, but in a column that may hold `nil`.
+        `...` is any value; so is None, but in a column that may hold `nil`. Raises
+        UnknownRelationError, FactError for what is no row of values and `...`, TypeMismatchError.
 
         O(1) for a whole row; O(rows found) where the rules index the given columns; else, and
         while another thread writes, one vectorised pass over the relation.
         """
         schema = self._schema(relation)
         self.settle()
-        wanted = tuple(pattern)
+        wanted = schema.as_row(pattern)
         alone = self._writer.acquire(blocking=False)
         try:
             with self._gate:
@@ -153,7 +154,7 @@ class Reading(Questions):
 
         Raises:
             UnknownRelationError: no such relation.
-            FactError: a relation with rules, or a column that it does not have.
+            FactError: a relation with rules, a column that it does not have, or what is no key.
             TypeMismatchError: a value that is none of its column's.
             TransactionError: this thread has a transaction open, whose edits would be seen.
         """
@@ -167,6 +168,9 @@ class Reading(Questions):
             self._require_no_edits()
             coded = set[tuple[int, ...]]()
             for key in keys:
+                if not isinstance(key, tuple | list) or len(key) != len(places):
+                    message = f"{schema.show()}: a key is a tuple of ({', '.join(columns)}), not"
+                    raise FactError(f"{message} {shown(key)}", relation=relation, value=key)
                 values = [(one.type, schema.check_value(one, 0, key[n])) for one, n in checked]
                 codes = [self._codes.known(kind, value) for kind, value in values]
                 if None not in codes:
@@ -190,9 +194,12 @@ class Reading(Questions):
             message = f"{schema.show()} has rules; this is of relations that only inputs feed"
             raise FactError(message, relation=name)
 
-    def contains(self, relation: str, row: Row) -> bool:
-        """Whether a row is in a relation in the last committed epoch. O(1)."""
-        return bool(self.select(relation, row))
+    def contains(self, relation: str, row: object) -> bool:
+        """Whether a row is in a relation in the last committed epoch. O(1).
+
+        Raises UnknownRelationError, FactError for what is no row, TypeMismatchError.
+        """
+        return bool(self.select(relation, self._schema(relation).as_row(row)))
 
     @contextmanager
     def probing(self) -> Iterator[Probe]:

@@ -87,7 +87,7 @@ class RelationView(Generic[R]):
         return iter(self.rows())
 
     def __contains__(self, row: object) -> bool:
-        return self._db.contains(self.name, self.schema.as_row(row))
+        return self._db.contains(self.name, row)
 
     def __repr__(self) -> str:
         return f"<{self.schema.show()}: {len(self):,} rows>"

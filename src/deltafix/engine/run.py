@@ -18,7 +18,7 @@ from deltafix.kernel.arena import Arena, Words
 from deltafix.kernel.entries import maintain
 from deltafix.kernel.jit import JIT_DISABLED
 
-__all__ = ["SLICE", "STRATEGIES", "Budget", "Run", "set_budget"]
+__all__ = ["SLICE", "STRATEGIES", "Budget", "Run", "set_budget", "stratum_of"]
 
 SLICE = 20_000 if JIT_DISABLED else 1_000_000
 """Rows and derivations between two looks at the clock: about a tenth of a second.
@@ -54,6 +54,11 @@ def set_budget(arena: Arena, budget: Budget) -> None:
     arena.cells[at.SLICE] = SLICE
     arena.cells[at.QUOTA] = SLICE
     arena.cells[at.S_STRATUM] = -1
+
+
+def stratum_of(arena: Arena) -> int:
+    """The number of the stratum that a run is in, or has just left."""
+    return int(arena.cells[at.S_STRATUM]) - int(arena.cells[at.S_PHASE] == -1)
 
 
 class Run:
@@ -122,8 +127,7 @@ class Run:
     def _clock(self, last: float) -> float:
         """Add the time since `last` to the stratum that the run is in, or has just left."""
         now = time.perf_counter()
-        cells = self._arena.cells
-        stratum = int(cells[at.S_STRATUM]) - (cells[at.S_PHASE] == -1)
+        stratum = stratum_of(self._arena)
         self.strata[stratum] = self.strata.get(stratum, 0.0) + now - last
         return now
 

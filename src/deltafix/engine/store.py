@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from deltafix.engine.link import Linked
+from deltafix.facts.schema import Row
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.kernel.entries import find_slot
@@ -78,7 +79,7 @@ def rows_of_group(
     linked: Linked,
     relation: str,
     columns: tuple[int, ...],
-    key: tuple[int, ...],
+    key: Row,
     *,
     mask: int,
 ) -> Words:
@@ -90,7 +91,7 @@ def rows_of_group(
     number = linked.ids[relation]
     place = linked.plan.indexes[relation].index(columns)
     words, cells = arena.words, arena.cells
-    words[at.KEY2 : at.KEY2 + len(key)] = key
+    words[at.KEY2 : at.KEY2 + len(key)] = np.array(key, dtype=np.int32)
     index = relation_cell(arena, number, at.R_IDX) + place
     slot = find_slot(words, cells, index, len(key))
     if slot < 0:

@@ -10,13 +10,14 @@ Where files lie is the business of `source` and `sink`; nothing here knows the e
 from __future__ import annotations
 
 import csv
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING, Final, NoReturn, TextIO, TypeAlias
 
-from deltafix.diagnostics import suggest
+from deltafix.diagnostics import separator_in, suggest
 from deltafix.errors import FactError, TypeMismatchError
 from deltafix.facts.schema import Column, Row, Schema, Value
 from deltafix.facts.values import fitting, read_real, read_whole, shown, write_value
@@ -319,6 +320,11 @@ def _refuse_width(label: str, number: int, schema: Schema, cells: list[str]) -> 
     found = "an empty line" if cells == [""] else f"{len(cells)} value(s): {shown(cells)}"
     wanted = f"{schema.arity} value(s)" if schema.columns else f"the line {_NULLARY}"
     message = f"{label}:{number}: expected {wanted} for {schema.show()}, found {found}"
+    separator = separator_in(cells, "")
+    if separator is not None:
+        seen = json.dumps(separator)
+        message += f"; if {seen} stands between values, say "
+        message += f".input {schema.relation}(delimiter={seen})"
     raise FactError(message, path=label, line=number, relation=schema.relation, value=cells)
 
 

@@ -225,20 +225,25 @@ class Schema:
                 return values
         return tuple(self.check_value(column, row, value) for row, value in enumerate(values))
 
-    def as_row(self, row: object, index: int = 0) -> Row:
+    def as_row(self, row: object, index: int | None = None) -> Row:
         """The tuple that a row is: as it is, of a list, or of a dataclass with these columns.
 
-        Its values are not checked. Raises FactError, naming the row by its index, for what is none.
+        Its values are not checked. Raises FactError for what is none; `index` is its place among
+        others.
         """
         if isinstance(row, tuple | list):
             return tuple(row)
         if is_dataclass(row) and tuple(one.name for one in fields(row)) == self.names:
             return tuple(getattr(row, name) for name in self.names)
+        example = self._example()
+        one = "the row" if index is None else f"row {index}"
         message = (
-            f"{self.relation}: row {index} is {shown(row)} ({type(row).__name__}), but rows are "
-            f"tuples like {self._example()}, or objects of a dataclass with the fields "
-            f"({', '.join(self.names)}); one row alone goes in a list: [{self._example()}]"
+            f"{self.relation}: {one} is {shown(row)} ({type(row).__name__}), but rows are "
+            f"tuples like {example}, or objects of a dataclass with the fields "
+            f"({', '.join(self.names)})"
         )
+        if index is not None:
+            message += f"; one row alone goes in a list: [{example}]"
         raise FactError(message, relation=self.relation, row=index, value=row)
 
     def _not_rows(self, rows: object) -> FactError:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import logging
 import os
 import platform
 import sys
@@ -98,16 +99,20 @@ def is_ready() -> bool:
 _made: list[bytes] = []  # by this process, which compiles it once even if it cannot keep it
 
 
-def prepare(progress: Progress | None = None) -> bytes:
+def prepare(progress: Progress | None = None, *, told: bool = False) -> bytes:
     """The object for this process; compiled, and kept, where there is none.
 
-    Warns (RuntimeWarning) where it cannot be kept: then every process compiles it anew.
+    The logger `deltafix` says so, since it takes a while, unless somebody was `told`. Warns
+    (RuntimeWarning) where it cannot be kept: then every process compiles it anew.
     """
     code = _made[0] if _made else find()
     if code is None:
+        folder = cache_folder()
+        if not told:
+            message = "deltafix: compiling the kernel, once (about 20 s); it is kept in %s"
+            logging.getLogger("deltafix").warning(message, folder)
         code = make(cpu(), progress)
         _made.append(code)
-        folder = cache_folder()
         try:
             keep(code, folder, cpu())
         except OSError as error:

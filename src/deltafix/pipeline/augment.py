@@ -26,7 +26,9 @@ from deltafix.rules.ast import And, Atom, Attribute, Comparison, Program, Relati
 from deltafix.rules.tables import TableKey, TableProgram
 from deltafix.rules.terms import Call, Term, Var, Wildcard
 
-__all__ = ["FILE", "NOTHING", "Additions", "augment", "key_checks"]
+__all__ = [
+    "FILE", "NOTHING", "PLAIN", "Additions", "augment", "homes_of", "kept_as", "key_checks",
+]  # fmt: skip
 
 FILE = "__file"
 """Appended to a relation's name: its rows by file; the first column is the file's path."""
@@ -45,6 +47,23 @@ class Additions:
 
 
 NOTHING: Final = Additions()
+
+
+PLAIN: Final = "row by row"
+
+
+def kept_as(additions: Additions) -> dict[str, str]:
+    """Of each relation whose rows are not kept as they come, how they are, in words."""
+    found = dict.fromkeys(additions.by_file, "file by file")
+    for name, keying in additions.keyed.items():
+        by = f" and sequence_by {', '.join(keying.sequence)}" if keying.sequence else ""
+        found[name] = f"by key ({', '.join(keying.key)}){by}"
+    return found
+
+
+def homes_of(name: str) -> tuple[str, ...]:
+    """Where the rows of a relation that has an input may be given."""
+    return tuple(name + suffix for suffix in ("", FILE, KEYED, GONE))
 
 
 def augment(program: Program, additions: Additions) -> Program:

@@ -10,11 +10,12 @@ edit of the rules changes (`maintain`), or by what they hold beside a view that 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from deltafix.errors import ProgramChangedError, StateError
+from deltafix.pipeline.augment import PLAIN, homes_of
 from deltafix.pipeline.config import schemas_of
 from deltafix.rules.ast import Program
 from deltafix.rules.show import show_rule
@@ -22,7 +23,10 @@ from deltafix.rules.strata import dependencies
 from deltafix.rules.tables import TableProgram
 from deltafix.store.folder import Where
 
-__all__ = ["ProgramChange", "Way", "cones", "not_maintained", "require_same", "what_changed"]
+__all__ = [
+    "ProgramChange", "Way", "cones", "not_maintained", "require_kept_same",
+    "require_same", "require_tables_same", "tables_of", "what_changed",
+]  # fmt: skip
 
 Way: TypeAlias = Literal["refuse", "maintain", "rebuild"]
 """What to do about a changed program."""
@@ -30,14 +34,26 @@ Way: TypeAlias = Literal["refuse", "maintain", "rebuild"]
 
 @dataclass(frozen=True, slots=True)
 class ProgramChange:
-    """Derived relations of the new program: as they were, with other rules, and those gone."""
+    """Derived relations of the new program: as they were, with other rules, and those gone.
+
+    `is_sql` says that it is of views in SQL, which a state does not follow by an edit.
+    """
 
     kept: tuple[str, ...]
     changed: tuple[str, ...]
     gone: tuple[str, ...]
+    is_sql: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.changed or self.gone)
+
+    @property
+    def ways(self) -> str:
+        """What there is to do about it, in words."""
+        rebuild = "--on-change rebuild derives everything anew, and brings the outputs up to it"
+        if self.is_sql:
+            return rebuild
+        return f"--on-change maintain brings the outputs up to them in one epoch; {rebuild}"
 
     def show(self) -> str:
         """In words, for people who are asked."""
@@ -81,12 +97,15 @@ def _reached(start: str, below: Mapping[str, set[str]]) -> set[str]:
     return reached
 
 
-def what_changed(before: Mapping[str, str], after: Mapping[str, str]) -> ProgramChange:
+def what_changed(
+    before: Mapping[str, str], after: Mapping[str, str], *, is_sql: bool = False
+) -> ProgramChange:
     """Compare the cones of two programs."""
     return ProgramChange(
         tuple(name for name in after if before.get(name) == after[name]),
         tuple(name for name in after if before.get(name) != after[name]),
         tuple(name for name in before if name not in after),
+        is_sql,
     )
 
 
@@ -101,15 +120,32 @@ def tables_of(program: Program) -> dict[str, str]:
     return found
 
 
-def require_tables_same(before: Mapping[str, str], now: Mapping[str, str], state: Where) -> None:
+def require_tables_same(
+    before: Mapping[str, str], now: Mapping[str, str], state: Where, has_rows: Callable[[str], bool]
+) -> None:
     """Raise StateError if a table that has rows is declared with other columns or keys."""
     for name, shown in before.items():
-        if now.get(name, shown) != shown:
+        if now.get(name, shown) != shown and any(map(has_rows, homes_of(name))):
             message = (
                 f"{state}: its rows of {shown} came in as that, and the program says {now[name]} "
                 "now; give the table another name, and its rows again, or name a new state"
             )
             raise StateError(message, path=str(state))
+
+
+def require_kept_same(
+    before: Mapping[str, str], now: Mapping[str, str], state: Where, has_rows: Callable[[str], bool]
+) -> None:
+    """Raise StateError if rows are kept in another way than those that are there."""
+    for name in sorted({*before, *now}):
+        was, said = before.get(name, PLAIN), now.get(name, PLAIN)
+        if was != said and any(map(has_rows, homes_of(name))):
+            message = (
+                f"{state}: the rows of {name} came in {was}, and its input has them {said} now, so "
+                "that none would replace or take away one that is there; let its section say what "
+                "it said, or name a new state and new outputs, into which the inputs come anew"
+            )
+            raise StateError(message, path=str(state), relation=name)
 
 
 def not_maintained(*, is_sql: bool = False) -> ProgramChangedError:
@@ -132,7 +168,6 @@ def require_same(change: ProgramChange, state: Where) -> None:
     if change:
         message = (
             f"{state}: the rules are not those the outputs were made with ({change.show()}); "
-            "--on-change maintain brings the outputs up to the new rules in one epoch, as "
-            "--on-change rebuild does by deriving everything anew"
+            f"{change.ways}"
         )
         raise ProgramChangedError(message, changed=change.changed, gone=change.gone)

@@ -39,6 +39,7 @@ def choose(
     origin: str,
     *,
     merges: bool = True,
+    way_out: str = "",
 ) -> list[str]:
     """The source's columns for the relation's, in the relation's order.
 
@@ -49,6 +50,7 @@ def choose(
         beside: columns that must be there too: the sign, the version.
         origin: what errors call the source.
         merges: whether rows may become one that differ only in other columns.
+        way_out: what else there is to do about other columns.
 
     Raises DriftError. With `wanted`, other columns of the source are left alone, unless that merges
     rows; without, they are drift as much as missing ones.
@@ -75,7 +77,7 @@ def choose(
     message = (
         f"{origin} {' and '.join(parts)}: its columns are {', '.join(map(repr, found))}, wanted "
         f"are {', '.join(map(repr, [*names, *beside]))} for {schema.show()}; correct the source, "
-        "or name its columns with columns = [...]"
+        "or name its columns with columns = [...]" + (f"; {way_out}" if way_out else "")
     )
     raise DriftError(message, origin=origin, missing=missing, extra=extra)
 

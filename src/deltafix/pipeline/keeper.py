@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from deltafix.engine.state.durable import DurableDatabase, DurableTransaction
 from deltafix.engine.state.identity import Identity
 from deltafix.engine.state.marks import Marks, set_marks
 from deltafix.engine.state.reading import read_state
+from deltafix.engine.state.rows import left
 from deltafix.errors import StateError
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Row, Schema
@@ -33,8 +35,8 @@ from deltafix.rules.tables import users_of
 from deltafix.store.folder import Folder, Head, LocalFolder, ReplacedError, Where, folder_at
 
 __all__ = [
-    "EXECUTOR", "SHARDS", "Driver", "Keep", "Keeper", "Open", "Relations", "Said", "claim", "due",
-    "peek", "peek_marks", "shards_head",
+    "EXECUTOR", "SHARDS", "Driver", "Keep", "Keeper", "Open", "Peek", "Relations", "Said", "claim",
+    "due", "peek", "peek_marks", "shards_head",
 ]  # fmt: skip
 
 SHARDS = "shards"
@@ -353,23 +355,37 @@ def shards_head(state: Where) -> dict[str, Any] | None:
 
 def peek_marks(state: Where) -> Marks:
     """The marks of a state; as `peek`."""
-    return peek(state)[0]
+    return peek(state).marks
 
 
-def peek(state: Where) -> tuple[Marks, Identity | None]:
-    """The marks of a state folder, and the program it was last used by, without opening it.
+class Peek(NamedTuple):
+    """What a state folder holds, of one that is kept in shards without its program.
 
-    No marks and no program if there is none yet; no program of one that is kept in shards. Raises
-    StateError for damage, as opening it would.
+    `name` tells the state from all others, and is empty if there is none yet; `has_rows` says
+    whether rows of a relation are given; in shards, whether any are.
+    """
+
+    name: str
+    marks: Marks
+    program: Identity | None
+    has_rows: Callable[[str], bool]
+
+
+def peek(state: Where) -> Peek:
+    """Look at a state folder without opening it. Nothing is there if there is none yet.
+
+    Raises StateError for damage, as opening it would.
     """
     head = shards_head(state)
     if head is not None:
-        return head["marks"], None
+        return Peek(head["name"], head["marks"], None, lambda _: bool(head["given"]))
     found = read_state(state)
     if found is None:
-        return {}, None
+        return Peek("", {}, None, lambda _: False)
     snapshot, records = found
     marks = snapshot.marks
     for changed in records.marks(snapshot.epoch):
         set_marks(marks, changed)
-    return marks, records.program(snapshot.epoch, snapshot.identity)
+    rows = left(str(state), chain(snapshot.frames, records.after(snapshot.epoch)))
+    program = records.program(snapshot.epoch, snapshot.identity)
+    return Peek(snapshot.state, marks, program, lambda name: bool(rows[name]))

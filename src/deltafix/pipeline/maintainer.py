@@ -18,18 +18,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from time import perf_counter, time
-from typing import Any
+from typing import Any, NamedTuple
 
+from deltafix.doing import tell
 from deltafix.errors import KeyBreachError, SinkError
 from deltafix.facts.delta import Delta
 from deltafix.facts.logical import logical_rows
 from deltafix.facts.schema import Row, Schema
-from deltafix.pipeline.augment import NOTHING, Additions, augment, key_checks
+from deltafix.pipeline.augment import NOTHING, Additions, augment, kept_as, key_checks
 from deltafix.pipeline.change import (
     ProgramChange,
     Way,
     cones,
     not_maintained,
+    require_kept_same,
     require_same,
     require_tables_same,
     tables_of,
@@ -43,6 +45,7 @@ from deltafix.pipeline.keeper import (
     Driver,
     Keep,
     Open,
+    Peek,
     Relations,
     Said,
     peek,
@@ -56,15 +59,18 @@ from deltafix.pipeline.signed import Bad, Signed, join
 from deltafix.pipeline.targets.registry import MakeTarget, make_target
 from deltafix.rules.ast import Program
 from deltafix.rules.tables import TableKey, TableProgram
-from deltafix.store.folder import Where, folder_at
+from deltafix.store.folder import Folder, Where, folder_at
 
-__all__ = ["CONES", "Maintainer", "OnChange"]
+__all__ = ["CONES", "Maintainer", "OnChange", "compared"]
 
 CONES = "pipeline/program"
 """The mark that says which rules the outputs were made with."""
 
 TABLES = "pipeline/tables"
 """The mark that says what columns the tables were declared with: rows keep their meaning."""
+
+INPUTS = "pipeline/inputs"
+"""The mark that says how the rows of inputs are kept, where that is not as they come."""
 
 OnChange = Callable[[ProgramChange], Way]
 """Asked what to do about a changed program."""
@@ -90,7 +96,8 @@ class Maintainer:
     Raises:
         ProgramChangedError: `on_change` refuses, or whoever keeps the rows cannot maintain them.
         FactError, UnknownRelationError: rows that the new program has no place for.
-        StateError, SinkError, ConfigError: a folder that cannot be used.
+        StateError, SinkError, ConfigError: a folder that cannot be used; rows that are kept in
+            another way than inputs have them now.
     """
 
     def __init__(
@@ -107,20 +114,17 @@ class Maintainer:
     ) -> None:
         folder = folder_at(state)
         whole = augment(program, additions)
-        self._cones = cones(whole)
-        marks, known = peek(folder)
-        noted = marks.get(CONES)
-        self.change = what_changed(noted or self._cones, self._cones)
-        way = on_change(self.change) if self.change else "rebuild"
+        self.schemas = schemas_of(whole)
+        there = peek(folder)
+        noted, known = there.marks.get(CONES), there.program
+        self._notes, self.change, is_asked = compared(program, additions, folder, there)
+        way = on_change(self.change) if is_asked else "rebuild"
         if way == "refuse":
             require_same(self.change, folder)
         before, lag = whole, self.change.changed
-        self.schemas = schemas_of(whole)
-        self._tables = tables_of(program)
-        require_tables_same(marks.get(TABLES, {}), self._tables, folder)
         self._keys = key_checks(program, additions)
         if way == "maintain":
-            if known is None or isinstance(program, TableProgram):
+            if known is None or self.change.is_sql:
                 raise not_maintained(is_sql=known is not None)
             before = known.program()
             # Nothing, unless the state was opened with yet another program behind our back.
@@ -201,6 +205,7 @@ class Maintainer:
         def prepared(delta: Delta) -> None:
             nonlocal epoch
             clock.lap("engine")
+            tell("writing outputs")
             self._require_keys(delta)
             aside = {name: len(rows) for name, rows in bad.items()}
             epoch = replace(epoch, given=given, bad=aside, time=time())
@@ -211,6 +216,7 @@ class Maintainer:
             tx.prepared, tx.views = prepared, {*self.outputs.sinks, *self._keys.values()}
             for name, value in marks.items():
                 tx.mark(name, value)
+            tell(f"taking in {sum(one.rows for one in portions):,} rows")
             given = self._apply(tx, portions, bad)
             clock.lap("edit")
         clock.lap("write")
@@ -266,8 +272,8 @@ class Maintainer:
         self.outputs.publish()
         self.outputs.tidy()
         lagging = self.outputs.lagging(lag, self.keeper.tables)
-        is_noted = self.db.marks.get(TABLES, {}) == self._tables
-        if not lagging and noted == self._cones and is_noted:
+        anew = {mark: said for mark, said in self._notes.items() if self.db.marks.get(mark) != said}
+        if not lagging and not anew:
             return None
         clock = _Clock({})
         epoch = Epoch(self.db.epoch + 1)
@@ -279,9 +285,8 @@ class Maintainer:
         with self.keeper.begin() as tx:
             if changed is not None:
                 tx.change_program(changed)
-            tx.mark(CONES, self._cones)
-            if not is_noted:
-                tx.mark(TABLES, self._tables)
+            for mark, said in anew.items():
+                tx.mark(mark, said)
             tx.prepared, tx.views = prepared, self.outputs.sinks
         clock.lap("engine")
         epoch = replace(epoch, touched=self.keeper.touched)
@@ -381,6 +386,35 @@ class Maintainer:
             require_few(found)
             bad.setdefault(portion.source, []).extend(found)
         return sum(new for new, _ in counts), sum(old for _, old in counts)
+
+
+class Compared(NamedTuple):
+    """What a state is to note of a program, what changed since it did, and whether that matters.
+
+    Before rows are in, it does not.
+    """
+
+    notes: Mapping[str, Mapping[str, str]]
+    change: ProgramChange
+    is_asked: bool
+
+
+def compared(program: Program, additions: Additions, folder: Folder, there: Peek) -> Compared:
+    """A program beside the state that it is to go on with.
+
+    Raises StateError where the rows that are there would mean another thing.
+    """
+    whole = augment(program, additions)
+    now = {CONES: cones(whole), TABLES: tables_of(program), INPUTS: kept_as(additions)}
+    noted = there.marks.get(CONES)
+    require_tables_same(there.marks.get(TABLES, {}), now[TABLES], folder, there.has_rows)
+    if noted is None or INPUTS in there.marks:
+        require_kept_same(there.marks.get(INPUTS, {}), now[INPUTS], folder, there.has_rows)
+    is_sql = isinstance(program, TableProgram)
+    change = what_changed(noted or now[CONES], now[CONES], is_sql=is_sql)
+    before = there.program.inputs if there.program else {}
+    is_begun = any(map(there.has_rows, (*schemas_of(whole), *before)))
+    return Compared(now, change, bool(change) and is_begun)
 
 
 class _Clock:

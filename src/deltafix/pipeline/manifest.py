@@ -67,6 +67,11 @@ class Manifest:
     deltas: tuple[DeltaFile, ...]
     floor: int
 
+    @property
+    def is_unused(self) -> bool:
+        """Whether no row was ever published."""
+        return not self.deltas and self.floor <= 1 and not (self.snapshot and self.snapshot.rows)
+
     def with_(self, **changes: Any) -> Manifest:
         """A copy with some fields changed."""
         return replace(self, **changes)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from time import perf_counter, sleep
 from typing import Self
 
+from deltafix.doing import tell
 from deltafix.errors import ConfigError, PipelineError
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.config import Config, InputConfig, schemas_of
@@ -98,6 +99,7 @@ class Pipeline:
             if source.name in self.stopped:
                 continue
             portion = None
+            tell(f"reading input {source.name}")
             with self._stopping(source.name):
                 portion = source.poll(self.maintainer.db, left)
             if portion is None:

@@ -108,13 +108,16 @@ class ParquetSink:
             if isinstance(error, SinkError):
                 raise
             raise self._refused(f"it cannot be used: {error.strerror or error}") from error
+        if found is not None and found.state != state:
+            raise self._refused("it belongs to another state; name a new folder, or that state")
+        if found is not None and found.view != schema.show():
+            if not found.is_unused:
+                message = f"it holds {found.view}, not {schema.show()}; name a new folder"
+                raise self._refused(message)
+            found = None
         self.is_new = found is None
         self._prepared = (-1, "")
         self.manifest = found or Manifest(state, schema.show(), 0, None, (), 1)
-        if self.manifest.view != schema.show():
-            raise self._refused(f"it holds {self.manifest.view}, not {schema.show()}")
-        if self.manifest.state != state:
-            raise self._refused("it belongs to another state; name a new folder, or that state")
 
     # --- one epoch -----------------------------------------------------------------------------
 

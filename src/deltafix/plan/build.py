@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deltafix.diagnostics import Diagnostic
+from deltafix.errors import ProgramError
 from deltafix.plan.best import best_of
 from deltafix.plan.bounded import is_bounded
 from deltafix.plan.clause import Absent, Clause, Match, Subsumption
@@ -29,7 +30,10 @@ from deltafix.rules.check import CheckedProgram, typed
 from deltafix.rules.passes.executable import executable
 from deltafix.rules.show import show
 
-__all__ = ["PASSES", "forms", "lower", "plan", "plan_core"]
+if TYPE_CHECKING:
+    from deltafix.datalog.load import Analysis
+
+__all__ = ["PASSES", "analysed", "forms", "lower", "plan", "plan_core"]
 
 
 def lower(checked: CheckedProgram) -> Core:
@@ -114,6 +118,17 @@ def forms(program: Program) -> Iterator[tuple[str, str]]:
     for step in PASSES:
         form = step.run(form)
         yield step.name, step.show(form)
+
+
+def analysed(found: Analysis) -> Analysis:
+    """What the text door says of a program, and what the planner says if that let it through."""
+    if found.errors:
+        return found
+    try:
+        plan(typed(found.program))
+    except ProgramError as refused:
+        return replace(found, diagnostics=(*found.diagnostics, *refused.diagnostics))
+    return found
 
 
 def _refuse_falling_recursion(core: Core, layer: Layer) -> None:

@@ -247,6 +247,11 @@ class Fold:
     op: str
     present: str | None = None
 
+    @property
+    def made(self) -> tuple[str, ...]:
+        """The relations that the fold makes."""
+        return (self.relation,) if self.present is None else (self.relation, self.present)
+
     def __str__(self) -> str:
         of = "" if self.value is None else f" {self.source}[{self.value}]"
         return f"{self.relation} = {self.op}{of} over {self.source} by {list(self.group)}"

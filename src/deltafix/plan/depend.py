@@ -11,7 +11,7 @@ relations can make one in a single case, which is refused here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NoReturn
 
@@ -26,13 +26,14 @@ from deltafix.plan.clause import (
     Relation,
     Subsumption,
 )
+from deltafix.plan.founded import Calls, calls
 from deltafix.plan.normalize import Core
 from deltafix.rules.apart import plain_name
 from deltafix.rules.scope import first_place
-from deltafix.rules.strata import components
+from deltafix.rules.strata import aggregating, components
 from deltafix.rules.terms import Aggregate
 
-__all__ = ["Layer", "falling_side", "layers", "made_by", "needs"]
+__all__ = ["Layer", "falling_side", "layers", "needs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,8 @@ class Layer:
 
     `falling` are the relations on the other side of an even negation; `merges` what its relations
     keep of what is derived for them. A stratum with either is not a plain least fixpoint of rows.
-    One with a `fold` has no clauses: it is that aggregate.
+    One with a `fold` has no clauses: it is that aggregate. One with `folds` aggregates over itself,
+    in the order of its `calls`.
     """
 
     relations: tuple[str, ...]
@@ -50,11 +52,13 @@ class Layer:
     falling: frozenset[str] = frozenset()
     merges: tuple[tuple[str, Merge], ...] = ()
     fold: Fold | None = None
+    folds: tuple[Fold, ...] = ()
+    calls: Calls | None = field(default=None, compare=False, repr=False)
 
     @property
     def plain(self) -> bool:
         """Whether the stratum is the least fixpoint of its clauses, by rows and support."""
-        return not self.falling and not self.merges and self.fold is None
+        return not (self.falling or self.merges or self.folds) and self.fold is None
 
 
 def layers(core: Core) -> tuple[Layer, ...]:
@@ -63,7 +67,7 @@ def layers(core: Core) -> tuple[Layer, ...]:
     Raises ProgramError (DF171) where a negated group needs, through the variables it only tests,
     the relation that is being defined, and no domain bounds what that computes.
     """
-    folds = {name: fold for fold in core.folds for name in made_by(fold)}
+    folds = {name: fold for fold in core.folds for name in fold.made}
     needed = needs(core)
     place = {relation.name: number for number, relation in enumerate(core.relations)}
     derives: dict[str, list[tuple[int, Clause]]] = {name: [] for name in place}
@@ -76,11 +80,12 @@ def layers(core: Core) -> tuple[Layer, ...]:
         mine = sorted((item for name in names for item in derives[name]), key=itemgetter(0))
         clauses = tuple(clause for _, clause in mine)
         relations = tuple(r.name for r in ordered)
-        fold = next((folds[name] for name in relations if name in folds), None)
-        if fold is not None:
-            if set(relations) != set(made_by(fold)):
-                _refuse(core, names)
-            found.append(Layer(relations, (), False, fold=fold))
+        within = tuple(dict.fromkeys(folds[name] for name in relations if name in folds))
+        if within and set(relations) == set(within[0].made):
+            found.append(Layer(relations, (), False, fold=within[0]))
+            continue
+        if within:
+            found.append(_founded(core, relations, clauses, within))
             continue
         recursive = len(ordered) > 1 or ordered[0].name in needed[ordered[0].name]
         falling = falling_side(ordered, clauses)
@@ -93,14 +98,28 @@ def layers(core: Core) -> tuple[Layer, ...]:
     return tuple(found)
 
 
+def _founded(
+    core: Core, relations: tuple[str, ...], clauses: tuple[Clause, ...], folds: tuple[Fold, ...]
+) -> Layer:
+    """A stratum that aggregates over itself. Raises ProgramError (DF140, DF171)."""
+    names = frozenset(relations)
+    found = calls(clauses, folds) if names.isdisjoint(core.demands) else None
+    if found is None:
+        program = core.program
+        for first in () if program is None else aggregating(program, names):
+            raise core.refusal(first)
+        _refuse(core, names)
+    return Layer(relations, clauses, True, folds=folds, calls=found)
+
+
 def needs(core: Core) -> dict[str, dict[str, None]]:
     """The relations that each relation needs: through clauses, orders and folds."""
     needed: dict[str, dict[str, None]] = {r.name: {} for r in core.relations}
     for head, literal in _uses(core):
         needed[head][literal.relation] = None
     for fold in core.folds:
-        for name in made_by(fold):  # each needs the other: one stratum
-            needed[name].update(dict.fromkeys((fold.source, *made_by(fold))))
+        for name in fold.made:  # each needs the other: one stratum
+            needed[name].update(dict.fromkeys((fold.source, *fold.made)))
     return needed
 
 
@@ -153,11 +172,6 @@ def falling_side(
             elif side[other] != wanted:
                 return None
     return frozenset(name for name, odd in side.items() if odd)
-
-
-def made_by(fold: Fold) -> tuple[str, ...]:
-    """The relations that a fold makes."""
-    return (fold.relation,) if fold.present is None else (fold.relation, fold.present)
 
 
 def _refuse(core: Core, members: Iterable[str]) -> NoReturn:

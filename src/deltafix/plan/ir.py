@@ -8,7 +8,7 @@ both executors read the same plan, and its text form is stable.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from html import escape
@@ -152,7 +152,21 @@ class Outside:
     def show(self) -> list[str]:
         """As lines of text."""
         fold = self.layer.fold
-        return [str(clause) for clause in self.layer.clauses] if fold is None else [str(fold)]
+        if fold is not None:
+            return [str(fold)]
+        return [*map(str, self.layer.clauses), *map(str, self.layer.folds), *self._calls()]
+
+    def _calls(self) -> Iterator[str]:
+        """What each key of a recursion through aggregates needs."""
+        calls = self.layer.calls
+        if calls is None:
+            return
+        for need in calls.needs:
+            width = len(calls.keys[need.caller])
+            args = [str(arg) for arg in need.clause.args]
+            key, needed = (", ".join(part) for part in (args[:width], args[width:]))
+            where = ", ".join(map(str, need.clause.body))
+            yield f"{need.caller}[{key}] needs {need.callee}[{needed}] :- {where}."
 
 
 @dataclass(frozen=True, slots=True)

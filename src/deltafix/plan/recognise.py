@@ -28,7 +28,7 @@ from deltafix.plan.clause import (
     Slot,
     Subsumption,
 )
-from deltafix.plan.depend import Layer, made_by
+from deltafix.plan.depend import Layer
 from deltafix.plan.normalize import Core
 from deltafix.rules.apart import apart
 from deltafix.rules.ast import And, Atom, Dominates, Formula, Rule, conjunction
@@ -260,7 +260,7 @@ def _said(core: Core) -> dict[str, str]:
             derives[clause.head].append(
                 _numbered([(("Head",), clause.args), *map(_part, clause.body)])
             )
-    folds = {name: (fold, place) for fold in core.folds for place, name in enumerate(made_by(fold))}
+    folds = {name: (fold, place) for fold in core.folds for place, name in enumerate(fold.made)}
     kinds = {name: (_kind(relation), homes.get(name)) for name, relation in hidden.items()}
     words = {name: _digest(kind) for name, kind in kinds.items()}
 

@@ -95,9 +95,13 @@ def _closed(made: Made) -> dict[str, frozenset[str]]:
         for literal in clause.body:
             if isinstance(literal, Match | Absent):
                 needed[clause.head][literal.relation] = None
+    for fold in made.folds:
+        for name in fold.made:
+            needed[name][fold.source] = None
     home = {name: frozenset(members) for members in components(needed) for name in members}
     special = {relation.name for relation in made.relations if relation.merge is not None}
     for clause in made.clauses:
         if home[clause.head] & {one.relation for one in clause.body if isinstance(one, Absent)}:
             special.add(clause.head)
+    special.update(fold.relation for fold in made.folds if fold.source in home[fold.relation])
     return {name: home[one] for one in special for name in home[one]}

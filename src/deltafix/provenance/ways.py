@@ -251,10 +251,15 @@ class Ways:
         record = self._record(node.relation, node.row)
         if record is None:
             return
+        fold = self.words.folds.get(node.relation)
+        if fold is not None:
+            yield from self._folded(node.row, fold)
+            return
         merge = self.words.merges.get(node.relation)
         if not (isinstance(merge, Lattice) and isinstance(record.support, dict)):
-            # A falling row rests on no row of its stratum; the rank is its absence's.
-            by_rank = ranked and node.relation not in self.words.falling
+            # A falling row rests on no row of its stratum; the rank is its absence's. What is
+            # well founded by its keys has no rank to go by, and cannot go round.
+            by_rank = ranked and node.relation not in self.words.falling | self.words.founded
             yield from self._instances(node.relation, node.row, record.rank if by_rank else None)
             return
         yield from self._joined(node, record, ranked)

@@ -28,7 +28,6 @@ from deltafix.plan.clause import (
     Merge,
     Slot,
 )
-from deltafix.plan.depend import made_by
 from deltafix.plan.narrow import NARROW, cut_calls
 from deltafix.provenance.program import clauses_of
 from deltafix.provenance.written import as_written, written_rules
@@ -93,6 +92,7 @@ class Words:
         self.strata: dict[str, int] = {}
         self.folds: dict[str, Fold] = {}
         self.falling: set[str] = set()
+        self.founded: set[str] = set()
         self.clauses: dict[str, list[Clause]] = {name: [] for name in self.types}
         for number, stage in enumerate(plan.stages):
             for clause in clauses_of(stage):
@@ -101,10 +101,13 @@ class Words:
                 continue
             fold = stage.outside.layer.fold
             if fold is not None:
-                self.folds.update(dict.fromkeys(made_by(fold), fold))
+                self.folds.update(dict.fromkeys(fold.made, fold))
             else:
                 self.strata.update(dict.fromkeys(stage.relations, number))
                 self.falling |= stage.outside.layer.falling
+                folds = stage.outside.layer.folds
+                self.folds.update((name, one) for one in folds for name in one.made)
+                self.founded.update(stage.relations if folds else ())
         self.plain = self._plain()
         self.run = run
         self._codes = codes

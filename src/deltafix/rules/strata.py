@@ -8,7 +8,7 @@ it may negate itself where every cycle has an even number of negations.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -121,23 +121,25 @@ def components(needed: Mapping[str, Mapping[str, None]]) -> list[list[str]]:
     return found
 
 
-def unstratified(program: Program, edges: tuple[Edge, ...]) -> tuple[Diagnostic, ...]:
+def unstratified(
+    program: Program, edges: tuple[Edge, ...], *, aggregates: bool = False
+) -> tuple[Diagnostic, ...]:
     """One DF140 per stratum that has no meaning, with its shortest cycle.
 
-    A stratum may not aggregate over itself, nor negate itself an odd number of times. Where two of
-    its relations are an odd number of negations apart, the one declared first is the least: a
-    warning says so (DF164).
+    A stratum may not negate itself an odd number of times, nor order its rows by itself. One that
+    aggregates over itself has a meaning only where its data are well founded (`plan.founded`), and
+    there it may negate itself as it likes; with `aggregates` it is named, too. Where two of its
+    relations are an odd number of negations apart, the one declared first is the least: a warning
+    says so (DF164).
     """
     found: list[Diagnostic] = []
-    home = {name: s for s in strata(program, edges) for name in s.relations}
-    inside: dict[Stratum, list[Edge]] = {}
-    for edge in edges:
-        if home[edge.head] is home[edge.body]:
-            inside.setdefault(home[edge.head], []).append(edge)
-    for stratum, used in inside.items():
+    for stratum, used in _inside(program, edges):
         closed = [edge for edge in used if edge.closed]
+        founded = not any(edge.through == "<=" for edge in closed)
+        founded = founded and not any(map(program.keeps, stratum.relations))
+        if closed and (aggregates or not founded):
+            found.append(_closed(used, closed[0]))
         if closed:
-            found.append(_cyclic(closed[0], [closed[0], *_path(used, closed[0], even=None)]))
             continue
         negated = [edge for edge in used if edge.through]
         if not negated:
@@ -163,6 +165,27 @@ def unstratified(program: Program, edges: tuple[Edge, ...]) -> tuple[Diagnostic,
             hint = f"let the negation look at a relation that does not need `{merged}`"
             found.append(Diagnostic("DF140", message, negated[0].atom.span, hint))
     return tuple(found)
+
+
+def aggregating(program: Program, among: Container[str]) -> Iterator[Diagnostic]:
+    """DF140 for the strata of some relations that aggregate over themselves."""
+    for stratum, used in _inside(program, dependencies(program)):
+        if any(name in among for name in stratum.relations):
+            yield from (_closed(used, edge) for edge in used if edge.closed)
+
+
+def _inside(program: Program, edges: tuple[Edge, ...]) -> Iterator[tuple[Stratum, list[Edge]]]:
+    """The recursive strata, each with what its relations use of each other."""
+    home = {name: s for s in strata(program, edges) for name in s.relations}
+    inside: dict[Stratum, list[Edge]] = {}
+    for edge in edges:
+        if home[edge.head] is home[edge.body]:
+            inside.setdefault(home[edge.head], []).append(edge)
+    yield from inside.items()
+
+
+def _closed(used: list[Edge], edge: Edge) -> Diagnostic:
+    return _cyclic(edge, [edge, *_path(used, edge, even=None)])
 
 
 _TRIED: Final = 50
@@ -209,7 +232,9 @@ def _cyclic(edge: Edge, cycle: list[Edge]) -> Diagnostic:
     way = f"let `{edge.head}` look at a relation that does not need `{edge.head}` itself"
     if not edge.closed:
         way += ", or negate an even number of times on the way round"
-    elif edge.through in ("min", "max"):
+    elif edge.through != "<=":
+        way += f", or let relations outside the recursion say which `{edge.body}` each group needs"
+    if edge.through in ("min", "max"):
         way += f", or declare the column `<{edge.through}>`, which may be recursive"
     return Diagnostic(
         "DF140", f"{what}: {shown}", edge.atom.span, f"{lines}. Break the cycle: {way}"

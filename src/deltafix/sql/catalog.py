@@ -8,8 +8,9 @@ it, so the program is their rules side by side.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from deltafix.engine.folds.users import UserReducer
@@ -17,6 +18,7 @@ from deltafix.errors import ProgramError
 from deltafix.facts.schema import Row
 from deltafix.rules import check
 from deltafix.rules.ast import Program
+from deltafix.rules.strata import dependencies, unstratified
 from deltafix.sql.builder import Builder, Relation
 from deltafix.sql.casts import assigned
 from deltafix.sql.query import check_clauses, relation
@@ -61,6 +63,37 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
+class ForeignKey:
+    """A FOREIGN KEY: positions of its columns, and the key of the table that has to have them.
+
+    `nullable` says of each pair of columns, its own and the key's, whether they may be NULL: the
+    engine has values of such columns in a tuple.
+    """
+
+    places: tuple[int, ...]
+    table: str
+    key: Key
+    nullable: tuple[tuple[bool, bool], ...]
+
+    def of(self, row: Row) -> tuple[Any, ...]:
+        """The key that a row refers to, as its table has it; with None in it, to none."""
+        found = []
+        for place, (mine, theirs) in zip(self.places, self.nullable, strict=True):
+            value: Any = row[place]
+            if value is not None and mine != theirs:
+                value = value[0] if mine else (value,)
+            found.append(value)
+        return tuple(found)
+
+    def referring(self, key: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The values of its own columns in the rows that refer to a key without NULL."""
+        return tuple(
+            value if mine == theirs else (value,) if mine else value[0]
+            for value, (mine, theirs) in zip(key, self.nullable, strict=True)
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Check:
     """A CHECK: as it was written, and a function of a row's values that is not to be False."""
 
@@ -81,6 +114,7 @@ class Table:
     relation: Relation
     keys: tuple[Key, ...]
     checks: tuple[Check, ...] = ()
+    foreign: tuple[ForeignKey, ...] = ()
     defaults: Mapping[int, SqlValue] = field(default_factory=dict)
     edited: dict[Key, dict[tuple[Any, ...], Row | None]] = field(default_factory=dict)
     next_number: int = 1
@@ -127,6 +161,9 @@ def created(node: Any) -> Any:
 def require_made(statement: Statement, node: exp.Create) -> Any:
     """What a CREATE names. Raises SqlRefusedError if it makes no table or view, or by a query."""
     kind = str(node.args.get("kind") or "").upper()
+    if node.args.get("replace"):
+        way_out = f"leave OR REPLACE out; what is there is taken away by DROP {kind}"
+        raise statement.refused("CREATE OR REPLACE", node, way_out)
     is_query = node.args.get("expression") is not None and kind == "TABLE"
     if kind not in ("TABLE", "VIEW") or is_query:
         way_out = "write CREATE TABLE t (a INTEGER, ...) or CREATE MATERIALIZED VIEW"
@@ -186,21 +223,41 @@ class Catalog:
         named = created(node)
         name, times = named.name, self.times[named.name]
         if str(node.args["kind"]).upper() == "TABLE":
-            self.tables[name] = table_of(statement, node)
+            self.tables[name] = table_of(statement, node, self.tables)
         else:
             known = ("this", "kind", "expression", "properties", "exists")
             builder = Builder(statement, "", {})
             check_clauses(builder, node, known)
             _check_properties(builder, node)
-            names = [one.name for one in node.this.expressions] if named is not node.this else []
-            view = view_of(statement, name, names, node.args["expression"], self, mark=mark)
+            heads = node.this.expressions if named is not node.this else []
+            for one in heads:
+                if isinstance(one, exp.ColumnDef):
+                    way_out = "name the columns only: their types are those of the query"
+                    raise statement.refused("a column of a view with a type", one, way_out)
+            names = [one.name for one in heads]
+            query = node.args.get("expression")
+            if query is None:
+                way_out = f"write CREATE MATERIALIZED VIEW {name} AS SELECT ..."
+                raise statement.wrong(f"view {name!r} has no query", named, way_out)
+            view = view_of(statement, name, names, query, self, mark=mark)
             check_rules(statement, view.builder, self)
             self.views[name] = view
         self.definitions[name] = Definition(statement.sql, dialect, times)
 
     def readers(self, name: str) -> list[str]:
-        """The views that read a table or view."""
-        return [one for one, view in self.views.items() if name in view.reads]
+        """The views that read a table or view, and the tables that refer to it."""
+        tables = [one.relation.name for one, _ in self.referring(name)]
+        views = [one for one, view in self.views.items() if name in view.reads]
+        return [*(one for one in dict.fromkeys(tables) if one != name), *views]
+
+    def referring(self, name: str) -> list[tuple[Table, ForeignKey]]:
+        """The foreign keys that refer to a table, with their tables."""
+        return [
+            (table, one)
+            for table in self.tables.values()
+            for one in table.foreign
+            if one.table == name
+        ]
 
 
 def program(given: Iterable[Relation], builders: Iterable[Builder]) -> Program:
@@ -242,47 +299,72 @@ def view_of(
 
 def check_rules(statement: Statement, builder: Builder, catalog: Catalog) -> None:
     """Refuse recursion through negation or aggregation, which the rules show."""
-    given = used_by(catalog, builder).values()
+    rules = program(used_by(catalog, builder).values(), [builder])
     try:
-        check.typed(program(given, [builder]))
+        check.typed(rules)
+        # SQL's recursion sees the rows of the step before: no group there is ever complete.
+        over = unstratified(rules, dependencies(rules), aggregates=True)
+        if any(one.severity == "error" for one in over):
+            raise ProgramError(diagnostics=over)
     except ProgramError as error:
         codes = {found.code for found in error.diagnostics}
         if codes & {"DF140", "DF171", "DF172"}:
             what = "a recursion that negates or aggregates itself (NOT, outer join, GROUP BY)"
             way_out = "move it out of the recursive part, to the query that reads it"
-            raise statement.refused(what, None, way_out) from None
+            raise statement.refused(what, _of_itself(statement.node), way_out) from None
         if codes <= {"DF133"}:
             what = "a condition of this many alternatives"
             raise statement.refused(what, None, "split it over several views") from None
         raise
 
 
+def _of_itself(node: exp.Expr) -> exp.Expr | None:
+    """What aggregates or negates in a common table expression that reads itself: the first."""
+    for cte in node.find_all(exp.CTE):
+        if any(table.name == cte.alias for table in cte.this.find_all(exp.Table)):
+            one: exp.Expr
+            for one in cte.this.walk(bfs=False):
+                outer = isinstance(one, exp.Join) and one.side
+                if outer or isinstance(one, exp.AggFunc | exp.Not | exp.Except | exp.Distinct):
+                    return one
+            return cte
+    return None
+
+
 def _check_properties(builder: Builder, node: exp.Create) -> None:
     found = node.args.get("properties")
     for one in found.expressions if found is not None else ():
-        if not isinstance(one, exp.MaterializedProperty):
-            raise builder.refused(one.key.upper(), node, "write CREATE MATERIALIZED VIEW")
+        if not isinstance(one, exp.MaterializedProperty) or node.args["kind"] != "VIEW":
+            word = one.key.removesuffix("property").upper() or one.name
+            way_out = "write CREATE TABLE or CREATE MATERIALIZED VIEW, without it"
+            raise builder.refused(f"a table or view that is {word}", one, way_out)
 
 
-def table_of(statement: Statement, create: exp.Create) -> Table:
-    """Read CREATE TABLE. Raises SqlProgrammingError, SqlRefusedError."""
+def table_of(
+    statement: Statement, create: exp.Create, tables: Mapping[str, Table] = MappingProxyType({})
+) -> Table:
+    """Read CREATE TABLE; it may refer to `tables`. Raises SqlProgrammingError, SqlRefusedError."""
     schema = create.this
     builder = Builder(statement, "", {})
     if not isinstance(schema, exp.Schema):
         raise builder.refused("a table without columns", create, "CREATE TABLE t (a INTEGER, ...)")
-    check_clauses(builder, create, ("this", "kind", "exists"))
+    _check_properties(builder, create)
+    check_clauses(builder, create, ("this", "kind", "exists", "properties"))
     columns: list[Column] = []
     found: list[tuple[str, list[str], exp.Expr]] = []
     conditions: list[exp.Expr] = []
+    references: list[tuple[list[str], exp.Expr]] = []
     defaults: dict[int, SqlValue] = {}
     for part in schema.expressions:
         inner = part.expressions[0] if isinstance(part, exp.Constraint) else part
         if isinstance(part, exp.ColumnDef):
-            kept, default = _column(builder, part, found, conditions)
+            kept, default = _column(builder, part, found, conditions, references)
             defaults |= {} if default is None else {len(columns): default}
             columns.append(kept)
         elif isinstance(inner, exp.CheckColumnConstraint):
             conditions.append(inner.this)
+        elif isinstance(inner, exp.ForeignKey):
+            references.append(([one.name for one in inner.expressions], inner.args["reference"]))
         else:
             found.append(_key(builder, inner))
     names = [column.name for column in columns]
@@ -290,12 +372,7 @@ def table_of(statement: Statement, create: exp.Create) -> Table:
         if name in names[:place]:
             message = f"two columns are called {name!r}"
             raise statement.wrong(message, schema.expressions[place], "give each its own name")
-    keys = []
-    for kind, key_names, node in found:
-        for name in key_names:
-            if name not in names:
-                raise statement.unknown("column", name, names, node)
-        keys.append(Key(kind, tuple(names.index(name) for name in key_names)))
+    keys = [Key(kind, _places(statement, columns, wanted, node)) for kind, wanted, node in found]
     primary = [key for key in keys if key.kind == "PRIMARY KEY"]
     if len(primary) > 1:
         message = "two primary keys"
@@ -308,12 +385,73 @@ def table_of(statement: Statement, create: exp.Create) -> Table:
     sure = [k for k in keys if not any(columns[place].nullable for place in k.places)]
     identity = sorted(set(sure[0].places)) if sure else [len(columns)]
     hidden = () if sure else (Column("number", BIGINT, nullable=False),)
-    made = Relation(
-        schema.this.name, tuple(columns), hidden, tuple(identity), tuple(key.places for key in keys)
+    name = schema.this.name
+    foreign = tuple(
+        _foreign(builder, (name, columns, keys), tables, names, node) for names, node in references
     )
-    scalars = over(statement, (made.name, columns))
-    checks = [Check(one.sql(), scalars.truth(one, one).compute) for one in conditions]
-    return Table(made, tuple(keys), tuple(checks), defaults, {key: {} for key in keys})
+    indexes = dict.fromkeys([*(one.places for one in keys), *(one.places for one in foreign)])
+    made = Relation(name, tuple(columns), hidden, tuple(identity), tuple(indexes))
+    scalars = over(statement, (name, columns))
+    checks = tuple(Check(one.sql(), scalars.truth(one, one).compute) for one in conditions)
+    return Table(made, tuple(keys), checks, foreign, defaults, {key: {} for key in keys})
+
+
+def _foreign(
+    builder: Builder,
+    made: tuple[str, Sequence[Column], Sequence[Key]],
+    tables: Mapping[str, Table],
+    names: Sequence[str],
+    node: Any,
+) -> ForeignKey:
+    """A foreign key of a table that is `made`: its name, columns and keys."""
+    statement = builder.statement
+    name, columns, keys = made
+    named = isinstance(node.this, exp.Schema)
+    target = node.this.this if named else node.this
+    for option in node.args.get("options") or ():
+        if " ".join(str(option).upper().split()) not in _TAKEN:
+            way_out = "without it, what a row refers to can neither go nor change its key"
+            raise statement.refused(f"REFERENCES ... {option}", target, way_out)
+    if target.name != name:
+        if target.name not in tables:
+            raise statement.unknown("table", target.name, list(tables), target)
+        other = tables[target.name]
+        columns_of: Sequence[Column] = other.relation.columns
+        keys = other.keys
+    else:
+        columns_of = columns
+    mine = _places(statement, columns, names, node)
+    primary = next((key.places for key in keys if key.kind == "PRIMARY KEY"), ())
+    asked = [one.name for one in node.this.expressions] if named else None
+    theirs = primary if asked is None else _places(statement, columns_of, asked, target)
+    key = next((key for key in keys if key.places == theirs), None)
+    if key is None or len(mine) != len(theirs):
+        shown = "; ".join(", ".join(columns_of[p].name for p in key.places) for key in keys)
+        message = f"FOREIGN KEY ({', '.join(names)}) refers to no key of {target.name}"
+        raise statement.wrong(message, target, f"its keys are, in this order: {shown or 'none'}")
+    for one, two in zip(mine, theirs, strict=True):
+        if columns[one].type != columns_of[two].type:
+            message = (
+                f"{columns[one].name} is {columns[one].type.name} and {columns_of[two].name} of "
+                f"{target.name} is {columns_of[two].type.name}"
+            )
+            raise statement.wrong(message, target, "give both columns one type")
+    pairs = zip(mine, theirs, strict=True)
+    nullable = tuple((columns[one].nullable, columns_of[two].nullable) for one, two in pairs)
+    return ForeignKey(mine, target.name, key, nullable)
+
+
+_TAKEN = ("ON DELETE NO ACTION", "ON UPDATE NO ACTION", "ON DELETE RESTRICT", "ON UPDATE RESTRICT")
+
+
+def _places(
+    statement: Statement, columns: Sequence[Column], wanted: Sequence[str], node: exp.Expr
+) -> tuple[int, ...]:
+    names = [column.name for column in columns]
+    for name in wanted:
+        if name not in names:
+            raise statement.unknown("column", name, names, node)
+    return tuple(map(names.index, wanted))
 
 
 def _column(
@@ -321,8 +459,9 @@ def _column(
     node: exp.ColumnDef,
     keys: list[tuple[str, list[str], exp.Expr]],
     conditions: list[exp.Expr],
+    references: list[tuple[list[str], exp.Expr]],
 ) -> tuple[Column, SqlValue]:
-    """A column and its default; its keys and CHECKs go to the lists."""
+    """A column and its default; its keys, CHECKs and references go to the lists."""
     check_clauses(builder, node, ("this", "kind", "constraints"))
     written = node.args.get("kind")
     kind = written_type(builder.statement, written, node)
@@ -340,12 +479,14 @@ def _column(
             conditions.append(rule.this)
         elif isinstance(rule, exp.DefaultColumnConstraint):
             default = rule.this
+        elif isinstance(rule, exp.Reference):
+            references.append(([node.name], rule))
         else:
             raise builder.refused(rule.key.upper(), node, _CONSTRAINTS)
     return Column(node.name, kind, nullable), _default(builder.statement, default, kind)
 
 
-_CONSTRAINTS = "constraints are NOT NULL, DEFAULT, PRIMARY KEY, UNIQUE, CHECK"
+_CONSTRAINTS = "constraints are NOT NULL, DEFAULT, PRIMARY KEY, UNIQUE, REFERENCES, CHECK"
 
 
 def _default(statement: Statement, node: exp.Expr | None, kind: SqlType) -> SqlValue:

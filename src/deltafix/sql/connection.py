@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
+from deltafix.doing import tell
 from deltafix.engine.connect import connect as connect_engine
 from deltafix.engine.database import Database
 from deltafix.errors import (
@@ -37,6 +38,7 @@ from deltafix.sql.cursor import Cursor
 from deltafix.sql.merging import merge
 from deltafix.sql.parameters import Parameters, bind
 from deltafix.sql.query import check_clauses, relation
+from deltafix.sql.rows import Edit, given, replaced
 from deltafix.sql.scope import Scope
 from deltafix.sql.text import DIALECTS, Statement, exp, statements
 from deltafix.sql.types import TEXT, Column, SqlValue, decode_rows
@@ -58,7 +60,7 @@ class Connection:
         self._open = False
         self._closed = False
         self._waiting: dict[str, dict[Row, int]] = {}
-        self._journal: list[edits.Edit] = []
+        self._journal: list[Edit] = []
         self._epochs: list[Delta] = []
         self._last: list[Delta] = []
         self._subscriptions: list[Subscription] = []
@@ -96,19 +98,21 @@ class Connection:
 
         Args:
             table: a table's name.
-            rows: sequences with a Python value for each of `columns`; or an Arrow table, or what
-                exports itself as one (a frame of polars or pandas), with columns of these names.
+            rows: tuples or lists with a Python value for each of `columns`, or dicts and objects
+                of a dataclass with values by name, where what a dict leaves out has its default; or
+                an Arrow table, or what exports itself as one (a frame of polars or pandas), with
+                columns of these names.
             columns: the columns given, all of them in their order if none is named (of a frame:
                 those it has); others have their default, or are NULL.
 
         Raises:
-            SqlProgrammingError: an unknown table or column.
+            SqlProgrammingError: an unknown table or column; what is no row, named from 0.
             SqlDataError: a value that is not of its column's type.
             SqlIntegrityError: a row that breaks NOT NULL or a key; nothing is inserted.
         """
         statement, found = self._edited("INSERT INTO", table)
         with self.mapped(statement), self._transaction():
-            return self._edit(statement, edits.given(statement, found, rows, columns))
+            return self._edit(statement, given(statement, found, rows, columns))
 
     def replace(self, table: str, rows: Any) -> int:
         """Make these the rows of a table, given as to `insert`; returns how many differ.
@@ -122,7 +126,7 @@ class Connection:
         statement, found = self._edited("REPLACE", table)
         with self.mapped(statement), self._transaction():
             there = self.rows_of(found.relation.name)
-            return self._edit(statement, edits.replaced(statement, found, rows, there))
+            return self._edit(statement, replaced(statement, found, rows, there))
 
     def _edited(self, verb: str, table: str) -> tuple[Statement, Table]:
         """A table that is edited without a statement, and one for errors."""
@@ -138,6 +142,7 @@ class Connection:
         """The result of each statement of a text: a `reading.Result`, or a number of rows."""
         self._require_open()
         for statement in statements(sql, self.dialect, path):
+            tell(" ".join(statement.sql.split()))
             yield self._run(bind(statement, parameters))
 
     def run_many(self, sql: str, rows: Iterable[Parameters]) -> int:
@@ -172,12 +177,11 @@ class Connection:
                 return count if shown is None else edits.returned(statement, edit, shown)
         if isinstance(node, exp.Query | exp.Values):
             return reading.select(self, statement, node)
-        name = node.this if isinstance(node, exp.Command) else node.key.upper()
         way_out = (
             "statements are CREATE TABLE, CREATE MATERIALIZED VIEW, DROP, INSERT, UPDATE, DELETE, "
             "MERGE, SELECT, EXPLAIN, BEGIN, COMMIT, ROLLBACK"
         )
-        raise statement.refused(f"the statement {name}", node, way_out)
+        raise statement.refused(f"the statement {statement.verb}", node, way_out)
 
     # --- transactions --------------------------------------------------------------------------
 
@@ -264,7 +268,7 @@ class Connection:
 
     # --- edits ---------------------------------------------------------------------------------
 
-    def _edit(self, statement: Statement, edit: edits.Edit) -> int:
+    def _edit(self, statement: Statement, edit: Edit) -> int:
         table, removed, added, replaced = edit
         table.remove(removed)
         found = self._clash(table, added)
@@ -274,7 +278,39 @@ class Connection:
         table.add(added)
         self._journal.append(edit)
         self._wait(table, removed, added)
+        self._require_references(statement, edit)
         return len(removed) + len(added) - replaced
+
+    def _require_references(self, statement: Statement, edit: Edit) -> None:
+        """Raise SqlIntegrityError where a row refers to one that is not there, after an edit."""
+        name, columns = edit.table.relation.name, edit.table.relation.columns
+        for one in edit.table.foreign:
+            wanted = {value: row for row in edit.added if None not in (value := one.of(row))}
+            there = self.rows_with(self.catalog.tables[one.table], one.key, wanted)
+            lost = next((row for value, row in wanted.items() if value not in there), None)
+            if lost is not None:
+                shown = decode_rows([lost], columns)[0]
+                said = ", ".join(columns[place].name for place in one.places)
+                values = ", ".join(repr(shown[place]) for place in one.places)
+                message = f"{name}: ({said}) of a row is ({values}), which {one.table} has not"
+                raise statement.integrity(message, f"INSERT it INTO {one.table} first")
+        referring = self.catalog.referring(name) if edit.removed else ()
+        for table, one in referring:
+            gone = {*map(one.key.of, edit.removed)}.difference(map(one.key.of, edit.added))
+            asked = [one.referring(value) for value in gone if None not in value]
+            if not asked:
+                continue
+            self._settle_edits()
+            mine = table.relation
+            names = [mine.columns[place].name for place in one.places]
+            found = self._engine().semijoin(mine.name, names, asked)
+            if found:
+                shown = decode_rows(found[:1], mine.columns)[0]
+                values = ", ".join(repr(shown[place]) for place in one.places)
+                message = f"{mine.name} has a row with ({', '.join(names)}) = ({values})"
+                raise statement.integrity(
+                    f"{message}, which {name} would lose", f"DELETE it FROM {mine.name} first"
+                )
 
     def _clash(self, table: Table, added: Sequence[Row]) -> tuple[Key, Row] | None:
         """The first row that would share a key with another, and the key."""
@@ -410,8 +446,9 @@ class Connection:
                 raise statement.unknown(node.args["kind"].lower(), name, list(there), table)
             readers = self.catalog.readers(name)
             if readers:
-                message = f"{name} is read by {', '.join(readers)}"
-                raise statement.wrong(message, table, f"DROP VIEW {readers[-1]} first")
+                message = f"{name} is read, or referred to, by {', '.join(readers)}"
+                kind = "TABLE" if readers[-1] in self.catalog.tables else "VIEW"
+                raise statement.wrong(message, table, f"DROP {kind} {readers[-1]} first")
             self._require_no_edits(statement)
             before: dict[str, Any] = dict(there)
             defined = dict(self.catalog.definitions)
@@ -527,6 +564,8 @@ class Connection:
             is_there = statement.explain == "EXPLAIN WHY"
             found = why(self, statement) if is_there else why_not(self, statement)
             shown = [line for part in found for line in str(part).split("\n")]
+            if not shown:
+                shown = ["there is no such row; EXPLAIN WHY NOT says what keeps a row out"]
             return reading.Result(
                 (Column("why", TEXT, nullable=False),), [(line,) for line in shown]
             )
@@ -605,7 +644,7 @@ class Connection:
 _STATEMENTS: Mapping[Any, Callable[[Connection, Statement, Any], Any]] = MappingProxyType(
     {exp.Create: Connection._create, exp.Drop: Connection._drop}
 )
-_EDITS: Mapping[Any, Callable[[Connection, Statement, Any], edits.Edit]] = MappingProxyType(
+_EDITS: Mapping[Any, Callable[[Connection, Statement, Any], Edit]] = MappingProxyType(
     {exp.Insert: edits.insert, exp.Update: edits.update, exp.Delete: edits.delete, exp.Merge: merge}
 )
 

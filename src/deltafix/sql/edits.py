@@ -8,14 +8,14 @@ column; a statement that fails has no effect.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from deltafix.facts.schema import Row
 from deltafix.sql import reading
 from deltafix.sql.builder import Builder
-from deltafix.sql.casts import assigned
 from deltafix.sql.catalog import Key, Table
 from deltafix.sql.query import check_clauses
+from deltafix.sql.rows import Edit, checked, encoded, inserted
 from deltafix.sql.scalar import EXCLUDED, Scalar, Scalars, over, typed
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import NULL, Column, SqlType, SqlValue, decode_rows
@@ -24,18 +24,8 @@ if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
 
 __all__ = [
-    "Edit", "check_table", "checked", "delete", "edited_table", "encoded", "given", "insert",
-    "replaced", "returned", "set_places", "update",
+    "check_table", "delete", "edited_table", "insert", "returned", "set_places", "update",
 ]  # fmt: skip
-
-
-class Edit(NamedTuple):
-    """A table, the rows removed, and the rows added; so many of them stand for one removed."""
-
-    table: Table
-    removed: list[Row]
-    added: list[Row]
-    replaced: int = 0
 
 
 def edited_table(connection: Connection, statement: Statement, node: exp.Expr) -> Table:
@@ -48,20 +38,6 @@ def edited_table(connection: Connection, statement: Statement, node: exp.Expr) -
             raise statement.wrong(message, node, "change the tables it reads")
         raise statement.unknown("table", name, list(connection.catalog.tables), node)
     return found
-
-
-def encoded(statement: Statement, column: Column, value: SqlValue) -> Any:
-    """A value as the engine has it. Raises SqlIntegrityError, SqlDataError."""
-    try:
-        try:
-            return column.encode(value)
-        except ValueError:  # few values are: each is looked at once
-            return column.encode(assigned(value, column.type))
-    except (ValueError, ArithmeticError) as error:
-        message = f"column {column.name!r}: {error}"
-        if value is None:
-            raise statement.integrity(message, "give it a value") from None
-        raise statement.data(message) from None
 
 
 def insert(connection: Connection, statement: Statement, node: exp.Insert) -> Edit:
@@ -140,21 +116,6 @@ def _upserted(
     return checked(statement, Edit(table, removed, added, len(removed)))
 
 
-def checked(statement: Statement, edit: Edit) -> Edit:
-    """The edit, if no row that it adds breaks a CHECK."""
-    table, added = edit.table, edit.added
-    for shown in decode_rows(added if table.checks else (), table.relation.columns):
-        for check in table.checks:
-            try:
-                holds = check.compute(shown) is not False
-            except (ValueError, ArithmeticError) as error:
-                raise statement.data(f"CHECK ({check.text}): {error}") from None
-            if not holds:
-                message = f"{table.relation.name}: {shown} breaks CHECK ({check.text})"
-                raise statement.integrity(message)
-    return edit
-
-
 def _conflicting(statement: Statement, table: Table, conflict: exp.OnConflict) -> Sequence[Key]:
     """The keys that ON CONFLICT is about."""
     columns = table.relation.columns
@@ -188,93 +149,6 @@ def returned(statement: Statement, edit: Edit, node: exp.Expr) -> reading.Result
     rows = decode_rows(changed, relation.columns)
     columns = tuple(Column(name, one.type, one.nullable) for name, one in shown)
     return reading.Result(columns, [tuple(one.compute(row) for _, one in shown) for row in rows])
-
-
-_MANY = 256
-"""Rows from which on they are checked column by column."""
-
-
-def given(statement: Statement, table: Table, rows: Any, columns: Sequence[str] = ()) -> Edit:
-    """Rows to insert: sequences of values, or a frame; of the columns named, or of all it has."""
-    frame = None
-    if not isinstance(rows, list | tuple):
-        from deltafix.sql.columns import framed  # noqa: PLC0415  pyarrow is slow to import
-
-        frame = framed(statement, rows)
-    known = [column.name for column in table.relation.columns]
-    names = list(columns) or (known if frame is None else frame.column_names)
-    there = names if frame is None else frame.column_names
-    for name in names:
-        for some in (known, there):
-            if name not in some:
-                raise statement.unknown("column", name, some, None)
-        if names.count(name) > 1 or there.count(name) > 1:
-            raise statement.wrong(f"column {name!r} is given twice", None, "give it once")
-    if frame is None:
-        return inserted(statement, table, names, list(rows))
-    return _tabular(statement, table, names, list(map(frame.column, names)), frame.num_rows)
-
-
-def _tabular(
-    statement: Statement, table: Table, names: Sequence[str], values: Sequence[Any], count: int
-) -> Edit:
-    """Rows to insert, as so many values of each column named, or Arrow columns."""
-    from deltafix.sql.columns import coded, listed  # noqa: PLC0415  pyarrow is slow to import
-
-    found = []
-    for at, column in enumerate(table.relation.columns):
-        if column.name not in names:
-            found.append([encoded(statement, column, table.defaults.get(at))] * count)
-            continue
-        one = values[names.index(column.name)]
-        done = coded(column, one)
-        if done is None:
-            done = [encoded(statement, column, v) for v in listed(statement, column, one)]
-        found.append(done)
-    if table.numbered:
-        found.append(list(range(table.next_number, table.next_number + count)))
-        table.next_number += count
-    return checked(statement, Edit(table, [], list(zip(*found, strict=True))))
-
-
-def inserted(
-    statement: Statement, table: Table, names: Sequence[str], rows: Sequence[Sequence[SqlValue]]
-) -> Edit:
-    """Rows to insert, of the columns named; the others have their default, or are NULL."""
-    if len(rows) >= _MANY and all(len(row) == len(names) for row in rows):
-        return _tabular(statement, table, names, list(zip(*rows, strict=True)), len(rows))
-    columns = table.relation.columns
-    places = [names.index(c.name) if c.name in names else None for c in columns]
-    added = []
-    for row in rows:
-        if len(row) != len(names):
-            message = f"{len(row)} values for {len(names)} columns ({', '.join(names)})"
-            raise statement.wrong(message, None, "give each column one value")
-        values = [
-            encoded(statement, column, table.defaults.get(at) if place is None else row[place])
-            for at, (column, place) in enumerate(zip(columns, places, strict=True))
-        ]
-        if table.numbered:
-            values.append(table.next_number)
-            table.next_number += 1
-        added.append(tuple(values))
-    return checked(statement, Edit(table, [], added))
-
-
-def replaced(statement: Statement, table: Table, rows: Any, there: Sequence[Row]) -> Edit:
-    """What makes the rows of a table, which are `there`, to be `rows`; equal ones stay. O(rows)."""
-    width = len(table.relation.columns)
-    kept: dict[Row, list[Row]] = {}
-    for row in there:
-        kept.setdefault(row[:width], []).append(row)
-    added = []
-    for row in given(statement, table, rows).added:
-        same = kept.get(row[:width])
-        if same:
-            same.pop()
-        else:
-            added.append(row)
-    return Edit(table, [row for rest in kept.values() for row in rest], added)
 
 
 def _cells(
@@ -317,6 +191,8 @@ def update(connection: Connection, statement: Statement, node: exp.Update) -> Ed
     table = edited_table(connection, statement, node.this)
     columns = table.relation.columns
     names = [column.name for column in columns]
+    if not node.expressions:
+        raise statement.wrong("UPDATE of no column", node, "write SET column = value")
     places = list(set_places(statement, node, names))
     kinds = [columns[place].type for place in places]
     computed = [typed(one.expression, k) for one, k in zip(node.expressions, kinds, strict=True)]

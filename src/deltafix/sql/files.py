@@ -6,6 +6,7 @@ field of CSV, and empty text is written `""`.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import csv, parquet
 
+from deltafix.diagnostics import separator_in
 from deltafix.errors import SinkError, SourceError
 from deltafix.sql.cursor import arrow_type
 from deltafix.sql.types import Column
@@ -39,6 +41,10 @@ def read_table(path: Path, columns: Sequence[Column]) -> pa.Table:
         if missing:
             there = ", ".join(table.column_names)
             message = f"{path} has no column {missing[0]!r}; it has {there}"
+            separator = separator_in(table.column_names, ",")
+            if separator is not None:
+                seen = json.dumps(separator)
+                message += f": there is {seen} between names; write the file with commas"
             raise SourceError(message, value=str(path))
         return table.select(list(types)).cast(wanted)
     except (pa.ArrowException, OSError) as error:

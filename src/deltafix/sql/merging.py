@@ -17,17 +17,10 @@ from deltafix.facts.schema import Row
 from deltafix.sql import reading
 from deltafix.sql.builder import Builder
 from deltafix.sql.catalog import Table
-from deltafix.sql.edits import (
-    Edit,
-    check_table,
-    checked,
-    edited_table,
-    encoded,
-    inserted,
-    set_places,
-)
+from deltafix.sql.edits import check_table, edited_table, set_places
 from deltafix.sql.formulas import conditions
 from deltafix.sql.query import check_clauses
+from deltafix.sql.rows import Edit, checked, encoded, inserted
 from deltafix.sql.scalar import Compute, Scalars, over, typed
 from deltafix.sql.subqueries import within
 from deltafix.sql.text import Statement, exp

@@ -23,6 +23,10 @@ Parameters: TypeAlias = "Sequence[SqlValue] | Mapping[str, SqlValue]"
 
 def bind(statement: Statement, parameters: Parameters) -> Statement:
     """The statement with its parameters in place. Raises SqlProgrammingError."""
+    if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence | Mapping):
+        kind = type(parameters).__name__
+        message = f"parameters are given as a sequence of values, or a dict by name, not as {kind}"
+        raise statement.wrong(message, None, "one value alone goes in a tuple: (1,)")
     places = list(statement.node.find_all(exp.Placeholder))
     if not places:
         if isinstance(parameters, Sequence) and parameters:

@@ -15,12 +15,15 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+import deltafix
 from deltafix.datalog.program import Program as Text
 from deltafix.engine.folds.users import Several, Totalled, UserReducer
 from deltafix.errors import ProgramError, SourceError
@@ -73,7 +76,7 @@ def program_of(
     shown: dict[str, tuple[Column, ...]] = {}
     for statement in statements(text, dialect, path):
         name = _require_new(statement, dialect, catalog)
-        mark = f"__{_digest(statement, digests)}"
+        mark = f"__{_digest(statement, dialect, digests)}"
         catalog.define(statement, dialect, mark=mark)
         digests[name] = mark
         if name in catalog.tables:
@@ -101,7 +104,17 @@ def program_of(
         views={name: _logical(shown[name]) for name in catalog.views if name in shown},
         bags=frozenset(catalog.views.keys() - shown.keys()),
         keys=tuple(keys),
+        made_by=f"{_maker()} {dialect}",
     )
+
+
+@cache
+def _maker() -> str:
+    """What functions depend on beside the text: deltafix, the parser, and Python."""
+    sources = hashlib.sha256()
+    for path in sorted(Path(deltafix.__path__[0]).rglob("*.py")):
+        sources.update(path.read_bytes())
+    return f"{sources.hexdigest()} sqlglot {version('sqlglot')} {sys.version}"
 
 
 # --- statements ----------------------------------------------------------------------------------
@@ -111,11 +124,11 @@ def _require_new(statement: Statement, dialect: str, catalog: Catalog) -> str:
     """The name that a statement makes. Raises SqlRefusedError, SqlProgrammingError."""
     node = statement.node
     if statement.explain or not isinstance(node, exp.Create):
-        said = node.this if isinstance(node, exp.Command) else node.key.upper()
+        said = statement.explain or statement.verb
         way_out = (
             "a program is CREATE TABLE and CREATE VIEW; rows come from its inputs, so leave it out"
         )
-        found = statement.refused(f"the statement {statement.explain or said}", node, way_out)
+        found = statement.refused(f"the statement {said}", node, way_out)
         raise found
     named = require_made(statement, node)
     durable.check(statement, dialect)
@@ -169,6 +182,7 @@ def _table(statement: Statement, catalog: Catalog, name: str) -> list[TableKey]:
     for kind, word, way_out in (
         (exp.CheckColumnConstraint, "CHECK", "write the condition in the views that read it"),
         (exp.DefaultColumnConstraint, "DEFAULT", "give every column in the input"),
+        (exp.Reference, "REFERENCES", "ask in a view for rows that refer to none"),
     ):
         node = statement.node.find(kind)
         if node is not None:
@@ -183,10 +197,10 @@ def _table(statement: Statement, catalog: Catalog, name: str) -> list[TableKey]:
     ]
 
 
-def _digest(statement: Statement, digests: dict[str, str]) -> str:
+def _digest(statement: Statement, dialect: str, digests: dict[str, str]) -> str:
     """What tells a statement, with all that it reads, from others; layout does not count."""
     read = [digests.get(table.name, "") for table in statement.node.find_all(exp.Table)]
-    said = "\n".join([statement.node.sql(comments=False), *read])
+    said = "\n".join([dialect, statement.node.sql(comments=False), *read])
     return hashlib.sha256(said.encode()).hexdigest()[:10]
 
 

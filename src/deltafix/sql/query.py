@@ -261,9 +261,7 @@ def grouped(builder: Builder, select: exp.Select, scope: Scope) -> Rows:
     _windows(after, select)
     outputs = projection(after, select)
     found = [scope.known[one] for one in spellings]
-    identity: list[Operand] | None = None if _distinct(select) else found
-    if identity == []:  # the one row has a key, too: a FULL JOIN tells it from a missing one
-        identity = [Operand(Const(0, "number"), BIGINT, nullable=False)]
+    identity = None if _distinct(select) or not found else found  # without keys it is one row
     return limited(after, select, Rows(after.body, outputs, identity))
 
 

@@ -173,6 +173,16 @@ def over(statement: Statement, *tables: tuple[str, Sequence[Column]]) -> Scalars
 
 EXCLUDED: Final = "excluded"
 
+_CHANGING: Final = (
+    exp.CurrentDate, exp.CurrentDatetime, exp.CurrentTime, exp.CurrentTimestamp, exp.Localtime,
+    exp.Localtimestamp, exp.Rand, exp.Uuid,
+)  # fmt: skip
+_CHANGING_NAMES: Final = (
+    "CLOCK_TIMESTAMP", "GET_CURRENT_TIMESTAMP", "NOW", "STATEMENT_TIMESTAMP", "TODAY",
+    "TRANSACTION_TIMESTAMP", "UNIX_TIMESTAMP",
+)  # fmt: skip
+"""Functions whose value is another one the next time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scalars:
@@ -196,7 +206,14 @@ class Scalars:
         if isinstance(node, exp.Concat):
             function = functions.CONCAT[bool(node.args.get("coalesce"))]
         if function is None:
-            name = node.name if isinstance(node, exp.Anonymous) else node.key.upper()
+            name = node.sql_name() if isinstance(node, exp.Func) else node.key.upper()
+            name = node.name if isinstance(node, exp.Anonymous) else name
+            if isinstance(node, _CHANGING) or name.upper() in _CHANGING_NAMES:
+                way_out = (
+                    "it changes without an edit: give its value as a parameter, or keep it in a "
+                    "table of one row that views join with; an UPDATE of that tells what changes"
+                )
+                raise self.statement.refused(name, node, way_out)
             way_out = f"functions are {functions.NAMES}; compute it before the rows come in"
             raise self.statement.refused(f"{name}(...)", node, way_out)
         return self.function(node, function)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from deltafix.diagnostics import Diagnostic, Span, render_all, suggest
 from deltafix.errors import (
@@ -29,6 +29,7 @@ try:
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import ParseError, SqlglotError
     from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
+    from sqlglot.parser import Parser
     from sqlglot.tokenizer_core import Token, TokenType
 except ImportError as error:
     message = "SQL needs sqlglot: pip install 'deltafix[sql]'"
@@ -67,9 +68,22 @@ class Statement:
         """The statement as it was written, without the words of EXPLAIN."""
         return self.text[self.start : self.end].strip()
 
+    @property
+    def verb(self) -> str:
+        """Its first word, or two where the second says of what, as errors call a statement."""
+        words = self.sql.upper().split()
+        return " ".join(words[: 2 if words[0] in ("ALTER", "CREATE", "DROP", "TRUNCATE") else 1])
+
     def span(self, node: exp.Expr | None) -> Span:
-        """Where a node stands: from the first to the last of its names and literals."""
-        found = [] if node is None else [n.meta for n in node.walk() if "start" in n.meta]
+        """Where a node stands: from the first to the last of its names and literals.
+
+        Of one without any, where that is which it is part of.
+        """
+        found: list[dict[str, int]] = []
+        while node is not None and not found:
+            found = [part.meta for part in node.walk() if "start" in part.meta]
+            found += self._word_of(node, found)
+            node = node.parent
         if not found:
             words = self.text[self.start : self.end]
             first = self.start + len(words) - len(words.lstrip())
@@ -77,6 +91,17 @@ class Statement:
         first = min(meta["start"] for meta in found)
         last = max(meta["end"] for meta in found) + 1
         return _span(self.text, self.start + first, self.start + last, self.path)
+
+    def _word_of(self, node: exp.Expr, parts: list[dict[str, int]]) -> list[dict[str, int]]:
+        """The place of a function's name, where sqlglot notes none: of CURRENT_DATE, and of MAX."""
+        if not isinstance(node, exp.Func) or "start" in node.meta:
+            return []
+        tokens = Dialect.get_or_raise(None).tokenize(self.text[self.start : self.end])
+        names = [one for one in tokens if one.text.upper() == node.sql_name()]
+        if parts:  # it stands before what it is given
+            first = min(meta["start"] for meta in parts)
+            names = [one for one in names if one.end < first][-1:]
+        return [{"start": one.start, "end": one.end} for one in names[:1]]
 
     def error(
         self,
@@ -209,24 +234,90 @@ def _split(tokens: Sequence[Token]) -> Iterator[list[Token]]:
 
 
 def _parsed(text: str, start: int, end: int, reader: Dialect, path: str | None) -> exp.Expr:
-    try:
-        (tree,) = reader.parse(text[start:end])
-    except ParseError as error:
-        found = error.errors[0] if error.errors else {}
-        line, column = found.get("line"), found.get("col")
-        place = start
-        if line and column:  # the column is that of the token's end
-            rows = text[start:end].split("\n")
-            shown = found.get("highlight") or " "
-            place += sum(len(row) + 1 for row in rows[: line - 1]) + column - len(shown)
-        where = _span(text, max(start, place), place + len(found.get("highlight") or " "), path)
-        said = str(found.get("description") or _first_line(error))
-        message = "syntax: " + ("something is missing here" if "<class" in said else said)
-        raise _error(SqlProgrammingError, message, where, None, text) from None
+    words = text[start:end]
+    tree = _tree(words, reader)
+    if isinstance(tree, _Wrong):
+        token, said, way_out = _meant(words, tree, reader) or (*tree, None)
+        where = _span(text, start + token.start, start + token.end + 1, path)
+        raise _error(SqlProgrammingError, f"syntax: {said}", where, way_out, text)
     if tree is None:
         where = _span(text, start, end, path)
         raise _error(SqlProgrammingError, "there is no statement here", where, None, text)
     return _negated(normalize_identifiers(tree, dialect=reader))
+
+
+class _Wrong(NamedTuple):
+    """A token that cannot stand where it does, and what is wrong."""
+
+    token: Token
+    said: str
+
+
+def _tree(words: str, reader: Dialect) -> exp.Expr | _Wrong | None:
+    tokens = reader.tokenize(words)
+    try:
+        (tree,) = _parser(reader.parser_class)(dialect=reader).parse(tokens, words)
+    except ParseError as error:
+        found = error.errors[0] if error.errors else {}
+        place = found.get("line"), found.get("col")
+        token = next((one for one in tokens if (one.line, one.col) == place), tokens[-1])
+        said = str(found.get("description") or _first_line(error)).partition(" but got <")[0]
+        if "<class" in said:
+            said = "something is missing here"
+        elif "Unexpected" in said:
+            said = f"{token.text!r} is not expected here"
+        return _Wrong(token, said)
+    return tree
+
+
+@cache
+def _parser(base: type[Parser]) -> type[Parser]:
+    """A dialect's parser, but for what it does with a statement that it does not understand.
+
+    It logs a warning, and takes the statement for a command, whatever is in it: of a table or view,
+    that is a syntax error here, at the token where it gave up.
+    """
+
+    class Strict(base):  # type: ignore[misc,valid-type]  # a class that is known when it is asked for
+        def _warn_unsupported(self) -> None:
+            pass
+
+        def _parse_as_command(self, start: Token) -> exp.Command:
+            first = {one.token_type for one in self._tokens[:_WORDS_OF_CREATE]}
+            if start.token_type == TokenType.CREATE and first & {TokenType.TABLE, TokenType.VIEW}:
+                self.raise_error("Invalid expression / Unexpected token")
+            found: exp.Command = super()._parse_as_command(start)
+            return found
+
+    return Strict
+
+
+_WORDS_OF_CREATE: Final = 5
+"""CREATE OR REPLACE TEMPORARY TABLE."""
+
+_KEYWORDS: Final = (
+    "BETWEEN", "CREATE", "DELETE", "DISTINCT", "EXCEPT", "EXISTS", "FROM", "GROUP", "HAVING",
+    "INSERT", "INTERSECT", "INTO", "JOIN", "LEFT", "LIMIT", "MATERIALIZED", "MERGE", "ORDER",
+    "PRIMARY", "RECURSIVE", "RIGHT", "SELECT", "TABLE", "UNION", "UPDATE", "USING", "VALUES",
+    "VIEW", "WHERE", "WITH",
+)  # fmt: skip
+
+_NEAR: Final = 3
+"""A mistyped word is looked for so many tokens before the one that cannot stand where it does."""
+
+
+def _meant(words: str, wrong: _Wrong, reader: Dialect) -> tuple[Token, str, str] | None:
+    """The mistyped keyword behind a syntax error: with it mended, the text is SQL beyond there."""
+    tokens = reader.tokenize(words)
+    place = next(n for n, one in enumerate(tokens) if one.start == wrong.token.start)
+    for token in reversed(tokens[max(0, place - _NEAR) : place + 1]):
+        keyword = suggest(token.text.upper(), _KEYWORDS)
+        if token.token_type == TokenType.VAR and keyword:
+            tree = _tree(f"{words[: token.start]}{keyword}{words[token.end + 1 :]}", reader)
+            moved = token.start + len(keyword) - (token.end + 1)
+            if not isinstance(tree, _Wrong) or tree.token.start > wrong.token.start + moved:
+                return token, f"{token.text!r} is not understood here", f"did you mean {keyword}?"
+    return None
 
 
 def _negated(tree: exp.Expr) -> exp.Expr:

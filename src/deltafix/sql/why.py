@@ -18,13 +18,15 @@ from typing import TYPE_CHECKING, Any, Final
 from deltafix.engine.connect import connect
 from deltafix.engine.literals import read_ground
 from deltafix.errors import FactError, ProgramError
+from deltafix.facts.schema import Row
 from deltafix.provenance.proof import Proof, Step
 from deltafix.provenance.state import Edit
 from deltafix.provenance.why_not import WhyNot
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Or
 from deltafix.rules.show import show_rule
-from deltafix.rules.terms import Call, Const, Term, Var
+from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
 from deltafix.sql.builder import Relation
+from deltafix.sql.catalog import ForeignKey
 from deltafix.sql.formulas import conditions
 from deltafix.sql.parameters import written
 from deltafix.sql.reading import fixed, matching, source_of
@@ -42,6 +44,9 @@ _ASKED: Final = "~asked"
 
 _AGGREGATED: Final = re.compile(r"[a-z_]+ over \d+ row\(s\)")
 """What a proof says of an aggregate; its other tests are the conditions of the query."""
+
+_FIRST: Final = re.compile(r"@@first_0_(\d+)_")
+"""The aggregate of a LIMIT without OFFSET, and of DISTINCT ON (`sql.ranking`)."""
 
 _NO_VALUE: Final = object()
 _Bindings = dict[str, Any]
@@ -184,6 +189,7 @@ class _Terms:
         self._catalog = connection.catalog
         self._dialect = connection.dialect
         self._rows_with = connection.rows_with
+        self._lookup = connection.lookup
         self._relations = connection.catalog.relations
         program = connection.catalog.program()
         self._rules = {show_rule(rule): rule for rule in program.rules}
@@ -212,7 +218,9 @@ class _Terms:
             notes = dict.fromkeys(self._absent(step, proof))
             # The aggregate's value is the row's own column; here it would be the engine's.
             notes.update((m[0], None) for m in map(_AGGREGATED.match, step.tests) if m)
-            for place in step.premises:
+            premises, taken = self._first(step, proof)
+            notes.update(dict.fromkeys(taken))
+            for place in premises:
                 reasons, said = parts[len(proof.steps) - 1 - place]
                 because.update(dict.fromkeys(reasons))
                 notes.update(dict.fromkeys(said))
@@ -224,6 +232,33 @@ class _Terms:
             parts.append(found)
         ((reason,), _) = parts[-1]
         return reason
+
+    def _first(self, step: Step, proof: Proof) -> tuple[Sequence[int], Sequence[str]]:
+        """The premises of a step, and of a LIMIT's or DISTINCT ON's what of them was taken.
+
+        Of the rows that were put in order the one that the step is about is enough: fewer of them
+        would leave it among the first.
+        """
+        rule = self._rules.get(step.text)
+        body = () if rule is None else _conjuncts(rule.body)
+        equations = [part for part in body if isinstance(part, Comparison)]
+        for part in equations:
+            found = part.right
+            if rule is None or not isinstance(found, Aggregate) or not isinstance(found.body, Atom):
+                continue
+            first = _FIRST.match(found.op)
+            if first is None:
+                continue
+            known: _Bindings = {}
+            _bind_all(rule.heads[0].args, step.row, known)
+            made = next(one.right for one in equations if one.left == part.left and one != part)
+            row = [_value(arg, known) for arg in made.args] if isinstance(made, Call) else []
+            rows = [n for n in step.premises if proof.steps[n].relation == found.body.relation]
+            mine = {n for n in rows if _fits(row, proof.steps[n].row[-len(row) :])}
+            if mine:
+                said = f"the first {first[1]} in the order of {len(rows)} row(s) are taken"
+                return [n for n in step.premises if n in mine or n not in rows], [said]
+        return step.premises, []
 
     def _absent(self, step: Step, proof: Proof) -> Iterator[str]:
         """What a step's rule negates: which rows are not there."""
@@ -297,6 +332,22 @@ class _Terms:
             return f"row of {name} that fits"
         return f"row of {name} with {self.said(self._relations[name], row)}"
 
+    def _is_lost(self, one: ForeignKey, row: Row, gone: set[tuple[str, Row]]) -> bool:
+        """Whether a row would refer to none."""
+        value = one.of(row)
+        there = self._rows_with(self._catalog.tables[one.table], one.key, [value])
+        return None not in value and not any((one.table, r) not in gone for r in there.values())
+
+    def _is_referred_to(self, name: str, row: Row) -> bool:
+        """Whether some row refers to one of a table."""
+        for table, one in self._catalog.referring(name):
+            key = one.key.of(row)
+            if None not in key:
+                fixed = dict(zip(one.places, one.referring(key), strict=True))
+                if any(True for _ in self._lookup(table.relation, fixed)):
+                    return True
+        return False
+
     def advice(self, suggestions: Sequence[Sequence[Edit]]) -> Iterator[str]:
         """Suggestions as statements; those that a key of a table refuses are left out."""
         for edits in suggestions:
@@ -306,6 +357,8 @@ class _Terms:
                 relation, table = self._relations[name], self._catalog.tables[name]
                 shown, written_name = self.shown(relation, row), shown_name(name, self._dialect)
                 if sign < 0:
+                    if self._is_referred_to(name, row):
+                        break
                     said = _said(shown, self._dialect)
                     parts.append(f"DELETE FROM {written_name} WHERE {said}")  # noqa: S608  shown
                     continue
@@ -317,6 +370,8 @@ class _Terms:
                 if any((name, found) not in gone for found in there):
                     break
                 if any(one.compute(list(shown.values())) is False for one in table.checks):
+                    break
+                if any(self._is_lost(one, row, gone) for one in table.foreign):
                     break
                 values = ", ".join(written(one).sql(self._dialect) for one in shown.values())
                 parts.append(f"INSERT INTO {written_name} VALUES ({values})")  # noqa: S608  shown
@@ -349,6 +404,11 @@ def _value(term: Term, known: _Bindings) -> Any:
         values = tuple(_value(arg, known) for arg in term.args)
         return _NO_VALUE if _NO_VALUE in values else values
     return _NO_VALUE
+
+
+def _fits(pattern: Sequence[Any], row: Sequence[Any]) -> bool:
+    """Whether a row has the values of a pattern that are known."""
+    return all(one is _NO_VALUE or one == value for one, value in zip(pattern, row, strict=True))
 
 
 def _bind_all(terms: Sequence[Term], values: Sequence[Any], known: _Bindings) -> None:

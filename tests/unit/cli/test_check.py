@@ -46,6 +46,29 @@ def test_several_programs_are_all_checked(deltafix, programs):
     assert "good.dl: ok" in shown.out
 
 
+def test_a_script_of_sql_is_checked_too(deltafix, programs):
+    views = programs / "views.sql"
+    views.write_text(
+        "CREATE TABLE t (x INTEGER);\nCREATE VIEW v AS SELECT x FROM t;\n"
+        "INSERT INTO t VALUES (1);\nSELECT * FROM v;\n"
+    )
+    shown = deltafix("check", views, programs / "good.dl")
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out.startswith(f"{views}: ok: 1 table, 1 view\n")
+    views.write_text("CREATE TABLE t (x INTEGER);\nCREATE VIEW v AS\n  SELECT y FROM t;\n")
+    shown = deltafix("check", views)
+    assert (shown.code, shown.err) == (2, "")
+    first, text, caret = shown.out.splitlines()[:3]
+    assert first == f"{views}:3:10: error[DF721]: unknown column 'y'"
+    assert caret.index("^") == text.index("y")
+    assert shown.out.splitlines()[-1] == f"{views}: 1 error, and the rest was not read"
+    (found,) = json.loads(deltafix("check", "--format", "json", views).out)
+    assert (found["path"], found["line"], found["code"]) == (str(views), 3, "DF721")
+    views.write_text("SELECT 1 / 2")
+    assert deltafix("check", "--dialect", "postgres", views).code == 0
+    assert "cannot read" in deltafix("check", programs / "none.sql").err
+
+
 def test_findings_as_json(deltafix, programs):
     shown = deltafix("check", "--format", "json", programs / "bad.dl", programs / "good.dl")
     assert shown.code == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 
 import pytest
 
@@ -13,7 +14,7 @@ from deltafix.kernel import native
 def test_the_first_run_says_that_it_compiles_and_quiet_silences_it(monkeypatch, capsys):
     asked = []
     monkeypatch.setattr(native, "is_ready", lambda: False)
-    monkeypatch.setattr(native, "prepare", asked.append)
+    monkeypatch.setattr(native, "prepare", lambda step, *, told: asked.append(step) or told)
     console.prepare_kernel(quiet=True)
     assert capsys.readouterr() == ("", "")
     console.prepare_kernel()
@@ -39,10 +40,19 @@ def test_progress_and_bars_appear_on_terminals_only(capsys):
 @pytest.mark.parametrize("quiet", [False, True])
 @pytest.mark.parametrize("shown", [console.progress, console.bar])
 def test_every_terminal_is_told_what_goes_on(monkeypatch, shown, quiet, term):
+    came = threading.Event()
+
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
 
+        def write(self, text: str) -> int:
+            written = super().write(text)
+            if "working" in self.getvalue():
+                came.set()
+            return written
+
+    monkeypatch.setattr(console, "AFTER", 0.0)
     if term is None:
         monkeypatch.delenv("TERM", raising=False)
     else:
@@ -50,7 +60,7 @@ def test_every_terminal_is_told_what_goes_on(monkeypatch, shown, quiet, term):
     written = Terminal()
     monkeypatch.setattr("sys.stderr", written)
     with shown("working", quiet=quiet):
-        pass
+        assert quiet or came.wait(30)
     text = written.getvalue()
     assert ("working" in text) is not quiet
     if term in ("dumb", "unknown"):

@@ -52,9 +52,10 @@ def test_check_looks_at_the_inputs(job, deltafix) -> None:
         ran = deltafix("pipeline", "check", job.toml)
         return ran.out if ran.code == 0 else ran.err
 
-    assert "in/member to member(who: symbol, team: symbol) (has something to say)" in said()
+    fed = "in/member to member(who: symbol, team: symbol)"
+    assert f"{fed} (has something to say; looked at 1 rows)" in said()
     deltafix("pipeline", "run", job.toml)
-    assert "in/member to member(who: symbol, team: symbol) (nothing new)" in said()
+    assert f"{fed} (nothing new)" in said()
     path = job.write("member", [("+", ("bo", "core"))])
     path.write_text("sign,who\n+,bo\n")
     assert "error[DF662]" in said()
@@ -66,10 +67,34 @@ def test_check_looks_at_the_inputs(job, deltafix) -> None:
     job.toml.write_text(
         toml.replace('path = "in/member"', 'path = "in/member"\nbad_rows = "quarantine"')
     )
-    assert "(has something to say, 1 rows of it are to be set aside)" in said()
+    assert "(has something to say; looked at 1 rows, 1 of them are to be set aside)" in said()
     job.toml.write_text(toml.replace('"in/grant"', '"in/grants"'))
     path.unlink()
     assert "in/grants is no folder and no file; make it first" in said()
+
+
+def test_check_looks_at_every_file_and_at_whose_an_output_is(job, deltafix, tmp_path) -> None:
+    def said() -> str:
+        ran = deltafix("pipeline", "check", job.toml)
+        return ran.out if ran.code == 0 else ran.err
+
+    for number in range(2, 5):
+        job.write("member", [("+", (f"p{number}", "core"))])
+    assert "(has something to say; looked at 4 rows)" in said()
+    later = job.write("member", [("+", ("bo", "core"))])
+    good = later.read_text()
+    for text, wrong in (("sign,who\n+,bo\n", f"{later} lacks 'team'"),
+                        ("sign,who,team\n?,bo,core\n", "sign = '?' is no sign")):  # fmt: skip
+        later.write_text(text)
+        assert wrong in said()
+    later.write_text(good)
+    assert "looked at 5 rows" in said()
+    deltafix("pipeline", "run", job.toml)
+    assert "(at epoch 2)" in said()
+    (job.folder / "state").rename(job.folder / "old")
+    assert "out/can: it belongs to another state; name a new folder, or that state" in said()
+    deltafix("pipeline", "run", job.toml)  # it is refused, too, and begins a state
+    assert "belongs to another state" in said()
 
 
 def test_replay_shows_an_epoch_and_computes_it_again(job, deltafix) -> None:
@@ -153,7 +178,7 @@ def test_following_looks_again_until_it_is_interrupted(job, deltafix, monkeypatc
             raise KeyboardInterrupt
         job.say("grant", ("+", ("core", 100 + len(turns))))
 
-    monkeypatch.setattr("deltafix.pipeline.runner.sleep", sleep)
+    monkeypatch.setattr("deltafix.cli.pipeline.sleep", sleep)
     ran = deltafix("pipeline", "run", job.toml, "--every", "500ms")
     assert ran.code == 0
     assert turns == [0.5] * 3

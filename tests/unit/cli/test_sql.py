@@ -54,5 +54,8 @@ def test_a_file_that_does_not_fit_is_refused(deltafix, tmp_path):
     done = deltafix("run", tmp_path / "views.sql", "-F", tmp_path, "-D", "-")
     assert (done.code, done.out) == (2, "")
     assert "has no column 'y'; it has x" in done.err
+    (tmp_path / "edge.csv").write_text("x;y\n1;2\n")
+    done = deltafix("run", tmp_path / "views.sql", "-F", tmp_path, "-D", "-")
+    assert 'there is ";" between names; write the file with commas' in done.err
     (tmp_path / "edge.csv").write_text("x,y\none,two\n")
     assert "edge.csv" in deltafix("run", tmp_path / "views.sql", "-F", tmp_path, "-D", "-").err

@@ -14,6 +14,7 @@ import pytest
 from deltafix.datalog.load import analyse
 from deltafix.datalog.program import Program
 from deltafix.errors import ProgramError
+from deltafix.plan.build import analysed
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "errors"
 BROKEN = sorted(FOLDER.glob("*.dl"))
@@ -21,13 +22,13 @@ BROKEN = sorted(FOLDER.glob("*.dl"))
 
 @pytest.mark.parametrize("file", BROKEN, ids=lambda file: file.stem)
 def test_a_broken_program_is_explained(file: Path) -> None:
-    shown = analyse(file.read_bytes(), str(file)).render().replace(f"{FOLDER}/", "")
+    shown = analysed(analyse(file.read_bytes(), str(file))).render().replace(f"{FOLDER}/", "")
     assert f"{shown}\n" == file.with_suffix(".expected").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("file", BROKEN, ids=lambda file: file.stem)
 def test_every_finding_has_a_code_and_a_place_inside_its_text(file: Path) -> None:
-    found = analyse(file.read_bytes(), str(file))
+    found = analysed(analyse(file.read_bytes(), str(file)))
     assert found.diagnostics
     for item in found.diagnostics:
         assert re.fullmatch(r"DF1\d\d", item.code)

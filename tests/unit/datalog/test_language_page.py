@@ -12,6 +12,7 @@ import pytest
 
 import deltafix
 from deltafix.datalog.load import analyse
+from deltafix.plan.build import analysed
 from deltafix.reactive import reducer
 from oracle import evaluate
 
@@ -46,7 +47,7 @@ def test_the_page_has_its_rows() -> None:
 
 @pytest.mark.parametrize(("example", "status"), ROWS, ids=[example for example, _ in ROWS])
 def test_a_row_is_true(example: str, status: str) -> None:
-    found = analyse(f"{FILES['preamble.dl']}{example}\n")
+    found = analysed(analyse(f"{FILES['preamble.dl']}{example}\n"))
     refused = re.match(r"refused \((DF\d+)\)", status)
     if refused:
         assert [item.code for item in found.errors] == [refused[1]]

@@ -34,6 +34,7 @@ MARKS = {
     "branches": ("Leaf",),
     "choice": ("choice-domain",),
     "equivalence": ("eqrel",),
+    "founded": ("hup(",),
     "floats": ("float",),
     "parity": ("even(",),
     "range": ("range(",),
@@ -84,7 +85,8 @@ def test_a_feature_appears_when_asked_for_and_only_then(feature: str) -> None:
         "disjunction": {"groups"},
         "negation": set(GROUPS) | {"groups", "strings"},
         "symbols": {"strings"},
-        "wildcards": set(GROUPS) | {"disjunction", "aggregates", "strings", "repeats", "groups"},
+        "wildcards": set(GROUPS)
+        | {"founded", "disjunction", "aggregates", "strings", "repeats", "groups"},
     }
     without = ALL - {feature} - alone.get(feature, set())
     assert not shown(sources(without, 80))

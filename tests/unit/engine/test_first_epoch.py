@@ -111,6 +111,24 @@ def test_a_state_folder_waits_likewise(tmp_path) -> None:
             assert db.count("n") == 6 - epoch
 
 
+@pytest.mark.parametrize("leaves_image", [True, False])
+def test_a_state_without_rows_goes_on_from_what_its_epochs_told(tmp_path, leaves_image) -> None:
+    """Its last epoch told of n(0) to n(3), though no row is given: the next one tells what goes."""
+    text, state = COUNTING.replace("!lim(x)", "x < 3, !lim(x)"), tmp_path / "state"
+    told: set = set()
+    for change in ("insert", "delete", "insert"):
+        with deltafix.connect(text, state) as db:
+            with db.transaction() as tx:
+                getattr(tx, change)("lim", [(1,)])
+            assert told.isdisjoint(tx.delta["n"].added)
+            assert told.issuperset(tx.delta["n"].removed)
+            told = (told | {*tx.delta["n"].added}) - {*tx.delta["n"].removed}
+            assert sorted(told) == db.rows("n")
+            db.compact()  # else the log has edits to go through
+        if not leaves_image:
+            (state / "image").unlink()
+
+
 def test_a_question_before_the_first_commit_is_about_the_program_without_inputs() -> None:
     text = COUNTING.replace("!lim(x)", "x < 3, !lim(x)")
     with deltafix.connect(text) as db:

@@ -314,12 +314,19 @@ def test_a_dropped_database_gives_its_folder_back(tmp_path) -> None:
 
 
 def test_a_failed_connect_gives_the_folder_back(tmp_path) -> None:
+    other = PATH.replace("number", "symbol")
     with deltafix.connect(PATH, tmp_path / "s"):
         pass
-    with pytest.raises(StateError):
-        deltafix.connect(PATH.replace("number", "symbol"), tmp_path / "s")
+    with deltafix.connect(other, tmp_path / "s") as db:  # no row is there that it could misread
+        commit(db, ("a", "b"))
+    with pytest.raises(StateError, match=r"edge\(x: symbol, y: symbol\) of the state is edge"):
+        deltafix.connect(PATH, tmp_path / "s")
+    with deltafix.connect(other, tmp_path / "s") as db:
+        assert db.rows("edge") == [("a", "b")]
+        with db.transaction() as tx:
+            tx.delete("edge", [("a", "b")])
     with deltafix.connect(PATH, tmp_path / "s") as db:
-        assert db.epoch == 0
+        assert db.rows("edge") == []
 
 
 def test_a_program_that_is_refused_makes_no_folder(tmp_path) -> None:

@@ -451,6 +451,9 @@ def test_given_rows_are_found_by_keys_through_an_index_or_not() -> None:
             db.semijoin("r", ["aa"], [(1,)])
         with pytest.raises(TypeMismatchError):
             db.semijoin("r", ["a"], [("x",)])
+        for wrong in ("x", 5, (1, 2)):
+            with pytest.raises(FactError, match=r"a key is a tuple of \(a\), not"):
+                db.semijoin("r", ["a"], [wrong])
         assert db.to_arrow("r", ["c", "a"]).column_names == ["c", "a"]
         with db.transaction() as tx, pytest.raises(FactError, match=r"j.* has rules"):
             tx.given_rows("j")

@@ -166,3 +166,17 @@ def test_an_object_of_another_dataclass_is_no_row(db):
             db.transaction() as tx:  # fmt: skip
         tx.insert("path", [EDGES[0]])
     assert len(db.relation("path")) == 3
+
+
+@pytest.mark.parametrize("wrong", [5, "ab", None, EDGES[0], {"x": 1, "y": 2}])
+def test_what_is_no_row_is_not_looked_up(db, wrong):
+    for ask in (db.contains, db.select, lambda name, row: row in db.relation(name)):
+        with pytest.raises(FactError, match=r"path: the row is .* but rows are tuples like \("):
+            ask("path", wrong)
+
+
+def test_a_row_is_looked_up_as_an_object_of_its_class(db):
+    there = db.rows("edge")[0]
+    given = db.relation("edge", Edge).rows()[0]
+    assert db.contains("edge", given)
+    assert db.select("edge", given) == [there]

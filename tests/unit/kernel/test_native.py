@@ -103,7 +103,7 @@ def test_objects_of_other_sources_are_cleared_away(folder: Path) -> None:
 
 
 def test_an_object_that_cannot_be_kept_is_used_all_the_same(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     blocked = folder / "file"
     blocked.touch()
@@ -113,6 +113,12 @@ def test_an_object_that_cannot_be_kept_is_used_all_the_same(
     with pytest.warns(RuntimeWarning, match="cannot be kept in .*file"):
         assert native.prepare() == CODE
     assert native.prepare() == CODE  # once compiled is enough, and once said
+    (said,) = caplog.messages
+    assert said.startswith("deltafix: compiling the kernel, once (about 20 s)")
+    monkeypatch.setattr(native, "_made", [])
+    with pytest.warns(RuntimeWarning):
+        native.prepare(told=True)  # a command has said so itself
+    assert len(caplog.messages) == 1
     assert list(folder.iterdir()) == [blocked]
 
 

@@ -559,8 +559,13 @@ def test_a_server_that_was_put_back_is_refused(tmp_path, one, monkeypatch) -> No
 
 
 def test_check_makes_nothing(one) -> None:
-    one.make()
     one.write()
+    with pytest.raises(PipelineError, match=f"there is no table {one.name} in this database"):
+        list(check(read_config(one.folder / "p.toml")))
+    one.make("x text, m int, PRIMARY KEY (x, m)")
+    with pytest.raises(DriftError, match="lacks 'n' and has 'm' beside them"):
+        list(check(read_config(one.folder / "p.toml")))
+    one.say("ALTER TABLE {} RENAME m TO n")
     line = next(check(read_config(one.folder / "p.toml")))
     assert line.endswith(
         f"(all rows are read first; makes publication {one.name}, slot {one.name})"

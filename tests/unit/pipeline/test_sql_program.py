@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.pipelines import open_pipeline
 
 from deltafix.engine.folds.users import Several, Totalled
 from deltafix.errors import (
     BadRowError,
     ConfigError,
+    DriftError,
     KeyBreachError,
     ProgramChangedError,
     SqlError,
@@ -26,6 +28,7 @@ from deltafix.pipeline.config import read_config
 from deltafix.pipeline.manifest import read_view
 from deltafix.pipeline.replay import replay
 from deltafix.pipeline.runner import Pipeline
+from deltafix.sql import program
 from deltafix.sql.program import program_of
 
 VIEWS = """
@@ -63,7 +66,7 @@ class Books:
         (self.folder / "in" / name).write_text("\n".join(("sign,id,day,amount,note", *lines, "")))
 
     def open(self, **options: object) -> Pipeline:
-        return Pipeline(read_config(self.folder / "pipeline.toml"), **options)
+        return open_pipeline(self.folder / "pipeline.toml", **options)
 
     def run(self, **options: object) -> None:
         with self.open(**options) as pipeline:
@@ -101,6 +104,29 @@ def test_story_of_an_upsert(books: Books) -> None:
     config = read_config(books.folder / "pipeline.toml")
     assert list(replay(config, 2).show())[-1] == "epoch 2: recomputed, the same"
     assert list(check(config))[-1].endswith("ok")
+
+
+kept_here = pytest.mark.parametrize("runner", ["local", "local shards"], indirect=True)
+
+
+@kept_here
+def test_totals_without_keys_are_one_row_and_need_no_multiplicity(books: Books, runner) -> None:
+    table, _, notes, _ = VIEWS.split(";")
+    query = "SELECT COUNT(*) AS c, SUM(amount) AS s, MAX(day) AS d FROM booking"
+    books.write(views=f"{table}; CREATE VIEW total AS {query}; {notes};")
+    books.run()
+    assert books.view("total") == [(0, None, None)]
+    for number, (lines, wanted) in enumerate((
+        (("+,1,2026-01-31,12.50,", "+,2,,0.05,"), (2, Decimal("12.55"), date(2026, 1, 31))),
+        (("-,1,2026-01-31,12.50,",), (1, Decimal("0.05"), None)),
+        (("-,2,,0.05,",), (0, None, None)),
+        (("+,3,2026-01-31,7,",), (1, Decimal("7.00"), date(2026, 1, 31))),
+    )):  # fmt: skip
+        books.say(f"{number}.csv", *lines)
+        books.run()
+        assert books.view("total") == [wanted]
+    kept = program_of((books.folder / "views.sql").read_text())
+    assert kept.bags == {"notes"}
 
 
 def test_a_key_twice_rolls_the_epoch_back(books: Books) -> None:
@@ -221,6 +247,53 @@ def test_a_table_keeps_the_columns_that_its_rows_have(books: Books) -> None:
             books.run(on_change=lambda change: "rebuild")
 
 
+@kept_here
+def test_before_rows_are_in_a_program_and_its_inputs_may_change(books: Books, runner) -> None:
+    """A first run that failed refuses nothing: `key`, columns and views may be mended."""
+    (books.folder / "in" / "1.csv").write_text("id,day,amount,note\n1,2026-01-31,1,a\n")
+    books.write(booking='key = "id"')
+    with pytest.raises(DriftError):
+        books.run()
+    wider = VIEWS.replace("note TEXT", "note TEXT, who TEXT").replace("COUNT(note)", "MIN(who)")
+    for views, booking in (
+        (wider, 'key = "id"'), (VIEWS, ""), (wider, ""), (VIEWS, 'key = ["id"]\nmode = "changes"'),
+    ):  # fmt: skip
+        books.write(views=views, booking=booking)
+        with pytest.raises(DriftError):
+            books.run()
+    books.write(booking='mode = "rows"')
+    books.run()
+    assert books.view("total") == [(date(2026, 1, 31), Decimal("1.00"), 1)]
+
+
+@kept_here
+def test_rows_that_are_there_stay_as_their_input_had_them(books: Books, runner) -> None:
+    """By key a row replaces another; one that came in row by row was there beside it for good."""
+    books.say("1.csv", "+,1,2026-01-31,1,a")
+    books.run()
+    for way in ("refuse", "rebuild", "maintain"):
+        for booking, said in (('key = "id"', r"by key \(id\)"), ('mode = "rows"', "file by file")):
+            books.write(booking=booking)
+            with pytest.raises(StateError, match=f"booking came in row by row, .* {said} now"):
+                books.run(on_change=lambda _, way=way: way)
+    books.write()
+    books.say("2.csv", "-,1,2026-01-31,1,a", "+,1,2026-01-31,2,a")
+    books.run()
+    assert books.view("total") == [(date(2026, 1, 31), Decimal("2.00"), 1)]
+
+
+def test_the_way_out_of_changed_views_is_one_that_views_can_go(books: Books) -> None:
+    books.say("1.csv", "+,1,2026-01-31,1,a")
+    books.run()
+    books.write(views=VIEWS.replace("SUM(amount)", "SUM(amount * 2)"))
+    with pytest.raises(ProgramChangedError, match="--on-change rebuild") as caught:
+        books.run()
+    assert "maintain" not in str(caught.value)
+    said = list(check(read_config(books.folder / "pipeline.toml")))[-2]
+    assert said.startswith("the rules have changed (changed: total; kept: notes); --on-change reb")
+    assert "maintain" not in said
+
+
 def test_types_of_a_log(books: Books) -> None:
     books.write(
         views="CREATE TABLE booking (a SMALLINT PRIMARY KEY, b INTEGER, c BIGINT, d DOUBLE, "
@@ -257,3 +330,31 @@ def test_reducers_of_a_program_are_kept_as_those_of_a_connection_are() -> None:
         assert kinds == [kind for kind in (Several, Totalled) if isinstance(again, kind)]
         marks[name.split("_")[0]] = kinds
     assert marks == {"sum": [Totalled], "string": [], "first": [Several]}
+
+
+def test_a_state_of_views_is_opened_from_its_image(books: Books, monkeypatch) -> None:
+    """Functions of a text are the same in every process, so what they gave need not be derived."""
+    views = VIEWS.replace("COUNT(note)", "STRING_AGG(upper(note), ',')") + (
+        "CREATE VIEW late AS SELECT id, day + INTERVAL 1 DAY FROM booking WHERE amount * 2 > 5;"
+    )
+    books.write(views=views, outputs='[output.late]\npath = "late"')
+    books.say("1.csv", "+,1,2026-01-31,3,a", "+,2,2026-01-31,2,b", "+,3,,4,")
+    books.run()
+    opened = []
+    for name, line in (("2.csv", "-,2,2026-01-31,2,b"), ("3.csv", "+,4,2026-01-31,9,c")):
+        books.say(name, line)
+        with books.open() as pipeline:
+            db = pipeline.maintainer.db
+            opened.append((db.recovered, db.last_epoch.derivations))
+            list(pipeline.drain())
+            db.check_invariants()
+    assert opened == [((), 0), ((), 0)]
+    assert books.view("total") == [
+        (None, Decimal("4.00"), None), (date(2026, 1, 31), Decimal("12.00"), "A,C"),
+    ]  # fmt: skip
+    assert [row[0] for row in books.view("late")] == [1, 3, 4]
+    monkeypatch.setattr(program, "_maker", lambda: "another version")
+    with books.open() as pipeline:  # its functions may compute other values
+        (said,) = pipeline.maintainer.db.recovered
+        assert "another program" in said
+        assert pipeline.maintainer.db.last_epoch.derivations

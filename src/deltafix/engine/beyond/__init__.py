@@ -1,5 +1,6 @@
-"""The executor of strata beyond plain recursion: even negation, lattices, subsumption, choice.
+"""The executor of strata beyond plain recursion.
 
+These are even negation, lattices, subsumption, choice, and aggregates over their own recursion.
 `BeyondStratum` is the database's door, `Stratum` the one on plain values. Both run in Python,
 beside the kernel, which runs the rest.
 
@@ -8,6 +9,7 @@ beside the kernel, which runs the rest.
     wiring.py       clauses -> variants on the relations that start them
     join.py         a variant: a chain of closures; order.py, checks.py: its steps
     rows.py         a plain relation; falling, undominated, chosen: others
+    founded.py      a stratum that aggregates over itself; needs.py: the order of its keys
     keyed.py        relations that show one row a key; best and joined: the two kinds
     kinds.py        which of them a relation is
     facts.py        a row's record, tables and indexes; epoch.py: what a run shares

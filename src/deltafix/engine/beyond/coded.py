@@ -7,24 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deltafix.engine.beyond.change import Change, Work
 from deltafix.engine.beyond.checks import intrinsic
 from deltafix.engine.beyond.facts import Fact
+from deltafix.engine.beyond.founded import FoundedStratum
 from deltafix.engine.beyond.stratum import Stratum
 from deltafix.engine.codes import Codes
+from deltafix.engine.folds.stratum import FoldKind, fold_kind
 from deltafix.engine.functors import functor
 from deltafix.engine.link import Linked
 from deltafix.engine.stages import Bounds, Changed
 from deltafix.engine.store import codes_where
 from deltafix.engine.tables import Memo
 from deltafix.errors import InternalError
-from deltafix.facts.schema import BaseType, Row, Schema
+from deltafix.facts.schema import BaseType, Row, Schema, Value
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
+from deltafix.plan.clause import Fold
 from deltafix.plan.depend import Layer
 from deltafix.rules.autoinc import AUTOINC
+
+if TYPE_CHECKING:
+    from deltafix.engine.outside import Users
 
 __all__ = ["BeyondStratum"]
 
@@ -42,23 +48,34 @@ class BeyondStratum:
         codes: Codes,
         layer: Layer,
         *,
-        functors: Mapping[str, Callable[..., Any]],
+        users: Users,
         bounds: Bounds,
     ) -> None:
         def meaning(name: str, types: tuple[BaseType, ...], result: BaseType) -> Callable[..., Any]:
             if name.startswith("@"):  # asked once: a functor is a function, also under deletes
-                return cache(functor(Memo(name, types, result), codes, functors))
+                return cache(functor(Memo(name, types, result), codes, users.functors))
             if name in _IN_PYTHON or name[0] in "[$" or name.startswith(AUTOINC):
-                return functor(Memo(name, types, result), codes, functors)
+                return functor(Memo(name, types, result), codes, users.functors)
             return intrinsic(name, types, result)
 
         def watch(work: Work) -> None:
             bounds.check(work.taken)
 
+        def make(fold: Fold, look: Callable[[Row], list[Value]]) -> FoldKind:
+            result = kinds[fold.relation][-1]
+            kind = result if fold.value is None else kinds[fold.source][fold.value]
+            return fold_kind(codes, fold, (kind, result), users.reducers, look)
+
+        kinds = {relation.name: relation.types for relation in linked.plan.relations}
         self._arena = arena
         self._ids = linked.ids
         self._codes = codes
-        self._stratum = Stratum(layer, linked.plan.relations, meaning, watch)
+        relations = linked.plan.relations
+        self._stratum = (
+            Stratum(layer, relations, meaning, watch)
+            if layer.calls is None
+            else FoundedStratum(layer, relations, meaning, make, watch)
+        )
         names = {*self._stratum.reads, *self._stratum.writes}
         self._schemas = {
             relation.name: Schema.of(

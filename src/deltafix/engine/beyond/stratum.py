@@ -26,9 +26,9 @@ from deltafix.engine.beyond.falling import FallingRows
 from deltafix.engine.beyond.kinds import lower_relations, rows_of
 from deltafix.engine.beyond.rows import Rows
 from deltafix.engine.beyond.undominated import UndominatedRows
-from deltafix.engine.beyond.wiring import Lower, Wiring, evaluate
+from deltafix.engine.beyond.wiring import Lower, Wiring, derivations
 from deltafix.errors import InternalError
-from deltafix.facts.schema import Row
+from deltafix.facts.schema import BaseType, Row
 from deltafix.plan.clause import Relation, Subsumption
 from deltafix.plan.depend import Layer
 
@@ -59,14 +59,9 @@ class Stratum:
         watch: Callable[[Work], None] | None = None,
     ) -> None:
         types = {relation.name: relation.types for relation in relations}
-        merges = dict(layer.merges)
+        self._widths = {name: len(found) for name, found in types.items()}
         self._epoch = Epoch(watch)
-        self._relations: dict[str, Rows] = {
-            name: rows_of(name, self._epoch, types[name], merges.get(name), meaning)
-            if name not in layer.falling
-            else FallingRows(name, self._epoch)
-            for name in layer.relations
-        }
+        self._relations = self._kinds(layer, types, meaning)
         orders = {
             name: merge.orders for name, merge in layer.merges if isinstance(merge, Subsumption)
         }
@@ -172,16 +167,33 @@ class Stratum:
         waits = (epoch.suspects, epoch.ready, epoch.best, epoch.choices, epoch.passed)
         if any(waits):
             raise InternalError("beyond: something still waits between epochs")
+        derived = self._derived()
+        for name, rows in self._relations.items():
+            rows.check(derived[name])
+
+    def _kinds(
+        self, layer: Layer, types: Mapping[str, tuple[BaseType, ...]], meaning: Meaning
+    ) -> dict[str, Rows]:
+        """The relations of the stratum."""
+        merges = dict(layer.merges)
+        return {
+            name: rows_of(name, self._epoch, types[name], merges.get(name), meaning)
+            if name not in layer.falling
+            else FallingRows(name, self._epoch)
+            for name in layer.relations
+        }
+
+    def _derived(self) -> dict[str, dict[Row, list[int]]]:
+        """All derivations as they stand: by row, the ranks of their bodies."""
         derived: dict[str, dict[Row, list[int]]] = {name: {} for name in self._relations}
         for name, rows in self._relations.items():
             base = -1 if isinstance(rows, FallingRows) else 0
             for row in rows.given:
                 derived[name].setdefault(row, []).append(base)
         for clause in self._clauses if self._started else ():
-            for row, rank in evaluate(self._wiring, clause):
+            for row, rank in derivations(self._wiring, clause):
                 derived[clause.head].setdefault(row, []).append(rank)
-        for name, rows in self._relations.items():
-            rows.check(derived[name])
+        return derived
 
     def _take_in(self, name: str, change: Change) -> None:
         """Take in the changes of a lower relation, row by row."""

@@ -20,7 +20,7 @@ from deltafix.engine.beyond.undominated import UndominatedRows
 from deltafix.facts.schema import Row
 from deltafix.plan.clause import Absent, Clause, Dominance, Match
 
-__all__ = ["Lower", "Wiring", "evaluate"]
+__all__ = ["Lower", "Wiring", "derivations"]
 
 
 class Lower(Table):
@@ -64,9 +64,20 @@ class Wiring:
         for position, literal in enumerate(clause.body):
             if isinstance(literal, Match | Absent):
                 makes, breaks = self._pair(clause, head, position)
-                self._connect(literal, isinstance(head, FallingRows), makes, breaks)
+                self._connect(literal, makes, breaks)
         if not any(isinstance(literal, Match) for literal in clause.body):
             self.constants.append(self._pair(clause, head, None)[0])
+
+    def sink(
+        self, clause: Clause, makes: Callable[[Row, int], None], breaks: Callable[[Row, int], None]
+    ) -> None:
+        """Connect a clause over lower relations whose head is no relation."""
+        for position, literal in enumerate(clause.body):
+            if isinstance(literal, Match | Absent):
+                pair = (self.rising(clause, position, one) for one in (makes, breaks))
+                self._connect(literal, *pair)
+        if not any(isinstance(literal, Match) for literal in clause.body):
+            self.constants.append(self.rising(clause, None, makes))
 
     def order(self, rows: UndominatedRows, dominance: Dominance) -> None:
         """Connect a dominance clause: from a row to those above and those below it."""
@@ -103,9 +114,7 @@ class Wiring:
             clause.body, trigger, self.sources, self.meaning, finish, left_out=left_out
         )
 
-    def _connect(
-        self, literal: Match | Absent, is_falling: bool, makes: Start, breaks: Start
-    ) -> None:
+    def _connect(self, literal: Match | Absent, makes: Start, breaks: Start) -> None:
         negated = isinstance(literal, Absent)
         table = self.lower.get(literal.relation)
         if table is not None:
@@ -113,19 +122,19 @@ class Wiring:
             table.goes.append(makes if negated else breaks)
             return
         rows = self.relations[literal.relation]
-        # A negated rising row refutes instances; an absence of a falling row is itself the fact.
-        refutes = negated and is_falling
+        # A negated row refutes instances; an absence of a falling row is itself the fact.
+        refutes = negated and not isinstance(rows, FallingRows)
         rows.ups.append(breaks if refutes else makes)
         rows.downs.append(makes if refutes else breaks)
 
 
-def evaluate(wiring: Wiring, clause: Clause) -> list[tuple[Row, int]]:
+def derivations(wiring: Wiring, clause: Clause) -> list[tuple[Row, int]]:
     """All derivations of a clause on the present state, with body ranks; for checking.
 
     For a falling head, its instances: each with the lowest rank that refutes it, or -1.
     """
     found: list[tuple[Row, int]] = []
-    head = wiring.relations[clause.head]
+    head = wiring.relations.get(clause.head)
     kept = [(source, set(_indexes(source))) for source in wiring.sources.values()]
     if isinstance(head, FallingRows):
         start = wiring.falling(

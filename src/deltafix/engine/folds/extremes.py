@@ -22,6 +22,7 @@ from deltafix.engine.folds.groups import FEW, Key, keys_of, partition
 from deltafix.engine.folds.journal import Journal
 from deltafix.engine.stages import Changed
 from deltafix.facts.schema import BaseType, Value
+from deltafix.facts.values import float_order
 from deltafix.kernel.arena import Words
 from deltafix.plan.clause import Fold
 
@@ -57,11 +58,11 @@ class _Order:
 class Extremes:
     """The least (or greatest) value of each group. `kind` is the base type of the values.
 
-    `look` gives the source's rows of one group as they stand.
+    `look` gives the values in one group as they stand, one for each row of the source.
     """
 
     def __init__(
-        self, codes: Codes, fold: Fold, kind: BaseType, look: Callable[[Key], Words]
+        self, codes: Codes, fold: Fold, kind: BaseType, look: Callable[[Key], list[Value]]
     ) -> None:
         assert fold.value is not None  # noqa: S101  min and max have a target
         self._codes = codes
@@ -83,13 +84,19 @@ class Extremes:
         for rows, sign in ((singly, 1), (change.removed, -1)):
             for key, value in zip(keys_of(rows, self._group), self._values(rows), strict=True):
                 self._change(key, value, sign)
-        for key in self._open:
+        return {key: self.value(key) for key in self._groups.touched}
+
+    def change(self, key: Key, value: Value | None, sign: int) -> None:
+        """A row of a group comes (`sign` 1) or goes (-1)."""
+        self._change(key, self._place(value), sign)
+
+    def value(self, key: Key) -> Value | None:
+        """The value of a group; None: it has no rows."""
+        if key in self._open:
+            self._open.discard(key)
             self._settle(key)
-        self._open.clear()
-        return {
-            key: self._shown(self._groups.now[key][0]) if key in self._groups.now else None
-            for key in self._groups.touched
-        }
+        held = self._groups.now.get(key)
+        return None if held is None else self._shown(held[0])
 
     def keep(self) -> None:
         """The epoch was committed."""
@@ -113,6 +120,9 @@ class Extremes:
             return self._codes.decode(self._kind, rows[:, self._column])
         found: list[Any] = self._numbers(rows).tolist()
         return found
+
+    def _place(self, value: Any) -> Any:
+        return float_order(value) if self._kind == "float" else value
 
     def _shown(self, value: Any) -> Value:
         return self._codes.float_at(value) if self._kind == "float" else value
@@ -162,7 +172,7 @@ class Extremes:
         if order is None:
             if key in self._groups.now and self._groups.now[key][1] > 0:
                 return  # a row with the best value came in the same epoch
-            values = self._values(self._look(key))
+            values = [self._place(value) for value in self._look(key)]
             order = _Order(Counter(values))
             order.heap = list(order.counts) if self._least else [_Last(v) for v in order.counts]
             heapq.heapify(order.heap)

@@ -1,6 +1,7 @@
 """Groups: rows of column codes by some of their columns.
 
-A group's key is the tuple of its codes. Few rows are grouped one by one, many by sorting.
+A group's key is the tuple of its codes (of its values, in a recursion: `engine.beyond`). Few rows
+are grouped one by one, many by sorting.
 Invariant: the order of groups is that of their first row, or of their codes; nobody relies on it.
 """
 
@@ -11,11 +12,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from deltafix.facts.schema import Row
 from deltafix.kernel.arena import Words
 
 __all__ = ["FEW", "Key", "keys_of", "partition", "table"]
 
-Key: TypeAlias = tuple[int, ...]
+Key: TypeAlias = Row
+"""Codes of the group's columns, or their values where rows come one by one."""
 
 FEW = 48
 """Rows up to which a loop beats sorting (numpy's calls cost about 40 µs together)."""

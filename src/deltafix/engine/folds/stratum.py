@@ -19,24 +19,60 @@ from deltafix.engine.link import Linked
 from deltafix.engine.stages import Changed
 from deltafix.engine.store import codes_where, rows_of_group
 from deltafix.errors import FunctorError, InternalError
-from deltafix.facts.schema import BaseType
+from deltafix.facts.schema import BaseType, Value
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.plan.clause import Fold
 
-__all__ = ["FoldStratum"]
-
+__all__ = ["FoldKind", "FoldStratum", "fold_kind"]
 
 _Value: TypeAlias = "int | frozenset[int]"
 """The code of a group's value, or those of all of its values."""
 
 
-class _Kind(Protocol):
-    def update(self, change: Changed) -> dict[Key, Any]: ...
+class FoldKind(Protocol):
+    """What keeps the values of one aggregate's groups."""
 
-    def keep(self) -> None: ...
+    def update(self, change: Changed) -> dict[Key, Any]:
+        """Rows of codes come and go; the values of the groups touched in this epoch."""
 
-    def undo(self) -> None: ...
+    def change(self, key: Key, value: Value | None, sign: int) -> None:
+        """One row of a group comes (1) or goes (-1)."""
+
+    def value(self, key: Key) -> Any:
+        """The value of a group; None: it has no rows."""
+
+    def keep(self) -> None:
+        """The epoch was committed."""
+
+    def undo(self) -> None:
+        """The epoch was rolled back."""
+
+
+def fold_kind(
+    codes: Codes,
+    fold: Fold,
+    kinds: tuple[BaseType, BaseType],
+    reducers: Mapping[str, UserReducer],
+    look: Callable[[Key], list[Value]],
+) -> FoldKind:
+    """What keeps an aggregate. `kinds` are its values' type and its result's.
+
+    `look` gives the values of a group as they stand. Raises FunctorError for a missing reducer.
+    """
+    kind, _ = kinds
+    if fold.op in ("count", "sum", "mean"):
+        return Totals(codes, fold, kind)
+    if fold.op in ("min", "max"):
+        return Extremes(codes, fold, kind, look)
+    name = fold.op.lstrip("@")
+    if name not in reducers:
+        message = f"the program folds with {name}; pass it: connect(..., reducers=...)"
+        raise FunctorError(message)
+    reducer = reducers[name]
+    if isinstance(reducer, Totalled):
+        return Totals(codes, fold, kind, reducer)
+    return UserFold(codes, fold, kinds, reducer, look)
 
 
 class FoldStratum:
@@ -57,24 +93,18 @@ class FoldStratum:
         source = types[fold.source]
         kind = self._result if fold.value is None else source[fold.value]
 
-        def look(key: Key) -> Words:
-            if not key:
-                return codes_where(arena, linked.ids[fold.source], at.NOW)
-            return rows_of_group(arena, linked, fold.source, fold.group, key, mask=at.NOW)
+        def look(key: Key) -> list[Value]:
+            source = linked.ids[fold.source]
+            rows = (
+                rows_of_group(arena, linked, fold.source, fold.group, key, mask=at.NOW)
+                if key
+                else codes_where(arena, source, at.NOW)
+            )
+            assert fold.value is not None  # noqa: S101  what has no value is counted
+            return codes.decode(kind, rows[:, fold.value])
 
-        def make() -> _Kind:
-            if fold.op in ("count", "sum", "mean"):
-                return Totals(codes, fold, kind)
-            if fold.op in ("min", "max"):
-                return Extremes(codes, fold, kind, look)
-            name = fold.op.lstrip("@")
-            if name not in reducers:
-                message = f"the program folds with {name}; pass it: connect(..., reducers=...)"
-                raise FunctorError(message)
-            reducer = reducers[name]
-            if isinstance(reducer, Totalled):
-                return Totals(codes, fold, kind, reducer)
-            return UserFold(codes, fold, (kind, self._result), reducer, look)
+        def make() -> FoldKind:
+            return fold_kind(codes, fold, (kind, self._result), reducers, look)
 
         self._make = make
         self._kind = make()
@@ -132,7 +162,7 @@ class FoldStratum:
             return frozenset(self._codes.code(self._result, one) for one in value)
         return self._codes.code(self._result, value)
 
-    def _found(self, kind: _Kind, change: Changed, *, first: bool) -> dict[Key, Any]:
+    def _found(self, kind: FoldKind, change: Changed, *, first: bool) -> dict[Key, Any]:
         """The values of the touched groups; one group without columns is there from the first."""
         found = kind.update(change)
         if not self._fold.group and self._fold.op in ("count", "sum"):

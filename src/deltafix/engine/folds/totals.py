@@ -49,10 +49,19 @@ class Totals:
                 self._add_many(rows, sign)
             else:
                 self._add_each(rows, sign)
-        held = self._groups.now
-        return {
-            key: self._finish(*held[key]) if key in held else None for key in self._groups.touched
-        }
+        return {key: self.value(key) for key in self._groups.touched}
+
+    def change(self, key: Key, value: Value | None, sign: int) -> None:
+        """A row of a group comes (`sign` 1) or goes (-1)."""
+        count, total = self._groups.touch(key) or _NOTHING
+        if value is not None:
+            total = extend(total, value, sign)
+        self._put(key, count + sign, total)
+
+    def value(self, key: Key) -> Value | None:
+        """The value of a group; None: it has no rows."""
+        held = self._groups.now.get(key)
+        return None if held is None else self._finish(*held)
 
     def keep(self) -> None:
         """The epoch was committed."""
@@ -67,10 +76,7 @@ class Totals:
         if self._fold.value is not None and self._fold.op != "count":
             values = self._codes.decode(self._kind, rows[:, self._fold.value])
         for key, value in zip(keys_of(rows, self._fold.group), values, strict=True):
-            count, total = self._hold(key)
-            if value is not None:
-                total = extend(total, value, sign)
-            self._put(key, count + sign, total)
+            self.change(key, value, sign)
 
     def _add_many(self, rows: Words, sign: int) -> None:
         keys, places = partition(rows, self._fold.group)
@@ -84,11 +90,8 @@ class Totals:
                 np.add.at(sums, places, half.astype(np.int64))
                 totals = [t + (s << shift) for t, s in zip(totals, sums.tolist(), strict=True)]
         for key, count, total in zip(keys, counts, totals, strict=True):
-            held, sum_of = self._hold(key)
+            held, sum_of = self._groups.touch(key) or _NOTHING
             self._put(key, held + sign * count, sum_of + sign * total)
-
-    def _hold(self, key: Key) -> tuple[int, Total]:
-        return self._groups.touch(key) or _NOTHING
 
     def _put(self, key: Key, count: int, total: Total) -> None:
         # Removals may come before the additions they belong to: a count may pass below zero.

@@ -16,7 +16,7 @@ from deltafix.engine.folds.journal import Journal
 from deltafix.engine.functors import fitted
 from deltafix.engine.stages import Changed
 from deltafix.errors import FunctorError
-from deltafix.facts.schema import BaseType
+from deltafix.facts.schema import BaseType, Value
 from deltafix.facts.values import sorted_rows
 from deltafix.kernel.arena import Words
 from deltafix.plan.clause import Fold
@@ -73,7 +73,7 @@ class UserFold:
         fold: Fold,
         kinds: tuple[BaseType, BaseType],
         reducer: UserReducer,
-        look: Callable[[Key], Words],
+        look: Callable[[Key], list[Value]],
     ) -> None:
         self._codes = codes
         self._fold = fold
@@ -82,6 +82,7 @@ class UserFold:
         self._reducer = reducer
         self._look = look
         self._groups: Journal[tuple[int, Any]] = Journal()
+        self._again: set[Key] = set()
 
     def update(self, change: Changed) -> dict[Key, Any]:
         """The values of the groups that the change touches; None: the group has no rows.
@@ -90,24 +91,33 @@ class UserFold:
 
         Raises FunctorError where the reducer raises, or returns a value of another type.
         """
-        again: dict[Key, None] = {}
         for rows, sign in ((change.added, 1), (change.removed, -1)):
             groups: dict[Key, list[Any]] = {}
             for key, value in zip(keys_of(rows, self._fold.group), self._values(rows), strict=True):
                 groups.setdefault(key, []).append(value)
             for key, values in groups.items():
-                count, acc = self._groups.touch(key) or (0, self._reducer.initial)
-                if key not in again:
-                    acc = self._folded(acc, values, sign)
-                    if acc is None and sign < 0:
-                        again[key] = None
-                self._groups.put(key, (count + sign * len(values), acc))
-        for key in again:
-            rows = self._look(key)
-            found = sorted_rows((self._kind,), ((one,) for one in self._values(rows)))
+                self._change(key, values, sign)
+        return {key: self.value(key) for key in self._groups.touched}
+
+    def change(self, key: Key, value: Value | None, sign: int) -> None:
+        """A row of a group comes (`sign` 1) or goes (-1). Raises FunctorError."""
+        self._change(key, [value], sign)
+
+    def value(self, key: Key) -> Any:
+        """The value of a group; None: it has no rows. Raises FunctorError."""
+        if key in self._again:
+            self._again.discard(key)
+            found = sorted_rows((self._kind,), ((one,) for one in self._look(key)))
             acc = self._folded(self._reducer.initial, [value for (value,) in found], 1)
-            self._groups.put(key, (len(rows), acc))
-        return {key: self._value(key) for key in self._groups.touched}
+            self._groups.put(key, (len(found), acc))
+        count, acc = self._groups.now.get(key, (0, None))
+        if count == 0:
+            self._groups.put(key, None)
+            return None
+        value = finished(self._fold.op, self._reducer, acc)
+        if self.several:
+            return value
+        return fitted(value, self._result, f"the reducer {self._fold.op}")
 
     def keep(self) -> None:
         """The epoch was committed."""
@@ -116,20 +126,19 @@ class UserFold:
     def undo(self) -> None:
         """The epoch was rolled back."""
         self._groups.undo()
+        self._again.clear()
+
+    def _change(self, key: Key, values: list[Any], sign: int) -> None:
+        count, acc = self._groups.touch(key) or (0, self._reducer.initial)
+        if key not in self._again:
+            acc = self._folded(acc, values, sign)
+            if acc is None and sign < 0:
+                self._again.add(key)
+        self._groups.put(key, (count + sign * len(values), acc))
 
     def _values(self, rows: Words) -> list[Any]:
         assert self._fold.value is not None  # noqa: S101  the parser wants a target
         return self._codes.decode(self._kind, rows[:, self._fold.value])
-
-    def _value(self, key: Key) -> Any:
-        count, acc = self._groups.now[key]
-        if count == 0:
-            self._groups.put(key, None)
-            return None
-        value = finished(self._fold.op, self._reducer, acc)
-        if self.several:
-            return value
-        return fitted(value, self._result, f"the reducer {self._fold.op}")
 
     def _folded(self, acc: Any, values: list[Any], sign: int) -> Any:
         """The accumulator with values more or fewer; None where one cannot be taken away."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deltafix.engine.bind import called, folded
+from deltafix.engine.bind import bound, called, folded
 from deltafix.engine.database import Database, seen_schemas
 from deltafix.engine.link import link
 from deltafix.engine.outside import Users, outside_strata
@@ -41,12 +41,18 @@ from deltafix.facts.schema import Row, Schema
 from deltafix.kernel import layout as at
 from deltafix.kernel.entries import delete_rows, insert_rows
 from deltafix.rules.ast import Program
+from deltafix.rules.tables import TableProgram
 from deltafix.store.folder import LocalFolder, folder_at
 
 if TYPE_CHECKING:
     from deltafix.engine.rule_edits import RuleEpoch
 
 __all__ = ["DurableDatabase", "DurableTransaction"]
+
+
+def _maker(program: Program) -> str:
+    """What made the functions that a program calls, where its text stands for them; or nothing."""
+    return program.made_by if isinstance(program, TableProgram) else ""
 
 
 def _program_of(path: str, known: Identity) -> Program:
@@ -194,7 +200,9 @@ class DurableDatabase(Database):
             self._state,
             arena,
             codes,
-            origin=origin(self._state.program.digest, unrun._linked, arena, codes),
+            origin=origin(
+                f"{self._state.program.digest} {_maker(self.program)}", unrun._linked, arena, codes
+            ),
             users=self._asked,
             catalog=lambda: Catalog.of(self.program, self._core, self._linked),
         )
@@ -205,7 +213,12 @@ class DurableDatabase(Database):
         self._images, self._state.codes = images, self._codes
 
     def _asked(self) -> list[str]:
-        """Functions of Python that the program calls, and those whose values are remembered."""
+        """Functions of Python that the program calls, and those whose values are remembered.
+
+        Those that a text stands for are not among them: they are the same in every process.
+        """
+        if _maker(self.program):
+            return []
         memos = [one.functor for one in self._linked.tables.numbers if isinstance(one, Memo)]
         brought = {*called(self.program), *(n[1:] for n in memos if n.startswith("@"))}
         return [f"@{name}" for name in (*sorted(brought), *folded(self.program))]
@@ -215,7 +228,7 @@ class DurableDatabase(Database):
         self._core, plan = catalog.planned(self._core)
         linked = link(plan, catalog.laid_out(self._arena), self._codes)
         self._take_up(self.program, self._core, linked)
-        users = Users()  # a program that calls functions has no image
+        users = Users(bound(self.program, self._users.functors), self._users.reducers)
         self._run_with(self.program, linked, outside_strata(linked, self._codes, users), users)
 
     def _rebuild(self, state: State, imaged: int | None) -> None:
@@ -227,7 +240,7 @@ class DurableDatabase(Database):
         if state.same_program:
             # It was within its bounds epoch by epoch; all of it at once need not be.
             self._bound(Budget())
-        if found or (imaged is None and not self.plan.bounded):
+        if found or (imaged is None and (state.epoch or not self.plan.bounded)):
             with self.transaction():
                 for edits in found.values():
                     self._replay(edits[0].schema, edits)

@@ -1,10 +1,10 @@
 """Which program a state belongs to, and whether another one may open it.
 
 Invariant: given rows mean something only under the schema they were given for, so a state's input
-relations must be in the program as they were; rules may change freely, since what they derive
-is not in the state. A state keeps the whole text of its program, so edits of rules need no other
-record. They go with the program that the state was opened with: whoever opens it with that one
-again has the edits, too; whoever brings another program has that.
+relations that have rows must be in the program as they were; rules may change freely, since what
+they derive is not in the state. A state keeps the whole text of its program, so edits of rules need
+no other record. They go with the program that the state was opened with: whoever opens it with that
+one again has the edits, too; whoever brings another program has that.
 """
 
 from __future__ import annotations
@@ -79,10 +79,15 @@ class Identity:
         except ProgramError as error:
             raise ValueError(f"its program: {error}") from None
 
-    def differences(self, schemas: Mapping[str, Schema]) -> list[str]:
-        """How a program with these schemas differs in the inputs; empty if it may open it."""
+    def differences(self, schemas: Mapping[str, Schema], left: Mapping[str, int]) -> list[str]:
+        """How a program with these schemas differs in the inputs; empty if it may open it.
+
+        `left` is how many rows of each relation the state has: one without is nobody's.
+        """
         found = []
         for name, saved in self.inputs.items():
+            if not left.get(name):
+                continue
             if name not in schemas:
                 found.append(f"{saved} of the state is not in the program")
             elif schemas[name].show() != saved:

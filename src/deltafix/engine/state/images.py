@@ -42,8 +42,8 @@ class Images:
         arena: the database's, which has no rows yet.
         codes: the database's.
         origin: what an image has to agree on (`image.origin`), of the program as it was opened.
-        users: functions of Python that it calls, or has called; with any, there is no image, since
-            they may be others when it is opened again.
+        users: functions of Python that it calls, or has called, and that may be others when it is
+            opened again; with any, there is no image.
         catalog: gives that of the arena, or None if the program alone would not be planned alike.
 
     Attributes:

@@ -18,7 +18,7 @@ from deltafix.engine.codes import Codes
 from deltafix.engine.state.identity import Identity
 from deltafix.engine.state.log import Records
 from deltafix.engine.state.marks import Marks, set_marks
-from deltafix.engine.state.rows import Edit, GivenRows, decode, encode
+from deltafix.engine.state.rows import Edit, GivenRows, decode, encode, left
 from deltafix.engine.state.snapshot import Snapshot, snapshot_pieces
 from deltafix.errors import StateError
 from deltafix.facts.schema import Schema
@@ -250,7 +250,8 @@ class State:
 
     def _check_program(self, snapshot: Snapshot, records: Records) -> None:
         known = self.known or self._identity
-        differences = known.differences(self._schemas)
+        rows = left(self.path, chain(snapshot.frames, records.after(snapshot.epoch)))
+        differences = known.differences(self._schemas, rows)
         if differences:
             message = f"{self.path} is the state of another program: {'; '.join(differences)}"
             raise StateError(message, path=self.path, differences=differences)

@@ -110,9 +110,10 @@ class PostgresTable(Single):
             slot = self._server.slot(self._slot)
             if mark is None:
                 made = [] if slot else [f"slot {self._slot}"]
-                if self._server.has_publication(self._publication):
-                    self._judged(self._server.table(self.values["table"], self._publication))
-                else:
+                told = self._server.has_publication(self._publication)
+                publication = self._publication if told else None
+                self._judged(self._server.table(self.values["table"], publication))
+                if not told:
                     made.insert(0, f"publication {self._publication}")
                 return "all rows are read first" + (f"; makes {', '.join(made)}" if made else "")
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from deltafix.diagnostics import separator_in
 from deltafix.errors import PipelineError
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.columns import choose, fit, with_deletes
@@ -97,7 +99,26 @@ class FileReader:
         beside = [name for name in (self.sign, *self.keying.sequence) if name]
         table = with_deletes(self.schema, decoded.table, self.columns, self.sign, self.keying)
         found = table.column_names
-        names = choose(self.schema, found, self.columns, beside, origin, merges=self.merges)
+        names = choose(
+            self.schema, found, self.columns, beside, origin,
+            merges=self.merges, way_out=self._way_out(found),
+        )  # fmt: skip
         signed = fit(self.schema, table, names, origin, sign=self.sign or 1, keying=self.keying)
         signed.bad.extend(decoded.bad)
         return signed
+
+    def _way_out(self, found: list[str]) -> str:
+        """What there is to do about a file with these columns, if they are not those wanted."""
+        separator = separator_in(found, self.form.delimiter)
+        if self.form.format == "csv" and separator is not None:
+            seen = json.dumps(separator)
+            return f"its first line has {seen} between names: say delimiter = {seen}"
+        if self.sign and self.sign not in found:
+            rest = ", and no key" if self.keying.key else ""
+            return (
+                f"in a change file {self.sign!r} says of a row whether it comes (+) or goes (-): "
+                'if files call it otherwise, say sign = "NAME"; if they have the rows that hold, '
+                'without a sign, say mode = "rows" (a row holds while some file has it) or '
+                f'source = "snapshot" (each file is all of them){rest}'
+            )
+        return ""

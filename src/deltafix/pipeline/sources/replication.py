@@ -228,8 +228,11 @@ class Server:
             )
             raise PipelineError(message, wal_level=level)
 
-    def table(self, table: str, publication: str) -> Table:
-        """A table as the publication tells it, now. Raises PipelineError if it is not told."""
+    def table(self, table: str, publication: str | None) -> Table:
+        """A table as the publication tells it, now; without one, as a new one would tell it.
+
+        Raises PipelineError if it is not told.
+        """
         found = self._dict(
             "SELECT c.oid, n.nspname, c.relname, c.relkind::text AS kind, "
             "c.relreplident::text AS identity, d.oid AS database, "
@@ -243,14 +246,15 @@ class Server:
             raise PipelineError(f"there is no table {table} in this database", table=table)
         if found["kind"] not in ("r", "p"):
             raise PipelineError(f"{table} is no table, but a view or the like: name its tables")
-        told = self._dict(
-            "SELECT * FROM pg_publication_tables "
-            "WHERE pubname = %s AND schemaname = %s AND tablename = %s",
-            [publication, found["nspname"], found["relname"]],
-        )
-        oid = found["oid"]
-        number, member = self._publication(publication, table, oid, told, found["kind"] == "p")
-        assert told is not None  # noqa: S101  it was refused
+        oid, number, member = found["oid"], 0, 0
+        told: Any = {}
+        if publication is not None:
+            told = self._dict(
+                "SELECT * FROM pg_publication_tables "
+                "WHERE pubname = %s AND schemaname = %s AND tablename = %s",
+                [publication, found["nspname"], found["relname"]],
+            )
+            number, member = self._publication(publication, table, oid, told, found["kind"] == "p")
         names = told.get("attnames")
         columns = self._all(
             "WITH RECURSIVE base AS (SELECT oid, oid AS of, typbasetype, typcategory FROM pg_type "

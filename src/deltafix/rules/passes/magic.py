@@ -58,7 +58,7 @@ def magic(program: Program) -> Program:
     eager = not joins and not any(looks_around(rule, plain) for rule in program.rules)
     if eager:
         found = _Demand(program, wanted, eager=True).program()
-        if not unstratified(found, dependencies(found)):
+        if not unstratified(found, dependencies(found), aggregates=True):
             return found
     return _Demand(program, wanted, eager=False).program()
 

@@ -19,7 +19,7 @@ from deltafix.engine.outside import Users
 from deltafix.engine.state.identity import Identity
 from deltafix.engine.state.marks import Marks, set_marks
 from deltafix.engine.state.reading import read_state
-from deltafix.engine.state.rows import decode
+from deltafix.engine.state.rows import decode, left
 from deltafix.errors import DeltafixError, StateError
 from deltafix.facts.schema import Schema
 from deltafix.rules.schemas import row_schemas
@@ -54,7 +54,8 @@ def adopted(folder: Folder, schemas: Mapping[str, Schema]) -> Adopted | None:
         return None
     snapshot, records = found
     known = records.program(snapshot.epoch, snapshot.identity)
-    differences = known.differences(schemas)
+    rows_left = left(str(folder), chain(snapshot.frames, records.after(snapshot.epoch)))
+    differences = known.differences(schemas, rows_left)
     if differences:
         message = f"{folder} is the state of another program: {'; '.join(differences)}"
         raise StateError(message, path=str(folder), differences=differences)
@@ -92,7 +93,8 @@ def spec_of(folder: str, found: Manifest, schemas: Mapping[str, Schema]) -> Spec
         message = f"{folder}: it was made by another deltafix; begin anew from the given rows"
         raise StateError(message, path=folder)
     old = row_schemas(program)
-    differences = Identity.of(program, old).differences(schemas)
+    rows_left = dict.fromkeys(old, found.given)  # how many of each, nobody has noted
+    differences = Identity.of(program, old).differences(schemas, rows_left)
     if differences:
         message = f"{folder} is the state of another program: {'; '.join(differences)}"
         raise StateError(message, path=folder, differences=differences)

@@ -176,6 +176,7 @@ def _set_apart(core: Core, layer: Layer) -> tuple[Core, dict[str, tuple[int, ...
         Core(
             tuple(r for r in core.relations if r.name in names),
             tuple(c for c in core.clauses if c.head in names),
+            layer.folds,
         ),
         {name: _one_place(name) for name in names},
     )
@@ -185,7 +186,7 @@ def _set_apart(core: Core, layer: Layer) -> tuple[Core, dict[str, tuple[int, ...
         if clause.head not in names
         for literal in clause.body
         if isinstance(literal, Match | Absent)
-    } | {fold.source for fold in core.folds}
+    } | {fold.source for fold in core.folds if fold not in layer.folds}
     relations: list[Relation] = []
     clauses: list[Clause] = []
     own = list(inside.clauses)
@@ -211,7 +212,8 @@ def _set_apart(core: Core, layer: Layer) -> tuple[Core, dict[str, tuple[int, ...
         own.append(Clause(found.name, slots, (Match(proposed, slots),), -1))
     rest = [r for r in core.relations if r.name not in names]
     kept = [c for c in core.clauses if c.head not in names]
-    return Core((*rest, *relations), (*kept, *own, *clauses), core.folds), pinned
+    folds = (*(fold for fold in core.folds if fold not in layer.folds), *inside.folds)
+    return Core((*rest, *relations), (*kept, *own, *clauses), folds), pinned
 
 
 def _padded(clause: Clause) -> Clause:

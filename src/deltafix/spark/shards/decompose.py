@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from deltafix.plan.clause import Absent, Clause, Fold, Match, Relation, Slot
-from deltafix.plan.depend import made_by
 from deltafix.spark.shards.core import Prepared
 
 __all__ = ["LIMIT", "Placement", "atoms", "decompose", "kept"]
@@ -34,7 +33,7 @@ def decompose(prepared: Prepared) -> Placement | None:
     if prepared.pinned:
         return None
     core = prepared.core
-    names = {clause.head for clause in core.clauses} | {n for f in core.folds for n in made_by(f)}
+    names = {clause.head for clause in core.clauses} | {n for f in core.folds for n in f.made}
     place = {name: n for n, layer in enumerate(prepared.layers) for name in layer.relations}
     order = sorted((r for r in core.relations if r.name in names), key=lambda r: place[r.name])
     return _Search(order, core.clauses, core.folds).run() if order else None
@@ -63,7 +62,7 @@ class _Search:
             names = [clause.head, *(lit.relation for lit in atoms(clause) if lit.relation in place)]
             self.checks[max(names, key=place.__getitem__)].append(clause)
         for fold in folds:
-            names = [*made_by(fold), *([fold.source] if fold.source in place else [])]
+            names = [*fold.made, *([fold.source] if fold.source in place else [])]
             self.checks[max(names, key=place.__getitem__)].append(fold)
 
     def run(self) -> Placement | None:
@@ -88,7 +87,7 @@ class _Search:
         derived = {relation.name for relation in self.order}
         if isinstance(item, Fold):
             column = self.found[item.relation]
-            same = all(self.found[name] == column for name in made_by(item))
+            same = all(self.found[name] == column for name in item.made)
             if not same or column >= len(item.group):
                 return False
             return item.source not in derived or self.found[item.source] == item.group[column]

@@ -43,7 +43,7 @@ from deltafix.plan.clause import (
     Slot,
     Subsumption,
 )
-from deltafix.plan.depend import Layer, layers, made_by, needs
+from deltafix.plan.depend import Layer, layers, needs
 from deltafix.plan.normalize import Core
 from deltafix.spark.hashing import Heavy, Key
 from deltafix.spark.shards.core import HERE, Prepared, column_kinds
@@ -102,7 +102,8 @@ class _Localizing:
         cut = Core(tuple(self.relations.values()), tuple(clauses), self.folds)
         self.kinds = column_kinds(cut, prepared.program)
         self.layer = _strata(cut)
-        self.derived = {p.head for p in self.pieces} | {n for f in self.folds for n in made_by(f)}
+        self.derived = {p.head for p in self.pieces}
+        self.derived |= {n for f in self.folds for n in f.made if n not in self.pinned}
         self.home = {name: self.split(name, self._home(r)) for name, r in self.relations.items()}
         self.locals: dict[str, Relation] = {}
         self.columns: dict[str, tuple[str, ...]] = {}
@@ -344,7 +345,13 @@ class _Localizing:
         return relation in self.pinned and self._same(relation, name)
 
     def fold(self, fold: Fold) -> None:
-        """An aggregate: each group in the shard of its values, all of it there."""
+        """An aggregate: each group in the shard of its values, all of it there.
+
+        One that recursion reads is where all of that is.
+        """
+        if fold.relation in self.pinned:
+            self.local_folds.append(fold)
+            return
         source = self.far(fold.source, Key(fold.group), fold.relation)
         made = f"{fold.relation} out"
         if not fold.group:

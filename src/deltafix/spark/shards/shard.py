@@ -28,7 +28,6 @@ from deltafix.engine.outside import Users
 from deltafix.engine.run import Budget
 from deltafix.engine.state.cached import CachedImage
 from deltafix.facts.arrow import to_numpy
-from deltafix.plan.depend import made_by
 from deltafix.spark.hashing import Key, hash_rows
 from deltafix.spark.shards.layout import Derived, Layout
 from deltafix.spark.shards.ranks import RANK_BITS, rank_rows, ranked_parts
@@ -254,7 +253,7 @@ class Shard:
     def _inputs(self) -> set[str]:
         core = self.layout.core
         heads = {clause.head for clause in core.clauses}
-        return set(self.layout.types) - heads - {n for fold in core.folds for n in made_by(fold)}
+        return set(self.layout.types) - heads - {n for fold in core.folds for n in fold.made}
 
     # --- the engine ------------------------------------------------------------------------
 

@@ -1,0 +1,195 @@
+"""Rows of values for a table as callers have them: sequences, dicts, dataclass objects, frames.
+
+Nothing is changed here: what comes of them is an `Edit`, as of a statement (`sql.edits`).
+Invariant: its rows are as the engine has them, every value was checked against its column, and no
+row breaks a CHECK; keys are the connection's to check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any, NamedTuple
+
+from deltafix.facts.schema import Row
+from deltafix.facts.values import shown
+from deltafix.sql.casts import assigned
+from deltafix.sql.catalog import Table
+from deltafix.sql.text import Statement
+from deltafix.sql.types import Column, SqlValue, decode_rows
+
+__all__ = ["Edit", "checked", "encoded", "given", "inserted", "replaced"]
+
+
+class Edit(NamedTuple):
+    """A table, the rows removed, and the rows added; so many of them stand for one removed."""
+
+    table: Table
+    removed: list[Row]
+    added: list[Row]
+    replaced: int = 0
+
+
+def encoded(statement: Statement, column: Column, value: SqlValue) -> Any:
+    """A value as the engine has it. Raises SqlIntegrityError, SqlDataError."""
+    try:
+        try:
+            return column.encode(value)
+        except ValueError:  # few values are: each is looked at once
+            return column.encode(assigned(value, column.type))
+    except (ValueError, ArithmeticError) as error:
+        message = f"column {column.name!r}: {error}"
+        if value is None:
+            raise statement.integrity(message, "give it a value") from None
+        raise statement.data(message) from None
+
+
+def checked(statement: Statement, edit: Edit) -> Edit:
+    """The edit, if no row that it adds breaks a CHECK."""
+    table, added = edit.table, edit.added
+    for row in decode_rows(added if table.checks else (), table.relation.columns):
+        for check in table.checks:
+            try:
+                holds = check.compute(row) is not False
+            except (ValueError, ArithmeticError) as error:
+                raise statement.data(f"CHECK ({check.text}): {error}") from None
+            if not holds:
+                message = f"{table.relation.name}: {row} breaks CHECK ({check.text})"
+                raise statement.integrity(message)
+    return edit
+
+
+_MANY = 256
+"""Rows from which on they are checked column by column."""
+
+
+def given(statement: Statement, table: Table, rows: Any, columns: Sequence[str] = ()) -> Edit:
+    """Rows to insert: one by one, or a frame; of the columns named, or of all it has."""
+    frame = None
+    if isinstance(rows, str | bytes | Mapping) or not (
+        isinstance(rows, Iterable) or hasattr(rows, "__arrow_c_stream__")
+    ):
+        message = f"rows are given as an iterable of rows, or a frame, not as {type(rows).__name__}"
+        raise statement.wrong(message, None, _ROWS)
+    if not isinstance(rows, list | tuple):
+        from deltafix.sql.columns import framed  # noqa: PLC0415  pyarrow is slow to import
+
+        frame = framed(statement, rows)
+    known = [column.name for column in table.relation.columns]
+    names = list(columns) or (known if frame is None else frame.column_names)
+    there = names if frame is None else frame.column_names
+    for name in names:
+        for some in (known, there):
+            if name not in some:
+                raise statement.unknown("column", name, some, None)
+        if names.count(name) > 1 or there.count(name) > 1:
+            raise statement.wrong(f"column {name!r} is given twice", None, "give it once")
+    if frame is None:
+        return inserted(statement, table, names, _in_order(statement, table, names, list(rows)))
+    return _tabular(statement, table, names, list(map(frame.column, names)), frame.num_rows)
+
+
+_ROWS = "one row alone goes in a list: [(1, 'a')], or by name [{'id': 1, 'name': 'a'}]"
+
+
+def _in_order(
+    statement: Statement, table: Table, names: Sequence[str], rows: list[Any]
+) -> list[Sequence[SqlValue]]:
+    """Rows as sequences of values for the columns named; one by name has its values put in order.
+
+    Raises SqlProgrammingError, SqlIntegrityError, naming the row from 0.
+    """
+    if set(map(type, rows)) <= {tuple, list}:
+        return rows
+    columns = {one.name: (at, one) for at, one in enumerate(table.relation.columns)}
+    found = list[Sequence[SqlValue]]()
+    for place, row in enumerate(rows):
+        given = row
+        if is_dataclass(row) and not isinstance(row, type):
+            given = {one.name: getattr(row, one.name) for one in fields(row)}
+        if isinstance(given, Mapping):
+            for name in given:
+                if name not in names:
+                    raise statement.unknown(f"column in row {place},", str(name), names, None)
+            values = []
+            for name in names:
+                at, column = columns[name]
+                value = given[name] if name in given else table.defaults.get(at)
+                if value is None and name not in given and not column.nullable:
+                    message = f"row {place} has no value for column {name!r}, which is NOT NULL"
+                    raise statement.integrity(message, f"the row has: {', '.join(given)}")
+                values.append(value)
+            found.append(values)
+        elif isinstance(row, Sequence) and not isinstance(row, str | bytes | bytearray):
+            found.append(row)
+        else:
+            message = (
+                f"row {place} is {shown(row)} ({type(row).__name__}), but a row is a value for "
+                f"each of ({', '.join(names)}): a tuple, a list, a dict, an object of a dataclass"
+            )
+            raise statement.wrong(message, None, _ROWS)
+    return found
+
+
+def _tabular(
+    statement: Statement, table: Table, names: Sequence[str], values: Sequence[Any], count: int
+) -> Edit:
+    """Rows to insert, as so many values of each column named, or Arrow columns."""
+    from deltafix.sql.columns import coded, listed  # noqa: PLC0415  pyarrow is slow to import
+
+    found = []
+    for at, column in enumerate(table.relation.columns):
+        if column.name not in names:
+            found.append([encoded(statement, column, table.defaults.get(at))] * count)
+            continue
+        one = values[names.index(column.name)]
+        done = coded(column, one)
+        if done is None:
+            done = [encoded(statement, column, v) for v in listed(statement, column, one)]
+        found.append(done)
+    if table.numbered:
+        found.append(list(range(table.next_number, table.next_number + count)))
+        table.next_number += count
+    return checked(statement, Edit(table, [], list(zip(*found, strict=True))))
+
+
+def inserted(
+    statement: Statement, table: Table, names: Sequence[str], rows: Sequence[Sequence[SqlValue]]
+) -> Edit:
+    """Rows to insert, of the columns named; the others have their default, or are NULL."""
+    if len(rows) >= _MANY and all(len(row) == len(names) for row in rows):
+        return _tabular(statement, table, names, list(zip(*rows, strict=True)), len(rows))
+    columns = table.relation.columns
+    places = [names.index(c.name) if c.name in names else None for c in columns]
+    added = []
+    for number, row in enumerate(rows):
+        if len(row) != len(names):
+            message = (
+                f"row {number} has {len(row)} values for {len(names)} columns ({', '.join(names)})"
+            )
+            raise statement.wrong(message, None, "give each column one value")
+        values = [
+            encoded(statement, column, table.defaults.get(at) if place is None else row[place])
+            for at, (column, place) in enumerate(zip(columns, places, strict=True))
+        ]
+        if table.numbered:
+            values.append(table.next_number)
+            table.next_number += 1
+        added.append(tuple(values))
+    return checked(statement, Edit(table, [], added))
+
+
+def replaced(statement: Statement, table: Table, rows: Any, there: Sequence[Row]) -> Edit:
+    """What makes the rows of a table, which are `there`, to be `rows`; equal ones stay. O(rows)."""
+    width = len(table.relation.columns)
+    kept: dict[Row, list[Row]] = {}
+    for row in there:
+        kept.setdefault(row[:width], []).append(row)
+    added = []
+    for row in given(statement, table, rows).added:
+        same = kept.get(row[:width])
+        if same:
+            same.pop()
+        else:
+            added.append(row)
+    return Edit(table, [row for rest in kept.values() for row in rest], added)

@@ -1,0 +1,138 @@
+"""Random statements over tables that refer to each other and to themselves, as SQLite has them.
+
+Sees: a row that refers to none, an edit refused though nothing is lost by it, and a refused
+statement that leaves something behind, in transactions and in a state that is opened again.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import deltafix.sql
+
+TABLES = (
+    "CREATE TABLE p (id INTEGER PRIMARY KEY, u INTEGER UNIQUE, boss INTEGER REFERENCES p)",
+    "CREATE TABLE c (k INTEGER PRIMARY KEY, p INTEGER REFERENCES p (id), "
+    "w INTEGER REFERENCES p(u))",
+    "CREATE TABLE q (x INTEGER, y TEXT, PRIMARY KEY (x, y))",
+    "CREATE TABLE d (p INTEGER NOT NULL, a INTEGER, b TEXT, "
+    "FOREIGN KEY (a, b) REFERENCES q (x, y), CONSTRAINT of_p FOREIGN KEY (p) REFERENCES p ON DELETE NO ACTION)",
+)
+NAMES = ("p", "c", "q", "d")
+VIEW = "SELECT p.id, COUNT(*) AS n FROM p JOIN c ON c.p = p.id GROUP BY p.id"
+
+
+def _statement(random: Random) -> str:
+    def number() -> str:
+        return random.choice((*"01234", "NULL"))
+
+    def text() -> str:
+        return random.choice(("'a'", "'b'", "NULL"))
+
+    n, key = number, str(random.randrange(6))
+    rows = {
+        "p": lambda: f"({random.randrange(6)}, {n()}, {n()})",
+        "c": lambda: f"({random.randrange(9)}, {n()}, {n()})",
+        "q": lambda: f"({random.randrange(4)}, {random.choice(('{a}', '{b}'))})".format(
+            a="'a'", b="'b'"
+        ),
+        "d": lambda: f"({random.randrange(6)}, {n()}, {text()})",
+    }
+    name = random.choice(NAMES)
+    cells = {rows[name]() for _ in range(random.choice((1, 1, 2, 3)))}
+    return random.choice((
+        f"INSERT INTO {name} VALUES {', '.join(sorted(cells))}",
+        f"INSERT INTO {name} VALUES {', '.join(sorted(cells))}",
+        f"DELETE FROM {random.choice(('p WHERE id = ', 'c WHERE k = ', 'd WHERE p = '))}{key}",
+        f"DELETE FROM {random.choice(('p WHERE id > ', 'q WHERE x >= ', 'c WHERE p > '))}{key}",
+        f"UPDATE p SET id = {key} WHERE id = {random.randrange(6)}",
+        f"UPDATE p SET boss = {n()}, u = {n()} WHERE id = {key}",
+        f"UPDATE c SET p = {n()}, w = {n()} WHERE k < {key}",
+        f"UPDATE q SET x = x + {random.choice((0, 1, 10))} WHERE y = 'a' AND x = {key}",
+        f"UPDATE d SET a = {n()}, b = {text()} WHERE p = {key}",
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_oracle_references_are_kept_as_sqlite_keeps_them(seed: int, tmp_path: Path) -> None:
+    random = Random(f"foreign {seed}")
+    path = tmp_path / "state" if seed % 2 else ":memory:"
+    seen = Counter[tuple[str, bool]]()
+    db = deltafix.sql.connect(path)
+    lite = sqlite3.connect(":memory:", isolation_level=None)
+    lite.execute("PRAGMA foreign_keys = ON")
+    for engine in (db, lite):
+        for table in TABLES:
+            engine.execute(table)
+    db.execute(f"CREATE VIEW v AS {VIEW}")
+    is_open = False
+    for number in range(250):
+        statement = random.choice(("COMMIT", "ROLLBACK")) if is_open else "BEGIN"
+        if random.random() < 0.85:
+            statement = _statement(random)
+        else:
+            is_open = not is_open
+        answers = []
+        for engine, refused in ((db, deltafix.sql.IntegrityError), (lite, sqlite3.Error)):
+            try:
+                engine.execute(statement)
+                answers.append("done")
+            except refused:
+                answers.append("refused")
+        assert answers[0] == answers[1], (number, statement)
+        seen[" ".join(statement.split()[:3]), answers[0] == "refused"] += 1
+        for query in (*(f"SELECT * FROM {name}" for name in NAMES), VIEW):
+            mine = db.execute(query.replace(VIEW, "SELECT * FROM v")).fetchall()
+            assert sorted(map(repr, mine)) == sorted(map(repr, lite.execute(query))), statement
+        if path != ":memory:" and not is_open and number % 40 == 39:
+            db.close()
+            db = deltafix.sql.connect(path)
+    db.rollback()
+    db.engine.check_invariants()
+    db.close()
+    lite.close()
+    assert len(seen) > 15  # most were taken, and refused
+
+
+def test_references_are_looked_up_and_not_searched() -> None:
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE p (id INTEGER PRIMARY KEY)")
+        db.execute("CREATE TABLE c (k INTEGER PRIMARY KEY, p INTEGER REFERENCES p)")
+        db.insert("p", [(n,) for n in range(2000)])
+        db.insert("c", [(n, n // 2) for n in range(2000)])
+        relation = db.catalog.tables["c"].relation
+        assert relation.indexes == ((0,), (1,))
+        db.execute("DELETE FROM p WHERE id = 1500")
+        with pytest.raises(deltafix.sql.IntegrityError, match=r"c has a row with \(p\) = \(9\)"):
+            db.execute("DELETE FROM p WHERE id = 9")
+        assert db.execute("SELECT COUNT(*) FROM p").fetchall() == [(1999,)]
+
+
+@pytest.mark.parametrize(
+    ("column", "message", "hint"),
+    [
+        ("a TEXT REFERENCES p", "a is TEXT and id of p is INTEGER", "one type"),
+        ("a INTEGER REFERENCES p (u)", "refers to no key of p", "in this order: id"),
+        ("a INTEGER REFERENCES o", "unknown table 'o'", "there is: p"),
+        ("a INTEGER REFERENCES p ON DELETE CASCADE", "ON DELETE CASCADE", "can neither go"),
+        ("a INTEGER REFERENCES p DEFERRABLE", "DEFERRABLE", "can neither go"),
+        ("a INTEGER, FOREIGN KEY (b) REFERENCES p", "unknown column 'b'", "there is: a"),
+        ("a INTEGER, b INTEGER, FOREIGN KEY (a, b) REFERENCES p", "refers to no key", "id"),
+    ],
+)
+def test_a_reference_that_means_nothing_is_refused(column: str, message: str, hint: str) -> None:
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE p (id INTEGER PRIMARY KEY, u INTEGER)")
+        with pytest.raises(deltafix.sql.DatabaseError) as caught:
+            db.execute(f"CREATE TABLE c ({column})")
+        assert message in str(caught.value)
+        assert hint in str(caught.value)
+        db.execute("CREATE TABLE c (a INTEGER REFERENCES p)")
+        with pytest.raises(deltafix.sql.ProgrammingError, match=r"c refers to it|DROP TABLE c"):
+            db.execute("DROP TABLE p")
+        db.execute("DROP TABLE c; DROP TABLE p")
