@@ -134,6 +134,6 @@ def test_a_reference_that_means_nothing_is_refused(column: str, message: str, hi
         assert message in str(caught.value)
         assert hint in str(caught.value)
         db.execute("CREATE TABLE c (a INTEGER REFERENCES p)")
-        with pytest.raises(deltafix.sql.ProgrammingError, match=r"c refers to it|DROP TABLE c"):
+        with pytest.raises(deltafix.sql.ProgrammingError, match="p is referred to by c"):
             db.execute("DROP TABLE p")
         db.execute("DROP TABLE c; DROP TABLE p")

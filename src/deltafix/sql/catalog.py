@@ -245,10 +245,8 @@ class Catalog:
         self.definitions[name] = Definition(statement.sql, dialect, times)
 
     def readers(self, name: str) -> list[str]:
-        """The views that read a table or view, and the tables that refer to it."""
-        tables = [one.relation.name for one, _ in self.referring(name)]
-        views = [one for one, view in self.views.items() if name in view.reads]
-        return [*(one for one in dict.fromkeys(tables) if one != name), *views]
+        """The views that read a table or view."""
+        return [one for one, view in self.views.items() if name in view.reads]
 
     def referring(self, name: str) -> list[tuple[Table, ForeignKey]]:
         """The foreign keys that refer to a table, with their tables."""

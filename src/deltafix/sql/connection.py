@@ -446,9 +446,12 @@ class Connection:
                 raise statement.unknown(node.args["kind"].lower(), name, list(there), table)
             readers = self.catalog.readers(name)
             if readers:
-                message = f"{name} is read, or referred to, by {', '.join(readers)}"
-                kind = "TABLE" if readers[-1] in self.catalog.tables else "VIEW"
-                raise statement.wrong(message, table, f"DROP {kind} {readers[-1]} first")
+                message = f"{name} is read by {', '.join(readers)}"
+                raise statement.wrong(message, table, f"DROP VIEW {readers[-1]} first")
+            tables = {one.relation.name for one, _ in self.catalog.referring(name)} - {name}
+            if tables:
+                message = f"{name} is referred to by {', '.join(sorted(tables))}"
+                raise statement.wrong(message, table, f"DROP TABLE {min(tables)} first")
             self._require_no_edits(statement)
             before: dict[str, Any] = dict(there)
             defined = dict(self.catalog.definitions)

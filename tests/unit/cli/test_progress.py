@@ -35,7 +35,7 @@ SCRIPT = """\
 CREATE TABLE edge(x INT, y INT);
 CREATE VIEW path AS WITH RECURSIVE p(x, y) AS (
     SELECT x, y FROM edge UNION SELECT p.x, edge.y FROM p JOIN edge ON p.y = edge.x
-) SELECT * FROM p WHERE x = 0 AND y > 298;
+) SELECT * FROM p WHERE x = 0 AND y > 2498;
 INSERT INTO edge VALUES {};
 """
 ESCAPE = re.compile(r"\x1b\[([?\d;]*)([A-Za-z])|(\r)|(\n)|([^\x1b\r\n]+)")
@@ -95,14 +95,14 @@ def cases(tmp_path, warm_kernel):
             (tmp_path / "edge.facts").write_text(chain)
             return ["run", f"{tmp_path}/p.dl", "-F", f"{tmp_path}"], "(stratum 2 of 2)"
         if name == "sql":
-            chain = ", ".join(f"({n}, {n + 1})" for n in range(300))
+            chain = ", ".join(f"({n}, {n + 1})" for n in range(2500))
             (tmp_path / "s.sql").write_text(SCRIPT.format(chain))
             return ["sql", f"{tmp_path}/s.sql"], "INSERT INTO edge VALUES"
         if name == "analyse":
             tree = Path(deltafix.__file__).parent / "store"
             return ["analyse", "points-to", f"{tree}", "--view", "calls"], "evaluating"
         job = Job(tmp_path)
-        job.say("member", *(("+", (f"t{n}", f"t{n + 1}")) for n in range(300)))
+        job.say("member", *(("+", (f"t{n}", f"t{n + 1}")) for n in range(2500)))
         # Which of its short steps is drawn, ten times a second, is chance; the clock always is.
         return ["pipeline", "run", f"{job.toml}"], "0:00:0"
 
