@@ -18,6 +18,7 @@ __all__ = [
     "ChangeError",
     "ConfigError",
     "CycleError",
+    "CyclicDataError",
     "DeltafixError",
     "DriftError",
     "EvaluationError",

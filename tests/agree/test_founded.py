@@ -150,6 +150,17 @@ def test_what_needs_itself_by_every_row_is_refused_with_the_first() -> None:
         assert db.rows("e") == []
 
 
+def test_a_long_cycle_is_named_by_its_ends() -> None:
+    with deltafix.connect(PARTS) as db:
+        with db.transaction() as tx:
+            tx.insert("uses", [(p, p + 1, 1) for p in range(100)])
+        with pytest.raises(CyclicDataError) as caught, db.transaction() as tx:
+            tx.insert("uses", [(100, 0, 1)])
+        assert "… (90 more) …" in str(caught.value)
+        assert len(caught.value.cycle) == 102
+        assert len(str(caught.value)) < 800
+
+
 def test_a_chain_is_computed_once_and_no_further_than_it_changes() -> None:
     size = 60 if JIT_DISABLED else 2_000
     with deltafix.connect(PARTS) as db:

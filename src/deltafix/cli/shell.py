@@ -78,6 +78,11 @@ def _loop(session: Session, interactive: bool, strict: bool) -> None:
             shown = str(error) if isinstance(error, ProgramError) else f"error: {error}"
             sys.stderr.write(f"{shown}\n")
             continue
+        except KeyboardInterrupt:
+            if not interactive:
+                raise
+            sys.stderr.write("interrupted: the line has changed nothing that is committed\n")
+            continue
         if answer:
             sys.stdout.write(f"{answer}\n")
             sys.stdout.flush()

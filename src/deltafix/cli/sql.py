@@ -1,8 +1,8 @@
 """`deltafix sql`: scripts of SQL, and statements typed or piped in; changes of views are shown.
 
 Invariant: results go to standard output, one row a line with tabs between, NULL as nothing; a
-transaction's changes follow as `+view` and `-view` lines. An error never ends a session that a
-person types; in files and piped input it ends the run with exit code 2.
+transaction's changes follow as `+view` and `-view` lines. Neither an error nor Ctrl-C ends a
+session that a person types; in files and piped input an error ends the run with exit code 2.
 """
 
 from __future__ import annotations
@@ -64,11 +64,13 @@ def sql(
         if command is not None:
             session.run(command, "-c")
         if files or command is not None:
-            return
-        if sys.stdin.isatty():
+            pass
+        elif sys.stdin.isatty():
             _typed(session)
         else:
             session.run(sys.stdin.read(), "<stdin>")
+        if db.in_transaction:
+            note("note: BEGIN opened a transaction that nothing committed; it is rolled back")
 
 
 def read_script(file: Path) -> str:
@@ -131,15 +133,36 @@ def shown(value: object) -> str:
 
 
 def _typed(session: _Session) -> None:
-    note("statements end with ; and .quit (or Ctrl-D) ends the session")
-    for text in _statements():
+    note(_HELP)
+    for text in _statements(session):
+        was_open = session.db.in_transaction
         try:
             session.run(text, "<sql>")
         except DeltafixError as error:
             sys.stderr.write(f"{error}\n")
+        except KeyboardInterrupt:
+            lost = was_open and not session.db.in_transaction
+            what = "the transaction was rolled back" if lost else "the statement changed nothing"
+            sys.stderr.write(f"interrupted: {what}\n")
 
 
-def _statements() -> Iterator[str]:
+_HELP: Final = (
+    "statements end with ; and Ctrl-C drops one; .tables lists tables and views, "
+    ".quit (or Ctrl-D) ends the session"
+)
+
+
+def _tables(session: _Session) -> None:
+    """Show what there is, with columns and their types."""
+    catalog = session.db.catalog
+    for word, names in (("table", catalog.tables), ("view", catalog.views)):
+        for name in names:
+            columns = catalog.relations[name].columns
+            said = ", ".join(f"{one.name} {one.type.name}" for one in columns)
+            sys.stdout.write(f"{word} {name} ({said})\n")
+
+
+def _statements(session: _Session) -> Iterator[str]:
     """What a person types, up to a line that ends with a semicolon."""
     import readline  # noqa: F401, PLC0415  importing it gives input() editing and history
 
@@ -149,8 +172,21 @@ def _statements() -> Iterator[str]:
             line = input(_PROMPT if not lines else "...> ")
         except EOFError:
             return
-        if not lines and line.strip() in (".quit", ".exit"):
-            return
+        except KeyboardInterrupt:
+            sys.stdout.write("\n")
+            lines.clear()
+            continue
+        if not lines and line.lstrip().startswith("."):
+            word = line.strip().rstrip(";").strip()
+            if word in (".quit", ".exit"):
+                return
+            if word == ".tables":
+                _tables(session)
+            else:
+                note(_HELP if word == ".help" else f"there is no {word}: {_HELP}")
+            continue
+        if not lines and not line.strip():
+            continue
         lines.append(line)
         if line.rstrip().endswith(";"):
             yield "\n".join(lines)

@@ -107,6 +107,7 @@ class Writer:
         self.ids = {one.name: tables.numbers[one.name] for one in plan.relations}
         self.codes = codes
         self.memos: dict[Memo, int] = {}
+        self.new_memos = 0
         self.rules = 1 + max((c.rule for s in plan.stages for c in _clauses(s)), default=0)
         self.out: list[int] = [len(plan.stages), 0]
         self.slots = 0
@@ -305,8 +306,8 @@ class Writer:
         """The number of a memo, the same for the same functor on the same types."""
         if memo not in self.memos:
             known = self.tables.numbers
-            new = sum(other not in known for other in self.memos)
-            self.memos[memo] = known.get(memo, len(known) + new)
+            self.new_memos += memo not in known
+            self.memos[memo] = known.get(memo, len(known) + self.new_memos - 1)
         self.asked[memo] = self.memos[memo]
         return self.memos[memo]
 

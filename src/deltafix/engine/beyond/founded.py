@@ -33,6 +33,9 @@ from deltafix.plan.founded import Calls, Need
 
 __all__ = ["FoundedStratum", "MakeFold"]
 
+_SHOWN = 12
+"""Steps of a cycle that a message names; the error has them all."""
+
 MakeFold: TypeAlias = Callable[[Fold, Callable[[Row], list[Value]]], FoldKind]
 """What keeps an aggregate, given how the values of a group are looked up."""
 
@@ -157,10 +160,14 @@ class FoundedStratum(Stratum):
         cycle = [self._shown(node) for node in nodes]
         last = next(n for n, one in enumerate(cycle[1:], 1) if one == cycle[0])
         cycle = cycle[: last + 1]
-        through = " needs ".join(
+        steps = [
             f"{name}({', '.join('_' if v is ... else show_value(v) for v in row)})"
             for name, row in cycle
-        )
+        ]
+        if len(steps) > _SHOWN:
+            left = f"… ({len(steps) - _SHOWN:,} more) …"
+            steps[_SHOWN // 2 : -(_SHOWN // 2)] = [left]
+        through = " needs ".join(steps)
         message = (
             f"an aggregate would have to be known before itself: {through}; rolled back. "
             "Rules that aggregate over their own recursion need data without such a cycle"

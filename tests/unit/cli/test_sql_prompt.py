@@ -1,0 +1,124 @@
+"""`deltafix sql` and `deltafix shell` on a terminal: Ctrl-C, what the prompt knows, what is left."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from deltafix.cli.main import main
+
+SECONDS = 60.0
+
+
+class Terminal:
+    """A command on a terminal: what is typed, and what has appeared since."""
+
+    def __init__(self, process: subprocess.Popen[bytes], master: int) -> None:
+        self.process, self.master, self.seen = process, master, ""
+
+    def type(self, text: str) -> None:
+        os.write(self.master, f"{text}\n".encode())
+
+    def until(self, wanted: str) -> str:
+        """What appears up to a text; fails if it does not come."""
+        end = time.monotonic() + SECONDS
+        while wanted not in self.seen:
+            assert time.monotonic() < end, (wanted, self.seen)
+            if select.select([self.master], [], [], 0.1)[0]:
+                self.seen += os.read(self.master, 65536).decode()
+        before, self.seen = self.seen.split(wanted, 1)
+        return before
+
+    def interrupt(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+
+
+@contextmanager
+def terminal(*arguments: str) -> Iterator[Terminal]:
+    master, slave = pty.openpty()
+    command = [sys.executable, "-m", "deltafix", *arguments]
+    process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave)
+    os.close(slave)
+    try:
+        yield Terminal(process, master)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(master)
+
+
+def test_ctrl_c_drops_a_statement_and_not_the_session(warm_kernel) -> None:
+    with terminal("sql") as typed:
+        typed.until("sql> ")
+        typed.type("CREATE TABLE t (a BIGINT PRIMARY KEY, s TEXT);")
+        typed.until("sql> ")
+        typed.type("SELECT broken")
+        typed.until("...> ")
+        typed.interrupt()
+        typed.until("sql> ")
+        typed.interrupt()
+        typed.until("sql> ")
+        typed.type(".tables")
+        assert "table t (a BIGINT, s TEXT)" in typed.until("sql> ")
+        typed.type(".schema")
+        assert "there is no .schema: statements end with ;" in typed.until("sql> ")
+        typed.type("CREATE VIEW v AS WITH RECURSIVE r(n) AS "
+                   "(SELECT a FROM t UNION SELECT n + 1 FROM r) SELECT * FROM r;")  # fmt: skip
+        typed.until("sql> ")
+        typed.type("INSERT INTO t VALUES (1, 'never ends');")
+        time.sleep(1.5)
+        typed.interrupt()
+        assert "interrupted: the statement changed nothing" in typed.until("sql> ")
+        typed.type("DROP VIEW v; BEGIN; INSERT INTO t VALUES (2, 'open');")
+        typed.until("sql> ")
+        typed.type("SELECT COUNT(*) FROM t;")
+        assert "\n1\r" in typed.until("sql> ")
+        typed.type(".quit")
+        typed.until("BEGIN opened a transaction that nothing committed; it is rolled back")
+        assert typed.process.wait(SECONDS) == 0
+
+
+def test_ctrl_c_in_a_commit_leaves_the_shell_and_drops_the_edits(warm_kernel, tmp_path) -> None:
+    program = tmp_path / "p.dl"
+    program.write_text(
+        ".decl n(x: number)\n.input n\n.decl m(x: number)\nm(x) :- n(x).\nm(x + 1) :- m(x).\n"
+    )
+    with terminal("shell", str(program)) as typed:
+        typed.until("deltafix> ")
+        typed.type("+n(1)")
+        typed.until("deltafix*> ")
+        typed.type("commit")
+        time.sleep(1.5)
+        typed.interrupt()
+        typed.until("interrupted: the line has changed nothing that is committed")
+        typed.until("deltafix> ")
+        typed.type("? n(x)")
+        assert "n(1)" not in typed.until("deltafix> ").split("\n", 1)[1]
+
+
+def test_a_transaction_that_nothing_commits_is_said_to_be_lost(
+    tmp_path, capsys: pytest.CaptureFixture[str], warm_kernel
+) -> None:
+    state = str(tmp_path / "state")
+    assert ends(["sql", "--state", state, "-c", "CREATE TABLE t (a INTEGER)"]) == 0
+    assert "rolled back" not in capsys.readouterr().err
+    assert ends(["sql", "--state", state, "-c", "BEGIN; INSERT INTO t VALUES (1)"]) == 0
+    assert "nothing committed; it is rolled back" in capsys.readouterr().err
+    assert ends(["sql", "--state", state, "-c", "SELECT COUNT(*) FROM t"]) == 0
+    assert capsys.readouterr().out == "0\n"
+
+
+def ends(arguments: list[str]) -> int:
+    """The exit code of a command."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    return int(ended.value.code or 0)
