@@ -75,6 +75,7 @@ def augment(program: Program, additions: Additions) -> Program:
         own = program.relation(name)
         made.append((_decl(name + COUNTS, own.attributes, [f"n{COUNTS}"]), []))
     for name, keying in additions.keyed.items():
+        _require_key(program, name, keying)
         made += _keyed(program.relation(name), keying)
     for key, name in key_checks(program, additions).items():
         made.append(_key_check(program.relation(key.table), key, name))
@@ -105,6 +106,19 @@ def key_checks(program: Program, additions: Additions) -> dict[TableKey, str]:
         if not is_whole and not (keying.key and set(keying.key) <= set(key.columns)):
             found[key] = f"{key.table}{BREACH}{number}"
     return found
+
+
+def _require_key(program: Program, name: str, keying: Keying) -> None:
+    """Raise ConfigError where rows of a table would replace rows of other keys of it."""
+    keys = program.keys if isinstance(program, TableProgram) else ()
+    mine = [key for key in keys if key.table == name]
+    if mine and not any(set(key.columns) <= set(keying.key) for key in mine):
+        shown = "; ".join(f"{key.kind} ({', '.join(key.columns)})" for key in mine)
+        message = (
+            f"the input of {name} says key = ({', '.join(keying.key)}), so a row would replace "
+            f"others by the table's own keys: {shown}; name the columns of one of these"
+        )
+        raise ConfigError(message, value=keying.key)
 
 
 def _key_check(own: RelationDecl, key: TableKey, name: str) -> tuple[RelationDecl, list[Rule]]:

@@ -1,4 +1,4 @@
-"""`deltafix sql` and `deltafix shell` on a terminal: Ctrl-C, what the prompt knows, what is left."""
+"""`deltafix sql` and `shell` on a terminal: Ctrl-C, what the prompt knows, what is left."""
 
 from __future__ import annotations
 

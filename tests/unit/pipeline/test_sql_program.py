@@ -208,6 +208,7 @@ def test_json_numbers_are_taken_as_they_are_written(books: Books) -> None:
         ({"outputs": '[output.notes]\npath = "notes"'}, 'duplicates = "count"'),
         ({"booking": 'duplicates = "count"'}, "told apart by their values"),
         ({"views": VIEWS.replace(" PRIMARY KEY", "")}, "has no PRIMARY KEY"),
+        ({"booking": 'key = "amount"'}, r"others by the table's own keys: PRIMARY KEY \(id\)"),
         ({"outputs": '[input.total]\nsource = "snapshot"\npath = "x"'}, "is a view"),
         ({"outputs": '[output.total2]\npath = "x"'}, "'total'"),
     ],
