@@ -56,7 +56,6 @@ class FoundedStratum(Stratum):
     ) -> None:
         assert layer.calls is not None  # noqa: S101  the caller's case
         self._calls = layer.calls
-        self._layer = layer
         self._make = make
         self._needs = Needs()
         self._agenda = _Agenda(self._needs)
