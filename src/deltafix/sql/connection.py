@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
-from deltafix.doing import tell
+from deltafix.doing import hearer, tell
 from deltafix.engine.connect import connect as connect_engine
 from deltafix.engine.database import Database
 from deltafix.errors import (
@@ -142,7 +142,8 @@ class Connection:
         """The result of each statement of a text: a `reading.Result`, or a number of rows."""
         self._require_open()
         for statement in statements(sql, self.dialect, path):
-            tell(" ".join(statement.sql.split()))
+            if hearer() is not None:  # a script's INSERT may be a megabyte of words
+                tell(" ".join(statement.sql.split()))
             yield self._run(bind(statement, parameters))
 
     def run_many(self, sql: str, rows: Iterable[Parameters]) -> int:
@@ -289,25 +290,21 @@ class Connection:
             there = self.rows_with(self.catalog.tables[one.table], one.key, wanted)
             lost = next((row for value, row in wanted.items() if value not in there), None)
             if lost is not None:
-                shown = decode_rows([lost], columns)[0]
-                said = ", ".join(columns[place].name for place in one.places)
-                values = ", ".join(repr(shown[place]) for place in one.places)
-                message = f"{name}: ({said}) of a row is ({values}), which {one.table} has not"
+                names, values = _said(columns, one.places, lost)
+                message = f"{name}: ({names}) of a row is ({values}), which {one.table} has not"
                 raise statement.integrity(message, f"INSERT it INTO {one.table} first")
-        referring = self.catalog.referring(name) if edit.removed else ()
-        for table, one in referring:
+        for table, one in self.catalog.referring(name) if edit.removed else ():
             gone = {*map(one.key.of, edit.removed)}.difference(map(one.key.of, edit.added))
             asked = [one.referring(value) for value in gone if None not in value]
             if not asked:
                 continue
             self._settle_edits()
             mine = table.relation
-            names = [mine.columns[place].name for place in one.places]
-            found = self._engine().semijoin(mine.name, names, asked)
+            referring = [mine.columns[place].name for place in one.places]
+            found = self._engine().semijoin(mine.name, referring, asked)
             if found:
-                shown = decode_rows(found[:1], mine.columns)[0]
-                values = ", ".join(repr(shown[place]) for place in one.places)
-                message = f"{mine.name} has a row with ({', '.join(names)}) = ({values})"
+                names, values = _said(mine.columns, one.places, found[0])
+                message = f"{mine.name} has a row with ({names}) = ({values})"
                 raise statement.integrity(
                     f"{message}, which {name} would lose", f"DELETE it FROM {mine.name} first"
                 )
@@ -366,9 +363,7 @@ class Connection:
                     waiting[row] = count
 
     def _duplicate(self, statement: Statement, table: Table, key: Key, row: Row) -> SqlError:
-        names = ", ".join(table.relation.columns[place].name for place in key.places)
-        shown = decode_rows([row], table.relation.columns)[0]
-        values = ", ".join(repr(shown[place]) for place in key.places)
+        names, values = _said(table.relation.columns, key.places, row)
         message = f"{table.relation.name}: {key.kind} ({names}) has a row with ({values}) already"
         return statement.integrity(message, "UPDATE that row, or DELETE it first")
 
@@ -650,6 +645,13 @@ _STATEMENTS: Mapping[Any, Callable[[Connection, Statement, Any], Any]] = Mapping
 _EDITS: Mapping[Any, Callable[[Connection, Statement, Any], Edit]] = MappingProxyType(
     {exp.Insert: edits.insert, exp.Update: edits.update, exp.Delete: edits.delete, exp.Merge: merge}
 )
+
+
+def _said(columns: Sequence[Column], places: Sequence[int], row: Row) -> tuple[str, str]:
+    """The names of some columns, and a row's values there, as errors have them."""
+    shown = decode_rows([row], columns)[0]
+    names = ", ".join(columns[place].name for place in places)
+    return names, ", ".join(repr(shown[place]) for place in places)
 
 
 def open_connection(path: str | Path, dialect: str, settings: Mapping[str, Any]) -> Connection:
