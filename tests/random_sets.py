@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from random import Random
 
+from deltafix.changes.connective import connective
+from deltafix.changes.formula import And, Not, Or
+from deltafix.reactive import Holds
 from deltafix.rules import operators as ops
 
 VALUES = 5
@@ -20,6 +23,33 @@ _TO = {
     (2, 1): [lambda a, b: b, lambda a, b: (a + b) % VALUES],
     (2, 2): [lambda a, b: (b, a), lambda a, b: (a, (b + 1) % VALUES), lambda a, b: (3, b)],
 }
+CONNECTIVES = {
+    "exactly_one": (
+        connective("exactly_one", lambda t, u: Or(And(t.now, Not(u.now)), And(u.now, Not(t.now)))),
+        lambda t, u: t ^ u,
+    ),
+    "either": (  # with rules of its own: no pair of events where one part takes the other's place
+        connective(
+            "either",
+            lambda t, u: Or(t.now, u.now),
+            up=lambda t, u: Or(t.up, u.up),
+            down=lambda t, u: Or(And(t.down, Not(u.next)), And(u.down, Not(t.next))),
+        ),
+        lambda t, u: t | u,
+    ),
+    "two_of": (
+        connective(
+            "two_of",
+            lambda t, u, v: Or(And(t.now, u.now), Or(And(u.now, v.now), And(t.now, v.now))),
+        ),
+        lambda t, u, v: (t & u) | (u & v) | (t & v),
+    ),
+}
+"""Connectives of one's own, and what they mean, of sets."""
+
+REDUCERS = {name: Holds(one) for name, (one, _) in CONNECTIVES.items()}
+"""For `deltafix.connect`."""
+
 _TESTS = {
     1: [lambda a: a < 3, lambda a: a != 1],
     2: [lambda a, b: a < b, lambda a, b: a != b],
@@ -42,7 +72,11 @@ def random_set(rng: Random, width: int, depth: int, scope: tuple = ()) -> tuple:
             return ("const", tuple(sorted(rows)))
         return ("relation", "r" if width == 1 else "e")
     kinds = ["union", "union", "join", "product", "difference", "twice", "filter", "project"]
-    kind = rng.choice([*kinds, "aggregate", "lfp", "lfp", "mutual"])
+    kind = rng.choice([*kinds, "aggregate", "connected", "connected", "lfp", "lfp", "mutual"])
+    if kind == "connected":
+        name = rng.choice(sorted(CONNECTIVES))
+        parts = CONNECTIVES[name][0].parameters
+        return (kind, name, *(part(width, folded=True) for _ in parts))
     if kind == "union":
         return (kind, *(part(width) for _ in range(rng.randint(2, 3))))
     if kind == "twice" and depth > 1:
@@ -96,6 +130,8 @@ def written(node: tuple, env: dict):
         case ("aggregate", op, by, source):
             of = None if op == "count" else 1
             return ops.aggregate(written(source, env), op, of, by=by)
+        case ("connected", name, *parts):
+            return ops.connected(CONNECTIVES[name][0], *(written(part, env) for part in parts))
         case ("lfp", names, body):
             return ops.lfp(lambda s: written(body, {**env, names[0]: s}))
         case ("lfp", names, one, two):
@@ -136,6 +172,8 @@ def meant(node: tuple, env: dict[str, set]) -> set:
                 groups.setdefault(tuple(row[i] for i in by), []).append(row[1])
             fold = {"count": len, "min": min, "max": max}[op]
             return {(*key, fold(values)) for key, values in groups.items()}
+        case ("connected", name, *parts):
+            return CONNECTIVES[name][1](*(meant(part, env) for part in parts))
         case ("lfp", names, *bodies):
             now = {name: set() for name in names}
             while True:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deltafix.changes import PRECISE, STANDARD, Interpretation, SetChange, conjunction_terms
+from deltafix.changes import (
+    COUNTED,
+    PRECISE,
+    STANDARD,
+    Interpretation,
+    SetChange,
+    conjunction_terms,
+)
+from deltafix.changes.counted import Counting
 from deltafix.changes.formula import (
     BOTTOM,
     TOP,
@@ -26,7 +35,7 @@ from deltafix.changes.formula import (
     free_variables,
     relation_names,
 )
-from deltafix.changes.formula_derivative import Rule, differentiate
+from deltafix.changes.formula_derivative import differentiate
 from deltafix.changes.formula_laws import (
     counted_once,
     formula_derivative_law,
@@ -113,6 +122,9 @@ def test_oracle_simplifying_keeps_the_meaning(formula, at) -> None:
     assert verdict, verdict.sentence
 
 
+MIRRORED = {**COUNTED, And: Counting(1, "new", "old")}
+"""What deletions would have, processed one row at a time."""
+
 literals = st.one_of(relations, relations.map(Not))
 
 
@@ -120,11 +132,11 @@ literals = st.one_of(relations, relations.map(Not))
 @given(
     st.lists(literals, min_size=1, max_size=4),
     interpretations(precise=True),
-    st.sampled_from(["old", "new"]),
+    st.sampled_from([COUNTED, MIRRORED]),
 )
-def test_oracle_the_delta_rules_of_a_body_count_each_derivation_once(body, at, earlier) -> None:
+def test_oracle_the_delta_rules_of_a_body_count_each_derivation_once(body, at, counted) -> None:
     """With counts, not only as sets: the reason why a planner takes these and not the ∧ rule."""
-    terms = conjunction_terms([isinstance(part, Not) for part in body], earlier=earlier)
+    terms = conjunction_terms(body, counted)
     verdict = counted_once(terms, body, SCHEMA, at)
     assert verdict, verdict.sentence
 
@@ -136,7 +148,7 @@ def test_mixing_the_two_conventions_counts_twice_or_never() -> None:
         {"R": frozenset(), "S": frozenset()},
         {"R": SetChange.of([(0,)]), "S": SetChange.of([(0, 1)])},
     )
-    old, new = (conjunction_terms([False, False], earlier=e) for e in ("old", "new"))
+    old, new = (conjunction_terms(body, counted) for counted in (COUNTED, MIRRORED))
     assert counted_once(old, body, SCHEMA, at)
     assert counted_once(new, body, SCHEMA, at)
     twice, never = (old[0], new[1]), (new[0], old[1])
@@ -145,13 +157,14 @@ def test_mixing_the_two_conventions_counts_twice_or_never() -> None:
 
 
 def test_the_delta_rules_print_as_one_writes_them() -> None:
-    terms = conjunction_terms([False, True, False])
+    r, s = Relation("R", ("x",)), Relation("S", ("x",))
+    terms = conjunction_terms([r, Not(s), r])
     assert [str(term) for term in terms] == [
         "+ Δ1, X(2), X(3)",
         "- 1, Δ2, X(3)",
         "+ 1, 2, Δ3",
     ]
-    mirrored = conjunction_terms([False, True, False], earlier="new")
+    mirrored = conjunction_terms([r, Not(s), r], MIRRORED)
     assert [str(term) for term in mirrored] == ["+ Δ1, 2, 3", "- X(1), Δ2, 3", "+ X(1), X(2), Δ3"]
 
 
@@ -159,7 +172,9 @@ def test_replacing_each_recursive_call_by_its_delta_is_not_a_derivative() -> Non
     """The folklore rule the introduction warns of: it breaks under negation."""
     wrong = {
         **STANDARD,
-        Not: Rule(lambda f, d: Not(d.up(f.body)), lambda f, d: Not(d.down(f.body))),
+        Not: replace(
+            STANDARD[Not], up=lambda f, d: Not(d.up(f.body)), down=lambda f, d: Not(d.down(f.body))
+        ),
     }
     at = Interpretation(UNIVERSE, {"R": frozenset()}, {"R": SetChange.of([(0,)])})
     verdict = formula_derivative_law(Not(Relation("R", ("x",))), ("x",), at, wrong)
@@ -198,7 +213,8 @@ def test_a_derivative_is_not_differentiated_again_by_accident(state) -> None:
 def test_broken_laws_are_told_as_sentences() -> None:
     r, at = Relation("R", ("x",)), Interpretation(UNIVERSE, {"R": frozenset({(0,)})}, {})
     grows = Interpretation(UNIVERSE, {"R": frozenset()}, {"R": SetChange.of([(0,)])})
-    both = {**STANDARD, Not: Rule(lambda f, _: f.body, lambda f, _: f.body)}
+    body = replace(STANDARD[Not], up=lambda f, _: f.body, down=lambda f, _: f.body)
+    both = {**STANDARD, Not: body}
     assert "is not a change" in formula_derivative_law(Not(r), ("x",), at, both).sentence
     idle = precise_law(
         Or(r, r),
@@ -207,5 +223,5 @@ def test_broken_laws_are_told_as_sentences() -> None:
         STANDARD,
     )
     assert "says idly add {(0,)}" in idle.sentence
-    twice = conjunction_terms([False]) * 2
+    twice = conjunction_terms([r]) * 2
     assert "is counted 2 times" in counted_once(twice, [r], ("x",), grows).sentence

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from deltafix.changes import PRECISE, STANDARD, Interpretation, differentiate, next_of
+from deltafix.changes.counted import COUNTED, Counting
 from deltafix.changes.formula import Aggregate, And, Exists, Forall, Not, Or, Relation, exists
-from deltafix.changes.formula_derivative import Rule
 from deltafix.changes.formula_laws import formula_derivative_law
 from deltafix.changes.sets import SetChange
 from deltafix.changes.simplify import simplify
-from deltafix.changes.symbolic import RULE_SHAPES, equivalent, prove, prove_rules
+from deltafix.changes.symbolic import (
+    RULE_SHAPES,
+    equivalent,
+    prove,
+    prove_counts,
+    prove_rules,
+    rule_table,
+)
 
 pytest.importorskip("z3", reason="the extra deltafix[proofs]")
 
@@ -51,16 +62,18 @@ def test_the_rules_marked_imprecise_are_exactly_the_imprecise_ones() -> None:
 
 WRONG = {
     # the product rule without X: both sides new is missed
-    "∧": {And: Rule(lambda f, d: Or(And(d.up(f.left), f.right), And(f.left, d.up(f.right))),
-                    STANDARD[And].down)},
+    "∧": {And: replace(STANDARD[And], up=lambda f, d: Or(
+        And(d.up(f.left), f.right), And(f.left, d.up(f.right))))},
     # the dual of ↓∧ without the guard: what the other side still holds is removed
-    "∨": {Or: Rule(STANDARD[Or].up, lambda f, d: Or(d.down(f.left), d.down(f.right)))},
+    "∨": {Or: replace(STANDARD[Or], down=lambda f, d: Or(d.down(f.left), d.down(f.right)))},
     # negation that forgets to swap
-    "¬": {Not: Rule(lambda f, d: d.up(f.body), lambda f, d: d.down(f.body))},
+    "¬": {Not: replace(STANDARD[Not], up=STANDARD[Not].down, down=STANDARD[Not].up)},
     # ↓∃ without re-reading the new state: the other witnesses are forgotten
-    "∃": {Exists: Rule(STANDARD[Exists].up, lambda f, d: Exists(f.variable, d.down(f.body)))},
+    "∃": {Exists: replace(
+        STANDARD[Exists], down=lambda f, d: Exists(f.variable, d.down(f.body)))},
     # ∀ as if it were ∃
-    "∀": {Forall: Rule(lambda f, d: Exists(f.variable, d.up(f.body)), STANDARD[Forall].down)},
+    "∀": {Forall: replace(
+        STANDARD[Forall], up=lambda f, d: Exists(f.variable, d.up(f.body)))},
 }  # fmt: skip
 
 
@@ -81,10 +94,9 @@ def test_a_deliberately_wrong_rule_is_found_with_a_small_counterexample(name) ->
 
 def test_the_source_aggregate_rule_is_found_wrong() -> None:
     """Section 4.3 prints `∃vs.(T ∧ ↑U) ∧ agg`; groups that lose members get no new result."""
-    printed = Rule(
-        lambda f, d: And(exists((*f.over, f.value), And(f.domain, d.up(f.body))), d.next(f)),
-        STANDARD[Aggregate].down,
-        up_precise=False,
+    printed = replace(
+        STANDARD[Aggregate],
+        up=lambda f, d: And(exists((*f.over, f.value), And(f.domain, d.up(f.body))), d.next(f)),
     )
     rules = {**STANDARD, Aggregate: printed}
     assert not prove(RULE_SHAPES["aggregate"], "derivative", rules=rules)
@@ -112,3 +124,35 @@ def test_simplified_derivatives_are_equivalent_to_the_plain_ones() -> None:
         assert equivalent(plain.down, simple.down)
     assert not equivalent(RULE_SHAPES["∧"], RULE_SHAPES["∨"])
     assert equivalent(simplify(Not(Not(RULE_SHAPES["∃"]))), RULE_SHAPES["∃"])
+
+
+def test_every_entry_of_the_counts_is_proved_for_all_numbers_of_derivations() -> None:
+    proofs = prove_counts()
+    assert [proof for proof in proofs if not proof] == []
+    assert [proof.rule for proof in proofs] == [kind.__name__ for kind in COUNTED]
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    [
+        (And, Counting(1, "old", "old")),  # two parts that are both new are missed
+        (And, Counting(1, "new", "new")),  # and are found twice
+        (And, Counting(-1, "old", "new")),
+        (Or, Counting(0)),
+        (Not, Counting(1)),
+        (Exists, Counting(-1)),
+        (Relation, Counting(0)),
+    ],
+)
+def test_a_wrong_count_is_found_with_a_small_counterexample(kind, wrong) -> None:
+    refuted = [proof for proof in prove_counts({**COUNTED, kind: wrong}) if not proof]
+    assert [proof.rule for proof in refuted] == [kind.__name__]
+    assert "the count changes by" in refuted[0].counterexample
+    counts = re.findall(r"= (\d+)", refuted[0].counterexample)
+    assert set(counts) <= {"0", "1"}
+
+
+def test_the_table_of_the_documentation_is_printed_from_the_entries() -> None:
+    page = (Path(__file__).parents[2] / "docs/concepts/derivatives.md").read_text("utf-8")
+    assert rule_table() in page
+    assert rule_table().count("†") == 4

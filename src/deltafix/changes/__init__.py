@@ -2,10 +2,11 @@
 
 Reading guide, in dependency order: `action` (values, changes, ⊕), `sets`, `instances` and
 `combined` (the actions there are), `derivative` (how a result changes), `fixpoint` (how a least
-fixpoint does), `formula`, `evaluate`, `simplify`, `formula_derivative`, `conjunction` (formulae
-and their derivatives as data), `recursive` (Datalog as one instance), `laws`, `formula_laws` and
-`check` (what must hold, and asking it), `query` and `symbolic` (proofs). It stands on the standard
-library alone; Hypothesis and z3 are loaded only where a check or a proof asks for them.
+fixpoint does), `formula`, `evaluate`, `simplify`, `formula_derivative`, `counted` (formulae and
+their derivatives as data), `connective` (formulae of one's own), `recursive` (Datalog as one
+instance), `laws`, `formula_laws` and `check` (what must hold, and asking it), `query` and
+`symbolic` (proofs). It stands on the standard library alone; Hypothesis and z3 are loaded only
+where a check or a proof asks for them.
 
 Source: Fixing incremental computation (change actions; derivatives of formulae and fixpoints).
 """
@@ -15,7 +16,8 @@ from __future__ import annotations
 from deltafix.changes.action import ChangeAction
 from deltafix.changes.check import LawReport, check_change_action, check_derivative
 from deltafix.changes.combined import Tagged, disjoint_union, maps, pointwise, product
-from deltafix.changes.conjunction import DeltaTerm, conjunction_terms
+from deltafix.changes.connective import connective
+from deltafix.changes.counted import COUNTED, DeltaTerm, conjunction_terms
 from deltafix.changes.derivative import (
     Derivative,
     between,
@@ -45,6 +47,7 @@ from deltafix.changes.sets import SetChange, sets
 from deltafix.changes.simplify import simplify
 
 __all__ = [
+    "COUNTED",
     "PRECISE",
     "STANDARD",
     "ChangeAction",
@@ -63,6 +66,7 @@ __all__ = [
     "check_derivative",
     "compose",
     "conjunction_terms",
+    "connective",
     "derivative",
     "differentiate",
     "disjoint_union",

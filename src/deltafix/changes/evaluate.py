@@ -20,6 +20,7 @@ from deltafix.changes.formula import (
     Aggregate,
     And,
     Argument,
+    Connected,
     Constant,
     Exists,
     Forall,
@@ -130,6 +131,8 @@ def holds(formula: Formula, at: Mapping[str, Hashable], given: Interpretation) -
             return all(holds(body, {**at, variable: v}, given) for v in given.universe)
         case Aggregate():
             return _aggregate_holds(formula, at, given)
+        case Connected():
+            return holds(formula.spelled_out, at, given)
         case _:
             raise unknown(formula)
 

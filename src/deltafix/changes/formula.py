@@ -1,4 +1,4 @@
-"""Formulae as data: ⊤ ⊥ R ∧ ∨ ¬ ∃ ∀, tests and aggregates over relation symbols.
+"""Formulae as data: ⊤ ⊥ R ∧ ∨ ¬ ∃ ∀, tests, aggregates and connectives over relation symbols.
 
 Invariant: a formula is immutable, compares by value, and prints as one would write it
 (`str(formula)`), so a symbolic derivative can be read and pinned in a test. A relation symbol
@@ -11,8 +11,8 @@ Source: Fixing incremental computation, section 4 (formula semantics, extensions
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Literal, TypeAlias, get_args
 
@@ -24,6 +24,8 @@ __all__ = [
     "Aggregate",
     "And",
     "Argument",
+    "Connected",
+    "Connective",
     "Constant",
     "Exists",
     "Forall",
@@ -41,6 +43,7 @@ __all__ = [
     "free_variables",
     "relation_names",
     "unknown",
+    "with_parts",
 ]
 
 State: TypeAlias = Literal["now", "up", "down", "next"]
@@ -208,7 +211,54 @@ class Aggregate:
         )
 
 
-Formula: TypeAlias = Truth | Relation | Test | And | Or | Not | Exists | Forall | Aggregate
+@dataclass(frozen=True, slots=True)
+class Connective:
+    """A connective of one's own: when it holds of its parts, and its ↑ and ↓.
+
+    The three are formulae over the parameters, each of them `Relation(parameter, ())` in one of
+    its states. `changes.connective` makes one from functions, and checks it first.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    holds: Formula
+    up: Formula
+    down: Formula
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """`connective(part₁, …, partₙ)`."""
+
+    connective: Connective
+    parts: tuple[Formula, ...]
+
+    def __str__(self) -> str:
+        return f"{self.connective.name}({', '.join(map(str, self.parts))})"
+
+    def in_place(
+        self, side: Literal["holds", "up", "down"], read: Callable[[Formula, State], Formula]
+    ) -> Formula:
+        """One of the connective's formulae, with `read(part, state)` for its parameters."""
+        parts = dict(zip(self.connective.parameters, self.parts, strict=True))
+
+        def put(inner: Formula) -> Formula:
+            if isinstance(inner, Relation):
+                return read(parts[inner.name], inner.state)
+            return with_parts(inner, map(put, children(inner)))
+
+        sides = {"holds": self.connective.holds, "up": self.connective.up}
+        return put(sides.get(side, self.connective.down))
+
+    @property
+    def spelled_out(self) -> Formula:
+        """What it means, without the connective."""
+        return self.in_place("holds", lambda part, _: part)
+
+
+Formula: TypeAlias = (
+    Truth | Relation | Test | And | Or | Not | Exists | Forall | Aggregate | Connected
+)
 
 
 def _flat(kind: type[And] | type[Or], formula: Formula) -> list[Formula]:
@@ -247,10 +297,30 @@ def children(formula: Formula) -> tuple[Formula, ...]:
             return (body,)
         case Aggregate():
             return (formula.domain, formula.body)
+        case Connected(_, parts):
+            return parts
         case Truth() | Relation() | Test():
             return ()
         case _:
             raise unknown(formula)
+
+
+def with_parts(formula: Formula, parts: Iterable[Formula]) -> Formula:
+    """The formula with other direct parts, as many as `children` gives and in their order."""
+    match formula:
+        case And() | Or():
+            return type(formula)(*parts)
+        case Not():
+            return Not(*parts)
+        case Exists(variable) | Forall(variable):
+            return type(formula)(variable, *parts)
+        case Aggregate():
+            domain, body = parts
+            return replace(formula, domain=domain, body=body)
+        case Connected(connective):
+            return Connected(connective, tuple(parts))
+        case _:
+            return formula
 
 
 def unknown(formula: object) -> ChangeError:

@@ -1,9 +1,10 @@
 """Symbolic derivatives of formulae: ↑T, ↓T and X(T), each a formula again.
 
-Three nouns: a `Rule` (↑ and ↓ for one kind of formula), a rule table (`STANDARD`, `PRECISE`), and
-`Differentiation` (a table with the set of relations that change). Invariant: if each relation's
+Three nouns: a `Rule` (↑, ↓ and X of one kind of formula), a table of them (`STANDARD`, `PRECISE`),
+and `Differentiation` (a table with the set of relations that change). Invariant: if each relation's
 change is a disjoint pair, then so is (↑T, ↓T), and `X(T) = (T ∨ ↑T) ∧ ¬↓T`; `symbolic` proves
-it rule by rule. Nothing is evaluated here, and nothing simplified unless asked for.
+it rule by rule. Nothing is evaluated here, and nothing simplified unless asked for. What the engine
+runs counts derivations besides: `conjunction`.
 
 `STANDARD` is the source's figure, extended by ∀, tests and aggregates. It is precise (adds only
 what was absent, removes only what was present) wherever relations' changes are, except where a
@@ -17,12 +18,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from deltafix.changes.formula import (
     BOTTOM,
     Aggregate,
     And,
+    Connected,
     Exists,
     Forall,
     Formula,
@@ -32,8 +34,9 @@ from deltafix.changes.formula import (
     State,
     Test,
     Truth,
+    children,
     exists,
-    unknown,
+    with_parts,
 )
 from deltafix.changes.simplify import simplify
 from deltafix.errors import ChangeError
@@ -63,10 +66,14 @@ class FormulaChange:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How one kind of formula changes. `*_precise`: precise if the parts' derivatives are."""
+    """How one kind of formula changes: ↑, ↓ and X of it, from those of its parts.
+
+    `*_precise`: precise if the parts' derivatives are.
+    """
 
     up: Callable[[Any, Differentiation], Formula]
     down: Callable[[Any, Differentiation], Formula]
+    next: Callable[[Any, Differentiation], Formula]
     up_precise: bool = True
     down_precise: bool = True
 
@@ -98,32 +105,7 @@ class Differentiation:
 
         Equal to `(T ∨ ↑T) ∧ ¬↓T`, which is the source's definition, by the derivative law.
         """
-        match formula:
-            case Relation(name, _, "now"):
-                return replace(formula, state="next") if self.changes(name) else formula
-            case Relation():
-                raise ChangeError(
-                    f"{formula} is itself part of a derivative; differentiate a formula whose "
-                    "relations are all read now"
-                )
-            case And(left, right):
-                return And(self.next(left), self.next(right))
-            case Or(left, right):
-                return Or(self.next(left), self.next(right))
-            case Not(body):
-                return Not(self.next(body))
-            case Exists(variable, body):
-                return Exists(variable, self.next(body))
-            case Forall(variable, body):
-                return Forall(variable, self.next(body))
-            case Aggregate():
-                return replace(
-                    formula, domain=self.next(formula.domain), body=self.next(formula.body)
-                )
-            case Truth() | Test():
-                return formula
-            case _:
-                raise unknown(formula)
+        return self._rule(formula).next(formula, self)
 
     def _rule(self, formula: Formula) -> Rule:
         try:
@@ -132,9 +114,18 @@ class Differentiation:
             raise ChangeError(f"no derivative rule for {type(formula).__name__}") from None
 
 
+def _relation_next(formula: Relation, d: Differentiation) -> Formula:
+    if formula.state != "now":
+        raise ChangeError(
+            f"{formula} is itself part of a derivative; differentiate a formula whose "
+            "relations are all read now"
+        )
+    return replace(formula, state="next") if d.changes(formula.name) else formula
+
+
 def _relation(state: State) -> Callable[[Relation, Differentiation], Formula]:
     def rule(formula: Relation, d: Differentiation) -> Formula:
-        d.next(formula)  # refuses a symbol that is not read now
+        _relation_next(formula, d)  # refuses a symbol that is not read now
         if not d.changes(formula.name):
             return BOTTOM
         return Relation(formula.name, formula.args, state)
@@ -144,6 +135,11 @@ def _relation(state: State) -> Callable[[Relation, Differentiation], Formula]:
 
 def _never(_: Formula, __: Differentiation) -> Formula:
     return BOTTOM
+
+
+# X(T ∧ U) = X(T) ∧ X(U), and so for all others: X goes inwards
+def _within(formula: Formula, d: Differentiation) -> Formula:
+    return with_parts(formula, map(d.next, children(formula)))
 
 
 # ↑(T ∧ U) = (↑T ∧ X(U)) ∨ (X(T) ∧ ↑U)
@@ -226,17 +222,36 @@ def _aggregate_down(f: Aggregate, d: Differentiation) -> Formula:
     return And(_members_change(f, d), And(f, Not(d.next(f))))
 
 
+def _connected(side: Literal["up", "down"]) -> Callable[[Connected, Differentiation], Formula]:
+    """What the connective itself says, of the parts' derivatives; checked when it was made."""
+
+    def rule(f: Connected, d: Differentiation) -> Formula:
+        def read(part: Formula, state: State) -> Formula:
+            return {"now": _as_it_is, "up": d.up, "down": d.down, "next": d.next}[state](part)
+
+        return f.in_place(side, read)
+
+    return rule
+
+
+def _as_it_is(part: Formula) -> Formula:
+    return part
+
+
 STANDARD: Rules = MappingProxyType(
     {
-        Truth: Rule(_never, _never),
-        Test: Rule(_never, _never),
-        Relation: Rule(_relation("up"), _relation("down")),
-        And: Rule(_and_up, _and_down),
-        Or: Rule(_or_up, _or_down, up_precise=False),
-        Not: Rule(lambda f, d: d.down(f.body), lambda f, d: d.up(f.body)),
-        Exists: Rule(_exists_up, _exists_down, up_precise=False),
-        Forall: Rule(_forall_up, _forall_down, down_precise=False),
-        Aggregate: Rule(_aggregate_up, _aggregate_down, up_precise=False),
+        Truth: Rule(_never, _never, _within),
+        Test: Rule(_never, _never, _within),
+        Relation: Rule(_relation("up"), _relation("down"), _relation_next),
+        And: Rule(_and_up, _and_down, _within),
+        Or: Rule(_or_up, _or_down, _within, up_precise=False),
+        Not: Rule(lambda f, d: d.down(f.body), lambda f, d: d.up(f.body), _within),
+        Exists: Rule(_exists_up, _exists_down, _within, up_precise=False),
+        Forall: Rule(_forall_up, _forall_down, _within, down_precise=False),
+        Aggregate: Rule(_aggregate_up, _aggregate_down, _within, up_precise=False),
+        Connected: Rule(
+            _connected("up"), _connected("down"), _within, up_precise=False, down_precise=False
+        ),
     }
 )
 """The source's rules, with ∀ dual to ∃, rigid tests, and a repaired rule for aggregates."""
@@ -244,10 +259,10 @@ STANDARD: Rules = MappingProxyType(
 PRECISE: Rules = MappingProxyType(
     {
         **STANDARD,
-        Or: Rule(_or_up_precise, _or_down),
-        Exists: Rule(_exists_up_precise, _exists_down),
-        Forall: Rule(_forall_up, _forall_down_precise),
-        Aggregate: Rule(_aggregate_up_precise, _aggregate_down),
+        Or: Rule(_or_up_precise, _or_down, _within),
+        Exists: Rule(_exists_up_precise, _exists_down, _within),
+        Forall: Rule(_forall_up, _forall_down_precise, _within),
+        Aggregate: Rule(_aggregate_up_precise, _aggregate_down, _within),
     }
 )
 """Every rule precise: the derivative is least in the kernel order if relations' changes are."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Sequence
 
-from deltafix.changes.conjunction import DeltaTerm
+from deltafix.changes.counted import DeltaTerm
 from deltafix.changes.evaluate import Interpretation, evaluate
 from deltafix.changes.formula import Formula, conjunction
 from deltafix.changes.formula_derivative import STANDARD, Rules, differentiate, next_of

@@ -19,6 +19,7 @@ from deltafix.changes.formula import (
     Aggregate,
     And,
     Argument,
+    Connected,
     Constant,
     Exists,
     Forall,
@@ -51,7 +52,7 @@ def search(negated: Callable[[Query], Any], *, precise: bool) -> Found | None:
     finds wrong rules at once, where the unbounded query with aggregates can run for minutes. Then
     the unbounded query, whose "unsatisfiable" is the proof.
     """
-    z3 = _z3()
+    z3 = solver_of()
     for size in (1, 2, 3, None):
         query = Query(z3, size)
         found = query.counterexample(negated(query), precise=precise)
@@ -60,7 +61,8 @@ def search(negated: Callable[[Query], Any], *, precise: bool) -> Found | None:
     return None
 
 
-def _z3() -> ModuleType:
+def solver_of() -> ModuleType:
+    """z3, which is an extra. Raises ChangeError where it is not installed."""
     try:
         import z3  # noqa: PLC0415  an optional extra
     except ImportError as error:
@@ -134,6 +136,8 @@ class Query:
                 return z3.ForAll([fresh], self.encode(body, {**at, variable: fresh}))
             case Aggregate():
                 return self._aggregate(formula, at)
+            case Connected():
+                return self.encode(formula.spelled_out, at)
             case _:
                 raise unknown(formula)
 

@@ -8,13 +8,12 @@ non-empty universe (∃x.⊤ is ⊥ over an empty one). Parts keep the order the
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from deltafix.changes.formula import (
     BOTTOM,
     TOP,
     Aggregate,
     And,
+    Connected,
     Constant,
     Exists,
     Forall,
@@ -24,10 +23,12 @@ from deltafix.changes.formula import (
     Relation,
     Test,
     Truth,
+    children,
     conjunction,
     disjunction,
     free_variables,
     unknown,
+    with_parts,
 )
 
 
@@ -46,8 +47,8 @@ def simplify(formula: Formula) -> Formula:
         case Forall(variable, body):
             inner = simplify(body)
             return Forall(variable, inner) if variable in free_variables(inner) else inner
-        case Aggregate():
-            return replace(formula, domain=simplify(formula.domain), body=simplify(formula.body))
+        case Aggregate() | Connected():
+            return with_parts(formula, map(simplify, children(formula)))
         case Test(op, left, right) if left == right and (
             isinstance(left, str) or isinstance(right, Constant)
         ):

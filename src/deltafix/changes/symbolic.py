@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
+from deltafix.changes.counted import COUNTED, Counted, Counting
 from deltafix.changes.evaluate import Interpretation, evaluate
 from deltafix.changes.formula import (
     BOTTOM,
@@ -29,6 +30,7 @@ from deltafix.changes.formula import (
     Or,
     Relation,
     Test,
+    Truth,
     children,
     free_variables,
 )
@@ -39,13 +41,25 @@ from deltafix.changes.formula_derivative import (
     Rules,
     differentiate,
 )
-from deltafix.changes.query import Found, Query, search
+from deltafix.changes.query import Found, Query, search, solver_of
 from deltafix.changes.show import show
+from deltafix.errors import ChangeError
 
-__all__ = ["RULE_SHAPES", "Claim", "Proof", "equivalent", "prove", "prove_rules"]
+__all__ = [
+    "RULE_SHAPES",
+    "Claim",
+    "Proof",
+    "equivalent",
+    "prove",
+    "prove_counts",
+    "prove_rules",
+    "rule_table",
+]
 
-Claim: TypeAlias = Literal["derivative", "disjoint", "precise up", "precise down"]
-"""What is proved of (↑T, ↓T): it is a derivative, is disjoint, adds or removes nothing idle."""
+Claim: TypeAlias = Literal["derivative", "disjoint", "precise up", "precise down", "counted"]
+"""What is proved of (↑T, ↓T): it is a derivative, is disjoint, adds or removes nothing idle; and of
+an entry of `COUNTED`: it finds each derivation that comes or goes once.
+"""
 
 _T, _U = Relation("T", ("x",)), Relation("U", ("x",))
 _TY = Relation("T", ("x", "y"))
@@ -142,6 +156,83 @@ def prove(
     found = search(negated, precise=claim.startswith("precise"))
     text = None if found is None else _in_words(formula, change, found)
     return Proof(name or str(formula), claim, found is None, text)
+
+
+def prove_counts(counted: Counted = COUNTED) -> tuple[Proof, ...]:
+    """Prove every entry of a table of counts, for all whole numbers of derivations.
+
+    A conjunction and a sum are asked of three parts, which stand for those before the one that
+    changes, itself, and those after it.
+
+    Raises:
+        ChangeError: z3 is not installed, or it could not decide the query.
+    """
+    return tuple(_proof_of_count(kind, counted) for kind in counted)
+
+
+def _proof_of_count(kind: type, counted: Counted) -> Proof:
+    z3 = solver_of()
+    rule = counted[kind]
+    parts = 3 if kind in (And, Or, Exists) else 1
+    old, new = ([z3.Int(f"{state} {n + 1}") for n in range(parts)] for state in ("old", "new"))
+    found = []
+    for pivot in range(parts):
+        others = [
+            (old if (rule.before if place < pivot else rule.after) == "old" else new)[place]
+            for place in range(parts)
+            if rule.before and place != pivot
+        ]
+        found.append(z3.Product(rule.sign, new[pivot] - old[pivot], *others))
+    change = _count(z3, kind, new) - _count(z3, kind, old)
+    solver = z3.Solver()
+    solver.add(z3.simplify(z3.Sum(found) - change, som=True) != 0)
+    if kind in (Truth, Test):  # rigid: what it counts is the same before and after
+        solver.add(old[0] == new[0])
+    for small in ([z3.And(n >= 0, n <= 1) for n in (*old, *new)], []):  # small counter-examples
+        answer = solver.check(*small)
+        if answer == z3.sat:
+            model = solver.model()
+            parts_then = ", ".join(f"{n} = {model.eval(n, True)}" for n in (*old, *new))
+            real, said = model.eval(change, True), model.eval(z3.Sum(found), True)
+            text = f"{parts_then}: the count changes by {real}, the rule says {said}"
+            return Proof(kind.__name__, "counted", proved=False, counterexample=text)
+    if answer != z3.unsat:
+        raise ChangeError(f"z3 could not decide the query ({solver.reason_unknown()})")
+    return Proof(kind.__name__, "counted", proved=True)
+
+
+def _count(z3: Any, kind: type, parts: list[Any]) -> Any:
+    """How many derivations a formula has, by those of its parts."""
+    if kind is And:
+        return z3.Product(*parts)
+    return 1 - parts[0] if kind is Not else z3.Sum(*parts)
+
+
+def rule_table(rules: Rules = STANDARD, counted: Counted = COUNTED) -> str:
+    """A table of rules as Markdown: ↑, ↓ and X of each kind of formula, and how it is counted.
+
+    † stands where a rule may add or remove what was there, or gone, already.
+    """
+    head = ("formula", "↑", "↓", "X", "derivations")
+    lines = [head, ("---",) * len(head)]
+    for name, shape in RULE_SHAPES.items():
+        rule = rules[type(shape)]
+        change = differentiate(shape, rules=rules, simplified=False)
+        up = f"`{change.up}`" + ("" if rule.up_precise else " †")
+        down = f"`{change.down}`" + ("" if rule.down_precise else " †")
+        after = f"`{Differentiation(rules).next(shape)}`"
+        lines.append((f"{name} `{shape}`", up, down, after, _counted(counted.get(type(shape)))))
+    cells = ([cell.replace("|", "\\|") for cell in line] for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
+
+
+def _counted(rule: Counting | None) -> str:
+    if rule is None:
+        return "as its tuples"
+    if rule.sign == 0:
+        return "do not change"
+    others = f", parts before it {rule.before}, after it {rule.after}" if rule.before else ""
+    return f"{'+' if rule.sign > 0 else '−'} those of the part that changes{others}"
 
 
 def equivalent(left: Formula, right: Formula) -> bool:

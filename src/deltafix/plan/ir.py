@@ -82,7 +82,8 @@ class Variant:
     """A clause evaluated from its literal `trigger`.
 
     HEAD: from its head; KEY: from the head's columns but the one that is kept best; None: from
-    nothing.
+    nothing. `negated`: a row of its relation that comes breaks derivations, one that goes makes
+    them.
     """
 
     clause: Clause
@@ -90,6 +91,7 @@ class Variant:
     binds: tuple[tuple[int, Argument, bool], ...]
     slots: tuple[Slot, ...]
     nodes: tuple[Node, ...]
+    negated: bool = False
 
     @property
     def relation(self) -> str | None:
@@ -101,15 +103,6 @@ class Variant:
         literal = self.clause.body[self.trigger]
         assert isinstance(literal, Match | Absent)  # noqa: S101  only these trigger
         return literal.relation
-
-    @property
-    def negated(self) -> bool:
-        """Whether the trigger is a negative literal."""
-        return (
-            self.trigger is not None
-            and self.trigger >= 0
-            and isinstance(self.clause.body[self.trigger], Absent)
-        )
 
     def show(self) -> str:
         """The variant as text: the delta rule, then its nodes."""

@@ -30,7 +30,7 @@ from deltafix.plan.clause import (
     slots_of,
 )
 from deltafix.plan.depend import Layer
-from deltafix.plan.derive import sees
+from deltafix.plan.derive import changes_with, sees
 from deltafix.plan.ir import HEAD, Candidate, Check, Node, Variant
 
 __all__ = ["FREE", "Indexes", "variant"]
@@ -81,6 +81,7 @@ class _Builder:
         bound: set[Slot] = set()
         binds: tuple[tuple[int, Argument, bool], ...] = ()
         todo = frozenset(range(len(self.clause.body)))
+        negated = False
         if self.trigger is not None:
             args: tuple[Argument | None, ...]
             if self.trigger < 0:
@@ -89,13 +90,14 @@ class _Builder:
                 literal = self.clause.body[self.trigger]
                 assert isinstance(literal, Match | Absent)  # noqa: S101  only these trigger
                 args = literal.args
+                negated = changes_with(literal) < 0
                 todo -= {self.trigger}
             binds = _binding(args, range(len(args)), bound)
         self.node(*self.long(todo, bound))
         slots = dict.fromkeys(slot for literal in self.clause.body for slot in slots_of(literal))
         slots |= dict.fromkeys(arg for arg in self.clause.args if isinstance(arg, Slot))
         nodes = tuple(node for node in self.nodes if node is not None)
-        return Variant(self.clause, self.trigger, binds, tuple(slots), nodes)
+        return Variant(self.clause, self.trigger, binds, tuple(slots), nodes, negated)
 
     def head(self) -> tuple[Argument | None, ...]:
         """The head's arguments that are known: of a KEY variant all but the kept one."""

@@ -12,6 +12,7 @@ from deltafix.reactive.algebra import contramap, enriched, group_of, product, sc
 from deltafix.reactive.bag import Bag
 from deltafix.reactive.check import CounterExample, LawReport, check_reducer
 from deltafix.reactive.collection import Collection
+from deltafix.reactive.connected import Holds
 from deltafix.reactive.delta import CollectionDelta, Subscription
 from deltafix.reactive.extremes import First, Last, Max, Median, Min, Quantile, TopK
 from deltafix.reactive.fixpoint import FixpointViews, fixpoint
@@ -41,6 +42,7 @@ __all__ = [
     "FixpointViews",
     "HeavyHitters",
     "Histogram",
+    "Holds",
     "InputCollection",
     "KeyWatch",
     "Last",

@@ -3,7 +3,7 @@
 The two things that the source's section 5.2 asks of every operator. Each prints as rules and is
 called with a database of the program, which answers through its indexes
 (`Database.step_from_delta`, `Database.derivation_count`). Invariant: what is printed are the delta
-rules of `plan.derive`, from the same terms (`changes.conjunction`).
+rules of `plan.derive`, from the same entries (`changes.counted`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from deltafix.changes.conjunction import reads_of
+from deltafix.changes.counted import reads_of
 from deltafix.facts.schema import Row
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Rule
 from deltafix.rules.show import show_formula

@@ -181,7 +181,7 @@ def _not_monotone(name: str, use: Use) -> str:
     assert isinstance(use.argument, _Argument)  # noqa: S101  only sets of an lfp are used
     steps = list(use.path)
     if use.folded:
-        end = steps.index("aggregate")
+        end = next(n for n, one in enumerate(steps) if one.startswith(("aggregate", "connected")))
         what, way = "goes over", "aggregate a set that does not need it"
     else:
         end = len(steps) - 1 - steps[::-1].index("difference.right")

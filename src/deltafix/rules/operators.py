@@ -1,10 +1,10 @@
 """Rules for those who think in sets.
 
-`const union join product difference filter_ project aggregate` rearrange comprehensions
+`const union join product difference filter_ project aggregate connected` rearrange comprehensions
 (`comprehension`); `lfp` adds a relation, with one rule per alternative, to the program whose `with`
-block is open, and so does `aggregate` where what it goes over has no relation yet. Invariant: no
-operator evaluates anything; the result is a program like any other, so its incremental form comes
-from the same derivation (the source's section 5).
+block is open, and so do `connected` and, where what it goes over has no relation yet, `aggregate`.
+Invariant: no operator evaluates anything; the result is a program like any other, so its
+incremental form comes from the same derivation (the source's section 5).
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal, overload
 
+from deltafix.changes.formula import Connective
 from deltafix.errors import ProgramError
 from deltafix.facts.schema import Value
 from deltafix.rules.ast import And, Atom, Attribute, Comparison, Formula, conjunction
 from deltafix.rules.builder import Builder, Column, Relation, current_builder
 from deltafix.rules.comprehension import Rows, Source, absent, apart, below, rows_of, variable
 from deltafix.rules.expressions import FormulaExpr, Operand, TermExpr, term_of
+from deltafix.rules.extended import declare_functor
 from deltafix.rules.feed import Feed
 from deltafix.rules.functors import SIGNATURES
 from deltafix.rules.lfp import free_name, lfp
@@ -27,6 +29,7 @@ from deltafix.rules.terms import Aggregate, Call, Const, Term
 
 __all__ = [
     "aggregate",
+    "connected",
     "const",
     "difference",
     "filter_",
@@ -261,6 +264,46 @@ def aggregate(
         )
         body.insert(0, groups(*map(TermExpr, row)).formula)
     return Rows(types, (((*row, value), conjunction(body)),), uses)
+
+
+def connected(connective: Connective, *sources: Source) -> Rows:
+    """Rows for which a connective of one's own holds: its parts hold of the rows of the sources.
+
+    `connect(program, reducers={name: Holds(connective)})` says which it is, by its name. What it
+    does where a row comes or goes is what its own ↑ and ↓ say.
+
+    Raises:
+        TypeError: sources of different columns, or more or fewer than the connective has parts.
+        ProgramError: no program is open.
+    """
+    parts = [rows_of(source) for source in sources]
+    name, wanted = connective.name, len(connective.parameters)
+    if len(parts) != wanted:
+        raise TypeError(f"{name} has {wanted} parts, and was given {len(parts)} sets")
+    uses = tuple(
+        use for part, at in zip(parts, connective.parameters, strict=True)
+        for use in below(f"connected.{at}", part.uses, folded=True)
+    )  # fmt: skip
+    known = [part for part in parts if part.types is not None]
+    for part in known[1:]:
+        _require_same_columns(name, known[0], part)
+    types = known[0].types if known else None
+    if types is None or len(known) < wanted:
+        return Rows(None, (), uses)
+    builder = current_builder()
+    if name not in [declared.name for declared in builder.functors]:
+        declare_functor(builder, name, {"part": int}, int)
+    numbered = [product(part, const([place])) for place, part in enumerate(parts)]
+    each = lfp(lambda _: union(*numbered), name=free_name(builder, f"{name}_parts"))
+    rows = lfp(lambda _: union(*parts), name=free_name(builder, f"{name}_rows"))
+    terms = tuple(variable(column.name) for column in rows.attributes)
+    number = variable("part")
+    fold = Aggregate(f"@@{name}", number, Atom(each.name, (*terms, number)))
+    return Rows(
+        types,
+        ((terms, conjunction((Atom(rows.name, terms), Comparison("=", Const(1), fold)))),),
+        uses,
+    )
 
 
 def _as_relation(rows: Rows) -> tuple[tuple[Term, ...], Atom]:

@@ -26,7 +26,7 @@ from deltafix.changes import (
     sets,
     simplify,
 )
-from deltafix.changes.conjunction import conjunction_terms, literals_of
+from deltafix.changes.counted import conjunction_terms
 from deltafix.changes.evaluate import holds
 from deltafix.changes.formula import (
     BOTTOM,
@@ -229,11 +229,11 @@ def test_definitions_that_are_not_monotone_are_refused_by_name() -> None:
         System((Definition("a", ("x",), S),), (1,))
 
 
-def test_literals_of_a_body_and_what_is_not_one() -> None:
-    body = And(R, And(Not(S), Test("<", "x", "y")))
-    assert literals_of(body) == (R, Not(S), Test("<", "x", "y"))
-    assert literals_of(And(R, Or(R, S))) is None
-    assert [term.flips for term in conjunction_terms([False, True])] == [False, True]
+def test_delta_rules_are_of_the_literals_that_change_and_of_nothing_else() -> None:
+    terms = conjunction_terms([R, Test("<", "x", "y"), Not(S), TOP])
+    assert [(term.pivot, term.flips) for term in terms] == [(0, False), (2, True)]
+    with pytest.raises(ChangeError, match="is no literal"):
+        conjunction_terms([R, Or(R, S)])
 
 
 def test_importing_the_algebra_loads_neither_hypothesis_nor_z3_nor_numba() -> None:

@@ -22,6 +22,7 @@ from deltafix.engine.beyond.join import Frame, Next
 from deltafix.engine.beyond.rows import Rows
 from deltafix.facts.schema import Row
 from deltafix.plan.clause import Absent, Clause
+from deltafix.plan.derive import is_before
 
 __all__ = ["FallingRows", "refuted_by"]
 
@@ -138,7 +139,7 @@ def refuted_by(
 
 
 def _side(position: int, trigger: int | None) -> int:
-    return 0 if trigger is None else -1 if position < trigger else 1
+    return 0 if trigger is None else -1 if is_before(trigger, position) else 1
 
 
 def _end(

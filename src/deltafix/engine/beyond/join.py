@@ -19,6 +19,7 @@ from deltafix.engine.beyond.order import Check, Probe, ordered, split
 from deltafix.engine.beyond.rows import Rows
 from deltafix.facts.schema import Row
 from deltafix.plan.clause import Absent, Argument, Code, Literal, Match, Slot
+from deltafix.plan.derive import is_before
 
 __all__ = ["Finish", "Frame", "Next", "Sources", "Start", "compile_variant"]
 
@@ -93,7 +94,7 @@ def compile_variant(
     for step in reversed(steps):
         side = 0
         if trigger is not None and getattr(step.literal, "relation", None) == changed:
-            side = -1 if step.position < trigger else 1
+            side = -1 if is_before(trigger, step.position) else 1
         if isinstance(step, Probe):
             chain = _probe(frame, step, sources[step.literal.relation], side, chain)
         elif isinstance(step.literal, Absent):

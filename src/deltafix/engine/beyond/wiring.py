@@ -19,6 +19,7 @@ from deltafix.engine.beyond.rows import Rows
 from deltafix.engine.beyond.undominated import UndominatedRows
 from deltafix.facts.schema import Row
 from deltafix.plan.clause import Absent, Clause, Dominance, Match
+from deltafix.plan.derive import changes_with, pivots
 
 __all__ = ["Lower", "Wiring", "derivations"]
 
@@ -61,10 +62,9 @@ class Wiring:
     def clause(self, clause: Clause) -> None:
         """Connect a clause to everything that its body reads."""
         head = self.relations[clause.head]
-        for position, literal in enumerate(clause.body):
-            if isinstance(literal, Match | Absent):
-                makes, breaks = self._pair(clause, head, position)
-                self._connect(literal, makes, breaks)
+        for position, literal in pivots(clause.body):
+            makes, breaks = self._pair(clause, head, position)
+            self._connect(literal, makes, breaks)
         if not any(isinstance(literal, Match) for literal in clause.body):
             self.constants.append(self._pair(clause, head, None)[0])
 
@@ -72,10 +72,9 @@ class Wiring:
         self, clause: Clause, makes: Callable[[Row, int], None], breaks: Callable[[Row, int], None]
     ) -> None:
         """Connect a clause over lower relations whose head is no relation."""
-        for position, literal in enumerate(clause.body):
-            if isinstance(literal, Match | Absent):
-                pair = (self.rising(clause, position, one) for one in (makes, breaks))
-                self._connect(literal, *pair)
+        for position, literal in pivots(clause.body):
+            pair = (self.rising(clause, position, one) for one in (makes, breaks))
+            self._connect(literal, *pair)
         if not any(isinstance(literal, Match) for literal in clause.body):
             self.constants.append(self.rising(clause, None, makes))
 
@@ -115,7 +114,7 @@ class Wiring:
         )
 
     def _connect(self, literal: Match | Absent, makes: Start, breaks: Start) -> None:
-        negated = isinstance(literal, Absent)
+        negated = changes_with(literal) < 0
         table = self.lower.get(literal.relation)
         if table is not None:
             table.comes.append(breaks if negated else makes)

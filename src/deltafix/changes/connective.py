@@ -1,0 +1,197 @@
+"""Connectives of one's own: ∧, ∨ and ¬ with another name, and with rules of its own.
+
+`connective` takes what a connective means and how it changes, as functions of its parts, and
+refuses a derivative that is none. A part has four states, `now`, `up`, `down` and `next`.
+Invariant: the rules of a `Connective` that it gives are a derivative at every point, imprecise
+changes included; as they look at one tuple at a time, that is a finite question, and needs no
+prover. In formulae it stands as `Connected`; `deltafix.reactive.Holds` runs its rules in the
+engine.
+
+Source: Fixing incremental computation, section 4.2 (what is asked of a formula's derivative).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TypeAlias, get_args
+
+from deltafix.changes.evaluate import Interpretation, Rows, holds
+from deltafix.changes.formula import (
+    And,
+    Connective,
+    Formula,
+    Not,
+    Or,
+    Relation,
+    State,
+    Truth,
+    children,
+)
+from deltafix.changes.formula_derivative import PRECISE, differentiate
+from deltafix.changes.sets import SetChange
+from deltafix.changes.simplify import simplify
+from deltafix.errors import ChangeError, LawError
+
+__all__ = ["MOST_PARTS", "Part", "connective", "holds_of_nothing", "turns"]
+
+MOST_PARTS = 5
+"""Each part has six points (there or not; comes, goes or stays), and all combinations are tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a connective, in each of its states."""
+
+    name: str
+
+    @property
+    def now(self) -> Formula:
+        """Before the change."""
+        return Relation(self.name, ())
+
+    @property
+    def up(self) -> Formula:
+        """Added."""
+        return Relation(self.name, (), "up")
+
+    @property
+    def down(self) -> Formula:
+        """Removed."""
+        return Relation(self.name, (), "down")
+
+    @property
+    def next(self) -> Formula:
+        """After the change."""
+        return Relation(self.name, (), "next")
+
+
+Says: TypeAlias = Callable[..., Formula]
+
+
+def connective(
+    name: str, holds: Says, *, up: Says | None = None, down: Says | None = None
+) -> Connective:
+    """A connective that is known to change as it says.
+
+    Args:
+        name: how formulae and messages show it.
+        holds: when it holds, of its parts' `now`; the function's parameters name the parts.
+        up: what is added, of the parts in all states; without it, what follows from `holds` by
+            the rules for ∧, ∨ and ¬.
+        down: what is removed, likewise.
+
+    Raises:
+        LawError: (↑, ↓) is no derivative, with the smallest case where it fails.
+        ChangeError: no parts, or more than `MOST_PARTS`; or a formula of something else.
+    """
+    parts = [Part(parameter) for parameter in inspect.signature(holds).parameters]
+    if not 0 < len(parts) <= MOST_PARTS:
+        raise ChangeError(f"{name} has {len(parts)} parts; 1 to {MOST_PARTS} are valid")
+    names = tuple(part.name for part in parts)
+    means = holds(*parts)
+    _require_parts(name, "what holds", means, names, ("now",))
+    derived = differentiate(means, rules=PRECISE)
+    found = Connective(
+        name,
+        names,
+        means,
+        simplify(up(*parts)) if up else derived.up,
+        simplify(down(*parts)) if down else derived.down,
+    )
+    for side, formula in (("↑", found.up), ("↓", found.down)):
+        _require_parts(name, side, formula, names, get_args(State))
+    _require_derivative(found)
+    return found
+
+
+def _require_parts(
+    name: str, side: str, formula: Formula, parts: Sequence[str], states: Sequence[str]
+) -> None:
+    if isinstance(formula, Relation):
+        if formula.name not in parts or formula.args or formula.state not in states:
+            raise ChangeError(
+                f"{name}: {side} reads {formula}; it may read the parts {', '.join(parts)}, "
+                f"each {' or '.join(states)}"
+            )
+    elif not isinstance(formula, Truth | And | Or | Not):
+        raise ChangeError(f"{name}: {side} is {formula}; valid are ∧, ∨, ¬, ⊤ and ⊥ over its parts")
+    for part in children(formula):
+        _require_parts(name, side, part, parts, states)
+
+
+def turns(found: Connective) -> dict[tuple[int, int], tuple[bool, bool]]:
+    """What the rules say where one part comes or goes, as (↑, ↓). O(parts · 2^parts).
+
+    By the parts that were there, as bits, and the number of the part that turns.
+    """
+    said = {}
+    for bits, turned in product(range(1 << len(found.parameters)), range(len(found.parameters))):
+        points = {}
+        for number, name in enumerate(found.parameters):
+            there = bool(bits >> number & 1)
+            points[name] = (there, _STAYS if number != turned else _GOES if there else _COMES)
+        said[bits, turned] = (_truth(found.up, points), _truth(found.down, points))
+    return said
+
+
+def holds_of_nothing(found: Connective) -> bool:
+    """Whether the connective holds where none of its parts does."""
+    return _truth(found.holds, dict.fromkeys(found.parameters, (False, _STAYS)))
+
+
+_Points: TypeAlias = Mapping[str, tuple[bool, SetChange[tuple[Hashable, ...]]]]
+"""Each part is there or not, and changes or stays."""
+
+_HERE: Rows = frozenset({()})
+_NONE: Rows = frozenset()
+_STAYS, _COMES, _GOES = SetChange(_NONE, _NONE), SetChange(_HERE, _NONE), SetChange(_NONE, _HERE)
+_SAID = {_STAYS: "stays", _COMES: "comes", _GOES: "goes"}
+_SAYS = {
+    (False, False): "stays",
+    (True, False): "comes",
+    (False, True): "goes",
+    (True, True): "comes and goes",
+}
+
+
+def _truth(formula: Formula, points: _Points) -> bool:
+    relations = {name: _HERE if there else _NONE for name, (there, _) in points.items()}
+    changes = {name: change for name, (_, change) in points.items()}
+    return holds(formula, {}, Interpretation((), relations, changes))
+
+
+def _require_derivative(found: Connective) -> None:
+    each = list(product((False, True), (_STAYS, _COMES, _GOES)))
+    everywhere = (
+        dict(zip(found.parameters, points, strict=True))
+        for points in product(each, repeat=len(found.parameters))
+    )
+    for points in sorted(everywhere, key=_size):
+        after = {
+            name: (change == _COMES or (there and change != _GOES), _STAYS)
+            for name, (there, change) in points.items()
+        }
+        now, then = _truth(found.holds, points), _truth(found.holds, after)
+        up, down = _truth(found.up, points), _truth(found.down, points)
+        said = (now or up) and not down
+        if said != then or (up and down):
+            where = ", ".join(
+                f"{name} {'holds' if there else 'does not hold'} and {_SAID[change]}"
+                for name, (there, change) in points.items()
+            )
+            raise LawError(
+                f"{found.name} breaks the law derivative_law (`f(a ⊕ d) = f(a) ⊕ f'(a, d)`): where "
+                f"{where}, it {_SAYS[up, down]}, by its rules, "
+                f"but it {_SAYS[then > now, then < now]}"
+            )
+
+
+def _size(points: _Points) -> int:
+    """How much of a case there is to read: idle changes last."""
+    return sum(
+        there + 2 * (change != _STAYS) + 3 * (change == (_COMES if there else _GOES))
+        for there, change in points.values()
+    )
