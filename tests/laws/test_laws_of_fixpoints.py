@@ -20,7 +20,7 @@ from deltafix.changes import (
     sets,
 )
 from deltafix.changes.fixpoint import iterate_change_in_f, iterate_change_in_n
-from deltafix.changes.laws import fixpoint_law, least_law, lfp_change_law
+from deltafix.changes.laws import factoring_law, fixpoint_law, least_law, lfp_change_law
 from deltafix.changes.sets import all_subsets
 from deltafix.errors import BudgetError, ChangeError
 
@@ -172,3 +172,30 @@ def test_the_linear_rule_is_enough_while_the_value_only_grows() -> None:
     run = lfp(_linear(graph), EMPTY)
     assert run.value == frozenset({0, 1, 2})
     assert [sorted(at.change.added) for at in run.rounds] == [[0], [1], [2], []]
+
+
+@settings(max_examples=60)
+@given(graphs, graphs)
+def test_a_fixpoint_over_another_is_the_fixpoint_of_both(graph, other) -> None:
+    """Two graphs: what the first reaches are the roots of the second."""
+    first = precise_derivative(_step(graph), SETS, SETS)
+
+    def second(roots) -> Any:
+        step = _step(other)
+        return precise_derivative(lambda s: (step(s) - {0}) | roots, SETS, SETS)
+
+    verdict = factoring_law(first, second, (EMPTY, EMPTY))
+    assert verdict, verdict.sentence
+
+
+def test_a_second_function_that_is_not_monotone_in_the_first_set_breaks_the_law() -> None:
+    first = precise_derivative(_step(frozenset({(0, 1)})), SETS, SETS)
+
+    def second(roots) -> Any:  # what is there while 1 is not, stays there
+        return precise_derivative(
+            lambda s: s | (frozenset({2}) if 1 not in roots else EMPTY), SETS, SETS
+        )
+
+    verdict = factoring_law(first, second, (EMPTY, EMPTY))
+    assert not verdict
+    assert "together they are ({0, 1}, {2}), one after the other ({0, 1}, {})" in verdict.sentence

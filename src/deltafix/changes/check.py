@@ -43,7 +43,8 @@ class LawReport:
 
     def __str__(self) -> str:
         how = "all" if self.exhaustive else "a sample of"
-        return f"{len(self.laws)} laws hold at {how} {self.points} points"
+        laws = "1 law holds" if len(self.laws) == 1 else f"{len(self.laws)} laws hold"
+        return f"{laws} at {how} {self.points} points"
 
 
 def check_change_action(

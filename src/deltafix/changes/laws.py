@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from deltafix.changes.action import ChangeAction
 from deltafix.changes.derivative import Derivative, between
+from deltafix.changes.fixpoint import lfp
 from deltafix.changes.show import show
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "combine_monotone",
     "derivative_law",
     "derivative_laws",
+    "factoring_law",
     "fixpoint_law",
     "least_law",
     "lfp_change_law",
@@ -295,6 +297,27 @@ def lfp_change_law(action: ChangeAction[A, D], old: A, change: D, new: A) -> Ver
             f"the old fixpoint {show(old)} changed by ({show(change)}) is {show(got)}, but the "
             f"new function's least fixpoint is {show(new)}"
         ),
+    )
+
+
+def factoring_law(
+    first: Derivative[A, D, A, D],
+    second: Callable[[A], Derivative[B, E, B, E]],
+    bottoms: tuple[A, B],
+) -> Verdict:
+    """`lfp (a, b ↦ (f a, g(a, b))) = (lfp f, lfp (g (lfp f)))`: the case of Bekić's lemma.
+
+    `second(a)` is `g(a, ·)`. Both functions are monotone and their iterations end.
+    """
+    inner = lfp(first, bottoms[0]).value
+    apart = (inner, lfp(second(inner), bottoms[1]).value)
+    together, before = bottoms, None
+    while together != before:
+        before = together
+        together = (first.function(before[0]), second(before[0]).function(before[1]))
+    return _unless(
+        together != apart,
+        lambda: f"together they are {show(together)}, one after the other {show(apart)}",
     )
 
 
