@@ -1,5 +1,6 @@
 """What happens between two slices of an epoch, about ten times a second: limits, and a word on it.
 
+And which rules ran, where one is stopped.
 Invariant: nothing here changes a row. It holds no database: a run must not keep its own alive.
 """
 
@@ -10,10 +11,11 @@ from deltafix.engine.limits import Limits
 from deltafix.engine.link import Linked
 from deltafix.engine.run import stratum_of
 from deltafix.engine.store import relation_cell
+from deltafix.errors import BudgetError
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
 
-__all__ = ["between"]
+__all__ = ["between", "stopped"]
 
 _SHOWN = 2
 """Relations of a stratum that are named: a line has room for no more."""
@@ -33,3 +35,16 @@ def between(arena: Arena, linked: Linked, limits: Limits) -> None:
         ]
         shown = ", ".join(sizes[:_SHOWN]) + (", …" if len(sizes) > _SHOWN else "")
         told(f"{shown} (stratum {number + 1} of {len(stages)})")
+
+
+def stopped(arena: Arena, linked: Linked, error: BudgetError) -> BudgetError:
+    """The error of a run that went over its budget, with the relations that were computed then."""
+    stages, number = linked.plan.stages, stratum_of(arena)
+    found = stages[number].relations if 0 <= number < len(stages) else ()
+    if not found or error.relations:
+        return error
+    hidden = {one.name for one in linked.plan.relations if one.hidden}
+    named = [name for name in found if name not in hidden] or [*found]
+    shown = ", ".join(f"`{name}`" for name in named[:_SHOWN]) + (", …" if named[_SHOWN:] else "")
+    message = str(error).removesuffix("; rolled back")
+    return BudgetError(f"{message}, in {shown}; rolled back", found)

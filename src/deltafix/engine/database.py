@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 from deltafix.diagnostics import suggest
 from deltafix.doing import tell
-from deltafix.engine.between import between
+from deltafix.engine.between import between, stopped
 from deltafix.engine.bind import bound
 from deltafix.engine.changes import ChangedRows, Changes, Edited
 from deltafix.engine.codes import Codes, is_ordered
@@ -37,7 +37,7 @@ from deltafix.engine.store import codes_where, relation_cell
 from deltafix.engine.tables import Tables
 from deltafix.engine.transaction import Transaction
 from deltafix.engine.watch import Watch, Watchers
-from deltafix.errors import TransactionError
+from deltafix.errors import BudgetError, TransactionError
 from deltafix.facts.delta import Delta, RelationDelta
 from deltafix.facts.schema import Row, Schema
 from deltafix.facts.typed import R
@@ -307,7 +307,7 @@ class Database(Reading):
         if self._unrun:
             self._first_epoch()
         else:
-            self._run.epoch(self.budget)
+            self._epoch()
         tell("")
         self._limits.check()
         if rules is not None:
@@ -365,13 +365,20 @@ class Database(Reading):
         self.budget = budget
         set_budget(self._arena, budget)
 
+    def _epoch(self) -> None:
+        """Run the program. Raises BudgetError with the relations that were computed then."""
+        try:
+            self._run.epoch(self.budget)
+        except BudgetError as error:
+            raise stopped(self._arena, self._linked, error) from None
+
     def _first_epoch(self) -> None:
         """Run every rule from scratch, the text's facts too."""
         program = self._run.program
         starts = program[int(program[1]) :][: int(program[0])]
         program[starts + at.T_FRESH] = 1
         try:
-            self._run.epoch(self.budget)
+            self._epoch()
         finally:
             program[starts + at.T_FRESH] = 0
 

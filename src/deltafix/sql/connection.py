@@ -10,6 +10,7 @@ engine's rules, for what the view derives.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from deltafix.doing import hearer, tell
 from deltafix.engine.connect import connect as connect_engine
 from deltafix.engine.database import Database
 from deltafix.errors import (
+    BudgetError,
     FactError,
     FunctorError,
     SqlDataError,
@@ -521,9 +523,17 @@ class Connection:
 
     @contextmanager
     def mapped(self, statement: Statement) -> Iterator[None]:
-        """Errors of computing a value inside are errors of SQL."""
+        """Errors of computing a value inside are errors of SQL, a view that has no end has a name."""
         try:
             yield
+        except BudgetError as error:
+            views = {re.split("[.:]", name)[0] for name in error.relations} & {*self.catalog.views}
+            if not views:
+                raise
+            view = min(views)
+            said = re.sub(", in `.*(?=; rolled back)", f", in view {view!r}", str(error))
+            message = f"{said}: bound its recursion, or DROP VIEW {view}"
+            raise BudgetError(message, error.relations) from error
         except FunctorError as error:
             cause = error.__cause__
             if isinstance(cause, ArithmeticError | ValueError) and not isinstance(cause, SqlError):

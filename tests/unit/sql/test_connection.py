@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import deltafix.sql
-from deltafix.errors import SqlDataError, SqlProgrammingError
+from deltafix.errors import BudgetError, SqlDataError, SqlProgrammingError
 from deltafix.sql import Connection, ViewDelta, text
 from random_sql import case_of
 
@@ -637,6 +637,37 @@ def test_an_error_has_its_code_its_place_and_a_way_out(db, statement, caplog):
     assert way_out in str(caught.value)
     assert not caplog.records  # sqlglot says nothing beside it
     assert rows(db, "SELECT * FROM emp") == []
+
+
+@pytest.mark.parametrize("start", ["SELECT a FROM t", "SELECT 1"])
+def test_a_view_that_has_no_end_is_named_and_dropping_it_heals(start) -> None:
+    with deltafix.sql.connect(max_rows=500) as db:
+        db.execute("CREATE TABLE t (a INTEGER)")
+        db.execute("CREATE MATERIALIZED VIEW fine AS SELECT a FROM t")
+        db.execute(
+            f"CREATE MATERIALIZED VIEW forever AS WITH RECURSIVE n (x) AS ({start} "
+            "UNION SELECT x + 1 FROM n) SELECT x FROM n"
+        )
+        for _ in range(2):
+            with pytest.raises(
+                BudgetError,
+                match="max_rows=500 new rows, in view 'forever'; rolled back: bound its recursion, "
+                "or DROP VIEW forever",
+            ):
+                db.execute("INSERT INTO t VALUES (1)")
+        db.execute("DROP MATERIALIZED VIEW forever")
+        db.execute("INSERT INTO t VALUES (2)")
+        assert rows(db, "SELECT * FROM fine") == [(2,)]
+
+
+def test_begin_and_commit_are_read_once(monkeypatch) -> None:
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE t (a INTEGER)")
+        for again in range(3):
+            if again:
+                monkeypatch.setattr(text, "_read", None)
+            db.execute("BEGIN")
+            db.execute("COMMIT")
 
 
 def test_a_statement_with_parameters_is_read_once_and_runs_with_any(monkeypatch) -> None:
