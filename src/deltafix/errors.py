@@ -145,14 +145,10 @@ class TransactionError(DeltafixError, RuntimeError):
 class BudgetError(DeltafixError, RuntimeError):
     """A run went over `max_rows`, `max_rounds` or `timeout`; the transaction was rolled back.
 
-    `relations` are those whose rules ran then, if they are known.
+    `values["relations"]` are those whose rules ran then, where they are known.
     """
 
     code = "DF410"
-
-    def __init__(self, message: str, relations: tuple[str, ...] = ()) -> None:
-        super().__init__(message)
-        self.relations = relations
 
 
 class FunctorError(DeltafixError, RuntimeError):

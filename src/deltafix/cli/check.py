@@ -1,17 +1,18 @@
 """`deltafix check`: every error and warning of a program, without running it.
 
 A script of SQL is run in memory, without a file of rows: what a statement means rests on those
-before it. Its first error ends it.
+before it. What reads a table or view that could not be made is not told of.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 
 import typer
 
@@ -63,6 +64,13 @@ def check(
         raise typer.Exit(2)
 
 
+_MAKES: Final = re.compile(
+    r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:MATERIALIZED\s+|TEMP(?:ORARY)?\s+)*(?:TABLE|VIEW)\s+"
+    r"(?:IF\s+NOT\s+EXISTS\s+)?([^\s(]+)",
+    re.IGNORECASE,
+)
+
+
 class _Found(NamedTuple):
     """What is found in a program: as data, as text, and in a line."""
 
@@ -77,11 +85,26 @@ def _of_sql(path: Path, dialect: Dialect) -> _Found:
 
     text = read_script(path)
     prepare_kernel()
+    found: list[SqlError] = []
+    lost: set[str] = set()
+
+    def wrong(error: SqlError, words: str) -> None:
+        told = re.fullmatch(r"unknown (?:table|view) '(.*)'", error.diagnostics[0].message)
+        if told is None or told[1] not in lost:
+            found.append(error)
+        made = _MAKES.match(words)
+        if made is not None:
+            lost.add(made[1].strip('"`').lower())
+
     with door.connect(dialect=dialect) as db:
         try:
-            db.execute(text, path=str(path))
-        except SqlError as error:
-            return _Found(error.diagnostics, str(error), "1 error, and the rest was not read", True)
+            for _ in db.run(text, (), str(path), wrong):
+                pass
+        except SqlError as error:  # the text cannot be read to its end
+            found.append(error)
+        if found:
+            told = [one for error in found for one in error.diagnostics]
+            return _Found(told, "\n".join(map(str, found)), _count(len(told), "error"), True)
         sizes = ((db.catalog.tables, "table"), (db.catalog.views, "view"))
         size = ", ".join(_count(len(parts), noun) for parts, noun in sizes)
     return _Found((), "", f"ok: {size}", False)

@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
-from deltafix.errors import DeltafixError, InternalError
+from deltafix.errors import DeltafixError, InternalError, SourceError
 from deltafix.interrupt import INTERRUPTED, SAID
 from deltafix.paths import local_path
 
@@ -29,29 +29,33 @@ BROKEN_PIPE: Final = 141  # 128 + SIGPIPE
 class Command(NamedTuple):
     """A sub-command: where its function, or its own app of sub-commands, lives.
 
-    Its help is the function's docstring, or the app's.
+    Its help is the function's docstring, or the app's. `of_sql` says how the same is asked of SQL,
+    where the command reads rules alone.
     """
 
     name: str
     module: str
     function: str
+    of_sql: str = ""
 
 
 COMMANDS: Final = (
     Command("run", "deltafix.cli.run", "run"),
     Command("check", "deltafix.cli.check", "check"),
-    Command("fmt", "deltafix.cli.fmt", "fmt"),
+    Command("fmt", "deltafix.cli.fmt", "fmt", "a formatter of SQL, such as sqlfmt"),
     Command("plan", "deltafix.cli.plan", "plan"),
-    Command("diff", "deltafix.cli.diff", "diff"),
-    Command("shell", "deltafix.cli.shell", "shell"),
+    Command("diff", "deltafix.cli.diff", "diff", 'a pipeline with `on_change = "maintain"`'),
+    Command("shell", "deltafix.cli.shell", "shell", "`deltafix sql`, then statements"),
     Command("sql", "deltafix.cli.sql", "sql"),
     Command("dbt", "deltafix.cli.dbt", "dbt"),
     Command("rights", "deltafix.cli.rights", "rights"),
-    Command("serve", "deltafix.cli.serve", "serve"),
-    Command("watch", "deltafix.cli.watch", "watch"),
-    Command("why", "deltafix.cli.why", "why"),
-    Command("why-not", "deltafix.cli.why", "why_not"),
-    Command("step", "deltafix.cli.why", "step"),
+    Command("serve", "deltafix.cli.serve", "serve", "`deltafix sql`, whose views tell of changes"),
+    Command("watch", "deltafix.cli.watch", "watch", "`deltafix pipeline run --every`"),
+    Command("why", "deltafix.cli.why", "why", "EXPLAIN WHY SELECT ..., in `deltafix sql`"),
+    Command(
+        "why-not", "deltafix.cli.why", "why_not", "EXPLAIN WHY NOT SELECT ..., in `deltafix sql`"
+    ),
+    Command("step", "deltafix.cli.why", "step", "`deltafix sql`, whose views tell of changes"),
     Command("check-reducer", "deltafix.cli.check_reducer", "check_reducer"),
     Command("dead-code", "deltafix.cli.dead_code", "dead_code"),
     Command("analyse", "deltafix.cli.analyse", "analyse"),
@@ -134,6 +138,11 @@ def _dispatch(arguments: list[str]) -> None:
         sys.stdout.write(f"deltafix {version('deltafix')}\n")
         return
     wanted = [command for command in COMMANDS if command.name in arguments[:1]]
+    scripts = [one for one in arguments[1:] if one.endswith(".sql")]
+    if scripts and wanted and wanted[0].of_sql:
+        (command,) = wanted
+        message = f"{scripts[0]} is SQL, and `deltafix {command.name}` reads rules"
+        raise SourceError(f"{message}; use {command.of_sql}", value=scripts[0])
     given = _with_jobs(arguments) if arguments[:1] == ["run"] else list(arguments)
     application(wanted or COMMANDS)(args=given, prog_name="deltafix")
 

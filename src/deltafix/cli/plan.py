@@ -13,6 +13,7 @@ import typer
 from deltafix.cli.brought import Brought, FunctorsFile, Include, Macros, WordSize, brought, reading
 from deltafix.cli.console import prepare_kernel
 from deltafix.cli.inputs import Strict, read_inputs, warner
+from deltafix.cli.sql import read_script
 
 if TYPE_CHECKING:
     from deltafix.plan.explain import Explanation
@@ -22,7 +23,9 @@ __all__ = ["plan"]
 
 
 def plan(
-    program_file: Annotated[Path, typer.Argument(help="The program (.dl).", metavar="PROGRAM")],
+    program_file: Annotated[
+        Path, typer.Argument(help="The program (.dl, or .sql).", metavar="PROGRAM")
+    ],
     *,
     facts: Annotated[
         Path | None,
@@ -53,8 +56,14 @@ def plan(
     from deltafix.datalog.program import Program as Checked  # noqa: PLC0415  quick --help
     from deltafix.plan.tell import tell  # noqa: PLC0415
 
-    program = Checked.from_file(program_file, **reading(word_size, include, macros))
-    users = brought(program, functors)
+    program: Program
+    if program_file.suffix == ".sql":
+        if facts is not None or functors is not None:
+            raise typer.BadParameter("a script of SQL is planned without --fact-dir and --functors")
+        program, users = _of_views(program_file), Brought(functors={}, reducers={})
+    else:
+        program = Checked.from_file(program_file, **reading(word_size, include, macros))
+        users = brought(program, functors)
     if stage != "plan":
         if facts is not None or form == "json":
             option = "--fact-dir" if facts is not None else "--format json"
@@ -68,6 +77,16 @@ def plan(
         sys.stdout.write(json.dumps(explained, indent=2, ensure_ascii=False) + "\n")
     else:
         sys.stdout.write(tell(explained))
+
+
+def _of_views(script: Path) -> Program:
+    """The rules that a script's views are run by."""
+    import deltafix.sql as door  # noqa: PLC0415  quick --help
+
+    prepare_kernel()
+    with door.connect() as db:
+        db.execute(read_script(script), path=str(script))
+        return db.catalog.program()
 
 
 def _explained(

@@ -17,7 +17,7 @@ import typer
 
 from deltafix.cli.console import each, hidden, note, prepare_kernel, progress
 from deltafix.doing import tell
-from deltafix.errors import DeltafixError, SourceError
+from deltafix.errors import DeltafixError, SourceError, SqlError
 
 if TYPE_CHECKING:
     from deltafix.sql import Connection, ViewDelta
@@ -199,11 +199,16 @@ def _statements(session: _Session) -> Iterator[str]:
 def run_views(file: Path, facts: Path, output: Path | None, *, quiet: bool) -> None:
     """Run a script, read each table's file, and write each view: `deltafix run views.sql`.
 
-    A table is FACT_DIR/<table>.parquet or .csv (with a header); a table without a file keeps the
-    rows of the script. Views go to OUTPUT_DIR/<view>.csv, or to standard output.
+    A table is FACT_DIR/<table>.parquet or .csv (with a header), of which there may be one; a table
+    without a file keeps the rows of the script. Views go to OUTPUT_DIR/<view>.csv, or to standard
+    output.
     """
     import deltafix.sql as door  # noqa: PLC0415  quick --help
-    from deltafix.sql.files import read_table, write_view  # noqa: PLC0415  pyarrow is slow
+    from deltafix.sql.files import (  # noqa: PLC0415  pyarrow is slow
+        read_table,
+        table_file,
+        write_view,
+    )
 
     prepare_kernel(quiet=quiet)
     with door.connect() as db, progress(f"running {file.name}", quiet=quiet):
@@ -211,14 +216,21 @@ def run_views(file: Path, facts: Path, output: Path | None, *, quiet: bool) -> N
             pass
         db.begin()
         for name, table in db.catalog.tables.items():
-            found = [facts / f"{name}.{kind}" for kind in ("parquet", "csv")]
-            there = [path for path in found if path.is_file()]
-            if there:
-                tell(f"taking in {name}")
-                names = [column.name for column in table.relation.columns]
-                db.insert(name, read_table(there[0], table.relation.columns), names)
-            else:
+            path = table_file(facts, name)
+            if path is None:
                 note(f"note: no {name}.parquet and no {name}.csv in {facts}", quiet=quiet)
+                continue
+            tell(f"taking in {name}")
+            columns = table.relation.columns
+            rows, others = read_table(path, columns)
+            if others:
+                shown_others = ", ".join(others)
+                note(f"note: {path}: table {name} has no column {shown_others}", quiet=quiet)
+            try:
+                db.insert(name, rows, [column.name for column in columns])
+            except SqlError as error:
+                (first, *_) = error.diagnostics
+                raise SourceError(f"{path}: {first.message}", value=str(path)) from None
         db.commit()
         if not db.catalog.views:
             note("note: no view, so there is nothing to write", quiet=quiet)

@@ -41,10 +41,10 @@ def stopped(arena: Arena, linked: Linked, error: BudgetError) -> BudgetError:
     """The error of a run that went over its budget, with the relations that were computed then."""
     stages, number = linked.plan.stages, stratum_of(arena)
     found = stages[number].relations if 0 <= number < len(stages) else ()
-    if not found or error.relations:
+    if not found:
         return error
     hidden = {one.name for one in linked.plan.relations if one.hidden}
     named = [name for name in found if name not in hidden] or [*found]
     shown = ", ".join(f"`{name}`" for name in named[:_SHOWN]) + (", …" if named[_SHOWN:] else "")
     message = str(error).removesuffix("; rolled back")
-    return BudgetError(f"{message}, in {shown}; rolled back", found)
+    return BudgetError(f"{message}, in {shown}; rolled back", relations=found)

@@ -42,7 +42,7 @@ from deltafix.sql.parameters import Parameters, bind
 from deltafix.sql.query import check_clauses, relation
 from deltafix.sql.rows import Edit, given, replaced
 from deltafix.sql.scope import Scope
-from deltafix.sql.text import DIALECTS, Statement, exp, statements
+from deltafix.sql.text import DIALECTS, Statement, Wrong, exp, statements
 from deltafix.sql.types import TEXT, Column, SqlValue, decode_rows
 from deltafix.sql.why import Reason, why, why_not
 
@@ -140,13 +140,25 @@ class Connection:
             raise statement.unknown("table", table, list(self.catalog.tables), None)
         return statement, found
 
-    def run(self, sql: str, parameters: Parameters, path: str | None) -> Iterator[Any]:
-        """The result of each statement of a text: a `reading.Result`, or a number of rows."""
+    def run(
+        self, sql: str, parameters: Parameters, path: str | None, wrong: Wrong | None = None
+    ) -> Iterator[Any]:
+        """The result of each statement of a text: a `reading.Result`, or a number of rows.
+
+        `wrong` is told of a statement's error, and the next one follows; without it, it is raised.
+        """
         self._require_open()
-        for statement in statements(sql, self.dialect, path):
+        for statement in statements(sql, self.dialect, path, wrong):
             if hearer() is not None:  # a script's INSERT may be a megabyte of words
                 tell(" ".join(statement.sql.split()))
-            yield self._run(bind(statement, parameters))
+            try:
+                result = self._run(bind(statement, parameters))
+            except SqlError as error:
+                if wrong is None:
+                    raise
+                wrong(error, statement.sql)
+            else:
+                yield result
 
     def run_many(self, sql: str, rows: Iterable[Parameters]) -> int:
         """Run one statement for each row of parameters, as one transaction."""
@@ -523,17 +535,18 @@ class Connection:
 
     @contextmanager
     def mapped(self, statement: Statement) -> Iterator[None]:
-        """Errors of computing a value inside are errors of SQL, a view that has no end has a name."""
+        """Errors of computing a value inside are errors of SQL; a view without end is named."""
         try:
             yield
         except BudgetError as error:
-            views = {re.split("[.:]", name)[0] for name in error.relations} & {*self.catalog.views}
+            found: Any = error.values.get("relations", ())
+            views = {re.split("[.:]", name)[0] for name in found} & {*self.catalog.views}
             if not views:
                 raise
             view = min(views)
             said = re.sub(", in `.*(?=; rolled back)", f", in view {view!r}", str(error))
             message = f"{said}: bound its recursion, or DROP VIEW {view}"
-            raise BudgetError(message, error.relations) from error
+            raise BudgetError(message, relations=found) from error
         except FunctorError as error:
             cause = error.__cause__
             if isinstance(cause, ArithmeticError | ValueError) and not isinstance(cause, SqlError):

@@ -161,6 +161,10 @@ def _join(formulas: Formulas, join: exp.Join, used: set[str] | None) -> None:
     if needs and not (join.args.get("on") or join.args.get("using") or method):
         message = f"{side or kind} JOIN without a condition"
         raise scope.statement.wrong(message, join.this, "write ON or USING")
+    bare = kind != "CROSS" and "pivots" in join.args  # a comma between tables makes no such entry
+    if bare and not (join.args.get("on") or join.args.get("using") or method):
+        message = "JOIN without a condition"
+        raise scope.statement.wrong(message, join.this, "write ON or USING, or CROSS JOIN")
     right = _Right(formulas, join, natural=method == "NATURAL")
     if kind in ("SEMI", "ANTI"):
         body, _ = right.matching()

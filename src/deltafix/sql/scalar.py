@@ -428,7 +428,7 @@ class Scalars:
     def mismatch(self, node: exp.Expr, left: Scalar, right: Scalar, wanted: str) -> SqlError:
         """The error for operands of the wrong types."""
         sides = f"{left.type.name} and {right.type.name}"
-        message = f"{node.key.upper()} of {sides}"
+        message = f"{_written(node)} of {sides}"
         way_out = f"it takes {wanted}: CAST(... AS ...) one side"
         return self.statement.wrong(message, node, way_out)
 
@@ -436,7 +436,7 @@ class Scalars:
         """An operand that is a truth value."""
         found = self.compile(inner)
         if found.type not in (BOOLEAN, NULL):
-            message = f"{node.key.upper()} of {found.type.name}"
+            message = f"{_written(node)} of {found.type.name}"
             raise self.statement.wrong(message, inner, "it takes BOOLEAN: compare with something")
         return found
 
@@ -580,3 +580,20 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
     (exp.Extract, exp.Year, exp.Quarter, exp.Month, exp.Day): Scalars.part,
     (exp.TimestampTrunc, exp.DateTrunc): Scalars.truncated,
 }
+
+
+_SIGNS: Final[dict[type, str]] = {
+    **COMPARISONS,
+    exp.Add: "+",
+    exp.Div: "/",
+    exp.IntDiv: "//",
+    exp.Mod: "%",
+    exp.Mul: "*",
+    exp.Neg: "-",
+    exp.Sub: "-",
+}
+
+
+def _written(node: exp.Expr) -> str:
+    """An operator as it is written, or its word."""
+    return _SIGNS.get(type(node), node.key.upper())

@@ -7,11 +7,11 @@ here (`Statement.error`), so it has the place of the node it is about, a caret, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from deltafix.diagnostics import Diagnostic, Span, render_all, suggest
 from deltafix.errors import (
@@ -161,17 +161,23 @@ class Statement:
         return self.error(SqlOperationalError, message, None, way_out)
 
 
-def statements(text: str, dialect: str, path: str | None = None) -> Iterator[Statement]:
+Wrong: TypeAlias = Callable[[SqlError, str], None]
+"""Is told of a statement that cannot be run, with its text."""
+
+
+def statements(
+    text: str, dialect: str, path: str | None = None, wrong: Wrong | None = None
+) -> Iterator[Statement]:
     """The statements of a text, one after another, each parsed when its turn comes.
 
-    Raises SqlProgrammingError for text that is no SQL.
+    Raises SqlProgrammingError for text that is no SQL; of one statement `wrong` is told instead.
     """
     if len(text) <= _WORDS or (len(text) <= _SHORT and ("?" in text or ":" in text)):
         known = _said_again(text, dialect, path)
         if known is not None:
             yield known
             return
-    yield from _read(text, dialect, path)
+    yield from _read(text, dialect, path, wrong)
 
 
 @lru_cache(maxsize=256)
@@ -199,13 +205,17 @@ def data_type(kind: str) -> exp.Expr:
     return _built(kind).copy()
 
 
-def _read(text: str, dialect: str, path: str | None) -> Iterator[Statement]:
+def _read(
+    text: str, dialect: str, path: str | None, wrong: Wrong | None = None
+) -> Iterator[Statement]:
     reader = Dialect.get_or_raise(dialect)
     try:
         tokens = reader.tokenize(text)
     except SqlglotError as error:
-        where = _span(text, 0, 1, path)
-        raise _error(SqlProgrammingError, _first_line(error), where, None, text) from None
+        mark, place = _unclosed(text, reader)
+        where = _span(text, place, place + 1, path)
+        said = f"syntax: {mark} is not closed" if mark else _first_line(error)
+        raise _error(SqlProgrammingError, said, where, None, text) from None
     for part in _split(tokens):
         end = part[-1].end + 1
         words = _EXPLAIN.match(text, part[0].start)
@@ -214,7 +224,14 @@ def _read(text: str, dialect: str, path: str | None) -> Iterator[Statement]:
         if not text[start:end].strip():
             where = _span(text, part[0].start, end, path)
             raise _error(SqlProgrammingError, f"{explain} of nothing", where, None, text)
-        yield Statement(text, start, end, _parsed(text, start, end, reader, path), explain, path)
+        try:
+            tree = _parsed(text, start, end, reader, path)
+        except SqlProgrammingError as error:
+            if wrong is None:
+                raise
+            wrong(error, text[start:end])
+        else:
+            yield Statement(text, start, end, tree, explain, path)
 
 
 @cache
@@ -223,6 +240,17 @@ def shown_name(name: str, dialect: str) -> str:
     tokens = Dialect.get_or_raise(dialect).tokenize(name)
     plain = [one.token_type for one in tokens] == [TokenType.VAR] and name == name.lower()
     return exp.to_identifier(name, quoted=not plain).sql(dialect)
+
+
+def _unclosed(text: str, reader: Dialect) -> tuple[str, int]:
+    """The mark that opens what has no end, and where it stands: the last one outside of others."""
+    for found in reversed([*re.finditer(r"'|\"|`|\$\$|/\*", text)]):
+        try:
+            reader.tokenize(text[: found.start()])
+        except SqlglotError:
+            continue
+        return found[0], found.start()
+    return "", 0
 
 
 def _split(tokens: Sequence[Token]) -> Iterator[list[Token]]:

@@ -61,12 +61,32 @@ def test_a_script_of_sql_is_checked_too(deltafix, programs):
     first, text, caret = shown.out.splitlines()[:3]
     assert first == f"{views}:3:10: error[DF721]: unknown column 'y'"
     assert caret.index("^") == text.index("y")
-    assert shown.out.splitlines()[-1] == f"{views}: 1 error, and the rest was not read"
+    assert shown.out.splitlines()[-1] == f"{views}: 1 error"
     (found,) = json.loads(deltafix("check", "--format", "json", views).out)
     assert (found["path"], found["line"], found["code"]) == (str(views), 3, "DF721")
     views.write_text("SELECT 1 / 2")
     assert deltafix("check", "--dialect", "postgres", views).code == 0
     assert "cannot read" in deltafix("check", programs / "none.sql").err
+
+
+def test_every_statement_of_a_script_is_checked(deltafix, programs):
+    views = programs / "views.sql"
+    views.write_text(
+        "CREATE TABLE t (x INTEGER);\n"
+        "CREATE VIEW lost AS SELECT y FROM t;\n"
+        "CREATE VIEW SELECT;\n"
+        "CREATE VIEW follows AS SELECT y FROM lost;\n"  # of what is lost nothing is said
+        "CREATE VIEW again AS SELECT * FROM follows;\n"
+        "CREATE VIEW other AS SELECT * FROM nowhere;\n"
+    )
+    found = json.loads(deltafix("check", "--format", "json", views).out)
+    assert [one["line"] for one in found] == [2, 3, 6]
+    shown = deltafix("check", views)
+    assert (shown.code, shown.out.splitlines()[-1]) == (2, f"{views}: 3 errors")
+    views.write_text("CREATE TABLE t (x INTEGER);\nSELECT 'open FROM t;\n")
+    (found,) = json.loads(deltafix("check", "--format", "json", views).out)
+    assert (found["line"], found["column"]) == (2, 8)
+    assert found["message"] == "syntax: ' is not closed"
 
 
 def test_findings_as_json(deltafix, programs):

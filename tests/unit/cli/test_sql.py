@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 SCRIPT = """
 CREATE TABLE edge (x INTEGER, y TEXT);
 CREATE MATERIALIZED VIEW texts AS SELECT y, COUNT(*) AS n FROM edge GROUP BY y;
@@ -59,3 +61,57 @@ def test_a_file_that_does_not_fit_is_refused(deltafix, tmp_path):
     assert 'there is ";" between names; write the file with commas' in done.err
     (tmp_path / "edge.csv").write_text("x,y\none,two\n")
     assert "edge.csv" in deltafix("run", tmp_path / "views.sql", "-F", tmp_path, "-D", "-").err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x,y\n1,a\n\nten,b\n", "edge.csv:4: 'ten' in column 'x' is no INTEGER"),
+        ('x,y\n1,"a\nb"\n99999999999,b\n', "edge.csv:4: '99999999999' in column 'x' is no INTEGER"),
+        ("x,y\n1,a\n,b\n", "edge.csv:3: no value for 'x', which is NOT NULL"),
+        ("x,y\n1,a\n1,b\n", "edge.csv: edge: PRIMARY KEY (x) has a row with (1) already"),
+        ("x,y\n1,a,2\n", "edge.csv: CSV parse error: Expected 2 columns, got 3"),
+    ],
+)
+def test_a_wrong_value_is_told_by_line_and_column_of_its_file(deltafix, tmp_path, text, said):
+    script = SCRIPT.replace("x INTEGER", "x INTEGER NOT NULL PRIMARY KEY")
+    (tmp_path / "views.sql").write_text(script)
+    (tmp_path / "edge.csv").write_text(text)
+    done = deltafix("run", tmp_path / "views.sql", "-F", tmp_path, "-D", "-")
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+    assert "INSERT" not in done.err
+
+
+def test_a_column_that_the_table_has_not_is_told_and_two_files_are_refused(deltafix, tmp_path):
+    (tmp_path / "views.sql").write_text(SCRIPT)
+    (tmp_path / "edge.csv").write_text("x,y,z\n1,a,2\n")
+    done = deltafix("run", tmp_path / "views.sql", "-F", tmp_path, "-D", "-")
+    assert (done.code, done.out.splitlines()[2]) == (0, '"a",1')
+    assert done.err.endswith("edge.csv: table edge has no column z\n")
+    (tmp_path / "edge.parquet").touch()
+    done = deltafix("run", tmp_path / "views.sql", "-F", tmp_path, "-D", "-")
+    assert (done.code, done.out) == (2, "")
+    assert "edge.parquet and edge.csv, and a table has one file" in done.err
+
+
+@pytest.mark.parametrize(
+    "command", ["fmt", "diff", "shell", "serve", "watch", "why", "why-not", "step"]
+)
+def test_a_command_that_reads_rules_says_how_sql_is_asked(deltafix, tmp_path, command):
+    (tmp_path / "views.sql").write_text(SCRIPT)
+    done = deltafix(command, tmp_path / "views.sql")
+    assert (done.code, done.out) == (2, "")
+    assert f"views.sql is SQL, and `deltafix {command}` reads rules; use " in done.err
+
+
+def test_the_plan_of_views_is_that_of_their_rules(deltafix, tmp_path):
+    (tmp_path / "views.sql").write_text(SCRIPT)
+    done = deltafix("plan", tmp_path / "views.sql")
+    assert (done.code, done.err) == (0, "")
+    assert "texts" in done.out
+    assert "count" in done.out
+    assert "texts(" in deltafix("plan", "--stage", "typed", tmp_path / "views.sql").out
+    done = deltafix("plan", tmp_path / "views.sql", "-F", tmp_path)
+    assert done.code == 2
+    assert "without --fact-dir" in done.err

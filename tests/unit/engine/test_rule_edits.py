@@ -96,7 +96,7 @@ def test_a_rule_over_budget_leaves_no_trace() -> None:
     with deltafix.connect(GRAPH, max_rows=30) as db:
         with db.transaction() as tx:
             tx.insert("edge", [(f"n{i}", f"n{i + 1}") for i in range(20)])
-        with pytest.raises(BudgetError, match="max_rows=30 .*, in `path`"), db.transaction() as tx:
+        with pytest.raises(BudgetError, match=r"max_rows=30 .*, in `path`"), db.transaction() as tx:
             tx.add_rule(STEP)
         assert db.count("path") == 20
 

@@ -622,7 +622,7 @@ WRONG = {
         69,
         "join with",
     ),
-    "SELECT 'a": ("DF721", 1, ""),
+    "SELECT 'a": ("DF721", 8, ""),
 }
 
 
@@ -658,6 +658,38 @@ def test_a_view_that_has_no_end_is_named_and_dropping_it_heals(start) -> None:
         db.execute("DROP MATERIALIZED VIEW forever")
         db.execute("INSERT INTO t VALUES (2)")
         assert rows(db, "SELECT * FROM fine") == [(2,)]
+
+
+@pytest.mark.parametrize(
+    ("query", "place", "said"),
+    [
+        ("SELECT * FROM t JOIN u", 22, "JOIN without a condition"),
+        ("SELECT * FROM t INNER JOIN u", 28, "JOIN without a condition"),
+        ("SELECT a FROM t WHERE b > a", 23, "> of TEXT and INTEGER"),
+        ("SELECT a + b AS c FROM t", 8, "+ of INTEGER and TEXT"),
+        ("SELECT 'it''s', 'open", 17, "syntax: ' is not closed"),
+        ('SELECT a AS "x', 13, 'syntax: " is not closed'),
+        ("SELECT a /* why", 10, "syntax: /* is not closed"),
+    ],
+)
+def test_what_is_wrong_is_told_as_it_is_written_and_where(db, query, place, said) -> None:
+    db.execute("CREATE TABLE t (a INTEGER, b TEXT); CREATE TABLE u (c INTEGER)")
+    with pytest.raises(SqlProgrammingError) as refused:
+        db.execute(query)
+    (found,) = refused.value.diagnostics
+    assert (found.message, found.span.column) == (said, place)
+
+
+def test_a_join_without_a_condition_is_a_product_where_it_is_written_so() -> None:
+    for dialect, query in (
+        ("duckdb", "SELECT * FROM t, u"),
+        ("postgres", "SELECT * FROM t CROSS JOIN u"),
+        ("spark", "SELECT * FROM t JOIN u"),
+    ):
+        with deltafix.sql.connect(dialect=dialect) as db:
+            db.execute("CREATE TABLE t (a INTEGER); CREATE TABLE u (c INTEGER)")
+            db.execute("INSERT INTO t VALUES (1); INSERT INTO u VALUES (2), (3)")
+            assert rows(db, query) == [(1, 2), (1, 3)]
 
 
 def test_begin_and_commit_are_read_once(monkeypatch) -> None:

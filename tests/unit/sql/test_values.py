@@ -81,7 +81,7 @@ def test_files_and_arrow_keep_them(suffix: str, tmp_path: Path) -> None:
         (parquet.write_table if suffix == "parquet" else csv.write_csv)(table, path)
         columns = db.catalog.tables["t"].relation.columns
         rows = list(
-            zip(*(one.to_pylist() for one in read_table(path, columns).columns), strict=True)
+            zip(*(one.to_pylist() for one in read_table(path, columns)[0].columns), strict=True)
         )
         assert sorted(rows, key=str) == sorted(ROWS[:1] + ROWS[2:], key=str)
 
