@@ -20,7 +20,7 @@ from deltafix.pipeline.augment import FILE
 from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.portion import Portion, State
 from deltafix.pipeline.signed import Bad, Signed, signed_table
-from deltafix.pipeline.sources.folder import Folder, Stamp
+from deltafix.pipeline.sources.folder import NO_BYTES, Folder, Stamp
 from deltafix.pipeline.sources.reading import FileReader
 
 __all__ = ["ByFile", "Content", "Contents", "FolderContents", "by_file_schema"]
@@ -70,11 +70,7 @@ class FolderContents:
             path = self._folder.at(file)
             signed = self._reader.read(path)
             if not path.stat().st_size:
-                message = (
-                    f"{path} holds no bytes, as a writer leaves it that was stopped; a file "
-                    "without rows is a header alone, or an empty line"
-                )
-                raise PipelineError(message, path=str(path))
+                raise PipelineError(f"{path} {NO_BYTES}", path=str(path))
             names = list(signed.schema.names)
             columns = (signed.table.column(name).to_pylist() for name in names)
             rows = zip(*columns, strict=True)

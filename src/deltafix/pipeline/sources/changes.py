@@ -20,7 +20,7 @@ from deltafix.errors import PipelineError
 from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.portion import Portion, State
 from deltafix.pipeline.signed import Signed
-from deltafix.pipeline.sources.folder import Folder, Stamp
+from deltafix.pipeline.sources.folder import NO_BYTES, Folder, Stamp
 from deltafix.pipeline.sources.reading import FileReader
 
 __all__ = ["REMEMBERED", "ChangeFiles", "digest_of"]
@@ -112,6 +112,8 @@ class ChangeFiles:
                     "it a name behind that one"
                 )
                 raise PipelineError(message, input=self.name, path=file)
+            if not stamp[1]:  # read as no rows, it could not be filled any more
+                raise PipelineError(f"input {self.name}: {path} {NO_BYTES}", path=file)
             return 0
         if stamp not in (done[:2], self._same.get(file)):
             if stamp[1] != done[1] or digest_of(path) != done[3]:

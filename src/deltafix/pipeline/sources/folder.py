@@ -14,13 +14,20 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Final
 
 from deltafix.errors import PipelineError
 
-__all__ = ["Folder", "Stamp"]
+__all__ = ["NO_BYTES", "Folder", "Stamp"]
 
 Stamp = list[int]
 """(nanoseconds since 1970 of the last change, size in bytes), as JSON keeps it."""
+
+NO_BYTES: Final = (
+    "holds no bytes, as a writer leaves it that was stopped; a file without rows is a header "
+    "alone, or an empty line"
+)
+"""Why a file that is there is not read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from deltafix.errors import PipelineError
 from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.portion import Portion, State, difference_with
 from deltafix.pipeline.signed import join
-from deltafix.pipeline.sources.folder import Folder, Stamp
+from deltafix.pipeline.sources.folder import NO_BYTES, Folder, Stamp
 from deltafix.pipeline.sources.reading import FileReader
 
 __all__ = ["Snapshot", "Snapshots"]
@@ -137,11 +137,7 @@ class Snapshots:
         """Raise PipelineError for a file that holds nothing at all."""
         for file, stamp in one.files.items():
             if not one.by_job and not stamp[1]:
-                raise self._refused(
-                    one,
-                    f"{self._folder.at(file)} holds no bytes, as a writer leaves it that was "
-                    "stopped; a relation without rows is a header alone, or an empty line",
-                )
+                raise self._refused(one, f"{self._folder.at(file)} {NO_BYTES}")
 
     def _compare(
         self, portion: Portion, one: Snapshot, state: State, then: Callable[[], None]
