@@ -185,7 +185,9 @@ def _require_derivative(found: Connective) -> None:
             raise LawError(
                 f"{found.name} breaks the law derivative_law (`f(a ⊕ d) = f(a) ⊕ f'(a, d)`): where "
                 f"{where}, it {_SAYS[up, down]}, by its rules, "
-                f"but it {_SAYS[then > now, then < now]}"
+                f"but it {_SAYS[then > now, then < now]}",
+                law="derivative_law",
+                example=(points,),
             )
 
 
