@@ -109,7 +109,8 @@ class _Files:
                 continue
             columns = db.catalog.tables[one.name].relation.columns
             try:
-                total += self._project.load(one.name, read_table(path, columns))
+                rows, _ = read_table(path, columns)  # of a source only what models read is declared
+                total += self._project.load(one.name, rows)
             except DeltafixError as error:
                 if is_first:
                     raise
