@@ -5,7 +5,8 @@ name, if marks of files that are gone were forgotten, up to that name (`REMEMBER
 rows are taken in the order of the files and of the rows in them, each once; a file that is larger
 than an epoch may be is taken in parts, and finished before any other. A file is known by its
 content: one with another time is the same, one with other content is refused by name, since what
-it said before is in.
+it said before is in. A file of no bytes said nothing: filled later, it is read like one that comes
+late.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from deltafix.errors import PipelineError
 from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.portion import Portion, State
 from deltafix.pipeline.signed import Signed
-from deltafix.pipeline.sources.folder import NO_BYTES, Folder, Stamp
+from deltafix.pipeline.sources.folder import Folder, Stamp
 from deltafix.pipeline.sources.reading import FileReader
 
 __all__ = ["REMEMBERED", "ChangeFiles", "digest_of"]
@@ -112,9 +113,9 @@ class ChangeFiles:
                     "it a name behind that one"
                 )
                 raise PipelineError(message, input=self.name, path=file)
-            if not stamp[1]:  # read as no rows, it could not be filled any more
-                raise PipelineError(f"input {self.name}: {path} {NO_BYTES}", path=file)
             return 0
+        if not done[1] and stamp[1]:
+            return 0  # made, and filled later: nothing of it is in
         if stamp not in (done[:2], self._same.get(file)):
             if stamp[1] != done[1] or digest_of(path) != done[3]:
                 message = (
