@@ -27,6 +27,7 @@ def _played(group: int) -> Judged:
         total.transactions += judged.transactions
         total.changed += judged.changed
         total.ordered += judged.ordered
+        total.framed += judged.framed
         total.views.update(judged.views)
         total.refused += judged.refused
         total.disputed += judged.disputed
@@ -38,6 +39,7 @@ def test_oracle_every_view_and_delta_of_random_sql_is_that_of_duckdb_and_sqlite(
     judged = _played(group)
     assert judged.transactions == CASES * 7
     assert judged.ordered > 3
+    assert judged.framed > 20  # rows that came by column
     assert judged.changed > 80  # deltas were there to be compared
     assert judged.views["duckdb"] > 150
     assert judged.views["sqlite"] > judged.views["duckdb"] / 4  # it lacks SEMI, ANTI, EXCEPT ALL

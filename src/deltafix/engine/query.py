@@ -73,6 +73,8 @@ def semijoin(
     on exactly `columns` where keys are few; else one pass over the relation.
     """
     number = linked.ids[relation]
+    if not relation_cell(arena, number, at.R_N):
+        return np.empty((0, relation_cell(arena, number, at.R_ARITY)), np.int32)
     if len(columns) == relation_cell(arena, number, at.R_ARITY):
         flat = np.ascontiguousarray(keys).reshape(-1)
         there = [

@@ -124,6 +124,11 @@ class Table:
         """Whether its rows have a hidden number."""
         return bool(self.relation.hidden)
 
+    def numbers(self, count: int) -> range:
+        """The next hidden numbers."""
+        self.next_number += count
+        return range(self.next_number - count, self.next_number)
+
     def add(self, rows: Iterable[Row]) -> None:
         """Note that rows come with the next epoch."""
         for key, there in self.edited.items():

@@ -1,30 +1,102 @@
-"""Whole columns at the door: checked and coded at once, where nothing in them needs a second look.
+"""Whole columns at the door: checked and converted at once, if nothing in them needs a second look.
 
-From Python values or Arrow columns. Invariant: `coded` gives what `Column.encode` gives for each
-value, or None: then the caller goes value by value, which converts what is none of the column's
-type yet (`casts.assigned`), and names what is wrong.
+From Python values or Arrow columns to columns as the engine has them (`facts.arrow`), and a `Batch`
+of these, which are rows of a table without a Python object for each. Invariant: `coded` gives what
+`Column.encode` gives for each value, or None: then the caller goes value by value, which converts
+what is none of the column's type yet (`casts.assigned`), and names what is wrong.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
-from typing import Any, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, overload
 
-import numpy as np
 import pyarrow as pa
-from pyarrow import compute
+import pyarrow.compute as pc
 
-from deltafix.facts.arrow import is_tabular, to_numpy, to_table
+from deltafix.facts.arrow import ARROW_TYPES, is_tabular, rows_from_table, to_table
+from deltafix.facts.schema import Column as EngineColumn
+from deltafix.facts.schema import Row, Schema
+from deltafix.facts.values import write_value
+from deltafix.sql.cursor import arrow_type
+from deltafix.sql.logical import SqlLogical
 from deltafix.sql.text import Statement
-from deltafix.sql.types import TIMESTAMP, TIMESTAMPTZ, Column, SqlType
+from deltafix.sql.types import MOST_DIGITS, TIMESTAMP, TIMESTAMPTZ, Column, SqlType
 
-__all__ = ["coded", "framed", "listed"]
+if TYPE_CHECKING:
+    from deltafix.sql.builder import Relation
+
+__all__ = ["Batch", "coded", "framed", "listed", "written"]
 
 _PLAIN: Final[dict[str, type]] = {"whole": int, "text": str, "truth": bool, "days": date}
 """The one Python type that a column's values have, by how the engine holds them."""
 _MOMENTS: Final = (TIMESTAMP, TIMESTAMPTZ)
+
+
+class Batch(Sequence[Row]):
+    """Rows of a relation as columns of the engine; tuples are made when one is asked for.
+
+    Attributes:
+        columns: what the relation's columns are, hidden ones included.
+        table: the columns, by the engine's names.
+    """
+
+    def __init__(self, relation: Relation, arrays: Sequence[pa.Array]) -> None:
+        self.columns = relation.all_columns
+        names = [one.name for one in relation.declaration.attributes]
+        self.table = pa.table(list(arrays), names)
+
+    @cached_property
+    def _rows(self) -> list[Row]:
+        columns = tuple(
+            EngineColumn(name, "record", SqlLogical.of(column).shape)
+            if column.nullable
+            else EngineColumn(name, column.type.base)
+            for name, column in zip(self.table.column_names, self.columns, strict=True)
+        )
+        return rows_from_table(self.table, Schema("", columns))
+
+    def __len__(self) -> int:
+        return self.table.num_rows  # type: ignore[no-any-return]
+
+    @overload
+    def __getitem__(self, place: int) -> Row: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Row]: ...
+
+    def __getitem__(self, place: int | slice) -> Row | Sequence[Row]:
+        return self._rows[place]
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._rows)
+
+    def values(
+        self, places: Sequence[int], other: Relation | None = None, theirs: Sequence[int] = ()
+    ) -> pa.Table:
+        """The values of some columns in the rows where none is NULL.
+
+        As the columns at `theirs` of another relation have them, if one is given.
+        """
+        found = self.table.select([self.table.column_names[place] for place in places])
+        for at, place in enumerate(places):
+            if self.columns[place].nullable:
+                found = found.filter(pc.not_equal(found.column(at), _NIL))
+        if other is None:
+            return found
+        columns = [other.columns[place] for place in theirs]
+        arrays = []
+        for at, (place, column) in enumerate(zip(places, columns, strict=True)):
+            mine, array = self.columns[place], found.column(at)
+            if mine.nullable != column.nullable:
+                array = SqlLogical.of(column).encode(SqlLogical.of(mine).decode(array))
+            arrays.append(array)
+        return pa.table(arrays, [column.name for column in columns])
+
+
+_NIL: Final = write_value(None)
 
 
 def framed(statement: Statement, rows: object) -> pa.Table | None:
@@ -49,80 +121,55 @@ def listed(
         raise statement.data(f"column {column.name!r}: {error}") from None
 
 
-def coded(column: Column, values: Sequence[Any] | pa.ChunkedArray) -> list[Any] | None:
-    """The engine's values of a column, or None. O(values)."""
-    arrow = isinstance(values, pa.ChunkedArray)
-    found = (_of_arrow if arrow else _of_values)(column.type, values)
-    if found is None or (not column.nullable and None in found):
+def written(column: Column, values: Sequence[Any]) -> pa.Array:
+    """The engine's values of a column, as `Column.encode` gives them, as its column of Arrow."""
+    if column.nullable:
+        return pa.array(list(map(write_value, values)), pa.string())
+    return pa.array(values, ARROW_TYPES[column.type.base])
+
+
+def coded(column: Column, values: Sequence[Any] | pa.ChunkedArray) -> pa.Array | None:
+    """A column as the engine has it, or None. O(values)."""
+    kind = column.type
+    found = values if isinstance(values, pa.ChunkedArray) else _of_values(kind, values)
+    if found is None or not _is_plain(kind, found.type):
         return None
-    if not column.nullable:
-        return found
-    return [None if value is None else (value,) for value in found]
+    done = SqlLogical.of(column).encode(found)
+    return None if done.null_count else done
 
 
-def _of_values(kind: SqlType, values: Sequence[Any]) -> list[Any] | None:
-    if kind.is_decimal:
-        try:
-            return _decimals(
-                pa.chunked_array([pa.array(values, pa.decimal128(18, kind.scale))]), kind
-            )
-        except (pa.ArrowException, TypeError):
-            return None
+def _of_values(kind: SqlType, values: Sequence[Any]) -> pa.Array | None:
+    """Python values as a column of Arrow, if they are of the one type that needs no conversion."""
     plain = _PLAIN.get(kind.code)
-    if plain is None or not set(map(type, values)) <= {plain, type(None)}:
+    if plain is not None and not set(map(type, values)) <= {plain, type(None)}:
         return None
-    there = [value for value in values if value is not None]
+    if plain is None and not kind.is_decimal:
+        return None
+    try:
+        if kind.is_decimal:
+            return pa.array(values, pa.decimal128(MOST_DIGITS, kind.scale))
+        return pa.array(values, arrow_type(kind))
+    except (pa.ArrowException, ValueError, TypeError):
+        return None
+
+
+def _is_plain(kind: SqlType, given: pa.DataType) -> bool:
+    """Whether a column of Arrow needs no conversion that may be refused or go another way."""
+    if pa.types.is_dictionary(given):
+        return _is_plain(kind, given.value_type)
+    if kind.is_decimal:
+        return bool(pa.types.is_decimal(given) or pa.types.is_integer(given))
     if kind.is_integer:
-        most = 1 << kind.bits - 1
-        return list(values) if not there or -most <= min(there) <= max(there) < most else None
-    write = kind.write
-    if write is None:
-        return list(values)
-    return [None if value is None else write(value) for value in values]
+        return bool(pa.types.is_integer(given))
+    if kind in _MOMENTS:
+        return bool(pa.types.is_timestamp(given)) and (given.tz is None) is (kind is TIMESTAMP)
+    return given in _ARROW.get(kind.code, ())
 
 
-def _of_arrow(kind: SqlType, values: pa.ChunkedArray) -> list[Any] | None:
-    given = values.type
-    try:
-        if kind.is_decimal and (pa.types.is_decimal(given) or pa.types.is_integer(given)):
-            return _decimals(values, kind)
-        if kind.is_integer and pa.types.is_integer(given):
-            return values.cast(pa.from_numpy_dtype(f"i{kind.bits // 8}")).to_pylist()  # type: ignore[no-any-return]
-        if kind.code == "text" and (pa.types.is_string(given) or given == pa.string_view()):
-            return values.to_pylist()  # type: ignore[no-any-return]
-        if kind.code == "days" and pa.types.is_date32(given):
-            return _times(kind, values.cast(pa.int32()))
-        if kind in _MOMENTS and pa.types.is_timestamp(given):
-            if (given.tz is None) is not (kind is TIMESTAMP):
-                return None
-            return _times(kind, values.cast(pa.timestamp("us", given.tz)).cast(pa.int64()))
-        if kind.code == "truth" and pa.types.is_boolean(given):
-            return values.cast(pa.int8()).to_pylist()  # type: ignore[no-any-return]
-        if kind.code == "float" and pa.types.is_float64(given):
-            return [math.nan if one != one else one for one in values.to_pylist()]  # noqa: PLR0124
-    except pa.ArrowException:
-        return None
-    return None
-
-
-def _times(kind: SqlType, values: pa.ChunkedArray) -> list[Any] | None:
-    """Days or microseconds; None where Arrow has one that Python has not, of the year 29349 say."""
-    ends = compute.min_max(values).as_py()
-    try:
-        for end in ends.values():
-            if end is not None and kind.read is not None:
-                kind.read(end)
-    except (ValueError, OverflowError):
-        return None
-    return values.to_pylist()  # type: ignore[no-any-return]
-
-
-def _decimals(values: pa.ChunkedArray, kind: SqlType) -> list[Any]:
-    """Numbers as they are without the point. Raises ArrowException for one with more digits."""
-    exact = values.cast(pa.decimal128(kind.digits, kind.scale)).combine_chunks()
-    words = np.frombuffer(exact.buffers()[1], dtype="<i8").reshape(-1, 2)[:, 0]
-    found: list[Any] = words[exact.offset : exact.offset + len(exact)].tolist()
-    if exact.null_count:
-        there = to_numpy(exact.is_valid().cast(pa.int8())).tolist()
-        found = [one if known else None for one, known in zip(found, there, strict=True)]
-    return found
+_ARROW: Final = {
+    "text": (pa.string(), pa.large_string(), pa.string_view()),
+    "days": (pa.date32(),),
+    "truth": (pa.bool_(),),
+    "float": (pa.float64(),),
+}
+"""Arrow's types of such columns, by how the engine holds their values."""

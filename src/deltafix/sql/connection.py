@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from deltafix.doing import hearer, tell
 from deltafix.engine.connect import connect as connect_engine
@@ -37,14 +37,19 @@ from deltafix.sql.builder import Builder, Relation
 from deltafix.sql.catalog import Catalog, Key, Table, check_rules, created, require_made
 from deltafix.sql.changes import Subscription, ViewDelta, view_delta
 from deltafix.sql.cursor import Cursor
+from deltafix.sql.integrity import insert_batch, require_keys, require_references
 from deltafix.sql.merging import merge
 from deltafix.sql.parameters import Parameters, bind
 from deltafix.sql.query import check_clauses, relation
 from deltafix.sql.rows import Edit, given, replaced
 from deltafix.sql.scope import Scope
 from deltafix.sql.text import DIALECTS, Statement, Wrong, exp, statements
-from deltafix.sql.types import TEXT, Column, SqlValue, decode_rows
+from deltafix.sql.types import TEXT, Column, SqlValue
 from deltafix.sql.why import Reason, why, why_not
+
+if TYPE_CHECKING:
+    from deltafix.engine.transaction import Transaction
+    from deltafix.sql.columns import Batch
 
 __all__ = ["Connection"]
 
@@ -229,7 +234,7 @@ class Connection:
     def rollback(self) -> None:
         """Undo the changes since BEGIN. Without BEGIN a no-op."""
         self._require_open()
-        self._undo(0)
+        self._journal.clear()
         while self._epochs:
             delta = self._epochs[-1]
             with self._engine().transaction() as tx:
@@ -285,59 +290,32 @@ class Connection:
 
     def _edit(self, statement: Statement, edit: Edit) -> int:
         table, removed, added, replaced = edit
+        if not isinstance(added, list):
+            if self._insert_batch(table, added):
+                self._journal.append(edit)
+                return len(added)
+            added = list(added)  # by row, which names the one that breaks a key
         table.remove(removed)
-        found = self._clash(table, added)
-        if found is not None:
+        try:
+            require_keys(self, statement, table, added)
+        except SqlError:
             table.add(removed)
-            raise self._duplicate(statement, table, *found)
+            raise
         table.add(added)
         self._journal.append(edit)
         self._wait(table, removed, added)
-        self._require_references(statement, edit)
+        require_references(self, statement, edit)
         return len(removed) + len(added) - replaced
 
-    def _require_references(self, statement: Statement, edit: Edit) -> None:
-        """Raise SqlIntegrityError where a row refers to one that is not there, after an edit."""
-        name, columns = edit.table.relation.name, edit.table.relation.columns
-        for one in edit.table.foreign:
-            wanted = {value: row for row in edit.added if None not in (value := one.of(row))}
-            there = self.rows_with(self.catalog.tables[one.table], one.key, wanted)
-            lost = next((row for value, row in wanted.items() if value not in there), None)
-            if lost is not None:
-                names, values = _said(columns, one.places, lost)
-                message = f"{name}: ({names}) of a row is ({values}), which {one.table} has not"
-                raise statement.integrity(message, f"INSERT it INTO {one.table} first")
-        for table, one in self.catalog.referring(name) if edit.removed else ():
-            gone = {*map(one.key.of, edit.removed)}.difference(map(one.key.of, edit.added))
-            asked = [one.referring(value) for value in gone if None not in value]
-            if not asked:
-                continue
-            self._settle_edits()
-            mine = table.relation
-            referring = [mine.columns[place].name for place in one.places]
-            found = self._engine().semijoin(mine.name, referring, asked)
-            if found:
-                names, values = _said(mine.columns, one.places, found[0])
-                message = f"{mine.name} has a row with ({names}) = ({values})"
-                raise statement.integrity(
-                    f"{message}, which {name} would lose", f"DELETE it FROM {mine.name} first"
-                )
+    def _insert_batch(self, table: Table, batch: Batch) -> bool:
+        """Insert many rows as an epoch of their own; False, and nothing, where a key is broken."""
+        self._settle_edits()
 
-    def _clash(self, table: Table, added: Sequence[Row]) -> tuple[Key, Row] | None:
-        """The first row that would share a key with another, and the key."""
-        first: tuple[int, Key] | None = None
-        for key in table.keys:
-            values = [key.of(row) for row in added]
-            taken: Any = set(self.rows_with(table, key, values))
-            if not taken and len(set(values)) == len(values):
-                continue
-            for place, value in enumerate(values[: len(values) if first is None else first[0]]):
-                if value in taken:
-                    first = place, key
-                    break
-                if None not in value:
-                    taken.add(value)
-        return None if first is None else (first[1], added[first[0]])
+        def insert(tx: Transaction) -> bool:
+            return insert_batch(tx, self.catalog, table, batch)
+
+        name = table.relation.name
+        return self._epoch(insert, lambda: {name: dict.fromkeys(batch, 1)}, last=not self._open)
 
     def rows_with(
         self, table: Table, key: Key, values: Iterable[tuple[Any, ...]]
@@ -376,11 +354,6 @@ class Connection:
                 if count:
                     waiting[row] = count
 
-    def _duplicate(self, statement: Statement, table: Table, key: Key, row: Row) -> SqlError:
-        names, values = _said(table.relation.columns, key.places, row)
-        message = f"{table.relation.name}: {key.kind} ({names}) has a row with ({values}) already"
-        return statement.integrity(message, "UPDATE that row, or DELETE it first")
-
     def _settle_edits(self, *, last: bool = False) -> None:
         """Make the waiting edits one epoch. On an error the whole transaction is rolled back.
 
@@ -390,23 +363,40 @@ class Connection:
         waiting = {name: rows for name, rows in self._waiting.items() if rows}
         if not waiting and not (last and self._undos):
             return
-        db = self._engine()
+
+        def edit(tx: Transaction) -> bool:
+            for name, rows in waiting.items():
+                tx.delete(name, [row for row, sign in rows.items() if sign < 0])
+                tx.insert(name, [row for row, sign in rows.items() if sign > 0])
+            return True
+
+        self._epoch(edit, lambda: waiting, last=last)
+
+    def _epoch(
+        self,
+        edit: Callable[[Transaction], bool],
+        rows: Callable[[], Mapping[str, Mapping[Row, int]]],
+        *,
+        last: bool,
+    ) -> bool:
+        """Make an edit of the engine, of some `rows` and signs, one epoch, unless it says no."""
         try:
-            with db.transaction() as tx:
-                for name, rows in waiting.items():
-                    tx.delete(name, [row for row, sign in rows.items() if sign < 0])
-                    tx.insert(name, [row for row, sign in rows.items() if sign > 0])
+            with self._engine().transaction() as tx:
+                if not edit(tx):
+                    tx.rollback()
+                    return False
                 if last:
                     self._forget_undo(tx, self._undos)
                 elif self._durable:
                     note: Any = tx
-                    note.mark(f"{durable.UNDO}{self._undos}", durable.written(waiting))
+                    note.mark(f"{durable.UNDO}{self._undos}", durable.written(rows()))
         except BaseException:
             self.rollback()
             raise
         self._forget_waiting()
         self._undos = 0 if last else self._undos + self._durable
         self._epochs.append(tx.delta)
+        return True
 
     def _forget_waiting(self) -> None:
         """Nothing waits any more: the engine has it, or it was taken back."""
@@ -668,13 +658,6 @@ _STATEMENTS: Mapping[Any, Callable[[Connection, Statement, Any], Any]] = Mapping
 _EDITS: Mapping[Any, Callable[[Connection, Statement, Any], Edit]] = MappingProxyType(
     {exp.Insert: edits.insert, exp.Update: edits.update, exp.Delete: edits.delete, exp.Merge: merge}
 )
-
-
-def _said(columns: Sequence[Column], places: Sequence[int], row: Row) -> tuple[str, str]:
-    """The names of some columns, and a row's values there, as errors have them."""
-    shown = decode_rows([row], columns)[0]
-    names = ", ".join(columns[place].name for place in places)
-    return names, ", ".join(repr(shown[place]) for place in places)
 
 
 def open_connection(path: str | Path, dialect: str, settings: Mapping[str, Any]) -> Connection:

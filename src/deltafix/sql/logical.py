@@ -76,6 +76,11 @@ class SqlLogical:
         found: pa.DataType = arrow_type(self.type)
         return found
 
+    @property
+    def shape(self) -> Shape:
+        """What the engine's values are made of, of a nullable column."""
+        return Shape(_SHAPES, f"nullable_{self.type.base}")
+
     def takes(self, kind: pa.DataType) -> bool:
         """Whether values of an Arrow type may be values of this one."""
         mine = self.type
@@ -121,9 +126,8 @@ class SqlLogical:
         array = _whole(array)
         physical = ARROW_TYPES[self.type.base]
         if self.nullable:
-            shape = Shape(_SHAPES, f"nullable_{self.type.base}")
             distinct = array.dictionary_encode()
-            values = [shape.read(text) for text in distinct.dictionary.to_pylist()]
+            values = [self.shape.read(text) for text in distinct.dictionary.to_pylist()]
             bare = [value[0] if isinstance(value, tuple) else None for value in values]
             array = pa.array(bare, physical).take(distinct.indices)
         return _opened(array.cast(physical), self.arrow)
@@ -150,9 +154,9 @@ class SqlLogical:
     def _each(self, array: pa.Array, read: Callable[[Any], Any]) -> pa.Array:
         distinct = array.dictionary_encode()
         found = []
-        for value in distinct.dictionary.to_pylist():
-            try:
-                found.append(encode(read(value), self.type, nullable=False))
+        for value in distinct.dictionary:
+            try:  # Arrow has days and moments that Python has not
+                found.append(encode(read(value.as_py()), self.type, nullable=False))
             except (ValueError, ArithmeticError):
                 found.append(None)
         return pa.array(found, ARROW_TYPES[self.type.base]).take(distinct.indices)
@@ -177,6 +181,8 @@ class SqlLogical:
         if kind is TEXT and not encodable(value):
             raise ValueError(value)
         if isinstance(value, datetime) and kind.is_time:
+            if getattr(value, "nanosecond", 0):  # of pandas, where it is installed
+                raise ValueError(value)
             return value
         return value if kind.is_decimal else assigned(value, kind)
 

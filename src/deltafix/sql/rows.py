@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deltafix.facts.schema import Row
 from deltafix.facts.values import shown
@@ -17,6 +17,9 @@ from deltafix.sql.casts import assigned
 from deltafix.sql.catalog import Table
 from deltafix.sql.text import Statement
 from deltafix.sql.types import Column, SqlValue, decode_rows
+
+if TYPE_CHECKING:
+    from deltafix.sql.columns import Batch
 
 __all__ = ["Edit", "checked", "encoded", "given", "inserted", "replaced"]
 
@@ -26,7 +29,7 @@ class Edit(NamedTuple):
 
     table: Table
     removed: list[Row]
-    added: list[Row]
+    added: list[Row] | Batch
     replaced: int = 0
 
 
@@ -135,22 +138,23 @@ def _tabular(
     statement: Statement, table: Table, names: Sequence[str], values: Sequence[Any], count: int
 ) -> Edit:
     """Rows to insert, as so many values of each column named, or Arrow columns."""
-    from deltafix.sql.columns import coded, listed  # noqa: PLC0415  pyarrow is slow to import
+    from deltafix.sql.columns import Batch, coded, listed, written  # noqa: PLC0415  as above
 
     found = []
     for at, column in enumerate(table.relation.columns):
         if column.name not in names:
-            found.append([encoded(statement, column, table.defaults.get(at))] * count)
+            default = encoded(statement, column, table.defaults.get(at))
+            found.append(written(column, [default] * count))
             continue
         one = values[names.index(column.name)]
         done = coded(column, one)
         if done is None:
-            done = [encoded(statement, column, v) for v in listed(statement, column, one)]
+            each = [encoded(statement, column, v) for v in listed(statement, column, one)]
+            done = written(column, each)
         found.append(done)
     if table.numbered:
-        found.append(list(range(table.next_number, table.next_number + count)))
-        table.next_number += count
-    return checked(statement, Edit(table, [], list(zip(*found, strict=True))))
+        found.append(written(table.relation.hidden[0], table.numbers(count)))
+    return checked(statement, Edit(table, [], Batch(table.relation, found)))
 
 
 def inserted(
@@ -173,8 +177,7 @@ def inserted(
             for at, (column, place) in enumerate(zip(columns, places, strict=True))
         ]
         if table.numbered:
-            values.append(table.next_number)
-            table.next_number += 1
+            values += table.numbers(1)
         added.append(tuple(values))
     return checked(statement, Edit(table, [], added))
 

@@ -20,6 +20,7 @@ from functools import cache, partial
 from typing import Any, Final, TypeAlias
 
 from deltafix.facts.schema import BaseType, Row
+from deltafix.facts.values import encodable
 from deltafix.rules.ast import Attribute, Constructor, TypeDecl
 from deltafix.sql.text import Statement, exp
 
@@ -134,7 +135,7 @@ SMALLINT: Final = SqlType("SMALLINT", "number", "whole", _whole(16), bits=16)
 INTEGER: Final = SqlType("INTEGER", "number", "whole", _whole(32), bits=32)
 BIGINT: Final = SqlType("BIGINT", "number", "whole", _whole(64), bits=64)
 DOUBLE: Final = SqlType("DOUBLE", "float", "float", _is_real, _one_nan, _one_nan)
-TEXT: Final = SqlType("TEXT", "symbol", "text", lambda v: isinstance(v, str))
+TEXT: Final = SqlType("TEXT", "symbol", "text", lambda v: isinstance(v, str) and encodable(v))
 BOOLEAN: Final = SqlType("BOOLEAN", "number", "truth", lambda v: isinstance(v, bool), int, bool)
 DATE: Final = SqlType(
     "DATE",

@@ -1,0 +1,113 @@
+"""PRIMARY KEY, UNIQUE and FOREIGN KEY: the row of an edit that would break one.
+
+An edit's rows are looked at one by one, against what the engine has and what waits for its next
+epoch; a `Batch` by columns, in a transaction of the engine. Invariant: the second way finds whether
+there is such a row, and the first which: both say no, or neither. NULLs are never equal, and refer
+to nothing. CHECK is a matter of one row (`sql.rows`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from deltafix.errors import SqlError
+from deltafix.facts.schema import Row
+from deltafix.sql.catalog import Catalog, ForeignKey, Key, Table
+from deltafix.sql.rows import Edit
+from deltafix.sql.text import Statement
+from deltafix.sql.types import Column, decode_rows
+
+if TYPE_CHECKING:
+    from deltafix.engine.transaction import Transaction
+    from deltafix.sql.columns import Batch
+    from deltafix.sql.connection import Connection
+
+__all__ = ["insert_batch", "require_keys", "require_references"]
+
+
+def require_keys(
+    connection: Connection, statement: Statement, table: Table, added: Sequence[Row]
+) -> None:
+    """Raise SqlIntegrityError at the first row that would share a key with another.
+
+    The rows that make room for them are noted as removed before.
+    """
+    first: tuple[int, Key] | None = None
+    for key in table.keys:
+        values = [key.of(row) for row in added]
+        taken: Any = set(connection.rows_with(table, key, values))
+        if not taken and len(set(values)) == len(values):
+            continue
+        for place, value in enumerate(values[: len(values) if first is None else first[0]]):
+            if value in taken:
+                first = place, key
+                break
+            if None not in value:
+                taken.add(value)
+    if first is not None:
+        raise _duplicate(statement, table, first[1], added[first[0]])
+
+
+def require_references(connection: Connection, statement: Statement, edit: Edit) -> None:
+    """Raise SqlIntegrityError where a row refers to one that is not there, after an edit."""
+    name = edit.table.relation.name
+    for one in edit.table.foreign:
+        wanted = {value: row for row in edit.added if None not in (value := one.of(row))}
+        there = connection.rows_with(connection.catalog.tables[one.table], one.key, wanted)
+        lost = next((row for value, row in wanted.items() if value not in there), None)
+        if lost is not None:
+            raise _dangling(statement, edit.table, one, lost)
+    for table, one in connection.catalog.referring(name) if edit.removed else ():
+        gone = {*map(one.key.of, edit.removed)}.difference(map(one.key.of, edit.added))
+        asked = [one.referring(value) for value in gone if None not in value]
+        if not asked:
+            continue
+        mine = table.relation
+        referring = [mine.columns[place].name for place in one.places]
+        found = connection.engine.semijoin(mine.name, referring, asked)
+        if found:
+            names, values = _said(mine.columns, one.places, found[0])
+            message = f"{mine.name} has a row with ({names}) = ({values})"
+            raise statement.integrity(
+                f"{message}, which {name} would lose", f"DELETE it FROM {mine.name} first"
+            )
+
+
+def insert_batch(tx: Transaction, catalog: Catalog, table: Table, batch: Batch) -> bool:
+    """Insert rows into the engine's table, unless one would break a key; whether they are in.
+
+    No edit may wait; where they are not, the transaction is to be rolled back. O(cells), by column.
+    """
+    name = table.relation.name
+    for key in table.keys:
+        wanted = batch.values(key.places)
+        distinct = wanted.group_by(wanted.column_names).aggregate([])
+        if len(distinct) < len(wanted) or len(tx.given_rows(name, distinct)):
+            return False
+    tx.insert(name, batch.table)
+    for one in table.foreign:
+        wanted = batch.values(one.places, catalog.tables[one.table].relation, one.key.places)
+        distinct = wanted.group_by(wanted.column_names).aggregate([])
+        if len(tx.given_rows(one.table, distinct)) < len(distinct):
+            return False
+    return True
+
+
+def _duplicate(statement: Statement, table: Table, key: Key, row: Row) -> SqlError:
+    names, values = _said(table.relation.columns, key.places, row)
+    message = f"{table.relation.name}: {key.kind} ({names}) has a row with ({values}) already"
+    return statement.integrity(message, "UPDATE that row, or DELETE it first")
+
+
+def _dangling(statement: Statement, table: Table, one: ForeignKey, row: Row) -> SqlError:
+    names, values = _said(table.relation.columns, one.places, row)
+    message = f"{table.relation.name}: ({names}) of a row is ({values}), which {one.table} has not"
+    return statement.integrity(message, f"INSERT it INTO {one.table} first")
+
+
+def _said(columns: Sequence[Column], places: Sequence[int], row: Row) -> tuple[str, str]:
+    """The names of some columns, and a row's values there, as errors have them."""
+    shown = decode_rows([row], columns)[0]
+    names = ", ".join(columns[place].name for place in places)
+    return names, ", ".join(repr(shown[place]) for place in places)
