@@ -293,16 +293,36 @@ class Codes:
         return used, places[column]
 
     def _read_column(self, schema: Schema, place: int, column: Any) -> Words:
-        """Records from their text. Raises TypeMismatchError."""
+        """Records from their text, or from structs of their one field. Raises TypeMismatchError.
+
+        O(cells), with a Python object for each distinct record.
+        """
+        import pyarrow as pa  # noqa: PLC0415
+        import pyarrow.compute as pc  # noqa: PLC0415
+
+        from deltafix.facts.arrow import to_numpy  # noqa: PLC0415
+        from deltafix.facts.groups import dictionary_of  # noqa: PLC0415
+
+        if pa.types.is_struct(column.type):
+            coded = dictionary_of(pc.struct_field(column, 0))
+            single = self.records.single(coded.dictionary.to_pylist())
+            numbers: Words = np.append(single, np.int32(0))
+            places = to_numpy(pc.fill_null(coded.indices, -1))
+            chosen: Words = numbers[places]
+            return chosen
         described = schema.columns[place]
+        coded = dictionary_of(column)
+        places = to_numpy(coded.indices)
         found = []
-        for row, text in enumerate(column.to_pylist()):
+        for number, text in enumerate(coded.dictionary.to_pylist()):
             try:
                 value = described.shape.read(text) if described.shape else None
             except ValueError as error:
+                row = int(np.argmax(places == number))
                 raise schema.mismatch(described, row, text, str(error)) from None
             found.append(self.records.number(value))
-        return np.array(found, dtype=np.int32)
+        codes: Words = np.array(found, dtype=np.int32)[places]
+        return codes
 
     def _encode_column(self, kind: BaseType, column: Any) -> Words:
         import pyarrow as pa  # noqa: PLC0415

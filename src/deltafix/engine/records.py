@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from deltafix.facts.values import Branch, Value, canonical
 
 __all__ = ["Records"]
@@ -41,6 +43,15 @@ class Records:
                 if not stack:
                     return number
                 stack[-1][2].append(_Part(number))
+
+    def single(self, values: list[Any]) -> np.ndarray[Any, np.dtype[np.int32]]:
+        """The numbers of records of one field, which is no record, entered where new. O(values)."""
+        known, found = self._numbers, []
+        for value in values:
+            part = canonical(value) if isinstance(value, float) else value
+            number = known.get(("", (type(part), part)))
+            found.append(self._entered("", [part]) if number is None else number)
+        return np.array(found, dtype=np.int32)
 
     def to_json(self) -> list[list[Any]]:
         """The values in the order of their numbers, `nil` left out: branch, then fields.

@@ -116,10 +116,11 @@ def check_table(schema: Schema, rows: Any, *, encoded: bool = False) -> pa.Table
     Args:
         schema: the relation's schema.
         rows: `pyarrow.Table`, `RecordBatch`, or anything with `__arrow_c_stream__`.
-        encoded: leave symbols that come dictionary-encoded as they are.
+        encoded: leave symbols that come dictionary-encoded as they are, and records of one field
+            that come as structs.
 
     Returns:
-        A table with exactly `arrow_schema(schema)`, but for symbols left encoded.
+        A table with exactly `arrow_schema(schema)`, but for what is left encoded.
 
     Raises:
         FactError: wrong number of columns, ambiguous names, or a null.
@@ -215,6 +216,8 @@ def _cast(
         and not any(chunk.dictionary.null_count for chunk in array.chunks)
     ):
         array = array.cast(given.value_type)  # nulls may stand in the dictionary
+    if encoded and _is_record(column, array.type):
+        return array
     if array.null_count:
         row = array.is_null().index(True).as_py()
         message = (
@@ -240,6 +243,14 @@ def _cast(
         f"not fit {column.type}; it should be {wanted}"
     )
     raise TypeMismatchError(message, relation=schema.relation, column=column.name, value=str(given))
+
+
+def _is_record(column: Column, kind: pa.DataType) -> bool:
+    """Whether a type is that of structs, null for nil, for a column's records of one field."""
+    only = None if column.shape is None else column.shape.only
+    if only is None or not pa.types.is_struct(kind) or kind.num_fields != 1:
+        return False
+    return bool(kind.field(0).type.equals(ARROW_TYPES[only]))
 
 
 def in_range(column: Column, array: pa.ChunkedArray) -> bool:

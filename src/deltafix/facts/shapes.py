@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from deltafix.facts.values import (
     WORD,
+    BaseType,
     Branch,
     Value,
     fitting,
@@ -60,6 +61,15 @@ class Shape:
     types: Types
     kind: str
     bits: int = WORD
+
+    @property
+    def only(self) -> BaseType | None:
+        """The type of the one field of records that have one, a base type of whole words."""
+        branches = self.types.get(self.kind, {})
+        kinds = [kind for _, kind in branches.get("", ())]
+        if len(kinds) != 1 or kinds[0] in self.types or self.bits != WORD:
+            return None
+        return cast("BaseType", kinds[0])
 
     def check(self, value: object) -> Value:
         """A Python value as the type holds it. Raises ValueError, saying what does not fit."""

@@ -1,9 +1,9 @@
 """Whole columns at the door: checked and converted at once, if nothing in them needs a second look.
 
-From Python values or Arrow columns to columns as the engine has them (`facts.arrow`), and a `Batch`
-of these, which are rows of a table without a Python object for each. Invariant: `coded` gives what
-`Column.encode` gives for each value, or None: then the caller goes value by value, which converts
-what is none of the column's type yet (`casts.assigned`), and names what is wrong.
+From Python values or Arrow columns to a `Batch`: rows of a table without a Python object for each.
+Invariant: `coded` gives what `Column.encode` gives for each value, or None: then the caller goes
+value by value, which converts what is none of the column's type yet (`casts.assigned`), and names
+what is wrong.
 """
 
 from __future__ import annotations
@@ -11,15 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import date
 from functools import cached_property
+from itertools import starmap
 from typing import TYPE_CHECKING, Any, Final, overload
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from deltafix.facts.arrow import ARROW_TYPES, is_tabular, rows_from_table, to_table
-from deltafix.facts.schema import Column as EngineColumn
-from deltafix.facts.schema import Row, Schema
-from deltafix.facts.values import write_value
+from deltafix.facts.arrow import ARROW_TYPES, is_tabular, to_table
+from deltafix.facts.schema import Row
+from deltafix.facts.values import canonical
 from deltafix.sql.cursor import arrow_type
 from deltafix.sql.logical import SqlLogical
 from deltafix.sql.text import Statement
@@ -36,30 +35,32 @@ _MOMENTS: Final = (TIMESTAMP, TIMESTAMPTZ)
 
 
 class Batch(Sequence[Row]):
-    """Rows of a relation as columns of the engine; tuples are made when one is asked for.
+    """Rows of a relation by column; tuples are made when one is asked for.
 
     Attributes:
-        columns: what the relation's columns are, hidden ones included.
-        table: the columns, by the engine's names.
+        relation: whose rows they are.
+        arrays: a column for each of the relation's, hidden ones included: the engine's values as of
+            a column that is NOT NULL, and null for NULL.
     """
 
     def __init__(self, relation: Relation, arrays: Sequence[pa.Array]) -> None:
-        self.columns = relation.all_columns
-        names = [one.name for one in relation.declaration.attributes]
-        self.table = pa.table(list(arrays), names)
+        self.relation = relation
+        self.arrays = [*arrays]
 
     @cached_property
     def _rows(self) -> list[Row]:
-        columns = tuple(
-            EngineColumn(name, "record", SqlLogical.of(column).shape)
-            if column.nullable
-            else EngineColumn(name, column.type.base)
-            for name, column in zip(self.table.column_names, self.columns, strict=True)
-        )
-        return rows_from_table(self.table, Schema("", columns))
+        found = []
+        for column, array in zip(self.relation.all_columns, self.arrays, strict=True):
+            values = array.to_pylist()
+            if pa.types.is_floating(array.type):
+                values = [value and canonical(value) for value in values]
+            if column.nullable:
+                values = [None if value is None else (value,) for value in values]
+            found.append(values)
+        return list(zip(*found, strict=True))
 
     def __len__(self) -> int:
-        return self.table.num_rows  # type: ignore[no-any-return]
+        return len(self.arrays[0])
 
     @overload
     def __getitem__(self, place: int) -> Row: ...
@@ -73,30 +74,35 @@ class Batch(Sequence[Row]):
     def __iter__(self) -> Iterator[Row]:
         return iter(self._rows)
 
-    def values(
-        self, places: Sequence[int], other: Relation | None = None, theirs: Sequence[int] = ()
-    ) -> pa.Table:
-        """The values of some columns in the rows where none is NULL.
+    @property
+    def table(self) -> pa.Table:
+        """The rows as the engine takes them."""
+        attributes = self.relation.declaration.attributes
+        pairs = zip(self.relation.all_columns, self.arrays, strict=True)
+        return pa.table(list(starmap(_closed, pairs)), [one.name for one in attributes])
 
-        As the columns at `theirs` of another relation have them, if one is given.
+    def keys(
+        self, places: Sequence[int], relation: Relation, theirs: Sequence[int]
+    ) -> tuple[pa.Table, int]:
+        """The distinct values of some columns in the rows where none is NULL, and how many rows.
+
+        As the engine takes those of the columns at `theirs` of a relation.
         """
-        found = self.table.select([self.table.column_names[place] for place in places])
-        for at, place in enumerate(places):
-            if self.columns[place].nullable:
-                found = found.filter(pc.not_equal(found.column(at), _NIL))
-        if other is None:
-            return found
-        columns = [other.columns[place] for place in theirs]
-        arrays = []
-        for at, (place, column) in enumerate(zip(places, columns, strict=True)):
-            mine, array = self.columns[place], found.column(at)
-            if mine.nullable != column.nullable:
-                array = SqlLogical.of(column).encode(SqlLogical.of(mine).decode(array))
-            arrays.append(array)
-        return pa.table(arrays, [column.name for column in columns])
+        columns = [relation.columns[place] for place in theirs]
+        names = [column.name for column in columns]
+        found = pa.table([self.arrays[place] for place in places], names).drop_null()
+        distinct = found.group_by(names).aggregate([])
+        arrays = [
+            _closed(column, distinct.column(column.name).combine_chunks()) for column in columns
+        ]
+        return pa.table(arrays, names), found.num_rows
 
 
-_NIL: Final = write_value(None)
+def _closed(column: Column, array: pa.Array) -> pa.Array:
+    """Bare values as the engine takes those of a column; NULL is nil, and others are records."""
+    if not column.nullable:
+        return array
+    return pa.StructArray.from_arrays([array], ["value"], mask=array.is_null())
 
 
 def framed(statement: Statement, rows: object) -> pa.Table | None:
@@ -122,20 +128,22 @@ def listed(
 
 
 def written(column: Column, values: Sequence[Any]) -> pa.Array:
-    """The engine's values of a column, as `Column.encode` gives them, as its column of Arrow."""
+    """The engine's values of a column, as `Column.encode` gives them, for a `Batch`."""
     if column.nullable:
-        return pa.array(list(map(write_value, values)), pa.string())
+        values = [None if value is None else value[0] for value in values]
     return pa.array(values, ARROW_TYPES[column.type.base])
 
 
 def coded(column: Column, values: Sequence[Any] | pa.ChunkedArray) -> pa.Array | None:
-    """A column as the engine has it, or None. O(values)."""
+    """A column for a `Batch`, or None. O(values)."""
     kind = column.type
     found = values if isinstance(values, pa.ChunkedArray) else _of_values(kind, values)
     if found is None or not _is_plain(kind, found.type):
         return None
-    done = SqlLogical.of(column).encode(found)
-    return None if done.null_count else done
+    done = SqlLogical.of(column).bare(found)
+    if done.null_count > (found.null_count if column.nullable else 0):
+        return None
+    return done
 
 
 def _of_values(kind: SqlType, values: Sequence[Any]) -> pa.Array | None:

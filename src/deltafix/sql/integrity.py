@@ -79,16 +79,14 @@ def insert_batch(tx: Transaction, catalog: Catalog, table: Table, batch: Batch) 
 
     No edit may wait; where they are not, the transaction is to be rolled back. O(cells), by column.
     """
-    name = table.relation.name
+    mine = table.relation
     for key in table.keys:
-        wanted = batch.values(key.places)
-        distinct = wanted.group_by(wanted.column_names).aggregate([])
-        if len(distinct) < len(wanted) or len(tx.given_rows(name, distinct)):
+        distinct, rows = batch.keys(key.places, mine, key.places)
+        if len(distinct) < rows or len(tx.given_rows(mine.name, distinct)):
             return False
-    tx.insert(name, batch.table)
+    tx.insert(mine.name, batch.table)
     for one in table.foreign:
-        wanted = batch.values(one.places, catalog.tables[one.table].relation, one.key.places)
-        distinct = wanted.group_by(wanted.column_names).aggregate([])
+        distinct, _ = batch.keys(one.places, catalog.tables[one.table].relation, one.key.places)
         if len(tx.given_rows(one.table, distinct)) < len(distinct):
             return False
     return True

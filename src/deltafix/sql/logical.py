@@ -76,11 +76,6 @@ class SqlLogical:
         found: pa.DataType = arrow_type(self.type)
         return found
 
-    @property
-    def shape(self) -> Shape:
-        """What the engine's values are made of, of a nullable column."""
-        return Shape(_SHAPES, f"nullable_{self.type.base}")
-
     def takes(self, kind: pa.DataType) -> bool:
         """Whether values of an Arrow type may be values of this one."""
         mine = self.type
@@ -104,11 +99,7 @@ class SqlLogical:
     def encode(self, array: Any) -> pa.Array:
         """Values, as Arrow has them, as the engine's column; null where one is not of the type."""
         array = _whole(array)
-        given = array.type
-        if given in _TEXTS and self.type is not TEXT:
-            bare, is_none = self._read(array)
-        else:
-            bare, is_none = self._cast(array), to_numpy_mask(array.is_null())
+        bare, is_none = self._bare(array)
         if not self.nullable:
             return bare
         misfit = to_numpy_mask(bare.is_null()) & ~is_none
@@ -121,18 +112,29 @@ class SqlLogical:
         done = pa.array(texts, pa.string()).take(distinct.indices)
         return pc.if_else(pa.array(misfit), pa.scalar(None, pa.string()), done)
 
+    def bare(self, array: Any) -> pa.Array:
+        """Values as the engine has those that are not NULL; null for NULL and misfits."""
+        return self._bare(_whole(array))[0]
+
     def decode(self, array: Any) -> pa.Array:
         """The engine's column as values of `arrow`."""
         array = _whole(array)
         physical = ARROW_TYPES[self.type.base]
         if self.nullable:
+            shape = Shape(_SHAPES, f"nullable_{self.type.base}")
             distinct = array.dictionary_encode()
-            values = [self.shape.read(text) for text in distinct.dictionary.to_pylist()]
+            values = [shape.read(text) for text in distinct.dictionary.to_pylist()]
             bare = [value[0] if isinstance(value, tuple) else None for value in values]
             array = pa.array(bare, physical).take(distinct.indices)
         return _opened(array.cast(physical), self.arrow)
 
     # --- inside --------------------------------------------------------------------------------
+
+    def _bare(self, array: pa.Array) -> tuple[pa.Array, Any]:
+        """The values of `bare`, and which of them are NULL."""
+        if array.type in _TEXTS and self.type is not TEXT:
+            return self._read(array)
+        return self._cast(array), to_numpy_mask(array.is_null())
 
     def _cast(self, array: pa.Array) -> pa.Array:
         """Values of some Arrow type as bare ones of the engine."""

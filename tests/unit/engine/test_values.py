@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import pyarrow as pa
 import pytest
 from tests.oracle import evaluate
 
@@ -109,3 +110,42 @@ def test_rows_may_be_wide_up_to_the_documented_limit() -> None:
         assert tx.delta["s"].removed == [row]
     with pytest.raises(deltafix.DeltafixError, match="1001 columns; the limit is 1000"):
         deltafix.connect(wide(1001))
+
+
+def test_records_of_one_field_come_as_structs_as_text_and_as_tuples() -> None:
+    program = """
+    .type some_number = [value: number]
+    .type some_float = [value: float]
+    .type some_symbol = [value: symbol]
+    .decl t(a: some_number, b: some_float, c: some_symbol)
+    .input t
+    .decl bare(a: number, b: float, c: symbol)
+    .output bare
+    bare(x, y, z) :- t([x], [y], [z]).
+    """
+    numbers, floats = [7, None, 1 << 40, 7], [0.0, -0.0, float("nan"), None]
+    texts = ["nil", None, "[", "nil"]
+    structs = [
+        pa.StructArray.from_arrays([bare], ["value"], mask=bare.is_null())
+        for bare in map(pa.array, (numbers, floats, texts))
+    ]
+    rows = [
+        tuple(None if value is None else (value,) for value in row)
+        for row in zip(numbers, floats, texts, strict=True)
+    ]
+    found = []
+    by_all = [(name, "ascending") for name in "abc"]
+    for given in (pa.table(structs, ["a", "b", "c"]), rows):
+        with deltafix.connect(program) as db:
+            with db.transaction() as tx:
+                assert tx.insert("t", given) == 4
+            table = db.to_arrow("t").sort_by(by_all)
+            found.append((table.to_pylist(), repr(sorted(db.rows("bare"), key=repr))))
+    assert found[0] == found[1]
+    with deltafix.connect(program) as db:  # as text, as files have it
+        with db.transaction() as tx:
+            tx.insert("t", table)
+        assert db.to_arrow("t").sort_by(by_all) == table
+        bad = table.set_column(0, "a", [["nil", "[1]", "[x]", "[x]"]])
+        with pytest.raises(deltafix.TypeMismatchError, match="row 2"), db.transaction() as tx:
+            tx.insert("t", bad)
