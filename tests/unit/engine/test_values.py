@@ -9,6 +9,7 @@ import pytest
 from tests.oracle import evaluate
 
 import deltafix
+from deltafix.errors import TypeMismatchError
 
 EDGES = {
     "number": [0, 1, -1, 7, -7, 2**30 - 1, 2**30, -(2**31), -(2**31) - 1, 2**63 - 1, -(2**63)],
@@ -147,5 +148,5 @@ def test_records_of_one_field_come_as_structs_as_text_and_as_tuples() -> None:
             tx.insert("t", table)
         assert db.to_arrow("t").sort_by(by_all) == table
         bad = table.set_column(0, "a", [["nil", "[1]", "[x]", "[x]"]])
-        with pytest.raises(deltafix.TypeMismatchError, match="row 2"), db.transaction() as tx:
+        with pytest.raises(TypeMismatchError, match="row 2"), db.transaction() as tx:
             tx.insert("t", bad)
