@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
 from deltafix.engine.folds.users import UserReducer
-from deltafix.errors import ProgramError
+from deltafix.errors import ProgramError, SqlError, SqlProgrammingError
 from deltafix.facts.schema import Row
 from deltafix.rules import check
 from deltafix.rules.ast import Program
@@ -24,7 +24,7 @@ from deltafix.sql.casts import assigned
 from deltafix.sql.query import check_clauses, relation
 from deltafix.sql.scalar import Scalars, over, typed
 from deltafix.sql.scope import Scope
-from deltafix.sql.text import Statement, exp
+from deltafix.sql.text import Statement, exp, statements
 from deltafix.sql.types import (
     BIGINT,
     NULLABLE_TYPES,
@@ -166,7 +166,7 @@ def created(node: Any) -> Any:
 def require_made(statement: Statement, node: exp.Create) -> Any:
     """What a CREATE names. Raises SqlRefusedError if it makes no table or view, or by a query."""
     kind = str(node.args.get("kind") or "").upper()
-    if node.args.get("replace"):
+    if node.args.get("replace") and kind != "VIEW":
         way_out = f"leave OR REPLACE out; what is there is taken away by DROP {kind}"
         raise statement.refused("CREATE OR REPLACE", node, way_out)
     is_query = node.args.get("expression") is not None and kind == "TABLE"
@@ -230,7 +230,7 @@ class Catalog:
         if str(node.args["kind"]).upper() == "TABLE":
             self.tables[name] = table_of(statement, node, self.tables)
         else:
-            known = ("this", "kind", "expression", "properties", "exists")
+            known = ("this", "kind", "expression", "properties", "exists", "replace")
             builder = Builder(statement, "", {})
             check_clauses(builder, node, known)
             _check_properties(builder, node)
@@ -248,6 +248,62 @@ class Catalog:
             check_rules(statement, view.builder, self)
             self.views[name] = view
         self.definitions[name] = Definition(statement.sql, dialect, times)
+
+    def replace(self, statement: Statement, dialect: str) -> list[str]:
+        """Put the view of a CREATE in the place of the one of this name.
+
+        Returns the views that are not what they were: it, and those that read it if its columns
+        changed; they are made anew from their text. Raises SqlProgrammingError, SqlRefusedError;
+        then the catalog is to be `restored`.
+        """
+        name = created(statement.node).name
+        behind = {name}
+        for one, view in self.views.items():
+            if view.reads & behind:
+                behind.add(one)
+        later = [one for one in self.views if one in behind]
+        before = {one: (self.views.pop(one), self.definitions.pop(one)) for one in later}
+        try:
+            self.define(statement, dialect)
+        except SqlProgrammingError:
+            for table in statement.node.args["expression"].find_all(exp.Table):
+                if table.name == name:
+                    message = f"{name} would read itself"
+                    raise statement.wrong(message, table, "WITH RECURSIVE says so") from None
+                if table.name in later:
+                    message = f"{name} would read {table.name}, which reads {name}"
+                    raise statement.wrong(message, table, "read what that reads") from None
+            raise
+        stays = self.views[name].relation == before[name][0].relation
+        for one in later[1:]:
+            view, definition = before[one]
+            if stays:
+                self.views[one], self.definitions[one] = view, definition
+                continue
+            try:
+                (again,) = statements(definition.sql, definition.dialect)
+                self.times[one] = definition.times
+                self.define(again, definition.dialect)
+            except SqlError as error:
+                said = str(error).partition("\n")[0].partition("]: ")[2]
+                message = f"{one} reads {name}, and could not be kept: {said}"
+                raise statement.wrong(message, None, f"DROP VIEW {one} first") from error
+        return later[:1] if stays else later
+
+    def restored(self, before: Catalog) -> None:
+        """Become what a `copy` was."""
+        self.tables, self.views, self.times = before.tables, before.views, before.times
+        self.definitions = before.definitions
+
+    def copy(self) -> Catalog:
+        """A catalog of the same tables and views."""
+        return replace(
+            self,
+            tables=dict(self.tables),
+            views=dict(self.views),
+            times=self.times.copy(),
+            definitions=dict(self.definitions),
+        )
 
     def readers(self, name: str) -> list[str]:
         """The views that read a table or view."""

@@ -6,9 +6,9 @@ Invariant: net and disjoint: a row is on one side only, as often as its multipli
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from deltafix.facts.delta import Delta
 from deltafix.sql.builder import Relation
@@ -17,7 +17,7 @@ from deltafix.sql.types import Column, SqlValue, decode_rows
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
 
-__all__ = ["Subscription", "ViewDelta", "view_delta"]
+__all__ = ["Bag", "Subscription", "ViewDelta", "view_delta"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +49,18 @@ def sort_key(row: tuple[SqlValue, ...]) -> tuple[Any, ...]:
     )
 
 
-def view_delta(relation: Relation, deltas: Iterable[Delta]) -> ViewDelta:
-    """What a sequence of epochs changed in a relation, net."""
-    counts: Counter[tuple[SqlValue, ...]] = Counter()
+Bag: TypeAlias = Counter[tuple[SqlValue, ...]]
+"""Rows as SQL has them, each with how often it is there, or how much more often than before."""
+
+
+def view_delta(relation: Relation, deltas: Iterable[Delta | Mapping[str, Bag]]) -> ViewDelta:
+    """What a sequence of epochs changed in a relation, net; some are told as bags by relation."""
+    counts: Bag = Counter()
     columns: tuple[Column, ...] = relation.columns
     for delta in deltas:
-        if relation.name in delta:
+        if not isinstance(delta, Delta):
+            counts.update(delta.get(relation.name, {}))
+        elif relation.name in delta:
             part = delta[relation.name]
             counts.update(decode_rows(part.added, columns))
             counts.subtract(decode_rows(part.removed, columns))

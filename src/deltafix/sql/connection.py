@@ -11,6 +11,7 @@ engine's rules, for what the view derives.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,12 +31,12 @@ from deltafix.errors import (
 )
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Row
-from deltafix.rules.ast import Program
+from deltafix.rules.ast import Program, RelationDecl
 from deltafix.rules.show import show_rule
 from deltafix.sql import durable, edits, reading
 from deltafix.sql.builder import Builder, Relation
 from deltafix.sql.catalog import Catalog, Key, Table, check_rules, created, require_made
-from deltafix.sql.changes import Subscription, ViewDelta, view_delta
+from deltafix.sql.changes import Bag, Subscription, ViewDelta, view_delta
 from deltafix.sql.cursor import Cursor
 from deltafix.sql.integrity import insert_batch, require_keys, require_references
 from deltafix.sql.merging import merge
@@ -44,7 +45,7 @@ from deltafix.sql.query import check_clauses, relation
 from deltafix.sql.rows import Edit, given, replaced
 from deltafix.sql.scope import Scope
 from deltafix.sql.text import DIALECTS, Statement, Wrong, exp, statements
-from deltafix.sql.types import TEXT, Column, SqlValue
+from deltafix.sql.types import TEXT, Column, SqlValue, decode_rows
 from deltafix.sql.why import Reason, why, why_not
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Connection:
         self._waiting: dict[str, dict[Row, int]] = {}
         self._journal: list[Edit] = []
         self._epochs: list[Delta] = []
-        self._last: list[Delta] = []
+        self._last: list[Delta | Mapping[str, Bag]] = []
         self._subscriptions: list[Subscription] = []
         self._path = path
         self._durable = str(path) != ":memory:"
@@ -225,7 +226,11 @@ class Connection:
         if not self._journal:
             return  # nothing was edited: what changed last is what changed last
         self._journal.clear()
-        self._last, self._epochs = self._epochs, []
+        self._last, self._epochs = [*self._epochs], []
+        self._tell()
+
+    def _tell(self) -> None:
+        """Tell subscribers of what changed last."""
         for one in list(self._subscriptions):
             delta = view_delta(self.catalog.relations[one.view], self._last)
             if delta:
@@ -415,7 +420,8 @@ class Connection:
     def _create(self, statement: Statement, node: exp.Create) -> int:
         named = require_made(statement, node)
         name = named.name
-        if name in self.catalog.relations:
+        replaces = bool(node.args.get("replace")) and name in self.catalog.views
+        if name in self.catalog.relations and not replaces:
             if node.args.get("exists"):
                 return 0
             message = f"there is a table or view {name!r} already"
@@ -423,6 +429,9 @@ class Connection:
         self._require_no_edits(statement)
         if self._durable:
             durable.check(statement, self.dialect)
+        if replaces:
+            self._replace(statement)
+            return 0
         try:
             self.catalog.define(statement, self.dialect)
             self._redefined(statement)
@@ -432,6 +441,56 @@ class Connection:
             self._stale = True
             raise
         return 0
+
+    def _replace(self, statement: Statement) -> None:
+        """Make a view another one: what it changes, in it and in others, is a delta to be told."""
+        if self._db is not None:
+            self._engine()
+        before = self.catalog.copy()
+        try:
+            changed = self.catalog.replace(statement, self.dialect)
+            self._stale = True
+            if self._db is None:
+                return
+            with self.mapped(statement):
+                self._last = [self._changed(self._db, before, changed)]
+        except BaseException:
+            self.catalog.restored(before)
+            self._stale = True
+            raise
+        self._tell()
+
+    def _changed(
+        self, db: Database, before: Catalog, changed: Sequence[str]
+    ) -> Delta | Mapping[str, Bag]:
+        """Follow a catalog in which views are others than before, and say what that changes."""
+
+        def shape(catalog: Catalog, name: str) -> RelationDecl:
+            return catalog.views[name].relation.declaration
+
+        if all(shape(before, one) == shape(self.catalog, one) for one in changed):
+            return self._follow(db)
+        # Rows of other columns: those before go, and the engine forgets their relations.
+        found = {one: Counter[tuple[SqlValue, ...]]() for one in self.catalog.views}
+        for one, bag in found.items():
+            bag.subtract(decode_rows(db.rows(one), before.views[one].relation.columns))
+        after, self.catalog.views = (
+            self.catalog.views,
+            {one: view for one, view in before.views.items() if one not in changed},
+        )
+        try:
+            self._follow(db)
+            self.catalog.views = after
+            db.compact()
+            self._follow(db)
+        except BaseException:
+            self.catalog.restored(before)
+            db.compact()
+            self._follow(db)
+            raise
+        for one, bag in found.items():
+            bag.update(decode_rows(db.rows(one), after[one].relation.columns))
+        return found
 
     def _drop(self, statement: Statement, node: exp.Drop) -> int:
         known = ("tables", "kind", "exists", "materialized")
@@ -513,7 +572,7 @@ class Connection:
         self._held, self._stale = {*self.catalog.tables}, False
         return self._db
 
-    def _follow(self, db: Database) -> None:
+    def _follow(self, db: Database) -> Delta:
         """Edit the engine's rules, and take the rows of dropped tables away."""
         with db.transaction() as tx:
             for name in self._held - self.catalog.tables.keys():
@@ -522,6 +581,8 @@ class Connection:
             if self._durable:
                 note: Any = tx
                 note.mark(durable.CATALOG, durable.catalog_mark(self.catalog))
+        self._held, self._stale = {*self.catalog.tables}, False
+        return tx.delta
 
     @contextmanager
     def mapped(self, statement: Statement) -> Iterator[None]:

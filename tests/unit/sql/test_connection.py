@@ -565,7 +565,7 @@ WRONG = {
     "CREATE VIEW v AS": ("DF721", 13, "CREATE MATERIALIZED VIEW v AS SELECT ..."),
     "CREATE VIEW v (a INTEGER) AS SELECT id FROM emp": ("DF722", 16, "name the columns only"),
     "EXPLAIN CREATE VIEW v AS SELEC id FROM emp": ("DF721", 26, "did you mean SELECT?"),
-    "CREATE OR REPLACE VIEW v AS SELECT id FROM emp": ("DF722", 24, "DROP VIEW"),
+    "CREATE OR REPLACE TABLE v (a INTEGER)": ("DF722", 25, "DROP TABLE"),
     "CREATE TEMP TABLE v (id INTEGER)": ("DF722", 19, "that is TEMPORARY is not maintained"),
     "CREATE TABLE v (id INTEGER) FOO": ("DF721", 29, "'FOO' is not expected here"),
     "CREATE TYPE mood AS ENUM ('ok')": ("DF722", 1, "statement CREATE TYPE is not maintained"),
