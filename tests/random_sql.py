@@ -17,7 +17,9 @@ __all__ = ["Case", "case_of"]
 INT, DOUBLE, TEXT, BOOL = "INTEGER", "DOUBLE", "TEXT", "BOOLEAN"
 DATE, TIMESTAMP, DECIMAL = "DATE", "TIMESTAMP", "DECIMAL(6, 2)"
 PORTABLE = (INT, INT, INT, TEXT, TEXT, DOUBLE, BOOL)
-NEW = (DATE, TIMESTAMP, DECIMAL)
+INTS, TEXTS = "INTEGER[]", "VARCHAR[]"
+ARRAYS = {INTS: INT, TEXTS: TEXT}
+NEW = (DATE, TIMESTAMP, DECIMAL, *ARRAYS)
 TYPES = (*PORTABLE, *NEW)
 Columns = tuple[tuple[str, str], ...]
 
@@ -65,13 +67,23 @@ class Table:
     key: tuple[str, ...] = ()
 
 
-def case_of(seed: int, *, views: int = 4, transactions: int = 6, chains: bool = False) -> Case:
-    """The case of a seed; with `chains` the joins of a view are three LEFT JOINs of tables."""
-    return _Maker(Random(seed), chains).case(views, transactions)
+def case_of(
+    seed: int,
+    *,
+    views: int = 4,
+    transactions: int = 6,
+    chains: bool = False,
+    arrays: bool = True,
+) -> Case:
+    """The case of a seed; with `chains` the joins of a view are three LEFT JOINs of tables.
+
+    Without `arrays` no column is one: inputs and outputs of pipelines have none.
+    """
+    return _Maker(Random(seed), chains, arrays).case(views, transactions)
 
 
 class _Maker:
-    def __init__(self, random: Random, chains: bool) -> None:
+    def __init__(self, random: Random, chains: bool, arrays: bool) -> None:
         self.random = random
         self.chains = chains
         self.tables: list[Table] = []
@@ -80,6 +92,8 @@ class _Maker:
         # without what SQLite has not, in most cases: views that read others would be lost with them
         self.portable = random.random() < 0.6
         self.types = PORTABLE if self.portable else TYPES
+        if not arrays:
+            self.types = tuple(kind for kind in self.types if kind not in ARRAYS)
 
     def name(self, word: str) -> str:
         self.names += 1
@@ -134,6 +148,8 @@ class _Maker:
             DATE: ("'2024-02-29'", "'2026-01-31'", "'2026-02-01'", "'1969-12-31'"),
             TIMESTAMP: ("'2026-01-31 00:00:00'", "'2026-01-31 10:20:30.5'", "'1969-12-31 23:59'"),
             DECIMAL: ("0", "1.50", "-2.25", "0.01", "2"),
+            INTS: ("[]", "[1]", "[1,2]", "[2,NULL]", "[3,1,1]"),
+            TEXTS: ("[]", "['a']", "['a','b']", "[NULL]", "['','B','a']"),
         }
         return self.random.choice(choices[kind])
 
@@ -142,7 +158,7 @@ class _Maker:
         value = self.value(kind, required=required)
         # SQLite has no booleans in quotes: such a key would be another one there.
         other = kind == BOOL and (self.portable or any(table.key for table in self.tables))
-        quoted = value != "NULL" and "'" not in value and not other
+        quoted = value != "NULL" and "'" not in value and not (other or kind in ARRAYS)
         return f"'{value.lower()}'" if quoted and self.maybe(0.1) else value
 
     def transaction(self) -> tuple[str, ...]:
@@ -180,7 +196,7 @@ class _Maker:
         name, kind = self.random.choice(scope)
         if self.maybe(0.2):
             return f"{name} IS {self.random.choice(('', 'NOT '))}NULL"
-        op = self.random.choice(("=", "=", "<>", "<", ">="))
+        op = self.random.choice(("=", "=", "<>", "<", ">=")[: 3 if kind in ARRAYS else None])
         # A view's column gives no literal a type in SQLite.
         value = self.value if self.portable else self.beside
         return f"{name} {op} {value(kind, required=True)}"
@@ -230,6 +246,11 @@ class _Maker:
                     lambda: f"CAST(EXTRACT(MONTH FROM {again(DATE)}) AS INTEGER)",
                     lambda: f"CAST({again(DATE)} - {again(DATE)} AS INTEGER)",
                 ]
+            if INTS in self.types:
+                forms += [
+                    lambda: f"CAST(LEN(CAST({again(INTS)} AS {INTS})) AS INTEGER)",
+                    lambda: f"(CAST({again(INTS)} AS {INTS}))[{self.random.randint(1, 3)}]",
+                ]
             if inner:
                 forms += [lambda: self.scalar_query(scope)] * 3
         elif kind == DOUBLE:
@@ -246,6 +267,9 @@ class _Maker:
                 lambda: f"ROUND({typed.format(again())}, 1)",
                 lambda: typed.format(f"{again()} + {again(INT)}"),
             ]
+        elif kind in ARRAYS:
+            of = ARRAYS[kind]
+            forms += [lambda: typed.format(f"[{again(of)}, {again(of)}]")] * 2
         elif kind == DATE:
             forms += [
                 lambda: f"({typed.format(again())} + {self.value(INT)})",
@@ -335,6 +359,12 @@ class _Maker:
             forms.append(lambda: f"{left} {self.random.choice(('', 'NOT '))}LIKE {pattern}")
         if kind == INT:
             forms.append(lambda: f"{left} < {self.value(DOUBLE)}")
+        if kind in ARRAYS:
+            one = self.of(scope, ARRAYS[kind]) or self.value(ARRAYS[kind])
+            forms += [lambda: f"{one} = ANY({left})", lambda: f"LIST_CONTAINS({left}, {one})"]
+            test = f"x {self.random.choice(('=', '<', 'IS NOT DISTINCT FROM'))} {one}"
+            if inner:
+                forms.append(lambda: f"EXISTS (SELECT 1 FROM UNNEST({left}) AS e(x) WHERE {test})")
         if inner:
             forms += [
                 lambda: self.exists(scope),
@@ -412,6 +442,20 @@ class _Maker:
             joins = ("", "INNER", "LEFT", "LEFT", "RIGHT", "FULL", "CROSS", "USING")
             kind = self.random.choice(joins if self.portable else (*joins, "SEMI", "ANTI"))
             kind = "LEFT" if chain else kind
+            arrays = [(n, k) for n, k in scope if k in ARRAYS and "." in n]
+            if arrays and not chain and self.maybe(0.5):
+                one, array = self.random.choice(arrays)
+                plain = False
+                more = ((f"{name}.x", ARRAYS[array]),)
+                numbered = self.maybe(0.3)
+                if numbered:
+                    more = (*more, (f"{name}.n", INT))
+                shown = " WITH ORDINALITY" if numbered else ""
+                item = f"UNNEST({one}){shown} AS {name}({'x, n' if numbered else 'x'})"
+                outer = self.maybe(0.4)
+                text += f" LEFT JOIN {item} ON TRUE" if outer else f" CROSS JOIN {item}"
+                scope = (*scope, *more)
+                continue
             if kind == "CROSS":
                 text += f" CROSS JOIN {right}"
                 scope = (*scope, *there)
@@ -552,6 +596,11 @@ class _Maker:
             keys = [f"{n} {self.random.choice(('DESC', 'ASC NULLS FIRST'))}" for n in by[-2:]]
             keys = [column] if distinct else [*keys, column]
             forms += [(f"STRING_AGG({distinct}{column}, '-' ORDER BY {', '.join(keys)})", TEXT)] * 5
+        made = next((array for array, of in ARRAYS.items() if of == kind), None)
+        if made in self.types:
+            keys = [f"{n} {self.random.choice(('DESC', 'ASC NULLS FIRST'))}" for n, _ in scope[-2:]]
+            keys = [column] if distinct else [*keys, column]
+            forms += [(f"ARRAY_AGG({distinct}{column} ORDER BY {', '.join(keys)})", made)] * 3
         if kind != BOOL:
             forms += [(f"MIN({column})", kind), (f"MAX({column})", kind)]
         else:

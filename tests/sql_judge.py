@@ -28,7 +28,7 @@ __all__ = ["DifferenceError", "Judged", "play"]
 _IN_ORDER = re.compile(r" ORDER BY [^()]*\Z")
 """The end of a view that is read in an order; all that is shown is sorted by."""
 
-_NEW = re.compile(r"DATE|TIMESTAMP|DECIMAL")
+_NEW = re.compile(r"DATE|TIMESTAMP|DECIMAL|\[|ARRAY_AGG")
 """Types that SQLite has not: it takes the tables and the edits, and says nothing of the views."""
 
 _INSERT = re.compile(r"INSERT INTO (?P<table>\w+) VALUES (?P<rows>.*)", re.DOTALL)
@@ -51,6 +51,7 @@ class Judged:
     changed: int = 0
     ordered: int = 0
     framed: int = 0
+    arrays: int = 0
 
 
 def plain(value: Any) -> Any:
@@ -60,7 +61,16 @@ def plain(value: Any) -> Any:
     if isinstance(value, int | float | Decimal):
         number = float(value)
         return "nan" if math.isnan(number) else float(f"{number:.9g}") + 0.0
-    return value
+    return tuple(map(plain, value)) if isinstance(value, list | tuple) else value
+
+
+def flat(statement: str) -> str:
+    """A table or an edit for SQLite: arrays are texts, which are equal where they are."""
+
+    def text(found: re.Match[str]) -> str:
+        return "'" + found[0].replace("'", "''") + "'"
+
+    return re.sub(r"\[[^]]*\]", text, statement)
 
 
 def bag(rows: Iterable[Iterable[Any]]) -> Bag:
@@ -119,7 +129,7 @@ def _play(
     for table in case.tables:
         db.execute(table)
         duck.execute(re.sub(r", PRIMARY KEY \([^)]*\)", "", table))
-        lite.execute(table)
+        lite.execute(re.sub(r"\w+\[\]", "TEXT", table))
     kept: dict[str, list[str]] = {}
     for name, query in case.views:
         # DuckDB itself has no meaning for some; it does not look at what an unused WITH reads
@@ -133,6 +143,7 @@ def _play(
             duck.execute(f"DROP VIEW {name}")
             continue
         kept[name] = ["duckdb"]
+        judged.arrays += "UNNEST(" in query or "ARRAY_AGG(" in query
         if not _NEW.search(" ".join((*case.tables, query))) and made(lite, name, query):
             kept[name].append("sqlite")
     engines = {"duckdb": duck, "sqlite": lite}
@@ -158,7 +169,7 @@ def _play(
             except deltafix.sql.IntegrityError:
                 accepted = False
             try:
-                lite.execute(statement)
+                lite.execute(flat(statement))
                 if not accepted:
                     raise DifferenceError(f"refused, but SQLite takes it: {statement}")
             except sqlite3.IntegrityError:

@@ -242,7 +242,9 @@ class SqlJob:
 
 def play(folder: Path, seed: int, *, transactions: int = 4, pipeline: str = "") -> None:
     rng = Random(seed)
-    job = SqlJob(folder, case_of(seed, views=VIEWS, transactions=transactions), rng, pipeline)
+    job = SqlJob(
+        folder, case_of(seed, views=VIEWS, transactions=transactions, arrays=False), rng, pipeline
+    )
     for statements in job.case.transactions:
         job.edit(statements)
         if rng.random() < 0.8:

@@ -5,7 +5,9 @@ A few hundred transactions; `python -m bench.sql_fuzz` plays as many as you like
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -23,7 +25,7 @@ def _played(group: int) -> Judged:
     total = Judged()
     for seed in range(group * CASES, (group + 1) * CASES):
         whole.MOST = (1, MOST)[seed % 2]  # until the test ends: in half of the cases all stay whole
-        judged = play(case_of(seed))
+        judged = play(case_of(seed, arrays=False))
         total.transactions += judged.transactions
         total.changed += judged.changed
         total.ordered += judged.ordered
@@ -45,6 +47,21 @@ def test_oracle_every_view_and_delta_of_random_sql_is_that_of_duckdb_and_sqlite(
     assert judged.views["sqlite"] > judged.views["duckdb"] / 4  # it lacks SEMI, ANTI, EXCEPT ALL
     assert len(set(judged.disputed)) <= 2  # views; SQLite 3.40 loses rows of chained FULL joins
     assert not judged.refused  # the generator makes what the reference says is maintained
+
+
+@pytest.mark.parametrize("group", range(2))
+def test_oracle_arrays_are_those_of_duckdb(group: int) -> None:
+    cases = (case_of(seed) for seed in range(2000 + 1000 * group, 3000 + 1000 * group))
+    unnesting = (case for case in cases if re.search(r"UNNEST\(|ARRAY_AGG\(", case.script()))
+    arrays = changed = 0
+    for place, case in enumerate(islice(unnesting, 10)):
+        whole.MOST = (1, MOST)[place % 2]
+        judged = play(case)
+        assert not judged.refused
+        arrays += judged.arrays
+        changed += judged.changed
+    assert arrays > 10
+    assert changed > 80
 
 
 def test_oracle_chains_of_left_joins_are_those_of_duckdb_and_sqlite() -> None:
@@ -90,7 +107,9 @@ def test_the_generator_reaches_every_construct() -> None:
         "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN", "CROSS JOIN", "USING",
         "GROUP BY", "HAVING", "FILTER", "COUNT(DISTINCT", "SUM(DISTINCT", "AVG(", "MIN(", "MAX(",
         "BOOL_AND", "STDDEV(", "VAR_POP(", "MEDIAN(", "PERCENTILE_CONT(", "QUANTILE_DISC(",
-        "BIT_", "STRING_AGG(", " LIMIT ", " OFFSET ", "LIMIT 1)", "FETCH NEXT", "RANK() OVER",
+        "BIT_", "STRING_AGG(", "ARRAY_AGG(", "INTEGER[]", "VARCHAR[]", "JOIN UNNEST(", "ORDINALITY",
+        "FROM UNNEST(", "= ANY(", "LIST_CONTAINS(", "LEN(", " LIMIT ", " OFFSET ",
+        "LIMIT 1)", "FETCH NEXT", "RANK() OVER",
         "LAG(", "NTH_VALUE(", "QUALIFY", "NTILE(", "1 FOLLOWING", "CURRENT ROW AND",
         "SUM(COUNT(*)) OVER", "ROLLUP", "CUBE", "GROUPING SETS", "DISTINCT ON",
         "STRING_AGG(DISTINCT", "SELECT DISTINCT", "UNION ALL",

@@ -45,6 +45,11 @@ def asked(db: deltafix.sql.Connection, name: str, row: tuple[Any, ...]) -> tuple
     return f"SELECT * FROM {name} WHERE {where}", [v for _, v in pairs if v is not None]
 
 
+def hashable(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A row as a reason has it: arrays are tuples."""
+    return tuple(tuple(one) if isinstance(one, list) else one for one in row)
+
+
 def below(reason: Reason) -> list[Reason]:
     """A reason and all it rests on."""
     found: dict[Reason, None] = {reason: None}
@@ -89,7 +94,8 @@ def test_oracle_proofs_in_sql_hold() -> None:
         case = case_of(seed)
         with opened(case) as db:
             rows = {
-                n: set(db.execute(f"SELECT * FROM {n}").fetchall()) for n in db.catalog.relations
+                n: set(map(hashable, db.execute(f"SELECT * FROM {n}").fetchall()))
+                for n in db.catalog.relations
             }
             for name in db.catalog.views:
                 for row in sorted(rows[name], key=repr)[:ROWS]:

@@ -32,6 +32,7 @@ from deltafix.sql.types import (
     TEXT,
     Column,
     SqlType,
+    array_type,
     decimal_type,
 )
 
@@ -74,15 +75,19 @@ _OPS: Final[dict[type, str]] = {
     exp.BitwiseOrAgg: "bit_or",
     exp.BitwiseXorAgg: "bit_xor",
     exp.GroupConcat: "string_agg",
+    exp.ArrayAgg: "array_agg",
 }
 _NUMERIC: Final = frozenset(
     ("sum", "mean", "variance", "variance_pop", "deviation", "deviation_pop", "quantile_cont")
 )
 _SAMPLES: Final = frozenset(("variance", "deviation"))
 """They are NULL for one value."""
+_UNITED: Final = frozenset(("string_agg", "array_agg"))
+"""They put the values in an order."""
 _USAGE = (
     "aggregates are COUNT, COUNT_IF, SUM, AVG, MIN, MAX, BOOL_AND, BOOL_OR, BIT_AND, BIT_OR, "
-    "BIT_XOR, VARIANCE, STDDEV, MEDIAN, QUANTILE_CONT, QUANTILE_DISC, MODE, STRING_AGG"
+    "BIT_XOR, VARIANCE, STDDEV, MEDIAN, QUANTILE_CONT, QUANTILE_DISC, MODE, STRING_AGG, "
+    "ARRAY_AGG"
 )
 AGGREGATE: Final = exp.Filter | exp.AggFunc | exp.WithinGroup
 """The nodes that are aggregates."""
@@ -96,6 +101,7 @@ class Wanted:
         op: the engine's aggregate.
         argument: what it ranges over, NULL where FILTER is not true; None for COUNT(*).
         by_value: whether a value counts once however often it occurs.
+        listed: the value of ARRAY_AGG, which may be NULL; its argument is a mark that it counts.
         order: what the values are sorted by, where that makes a difference.
         setting: the separator of STRING_AGG, the share of a quantile.
     """
@@ -106,12 +112,14 @@ class Wanted:
     node: exp.Expr
     order: tuple[exp.Ordered, ...] = ()
     setting: exp.Expr | None = None
+    listed: exp.Expr | None = None
 
     @property
     def operands(self) -> list[exp.Expr]:
-        """The argument, then what its values are sorted by."""
-        sorted_by = [one.this for one in self.order] if self.op == "string_agg" else []
-        return [] if self.argument is None else [self.argument, *sorted_by]
+        """The argument, the value that is listed, then what the values are sorted by."""
+        sorted_by = [one.this for one in self.order] if self.op in _UNITED else []
+        listed = [] if self.listed is None else [self.listed]
+        return [] if self.argument is None else [self.argument, *listed, *sorted_by]
 
     @property
     def least(self) -> int:
@@ -168,7 +176,8 @@ def wanted(formulas: Formulas, node: exp.Expr, *, window: bool = False) -> Wante
     argument = inner.this
     setting = next((inner.args[key] for key in _SETTINGS if inner.args.get(key)), None)
     for key, value in inner.args.items():
-        if value and key not in ("this", "big_int", *_SETTINGS) and value != []:
+        known = ("this", "big_int", "nulls_excluded", *_SETTINGS)
+        if value and key not in known and value != []:
             raise builder.refused(f"{inner.key.upper()} with {key}", node, _USAGE)
     if order:
         if len(order) != 1 or not op.startswith("quantile"):
@@ -176,7 +185,7 @@ def wanted(formulas: Formulas, node: exp.Expr, *, window: bool = False) -> Wante
         argument, setting = order[0].this, argument
     by_value = op in ("min", "max")
     if isinstance(argument, exp.Order):
-        if op != "string_agg":
+        if op not in _UNITED:
             raise builder.refused("ORDER BY in an aggregate", node, "it makes no difference here")
         argument, order = argument.this, argument.expressions
     if isinstance(argument, exp.Distinct):
@@ -192,14 +201,21 @@ def wanted(formulas: Formulas, node: exp.Expr, *, window: bool = False) -> Wante
         argument = None
     if isinstance(argument, exp.Column) and isinstance(argument.this, exp.Star):
         argument = None
+    listed = None
+    if op == "array_agg":
+        listed, argument = argument, exp.Literal.number(1)
+        if inner.args.get("nulls_excluded"):
+            there = exp.Is(this=listed, expression=exp.Null()).not_()
+            condition = there if condition is None else exp.and_(condition, there)
     if condition is not None:
         one = argument if argument is not None else exp.Literal.number(1)
         argument = exp.Case(ifs=[exp.If(this=condition, true=one)])
-    nested = aggregates_in(*(() if argument is None or window else (argument,)))
+    whole = [one for one in (argument, listed) if one is not None]
+    nested = aggregates_in(*(() if window else whole))
     if nested:
         message = f"an aggregate inside {inner.key.upper()}"
         raise builder.statement.wrong(message, nested[0], "aggregate a grouped subquery")
-    return Wanted(op, argument, by_value, node, tuple(order), setting)
+    return Wanted(op, argument, by_value, node, tuple(order), setting, listed)
 
 
 _SETTINGS = ("separator", "expression", "quantile")
@@ -257,13 +273,23 @@ def _reducer(
         name = f"{op}_{share}_{kind.scale}{'_descending' * descending}"
         result = DOUBLE if continuous else kind
         return make(name, found, kind.base, result.base), result
-    if op == "string_agg":
-        ways = [way(key, one) for key, one in zip(keys, asked.order, strict=True)]
-        between = _separator(formulas, asked)
-        found = reducers.StringAgg(between, reducers.ranked(ways))
-        record = formulas.builder.record(_texts(keys))
-        name = "_".join((op, between, *map(str, ways)))
-        return make(name, found, record, "symbol"), TEXT
+    if op in _UNITED:
+        listed = keys[0] if op == "array_agg" else None
+        sorts = keys[listed is not None :]
+        ways = [way(key, one) for key, one in zip(sorts, asked.order, strict=True)]
+        record = formulas.builder.record(_listed(kind, keys))
+        if listed is None:
+            between = _separator(formulas, asked)
+            found, result = reducers.string_agg(between, ways), TEXT
+            name = "_".join((op, between, *map(str, ways)))
+        else:
+            if listed.type.element is not None:
+                way_out = "aggregate the elements, which UNNEST gives"
+                raise formulas.builder.refused("an array of arrays", asked.node, way_out)
+            found = reducers.array_agg(listed.type.base, ways, nullable=listed.nullable)
+            result = array_type(listed.type)
+            name = "_".join((op, *map(str, ways)))
+        return make(name, found, record, "symbol"), result
     ddof, root = int(op in _SAMPLES), op.startswith("deviation")
     found = reducers.variance(ddof=ddof, root=root, scale=kind.scale)
     return make(f"{op}_{kind.scale}", found, kind.base, "float"), DOUBLE
@@ -282,8 +308,8 @@ def reducer_of(formulas: Formulas, asked: Wanted, kind: SqlType) -> tuple[UserRe
 
     Raises SqlRefusedError for those that are of several columns, or of different values.
     """
-    if asked.op == "string_agg" or (asked.by_value and asked.op not in ("min", "max")):
-        what = "STRING_AGG or DISTINCT in a window"
+    if asked.op in _UNITED or (asked.by_value and asked.op not in ("min", "max")):
+        what = "STRING_AGG, ARRAY_AGG or DISTINCT in a window"
         raise formulas.builder.refused(what, asked.node, "join with a grouped subquery")
     op, result = _typed(formulas, asked, kind, ())
     if op.startswith("@@"):
@@ -304,9 +330,9 @@ _KERNELS: Final[dict[str, UserReducer]] = {
 """The engine's own aggregates."""
 
 
-def _texts(keys: Sequence[Column]) -> list[Column]:
-    """The columns of what STRING_AGG takes: a text and what it is sorted by."""
-    return [Column("text", TEXT, nullable=False), *keys]
+def _listed(kind: SqlType, keys: Sequence[Column]) -> list[Column]:
+    """The columns of what STRING_AGG and ARRAY_AGG take: an argument and what comes with it."""
+    return [Column("argument", kind, nullable=False), *keys]
 
 
 def _share(formulas: Formulas, asked: Wanted) -> Fraction:
@@ -407,7 +433,7 @@ def _folded(
     """An aggregate over `rows`, whose argument and sort keys are of these types."""
     op, result = _typed(formulas, asked, kind, keys)
     if op != "mean" or not kind.is_decimal:
-        return _value(
+        found = _value(
             formulas,
             op,
             result,
@@ -415,10 +441,14 @@ def _folded(
             opens=opens,
             may_be_empty=may_be_empty,
             least=max(asked.least, 1),
-            record=formulas.builder.record(_texts(keys)) if asked.op == "string_agg" else None,
+            record=formulas.builder.record(_listed(kind, keys)) if asked.op in _UNITED else None,
             keys=keys,
             place=place,
         )
+        if asked.listed is None or opens is None or not _without_nulls(asked):
+            return found
+        there = Scalar(lambda row: row[0] or (), result, nullable=False)
+        return formulas.builder.apply(there, [found], formulas.body)
     decimal_sum = _reducer(formulas, replace(asked, op="sum"), kind, ())
     parts = [
         _value(formulas, one, of, rows, opens=opens, may_be_empty=may_be_empty, place=place)
@@ -431,6 +461,11 @@ def _folded(
 
     scalar = Scalar(mean, DOUBLE, parts[0].nullable)
     return formulas.builder.apply(scalar, parts, formulas.body)
+
+
+def _without_nulls(asked: Wanted) -> bool:
+    """Whether it is Spark's ARRAY_AGG, which lists no NULL and is empty where there is nothing."""
+    return any(one.args.get("nulls_excluded") for one in asked.node.find_all(exp.ArrayAgg))
 
 
 def fold(

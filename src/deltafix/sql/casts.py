@@ -38,6 +38,8 @@ def cast(given: SqlType, wanted: SqlType) -> Callable[[Any], Any] | None:
     """
     if given in (wanted, NULL):
         return _same
+    if given.element is not None or wanted.element is not None:
+        return _to_array(given, wanted)
     if wanted is TEXT:
         return _to_text(given)
     if wanted.is_time:
@@ -62,6 +64,8 @@ def assigned(value: SqlValue, kind: SqlType) -> SqlValue:
 
     Decimals are rounded to their column and become floats; a day is its midnight.
     """
+    if isinstance(value, list | tuple) and kind.element is not None:
+        return tuple(assigned(one, kind.element) for one in value)
     if isinstance(value, Decimal | int) and not isinstance(value, bool) and kind.is_decimal:
         return _to_decimal(DOUBLE, kind)(value)
     if isinstance(value, Decimal) and kind is DOUBLE:
@@ -73,6 +77,24 @@ def assigned(value: SqlValue, kind: SqlType) -> SqlValue:
 
 def _same(value: Any) -> Any:
     return value
+
+
+def _to_array(given: SqlType, wanted: SqlType) -> Callable[[Any], Any] | None:
+    """Element by element."""
+    element = wanted.element
+    if given.element is None or element is None:
+        return None
+    convert = cast(given.element, element)
+    if convert is None:
+        return None
+
+    def converted(value: Any) -> Any:
+        found = convert(value)
+        if not fits(found, element):
+            raise OverflowError(f"{found} is no {element.name}")
+        return found
+
+    return lambda values: tuple(None if one is None else converted(one) for one in values)
 
 
 # --- to text -------------------------------------------------------------------------------------

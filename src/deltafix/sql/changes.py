@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from deltafix.facts.delta import Delta
 from deltafix.sql.builder import Relation
-from deltafix.sql.types import Column, SqlValue, decode_rows
+from deltafix.sql.types import Column, SqlValue, decode_rows, shown_rows
 
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
@@ -42,11 +42,14 @@ class ViewDelta:
 
 
 def sort_key(row: tuple[SqlValue, ...]) -> tuple[Any, ...]:
-    """A key that orders rows of one relation: NULLs last, NaN above infinity."""
-    return tuple(
-        (value is None, value != value, 0 if value is None or value != value else value)  # noqa: PLR0124
-        for value in row
-    )
+    """A key that orders rows of one relation: NULLs last, NaN above infinity; in arrays too."""
+    return tuple(map(_placed, row))
+
+
+def _placed(value: Any) -> tuple[Any, ...]:
+    if value is None or value != value:  # noqa: PLR0124  NaN
+        return (value is None, True, 0)
+    return (False, False, sort_key(value) if isinstance(value, tuple) else value)
 
 
 Bag: TypeAlias = Counter[tuple[SqlValue, ...]]
@@ -69,8 +72,8 @@ def view_delta(relation: Relation, deltas: Iterable[Delta | Mapping[str, Bag]]) 
     return ViewDelta(
         relation.name,
         tuple(column.name for column in columns),
-        sorted(added, key=sort_key),
-        sorted(removed, key=sort_key),
+        shown_rows(sorted(added, key=sort_key), columns),
+        shown_rows(sorted(removed, key=sort_key), columns),
     )
 
 

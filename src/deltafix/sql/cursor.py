@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from deltafix.errors import SqlOperationalError
-from deltafix.sql.types import Column, SqlType, SqlValue
+from deltafix.sql.types import Column, SqlType, SqlValue, shown_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,6 +24,8 @@ def arrow_type(kind: SqlType) -> Any:
     """Arrow's type for the values of a type of SQL."""
     import pyarrow as pa  # noqa: PLC0415  only when a table is asked for
 
+    if kind.element is not None:
+        return pa.list_(arrow_type(kind.element))
     if kind.is_decimal:
         return pa.decimal128(kind.digits, kind.scale)
     types = {
@@ -67,7 +69,8 @@ class Cursor:
             if isinstance(result, int):
                 self.rowcount = result
                 continue
-            self._columns, self._rows = result.columns, result.rows
+            self._columns = result.columns
+            self._rows = shown_rows(result.rows, result.columns)
             self.rowcount = len(result.rows)
             nothing = (None,) * 5
             self.description = [(c.name, c.type.name, *nothing) for c in result.columns]

@@ -1,7 +1,7 @@
 """Tables from files, and views to files: Parquet and CSV by Arrow.
 
 Invariant: a value of a file is one of its column's type, or the file is refused, with the line, the
-column and the value; NULL is an empty field of CSV, and empty text is written `""`.
+column and the value; NULL is an empty field of CSV, empty text is written `""`, an array as JSON.
 """
 
 from __future__ import annotations
@@ -51,6 +51,13 @@ def read_table(path: Path, columns: Sequence[Column]) -> tuple[pa.Table, list[st
         if path.suffix == ".parquet":
             table = parquet.read_table(path)
         else:
+            for column in columns:
+                if column.type.element is not None:
+                    message = (
+                        f"{path}: column {column.name!r} is {column.type.name}, and CSV has no "
+                        "arrays; write the table as Parquet"
+                    )
+                    raise SourceError(message, value=str(path))
             try:
                 table = csv.read_csv(path, convert_options=_converting(types))
             except pa.ArrowInvalid:
@@ -137,6 +144,13 @@ def _place(path: Path, row: int) -> str:
 
 def write_view(table: pa.Table, name: str, folder: Path | None) -> None:
     """Write a view's rows as CSV with a header: to `folder`, or to standard output."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_list(field.type):  # as JSON: CSV has no arrays
+            texts = [
+                None if one is None else json.dumps(one, default=str, ensure_ascii=False)
+                for one in table.column(place).to_pylist()
+            ]
+            table = table.set_column(place, field.name, pa.array(texts, pa.string()))
     sink = pa.BufferOutputStream()
     csv.write_csv(table, sink)
     text = sink.getvalue().to_pybytes()

@@ -172,7 +172,7 @@ class Formulas:
             return conjunction((self.holds(low, True), self.holds(high, True)))
         elif subqueries.is_predicate(node):
             return subqueries.holds(self, node, truth)
-        elif type(node) in COMPARISONS:
+        elif type(node) in COMPARISONS and not isinstance(node.expression, exp.Any):
             return self.comparison(node, truth)
         elif isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
             return self.is_null(node, truth)

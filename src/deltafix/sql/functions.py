@@ -107,6 +107,14 @@ def _common(types: Sequence[SqlType]) -> SqlType | None:
     return found
 
 
+def _sorted(types: Sequence[SqlType]) -> SqlType | None:
+    return None if any(one.element for one in types) else _common(types)
+
+
+def _sized(types: Sequence[SqlType]) -> SqlType | None:
+    return BIGINT if types and (types[0].element or types[0] == NULL) else None
+
+
 def _number(types: Sequence[SqlType]) -> SqlType | None:
     return types[0] if types and (types[0].is_numeric or types[0] == NULL) else None
 
@@ -296,7 +304,7 @@ FUNCTIONS: Final[dict[type, Function]] = {
     exp.Greatest: Function(
         "GREATEST(a, b, ...)",
         ("this", "expressions"),
-        _common,
+        _sorted,
         _extreme(max),
         strict=False,
         unites=True,
@@ -306,7 +314,7 @@ FUNCTIONS: Final[dict[type, Function]] = {
     exp.Least: Function(
         "LEAST(a, b, ...)",
         ("this", "expressions"),
-        _common,
+        _sorted,
         _extreme(min),
         strict=False,
         unites=True,
@@ -315,7 +323,10 @@ FUNCTIONS: Final[dict[type, Function]] = {
     ),
     exp.Lower: Function("LOWER(text)", ("this",), _texts, str.lower),
     exp.Upper: Function("UPPER(text)", ("this",), _texts, str.upper),
-    exp.Length: Function("LENGTH(text)", ("this",), _of([TEXT], BIGINT), len),
+    exp.Length: Function(
+        "LENGTH(text)", ("this",), lambda t: _of([TEXT], BIGINT)(t) or _sized(t), len
+    ),
+    exp.ArraySize: Function("CARDINALITY(array)", ("this",), _sized, len),
     exp.Trim: Function("TRIM(text)", ("this",), _texts, lambda text: text.strip(" ")),
     exp.Substring: Function(
         "SUBSTRING(text, start, length)",

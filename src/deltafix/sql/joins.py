@@ -20,6 +20,7 @@ from deltafix.sql.formulas import Formulas
 from deltafix.sql.scope import Scope, Source
 from deltafix.sql.text import exp
 from deltafix.sql.types import BIGINT, Column
+from deltafix.sql.unnest import elements, unnested
 
 __all__ = ["kept", "sources", "values"]
 
@@ -73,6 +74,9 @@ def _add(formulas: Formulas, source: Source, node: exp.Expr) -> None:
 def _table(formulas: Formulas, node: exp.Expr) -> tuple[list[Formula], Source]:
     """The literals and names of one table, fresh each time."""
     builder, scope = formulas.builder, formulas.scope
+    array = unnested(node)
+    if array is not None:
+        return elements(formulas, node, array)
     alias = node.args.get("alias")
     names = [column.name for column in alias.columns] if alias is not None else []
     if isinstance(node, exp.Table):
@@ -91,7 +95,7 @@ def _table(formulas: Formulas, node: exp.Expr) -> tuple[list[Formula], Source]:
         builder.made[id(node)] = found
         name = node.alias or builder.fresh("values").name
     else:
-        way_out = "FROM takes tables, views, subqueries and VALUES"
+        way_out = "FROM takes tables, views, subqueries, VALUES and UNNEST"
         raise builder.refused(f"{node.key.upper()} in FROM", node, way_out)
     atom, operands = builder.bind(found)
     shown = [column.name for column in found.columns]
@@ -106,7 +110,7 @@ def _table(formulas: Formulas, node: exp.Expr) -> tuple[list[Formula], Source]:
 def _named(formulas: Formulas, node: exp.Table) -> Relation:
     builder, scope = formulas.builder, formulas.scope
     if not isinstance(node.this, exp.Identifier):
-        way_out = "FROM takes tables, views, subqueries and VALUES"
+        way_out = "FROM takes tables, views, subqueries, VALUES and UNNEST"
         raise builder.refused("a table function", node, way_out)
     if node.db:
         raise builder.refused("a schema's name", node, f"write {node.name}")
@@ -153,7 +157,11 @@ def _join(formulas: Formulas, join: exp.Join, used: set[str] | None) -> None:
         raise builder.refused(f"{method} JOIN", join.this, "write the condition with ON")
     if kind not in ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"):
         raise builder.refused(f"{kind} JOIN", join.this, "write the condition with ON")
-    if isinstance(join.this, exp.Lateral):
+    array = unnested(join.this)
+    if array is not None and side in ("RIGHT", "FULL"):
+        way_out = "write CROSS JOIN or LEFT JOIN: elements are of a row on the left"
+        raise builder.refused(f"{side} JOIN of UNNEST", join.this, way_out)
+    if isinstance(join.this, exp.Lateral) and array is None:
         raise builder.refused("LATERAL", join.this, "join with a grouped subquery")
     if join.this.args.get("joins"):
         raise builder.refused("a nested join", join.this, "write the joins one after another")

@@ -78,7 +78,9 @@ def _literal(statement: Statement, value: SqlValue) -> exp.Expr:
     try:
         return written(value)
     except ValueError as error:
-        way_out = "give None, bool, int, float, str, date, datetime or a Decimal of 18 digits"
+        way_out = (
+            "give None, bool, int, float, str, date, datetime, a Decimal of 18 digits or a list"
+        )
         raise statement.wrong(str(error), None, way_out) from None
 
 
@@ -95,6 +97,8 @@ def written(value: SqlValue) -> exp.Expr:
         return _cast(repr(value), "DOUBLE")
     if isinstance(value, str):
         return exp.Literal.string(value)
+    if isinstance(value, list | tuple):
+        return exp.Array(expressions=[written(one) for one in value])
     if isinstance(value, datetime):
         return _cast(value.isoformat(), "TIMESTAMPTZ" if value.tzinfo else "TIMESTAMP")
     if isinstance(value, date):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import groupby, islice
@@ -17,9 +17,11 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from deltafix.engine.folds.users import Several, Totalled
+from deltafix.facts.schema import BaseType
 from deltafix.reactive.algebra import AnyReducer, contramap, enriched
 from deltafix.reactive.numeric import Variance
 from deltafix.reactive.ordered import Ordered, placed
+from deltafix.sql.arrays import packed
 
 __all__ = [
     "Bits",
@@ -27,10 +29,12 @@ __all__ = [
     "Kept",
     "Mode",
     "Quantile",
-    "StringAgg",
     "Sum",
+    "United",
     "Way",
+    "array_agg",
     "ranked",
+    "string_agg",
     "variance",
 ]
 
@@ -158,21 +162,41 @@ class Mode(Kept):
         return max(sizes, key=itemgetter(0))[1]
 
 
-class StringAgg(Kept):
-    """STRING_AGG: the texts joined, in the order of `key` and then of the texts themselves."""
+class United(Kept):
+    """STRING_AGG and ARRAY_AGG: the values in an order, made one."""
 
-    def __init__(self, separator: str, key: Callable[[Any], Any]) -> None:
-        self.separator = separator
+    def __init__(self, key: Callable[[Any], Any], unite: Callable[[Iterable[Any]], str]) -> None:
         self._key = key
+        self._unite = unite
 
     def key(self, value: Any) -> Any:
         """What is kept of a value: it decides the order."""
-        text, *keys = value
-        return (self._key(keys), text)
+        return (self._key(value), value)
 
     def finish(self, acc: Ordered[Any], /) -> str:
         """The result."""
-        return self.separator.join(text for _, text in acc)
+        return self._unite(value for _, value in acc)
+
+
+def string_agg(separator: str, ways: Sequence[Way]) -> United:
+    """STRING_AGG of texts with their sort keys: by these, and then by the texts themselves."""
+    rank = ranked([*ways, Way(nullable=False)])
+
+    def unite(values: Iterable[Any]) -> str:
+        return separator.join(text for text, *_ in values)
+
+    return United(lambda value: rank([*value[1:], value[0]]), unite)
+
+
+def array_agg(base: BaseType, ways: Sequence[Way], *, nullable: bool) -> United:
+    """ARRAY_AGG of marks, each with a value, which may be NULL, and its sort keys."""
+    rank = ranked([*ways, Way(nullable)])
+
+    def unite(values: Iterable[Any]) -> str:
+        found = (one for _, one, *_ in values)
+        return packed(base, (one and one[0] for one in found) if nullable else found)
+
+    return United(lambda value: rank([*value[2:], value[1]]), unite)
 
 
 class First(Kept, Several):

@@ -34,6 +34,7 @@ from deltafix.sql.types import (
     Column,
     SqlType,
     SqlValue,
+    array_type,
     common_type,
     decimal_type,
     fits,
@@ -114,8 +115,10 @@ def whole(node: exp.Expr) -> int | None:
 
 
 def typed(node: exp.Expr, kind: SqlType) -> exp.Expr:
-    """A node beside one of a type: a literal in quotes is of that type."""
+    """A node beside one of a type: a literal in quotes is of that type, in an array too."""
     inner = node.unnest()
+    if kind.element is not None and isinstance(inner, exp.Array):
+        return exp.Array(expressions=[typed(one, kind.element).copy() for one in inner.expressions])
     if kind not in (TEXT, NULL) and isinstance(inner, exp.Literal) and inner.is_string:
         return exp.Cast(this=inner.copy(), to=data_type(kind.name))
     return node
@@ -202,6 +205,8 @@ class Scalars:
         if isinstance(node, exp.Window):
             way_out = "window functions stand in SELECT, QUALIFY and the ORDER BY of a LIMIT"
             raise self.statement.refused("a window function here", node, way_out)
+        if isinstance(node, exp.Anonymous) and node.name.upper() == "CARDINALITY":
+            node = exp.ArraySize(this=next(iter(node.expressions), None))
         function = functions.FUNCTIONS.get(type(node))
         if isinstance(node, exp.Concat):
             function = functions.CONCAT[bool(node.args.get("coalesce"))]
@@ -214,6 +219,9 @@ class Scalars:
                     "table of one row that views join with; an UPDATE of that tells what changes"
                 )
                 raise self.statement.refused(name, node, way_out)
+            if isinstance(node, exp.Explode):
+                way_out = "write it in FROM: ... CROSS JOIN UNNEST(array) AS u (x)"
+                raise self.statement.refused("UNNEST outside of FROM", node, way_out)
             way_out = f"functions are {functions.NAMES}; compute it before the rows come in"
             raise self.statement.refused(f"{name}(...)", node, way_out)
         return self.function(node, function)
@@ -397,6 +405,8 @@ class Scalars:
 
     def comparison(self, node: exp.Expr) -> Scalar:
         """`= <> < <= > >=`, and IS [NOT] DISTINCT FROM."""
+        if isinstance(node.expression, exp.Any):
+            return self.any_of(node)
         left, right, order = self.pair(node, node.this, node.expression)
         test = functions.COMPARE[type(node)]
         if isinstance(node, exp.NullSafeEQ | exp.NullSafeNEQ):
@@ -423,7 +433,71 @@ class Scalars:
             raise self.mismatch(node, left, right, "two sides of one type")
         if not kind.is_decimal:  # Python compares these as they are, of any number of digits
             left, right = self.converted(left, kind), self.converted(right, kind)
+        if kind.element is not None and kind.write is not None:
+            return left, right, kind.write
         return left, right, functions.ordered if kind == DOUBLE else functions.itself
+
+    def any_of(self, node: exp.Expr) -> Scalar:
+        """`x = ANY (array)`: unknown where only a NULL may be equal; an array NULL has nothing."""
+        if not isinstance(node, exp.EQ):
+            way_out = "write EXISTS (SELECT 1 FROM UNNEST(array) AS u (x) WHERE ...)"
+            raise self.statement.refused(f"{_written(node)} ANY", node, way_out)
+        value, array = self.element_of(node, node.this, node.expression.this)
+
+        def compute(row: Any) -> bool | None:
+            found, there = value.compute(row), array.compute(row)
+            if not there:
+                return False
+            if found is None:
+                return None
+            return True if found in there else None if None in there else False
+
+        return Scalar(compute, BOOLEAN, nullable=True)
+
+    def contains(self, node: exp.Expr) -> Scalar:
+        """`LIST_CONTAINS(array, x)`: NULLs in the array are equal to nothing."""
+        value, array = self.element_of(node, node.expression, node.this)
+        compute = _strict(lambda one, there: one in there, value.compute, array.compute)
+        return Scalar(compute, BOOLEAN, value.nullable or array.nullable)
+
+    def element_of(self, node: exp.Expr, one: exp.Expr, of: exp.Expr) -> tuple[Scalar, Scalar]:
+        """A value and an array, of one type."""
+        array = self.compile(of)
+        element = array.type.element
+        value = self.compile(one if element is None else typed(one, element))
+        kind = None if element is None else common_type(value.type, element)
+        if kind is None:
+            message = f"{node.key.upper()} of {value.type.name} and {array.type.name}"
+            way_out = "it takes a value and an array of its type: CAST(... AS ...) one side"
+            raise self.statement.wrong(message, node, way_out)
+        return self.converted(value, kind), self.converted(array, array_type(kind))
+
+    def array(self, node: exp.Expr) -> Scalar:
+        """`[a, b]`, `ARRAY[a, b]`."""
+        values = [self.compile(one) for one in node.expressions]
+        kind = self.one_type(node, values)
+        if kind.element is not None:
+            way_out = "keep the inner arrays in a table of their own"
+            raise self.statement.refused("an array of arrays", node, way_out)
+        parts = [self.converted(value, kind).compute for value in values]
+        return Scalar(lambda row: tuple(part(row) for part in parts), array_type(kind), False)
+
+    def at(self, node: exp.Expr) -> Scalar:
+        """`array[1]`: sqlglot counts numbers from 0 in every dialect."""
+        array = self.compile(node.this)
+        if array.type.element is None:
+            message = f"an element of {array.type.name}"
+            raise self.statement.wrong(message, node, "it takes an array")
+        place = whole(node.expressions[0]) if len(node.expressions) == 1 else None
+        if place is None or place < 0 or node.args.get("offset"):
+            way_out = "write a number from the first place on, or join with UNNEST WITH ORDINALITY"
+            raise self.statement.refused("this place in an array", node, way_out)
+
+        def compute(row: Any) -> Any:
+            found = array.compute(row)
+            return None if found is None or place >= len(found) else found[place]
+
+        return Scalar(compute, array.type.element, nullable=True)
 
     def mismatch(self, node: exp.Expr, left: Scalar, right: Scalar, wanted: str) -> SqlError:
         """The error for operands of the wrong types."""
@@ -579,6 +653,9 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
     (exp.Case, exp.If): Scalars.choice,
     (exp.Extract, exp.Year, exp.Quarter, exp.Month, exp.Day): Scalars.part,
     (exp.TimestampTrunc, exp.DateTrunc): Scalars.truncated,
+    exp.Array: Scalars.array,
+    exp.ArrayContains: Scalars.contains,
+    exp.Bracket: Scalars.at,
 }
 
 

@@ -31,7 +31,8 @@ def is_predicate(node: exp.Expr) -> bool:
     if isinstance(node, exp.In):
         return node.args.get("query") is not None
     if isinstance(node, exp.EQ):
-        return isinstance(node.expression, exp.Any)
+        other = node.expression
+        return isinstance(other, exp.Any) and isinstance(other.this.unnest(), exp.Query)
     return isinstance(node, exp.Exists)
 
 

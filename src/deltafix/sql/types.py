@@ -3,16 +3,16 @@
 A value of a nullable column is a record of one field, and NULL is `nil`; a column that cannot be
 NULL holds the bare value, so it pays nothing for NULLs elsewhere. The engine has one number of 64
 bits for what SQL tells apart: booleans are 0 and 1, dates days and timestamps microseconds since
-1970, a DECIMAL(p, s) its value times 10^s. Invariant: `encode` and `decode` are inverse on the
-values that a type has, and keep their order; `encode` is the one door, and refuses all others.
-Casts between types are `sql.casts`'.
+1970, a DECIMAL(p, s) its value times 10^s. An array is one text (`sql.arrays`). Invariant: `encode`
+and `decode` are inverse on the values that a type has, and keep their order; `encode` is the one
+door, and refuses all others. Casts between types are `sql.casts`'.
 """
 
 from __future__ import annotations
 
 import decimal
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -22,6 +22,7 @@ from typing import Any, Final, TypeAlias
 from deltafix.facts.schema import BaseType, Row
 from deltafix.facts.values import encodable
 from deltafix.rules.ast import Attribute, Constructor, TypeDecl
+from deltafix.sql.arrays import packed, unpacked
 from deltafix.sql.text import Statement, exp
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "Column",
     "SqlType",
     "SqlValue",
+    "array_type",
     "common_type",
     "decimal_type",
     "decode",
@@ -48,11 +50,14 @@ __all__ = [
     "encode",
     "fits",
     "holds_all",
+    "shown_rows",
     "type_called",
     "written_type",
 ]
 
-SqlValue: TypeAlias = "int | float | str | bool | Decimal | date | datetime | None"
+SqlValue: TypeAlias = (
+    "int | float | str | bool | Decimal | date | datetime | Sequence[SqlValue] | None"
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,6 +74,7 @@ class SqlType:
         write, read: the engine's value for one of SQL, and back; None where they are the same.
         bits: of a whole number; 0 for others.
         digits, scale: of a DECIMAL, in all and behind the point; 0 for others.
+        element: the type of an array's elements; None for others.
     """
 
     name: str
@@ -80,6 +86,7 @@ class SqlType:
     bits: int = 0
     digits: int = 0
     scale: int = 0
+    element: SqlType | None = None
 
     @property
     def is_integer(self) -> bool:
@@ -198,6 +205,35 @@ def decimal_type(digits: int, scale: int) -> SqlType:
     )
 
 
+@cache
+def array_type(element: SqlType) -> SqlType:
+    """The type of arrays of elements of a type, which may be NULL: tuples."""
+    base, holds, write, read = element.base, element.holds, element.write, element.read
+
+    def written(values: Sequence[Any]) -> str:
+        if write is None:
+            return packed(base, values)
+        return packed(base, (None if one is None else write(one) for one in values))
+
+    def found(text: str) -> tuple[Any, ...]:
+        values = unpacked(base, text)
+        if read is None:
+            return values
+        return tuple(None if one is None else read(one) for one in values)
+
+    return SqlType(
+        f"{element.name}[]",
+        "symbol",
+        f"{element.code}[]",
+        lambda value: (
+            isinstance(value, list | tuple) and all(one is None or holds(one) for one in value)
+        ),
+        written,
+        found,
+        element=element,
+    )
+
+
 _NULLABLE: Final[dict[str, str]] = {
     base: f"nullable_{base}" for base in ("number", "float", "symbol")
 }
@@ -227,7 +263,7 @@ _NAMES: Final = {
 _BY_NAME: Final = {kind.name: kind for kind in (*_NAMES.values(), NULL)}
 _WAY_OUT = (
     "types are SMALLINT, INTEGER, BIGINT, DOUBLE, DECIMAL(18, 4), TEXT, VARCHAR, BOOLEAN, DATE, "
-    "TIMESTAMP, TIMESTAMPTZ"
+    "TIMESTAMP, TIMESTAMPTZ, and arrays of these: INTEGER[]"
 )
 
 
@@ -255,6 +291,8 @@ class Column:
 
 def type_called(name: str) -> SqlType:
     """The type that shows itself by this name."""
+    if name.endswith("[]"):
+        return array_type(type_called(name.removesuffix("[]")))
     if name.startswith("DECIMAL("):
         digits, _, scale = name.removeprefix("DECIMAL(").removesuffix(")").partition(", ")
         return decimal_type(int(digits), int(scale))
@@ -264,6 +302,13 @@ def type_called(name: str) -> SqlType:
 def written_type(statement: Statement, written: exp.Expr | None, node: exp.Expr) -> SqlType:
     """The type that a column or a cast names. Raises SqlRefusedError."""
     if isinstance(written, exp.DataType):
+        if written.this.name in ("ARRAY", "LIST") and not written.args.get("values"):
+            inner = written.expressions[0] if len(written.expressions) == 1 else None
+            element = written_type(statement, inner, node)
+            if element.element is not None:
+                way_out = "keep the inner arrays in a table of their own"
+                raise statement.refused(f"type {written.sql()}: an array of arrays", node, way_out)
+            return array_type(element)
         sizes = [str(size.name) for size in written.expressions]
         kind = _NAMES.get(written.this.name)
         if written.this.name == "DECIMAL" and sizes and all(map(str.isdigit, sizes)):
@@ -291,6 +336,9 @@ def common_type(left: SqlType, right: SqlType) -> SqlType | None:
             scale = max(left.scale, right.scale)
             return decimal_type(scale + max(_whole_digits(left), _whole_digits(right)), scale)
         return left if left.bits > right.bits else right
+    if left.element is not None and right.element is not None:
+        element = common_type(left.element, right.element)
+        return None if element is None else array_type(element)
     if left.is_time and right.is_time:
         return max(left, right, key=_TIMES.index)
     return None
@@ -347,3 +395,19 @@ def decode_rows(rows: Iterable[Row], columns: Iterable[Column]) -> list[tuple[Sq
     """Rows of the engine as rows of SQL: the first columns of each."""
     shape = tuple(columns)
     return [tuple(map(decode, row, shape)) for row in rows]
+
+
+def shown_rows(
+    rows: list[tuple[SqlValue, ...]], columns: Iterable[Column]
+) -> list[tuple[SqlValue, ...]]:
+    """Rows as callers have them: arrays are lists there; inside they are tuples, which hash."""
+    arrays = [column.type.element is not None for column in columns]
+    if not any(arrays):
+        return rows
+    return [
+        tuple(
+            list(value) if array and isinstance(value, tuple) else value
+            for value, array in zip(row, arrays, strict=True)
+        )
+        for row in rows
+    ]

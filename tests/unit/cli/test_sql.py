@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 SCRIPT = """
@@ -93,6 +95,29 @@ def test_a_column_that_the_table_has_not_is_told_and_two_files_are_refused(delta
     done = deltafix("run", tmp_path / "views.sql", "-F", tmp_path, "-D", "-")
     assert (done.code, done.out) == (2, "")
     assert "edge.parquet and edge.csv, and a table has one file" in done.err
+
+
+ARRAYS = """
+CREATE TABLE t (id INTEGER, tags VARCHAR[]);
+CREATE VIEW v AS SELECT id, tag FROM t, UNNEST(tags) AS u (tag) ORDER BY id, tag;
+CREATE VIEW w AS SELECT tag, ARRAY_AGG(id ORDER BY id) AS ids FROM v GROUP BY tag;
+"""
+
+
+def test_a_run_reads_arrays_from_parquet_and_writes_them_as_json(deltafix, tmp_path) -> None:
+    (tmp_path / "views.sql").write_text(ARRAYS)
+    table = pa.table(
+        {"id": [1, 2], "tags": pa.array([["a", "b"], ["a"]], pa.large_list(pa.string()))}
+    )
+    pq.write_table(table, tmp_path / "t.parquet")
+    done = deltafix("run", tmp_path / "views.sql", "-F", tmp_path, "-D", "-")
+    assert done.code == 0, done.err
+    assert '"a","[1, 2]"\n"b","[1]"\n' in done.out
+    (tmp_path / "t.parquet").unlink()
+    (tmp_path / "t.csv").write_text("id,tags\n1,a\n")
+    done = deltafix("run", tmp_path / "views.sql", "-F", tmp_path, "-D", "-")
+    assert (done.code, done.out) == (2, "")
+    assert "t.csv: column 'tags' is TEXT[], and CSV has no arrays; write the table as" in done.err
 
 
 @pytest.mark.parametrize(

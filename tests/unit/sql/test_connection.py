@@ -261,6 +261,10 @@ def test_an_edit_of_one_row_does_the_work_of_one_row(db):
         CREATE VIEW spread AS SELECT team, STDDEV(pay) AS d, MEDIAN(pay) AS m, BIT_XOR(pay) AS x,
             STRING_AGG(CAST(id AS TEXT), ',' ORDER BY pay DESC) AS ids FROM emp GROUP BY team;
         CREATE VIEW cube AS SELECT team, pay, COUNT(*) AS n FROM emp GROUP BY CUBE (team, pay);
+        CREATE VIEW ids AS
+            SELECT team, ARRAY_AGG(id ORDER BY pay, id) AS ids FROM emp GROUP BY team;
+        CREATE VIEW ten AS SELECT team, x FROM (SELECT team, ids[1] AS a, ids[2] AS b FROM ids) AS i
+            CROSS JOIN UNNEST([a, b]) AS u (x);
     """)
     db.insert("team", [(n, f"t{n}") for n in range(100)])
     db.insert("emp", [(n, n % 100, n % 10) for n in range(2000)])
@@ -623,6 +627,26 @@ WRONG = {
         "join with",
     ),
     "SELECT 'a": ("DF721", 8, ""),
+    "CREATE TABLE x (a INT[][])": ("DF722", 17, "a table of their own"),
+    "CREATE TABLE x (a INT[3])": ("DF722", 17, "arrays of these: INTEGER[]"),
+    "SELECT [[id]] FROM emp": ("DF722", 10, "a table of their own"),
+    "SELECT [id, name] FROM emp": ("DF721", 9, "to one type"),
+    "SELECT id FROM emp, UNNEST(id) AS u (x)": ("DF721", 21, "it takes an array"),
+    "SELECT id FROM emp, UNNEST([1], [2]) AS u (x)": ("DF722", 21, "WITH ORDINALITY"),
+    "SELECT id FROM emp, UNNEST([1]) AS u (x, y)": ("DF721", 21, "one name"),
+    "SELECT x FROM emp RIGHT JOIN UNNEST([id]) AS u (x) ON TRUE": ("DF722", 30, "LEFT JOIN"),
+    "SELECT UNNEST([id]) FROM emp": ("DF722", 8, "CROSS JOIN UNNEST(array)"),
+    "SELECT [1, 2][id] FROM emp": ("DF722", 9, "WITH ORDINALITY"),
+    "SELECT [1, 2][-1] FROM emp": ("DF722", 9, "WITH ORDINALITY"),
+    "SELECT name[1] FROM emp": ("DF721", 8, "it takes an array"),
+    "SELECT 1 < ANY ([id]) FROM emp": ("DF722", 8, "EXISTS (SELECT 1 FROM UNNEST(array)"),
+    "SELECT LIST_CONTAINS([id], name) FROM emp": ("DF721", 8, "an array of its type"),
+    "SELECT CAST([id] AS TEXT) FROM emp": ("DF721", 8, "CASE"),
+    "SELECT GREATEST([id], [1]) FROM emp": ("DF721", 8, "GREATEST(a, b, ...)"),
+    "SELECT ARRAY_AGG([id]) FROM emp": ("DF722", 8, "UNNEST"),
+    "SELECT ARRAY_AGG(id) OVER (PARTITION BY name) FROM emp": ("DF722", 8, "a grouped subquery"),
+    "SELECT ARRAY_AGG(DISTINCT id ORDER BY name) FROM emp": ("DF722", 8, "or by nothing"),
+    "INSERT INTO emp VALUES ([1], 'a')": ("DF724", 1, "is no INTEGER"),
 }
 
 

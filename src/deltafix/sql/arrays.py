@@ -1,0 +1,89 @@
+"""Arrays as the engine has them: one text each, in which arrays sort as SQL sorts them.
+
+One interned value for an array makes equality, joins, groups, keys and states what they are for
+text, in every place that keeps rows, and needs nothing new in the engine; a list of records would
+be as many values as it has elements, and would not be sorted by them. Each element is a mark and
+its value in a form of which no other is a beginning. Invariant: `packed` and `unpacked` are
+inverse, and of two texts the lesser is of the lesser array: element by element, NULL last, a
+beginning before the whole. Which elements a type has is `sql.types`'.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import Any, Final
+
+from deltafix.facts.schema import BaseType
+from deltafix.facts.values import float_order
+
+__all__ = ["packed", "unpacked"]
+
+_THERE, _NULL = "1", "2"
+_SIGN: Final = 1 << 63
+_DIGITS: Final = 16
+"""Of a number of 64 bits, from the least on."""
+
+_END: Final = "\x01\x01"
+_ESCAPES: Final = {"\x00": "\x01\x02", "\x01": "\x01\x03"}
+"""A text ends below all that can follow in a longer one."""
+_ESCAPED: Final = {code: char for char, code in _ESCAPES.items()}
+_TEXT: Final = re.compile("((?:[^\x00\x01]|\x01[\x02\x03])*)" + _END, re.DOTALL)
+
+
+def _number(value: int) -> str:
+    return f"{value + _SIGN:0{_DIGITS}x}"
+
+
+def _real(value: float) -> str:
+    return _number(float_order(value or 0.0))
+
+
+def _text(value: str) -> str:
+    return re.sub("[\x00\x01]", lambda found: _ESCAPES[found[0]], value) + _END
+
+
+_WRITE: Final[dict[BaseType, Callable[[Any], str]]] = {
+    "number": _number,
+    "float": _real,
+    "symbol": _text,
+}
+
+
+def packed(base: BaseType, elements: Iterable[Any]) -> str:
+    """The text of the engine's values of a type; None is NULL. O(their size)."""
+    write = _WRITE[base]
+    return "".join(_NULL if one is None else _THERE + write(one) for one in elements)
+
+
+@lru_cache(maxsize=4096)
+def unpacked(base: BaseType, text: str) -> tuple[Any, ...]:
+    """The engine's values of a text. O(their size); those of the last texts are remembered."""
+    return tuple(_elements(base, text))
+
+
+def _elements(base: BaseType, text: str) -> Iterator[Any]:
+    at = 0
+    while at < len(text):
+        mark, at = text[at], at + 1
+        if mark == _NULL:
+            yield None
+        elif base == "symbol":
+            found = _TEXT.match(text, at)
+            assert found is not None  # noqa: S101  `packed` wrote it
+            yield re.sub("\x01[\x02\x03]", lambda code: _ESCAPED[code[0]], found[1])
+            at = found.end()
+        else:
+            number = int(text[at : at + _DIGITS], 16) - _SIGN
+            yield _float_at(number) if base == "float" else number
+            at += _DIGITS
+
+
+def _float_at(place: int) -> float:
+    """The float at a place in the total order."""
+    pattern = place ^ ((place >> 63) & (_SIGN - 1))
+    (found,) = struct.unpack("<d", struct.pack("<q", pattern))
+    return math.nan if math.isnan(found) else float(found)

@@ -1,0 +1,150 @@
+"""Arrays: their texts, lists in and out, dialects, files."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import deltafix.sql
+from deltafix.errors import SqlRefusedError
+from deltafix.sql.arrays import packed, unpacked
+from deltafix.sql.program import program_of
+
+ELEMENTS: dict[Any, st.SearchStrategy[Any]] = {
+    "number": st.integers(-(1 << 63), (1 << 63) - 1),
+    "float": st.floats(allow_nan=False),
+    "symbol": st.text(
+        st.characters(exclude_categories=["Cs"]) | st.sampled_from("\x00\x01\x02\x03")
+    ),
+}
+
+
+def sorted_by(array: list[Any]) -> list[Any]:
+    return [(one is None, 0 if one is None else one) for one in array]
+
+
+@pytest.mark.parametrize("base", ELEMENTS)
+@given(data=st.data())
+def test_law_an_array_is_read_back_and_sorts_as_its_text(base: Any, data: st.DataObject) -> None:
+    arrays = st.lists(st.none() | ELEMENTS[base], max_size=4)
+    one, two = data.draw(arrays), data.draw(arrays)
+    texts = packed(base, one), packed(base, two)
+    assert list(unpacked(base, texts[0])) == one
+    assert (texts[0] < texts[1]) == (sorted_by(one) < sorted_by(two))
+    assert (texts[0] == texts[1]) == (one == two)
+
+
+def test_nan_in_an_array_is_one_value_above_infinity() -> None:
+    assert unpacked("float", packed("float", [math.nan])) == (math.nan,)  # one object
+    assert packed("float", [math.inf]) < packed("float", [math.nan]) < packed("float", [None])
+
+
+KINDS = """
+CREATE TABLE t (id INTEGER PRIMARY KEY, n SMALLINT[], f DOUBLE[], p DECIMAL(6, 2)[],
+                s TEXT[] NOT NULL, b BOOLEAN[], d DATE[], m TIMESTAMPTZ[]);
+CREATE VIEW v AS SELECT * FROM t;
+INSERT INTO t VALUES
+    (1, [1, NULL], [0.5, CAST('nan' AS DOUBLE)], [1.5], ['', 'a'], [TRUE], ['2026-01-31'],
+     [TIMESTAMPTZ '2026-01-01 00:00:00+02']),
+    (2, NULL, [], [], [], [], [NULL], []);
+"""
+
+
+@pytest.mark.parametrize("copies", [1, 300])
+def test_arrays_of_every_type_come_out_as_they_went_in(copies: int, warm_kernel: None) -> None:
+    with deltafix.sql.connect() as db:
+        db.execute(KINDS)
+        table = db.execute("SELECT * FROM v ORDER BY id").to_arrow()
+        assert table.schema.field("n").type == pa.list_(pa.int16())
+        assert table.schema.field("p").type == pa.list_(pa.decimal128(6, 2))
+        rows = db.execute("SELECT * FROM v ORDER BY id").fetchall()
+        assert rows[0][1] == [1, None]
+        assert (rows[1][1], rows[1][6]) == (None, [None])
+        with deltafix.sql.connect() as other:
+            other.execute(KINDS.partition("INSERT")[0])
+            many = pa.concat_tables([table] * copies)
+            ids = pa.array(range(many.num_rows), pa.int32())
+            other.insert("t", many.set_column(0, "id", ids))
+            again = other.execute("SELECT * FROM v ORDER BY id").fetchall()
+            assert list(map(repr, (row[1:] for row in again))) == [
+                repr(row[1:]) for row in rows * copies
+            ]
+            other.execute("DELETE FROM t")
+            other.insert("t", [(n, *row[1:]) for n, row in enumerate(rows * copies)])
+            assert repr(other.execute("SELECT * FROM v ORDER BY id").fetchall()) == repr(again)
+
+
+def test_a_delta_has_lists_and_a_parameter_is_one(warm_kernel: None) -> None:
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE t (a INTEGER[]); CREATE VIEW v AS SELECT a, a[2] AS b FROM t")
+        db.execute("INSERT INTO t VALUES (?), ([NULL, 1]), ([1, NULL])", [(1, 2)])
+        assert db.delta("v").added == [([1, 2], 2), ([1, None], None), ([None, 1], 1)]
+        assert db.execute("SELECT b FROM v WHERE a = ?", [[1, 2]]).fetchall() == [(2,)]
+        with pytest.raises(deltafix.sql.Error, match="'x' is no whole number"):
+            db.execute("INSERT INTO t VALUES (['x'])")
+        with pytest.raises(deltafix.sql.Error, match="40000 is no SMALLINT"):
+            db.execute("SELECT CAST(a AS SMALLINT[]) FROM (VALUES ([40000])) AS x (a)")
+
+
+def test_spark_counts_from_0_and_lists_no_null(warm_kernel: None) -> None:
+    with deltafix.sql.connect(dialect="spark") as db:
+        db.execute("""
+            CREATE TABLE t (g INT, x INT, a ARRAY<INT>);
+            CREATE VIEW lists AS SELECT g, collect_list(x) AS l FROM t GROUP BY g;
+            CREATE VIEW whole AS SELECT array_agg(x) AS l FROM t;
+            CREATE VIEW first AS SELECT g, a[0] AS x, size(a) AS n FROM t;
+            INSERT INTO t VALUES (1, NULL, array(7, 8)), (2, 3, NULL), (2, NULL, array())
+        """)
+        assert db.execute("SELECT * FROM lists").fetchall() == [(1, []), (2, [3])]
+        assert db.execute("SELECT * FROM first").fetchall() == [
+            (1, 7, 2),
+            (2, None, 0),
+            (2, None, None),
+        ]
+        db.execute("DELETE FROM t")
+        assert db.execute("SELECT * FROM whole").fetchall() == [([],)]
+
+
+def test_postgres_takes_a_lateral_unnest(warm_kernel: None) -> None:
+    with deltafix.sql.connect(dialect="postgres") as db:
+        db.execute("""
+            CREATE TABLE t (id INT PRIMARY KEY, a TEXT[]);
+            CREATE VIEW v AS SELECT id, x, n FROM t
+                LEFT JOIN LATERAL UNNEST(a) WITH ORDINALITY AS u (x, n) ON n < 3;
+            INSERT INTO t VALUES (1, ARRAY['q', 'q', 'r']), (2, NULL)
+        """)
+        assert db.execute("SELECT * FROM v").fetchall() == [
+            (1, "q", 1),
+            (1, "q", 2),
+            (2, None, None),
+        ]
+
+
+def test_a_change_of_one_array_is_work_for_that_one(warm_kernel: None) -> None:
+    with deltafix.sql.connect() as db:
+        db.execute("""
+            CREATE TABLE t (id INTEGER PRIMARY KEY, tags VARCHAR[]);
+            CREATE VIEW v AS SELECT tag, COUNT(*) AS n FROM t, UNNEST(tags) AS u (tag) GROUP BY tag
+        """)
+        db.insert("t", [(n, [f"a{n % 100}", f"b{n % 7}"]) for n in range(1000)])
+        first = db.engine.last_epoch.derivations
+        db.execute("UPDATE t SET tags = ['a5', 'a5'] WHERE id = 7")
+        assert db.engine.last_epoch.derivations < 40 < first / 50
+        assert db.delta("v").added == [("a5", 12), ("a7", 9), ("b0", 142)]
+
+
+def test_a_program_has_arrays_inside_of_its_views_alone() -> None:
+    inside = """CREATE TABLE t (g INTEGER, x INTEGER); CREATE VIEW v AS
+        SELECT g, l[1] AS x FROM (SELECT g, ARRAY_AGG(x ORDER BY x) AS l FROM t GROUP BY g) AS i"""
+    assert list(program_of(inside).views) == ["v"]
+    for text in (
+        "CREATE TABLE t (a INTEGER[])",
+        "CREATE TABLE t (a INTEGER); CREATE VIEW v AS SELECT [a] AS a FROM t",
+    ):
+        with pytest.raises(SqlRefusedError, match=r"the array 'a' of \w in a program"):
+            program_of(text)
