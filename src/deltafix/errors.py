@@ -436,9 +436,14 @@ class SqlRefusedError(SqlError, NotImplementedError):
 
 
 class SqlIntegrityError(SqlError):
-    """A row breaks NOT NULL, PRIMARY KEY or UNIQUE; nothing changed."""
+    """A row breaks NOT NULL, PRIMARY KEY or UNIQUE; nothing changed.
+
+    `rows` are places among the rows to be added, from 0: of the row that breaks it, and of the one
+    that it breaks it with, if that is to be added, too.
+    """
 
     code = "DF723"
+    rows: tuple[int, ...] = ()
 
 
 class SqlDataError(SqlError, ArithmeticError):

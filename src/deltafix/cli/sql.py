@@ -17,7 +17,7 @@ import typer
 
 from deltafix.cli.console import each, hidden, note, prepare_kernel, progress
 from deltafix.doing import tell
-from deltafix.errors import DeltafixError, SourceError, SqlError
+from deltafix.errors import DeltafixError, SourceError
 
 if TYPE_CHECKING:
     from deltafix.sql import Connection, ViewDelta
@@ -205,8 +205,8 @@ def run_views(file: Path, facts: Path, output: Path | None, *, quiet: bool) -> N
     """
     import deltafix.sql as door  # noqa: PLC0415  quick --help
     from deltafix.sql.files import (  # noqa: PLC0415  pyarrow is slow
-        read_table,
         table_file,
+        take_in,
         write_view,
     )
 
@@ -215,22 +215,16 @@ def run_views(file: Path, facts: Path, output: Path | None, *, quiet: bool) -> N
         for _ in db.run(read_script(file), (), str(file)):
             pass
         db.begin()
-        for name, table in db.catalog.tables.items():
+        for name in db.catalog.tables:
             path = table_file(facts, name)
             if path is None:
                 note(f"note: no {name}.parquet and no {name}.csv in {facts}", quiet=quiet)
                 continue
             tell(f"taking in {name}")
-            columns = table.relation.columns
-            rows, others = read_table(path, columns)
+            others = take_in(db, name, path)
             if others:
                 shown_others = ", ".join(others)
                 note(f"note: {path}: table {name} has no column {shown_others}", quiet=quiet)
-            try:
-                db.insert(name, rows, [column.name for column in columns])
-            except SqlError as error:
-                (first, *_) = error.diagnostics
-                raise SourceError(f"{path}: {first.message}", value=str(path)) from None
         db.commit()
         if not db.catalog.views:
             note("note: no view, so there is nothing to write", quiet=quiet)

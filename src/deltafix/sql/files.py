@@ -2,6 +2,7 @@
 
 Invariant: a value of a file is one of its column's type, or the file is refused, with the line, the
 column and the value; NULL is an empty field of CSV, empty text is written `""`, an array as JSON.
+Arrow reads; what it refuses is read again here, line by line, to say where and what.
 """
 
 from __future__ import annotations
@@ -9,21 +10,27 @@ from __future__ import annotations
 import csv as lines
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from io import StringIO
+from itertools import islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyarrow import csv, parquet
 
 from deltafix.diagnostics import separator_in
-from deltafix.errors import SourceError
+from deltafix.errors import SourceError, SqlError, SqlIntegrityError
 from deltafix.facts.sink import whole_file
+from deltafix.facts.values import shown
 from deltafix.sql.cursor import arrow_type
 from deltafix.sql.types import Column
 
-__all__ = ["read_table", "table_file", "write_view"]
+if TYPE_CHECKING:
+    from deltafix.sql.connection import Connection
+
+__all__ = ["read_table", "table_file", "take_in", "write_view"]
 
 
 def table_file(folder: Path, name: str) -> Path | None:
@@ -48,21 +55,8 @@ def read_table(path: Path, columns: Sequence[Column]) -> tuple[pa.Table, list[st
     types = {column.name: arrow_type(column.type) for column in columns}
     wanted = pa.schema(list(types.items()))
     try:
-        if path.suffix == ".parquet":
-            table = parquet.read_table(path)
-        else:
-            for column in columns:
-                if column.type.element is not None:
-                    message = (
-                        f"{path}: column {column.name!r} is {column.type.name}, and CSV has no "
-                        "arrays; write the table as Parquet"
-                    )
-                    raise SourceError(message, value=str(path))
-            try:
-                table = csv.read_csv(path, convert_options=_converting(types))
-            except pa.ArrowInvalid:
-                _refuse_value(path, columns)
-                raise
+        is_parquet = path.suffix == ".parquet"
+        table = parquet.read_table(path) if is_parquet else _read_csv(path, columns)
         missing = [name for name in types if name not in table.column_names]
         if missing:
             there = ", ".join(table.column_names)
@@ -72,6 +66,9 @@ def read_table(path: Path, columns: Sequence[Column]) -> tuple[pa.Table, list[st
                 seen = json.dumps(separator)
                 message += f": there is {seen} between names; write the file with commas"
             raise SourceError(message, value=str(path))
+        for name in types:
+            if table.column_names.count(name) > 1:
+                raise SourceError(f"{path} has two columns {name!r}", value=str(path))
         others = [name for name in table.column_names if name not in types]
         table = table.select(list(types)).cast(wanted)
         for column in columns:
@@ -87,22 +84,118 @@ def read_table(path: Path, columns: Sequence[Column]) -> tuple[pa.Table, list[st
         raise SourceError(f"cannot read {path}: {error}", value=str(path)) from None
 
 
-def _converting(types: dict[str, Any]) -> csv.ConvertOptions:
-    return csv.ConvertOptions(
+def take_in(connection: Connection, name: str, path: Path) -> list[str]:
+    """Insert the rows of a table's file; which of its columns the table has not.
+
+    Raises SourceError: what `read_table` refuses, or a row that breaks a constraint, by its line.
+    """
+    columns = connection.catalog.tables[name].relation.columns
+    rows, others = read_table(path, columns)
+    try:
+        connection.insert(name, rows, [column.name for column in columns])
+    except SqlError as error:
+        said = error.diagnostics[0].message
+        places = error.rows if isinstance(error, SqlIntegrityError) else ()
+        if places and (row := _row(rows, places[0])) not in said:
+            said = f"{said}; the row is {row}"
+        if len(places) > 1:
+            said = f"{said}, and {_place(path, places[1])} has {_row(rows, places[1])}"
+        where = _place(path, places[0]) if places else path
+        raise SourceError(f"{where}: {said}", value=str(path)) from None
+    return others
+
+
+def _row(rows: pa.Table, place: int) -> str:
+    return shown(tuple(column[place].as_py() for column in rows.columns))
+
+
+def _read_csv(path: Path, columns: Sequence[Column]) -> pa.Table:
+    """A CSV file, the columns named as their types. Raises SourceError, ArrowException, OSError."""
+    for column in columns:
+        if column.type.element is not None:
+            message = (
+                f"{path}: column {column.name!r} is {column.type.name}, and CSV has no arrays; "
+                "write the table as Parquet"
+            )
+            raise SourceError(message, value=str(path))
+    data = path.read_bytes()
+    if data.count(b'"') % 2:  # Arrow takes a quote that nothing closes to end with the file
+        _refuse_lines(path, data, columns)
+    try:
+        return _parsed(data, {column.name: arrow_type(column.type) for column in columns})
+    except pa.ArrowInvalid:
+        _refuse_lines(path, data, columns)
+        _refuse_value(path, data, columns)
+        raise
+
+
+def _parsed(data: bytes, types: dict[str, Any]) -> pa.Table:
+    # A header without a line end is no table for Arrow.
+    source = pa.BufferReader(data if b"\n" in data else data + b"\n")
+    converting = csv.ConvertOptions(
         column_types=types,
         null_values=[""],
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
+    # Without this, a line break within quotes is refused, from the second block of a file on.
+    parsing = csv.ParseOptions(newlines_in_values=True)
+    return csv.read_csv(source, parse_options=parsing, convert_options=converting)
 
 
-def _refuse_value(path: Path, columns: Sequence[Column]) -> None:
+def _refuse_lines(path: Path, data: bytes, columns: Sequence[Column]) -> None:
+    """Raise SourceError at the first line that is none of a table, if there is one.
+
+    It has another number of values than the header, or bytes or quotes that are no CSV.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        message = f"{path}:{line}: byte {data[error.start]:#04x} is not UTF-8 text"
+        raise SourceError(message, value=str(path)) from None
+    records = _records(path, text)
+    first = next(records, None)
+    if first is None:
+        names = ",".join(column.name for column in columns)
+        message = f"{path} is empty; its first line is to name the columns: {names}"
+        raise SourceError(message, value=str(path))
+    _, header = first
+    for line, cells in records:
+        if len(cells) != len(header):
+            wanted = "1 value" if len(header) == 1 else f"{len(header)} values"
+            (begins,) = islice(StringIO(text, newline=""), line - 1, line)
+            message = (
+                f"{path}:{line}: expected {wanted} ({', '.join(header)}), as the first line has, "
+                f"found {len(cells)}: {shown(begins.rstrip())}"
+            )
+            raise SourceError(message, value=str(path))
+
+
+def _records(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
+    """The records of a CSV text, each with the line it begins in; empty lines are none.
+
+    Raises SourceError for quotes that are no CSV.
+    """
+    reader = lines.reader(StringIO(text, newline=""), strict=True)
+    start = 1
+    try:
+        for cells in reader:
+            if cells:
+                yield start, cells
+            start = reader.line_num + 1
+    except lines.Error as error:
+        message = f"{path}:{start}: not RFC 4180: {error}"
+        raise SourceError(message, value=str(path)) from None
+
+
+def _refuse_value(path: Path, data: bytes, columns: Sequence[Column]) -> None:
     """Raise SourceError at the first value of a CSV file that its column does not hold, if one is.
 
     The columns are read as text, and the row is looked for by halves. O(n log n), on errors alone.
     """
     names = dict.fromkeys((column.name for column in columns), pa.string())
-    texts = csv.read_csv(path, convert_options=_converting(names))
+    texts = _parsed(data, names)
     found: list[tuple[int, Column]] = []
     for asked in columns:
         name, kind = asked.name, arrow_type(asked.type)
@@ -134,12 +227,9 @@ def _place(path: Path, row: int) -> str:
     """Where a row of a file stands, from 0: by line in CSV."""
     if path.suffix == ".parquet":
         return f"{path}, row {row + 1}"
-    with path.open(encoding="utf-8", newline="") as stream:
-        reader = lines.reader(stream)
-        places = (reader.line_num for fields in reader if fields)
-        next(places)  # the header
-        line = next((line for number, line in enumerate(places) if number == row), row + 2)
-    return f"{path}:{line}"
+    records = _records(path, path.read_bytes().decode("utf-8-sig"))
+    next(records)  # the header
+    return f"{path}:{next(islice(records, row, None))[0]}"
 
 
 def write_view(table: pa.Table, name: str, folder: Path | None) -> None:

@@ -33,31 +33,36 @@ def require_keys(
 
     The rows that make room for them are noted as removed before.
     """
-    first: tuple[int, Key] | None = None
+    first: tuple[Key, tuple[int, ...]] | None = None
     for key in table.keys:
         values = [key.of(row) for row in added]
-        taken: Any = set(connection.rows_with(table, key, values))
+        taken: dict[Any, tuple[int, ...]] = dict.fromkeys(
+            connection.rows_with(table, key, values), ()
+        )
         if not taken and len(set(values)) == len(values):
             continue
-        for place, value in enumerate(values[: len(values) if first is None else first[0]]):
+        for place, value in enumerate(values[: len(values) if first is None else first[1][0]]):
             if value in taken:
-                first = place, key
+                first = key, (place, *taken[value])
                 break
             if None not in value:
-                taken.add(value)
+                taken[value] = (place,)
     if first is not None:
-        raise _duplicate(statement, table, first[1], added[first[0]])
+        raise _duplicate(statement, table, added, *first)
 
 
 def require_references(connection: Connection, statement: Statement, edit: Edit) -> None:
     """Raise SqlIntegrityError where a row refers to one that is not there, after an edit."""
     name = edit.table.relation.name
     for one in edit.table.foreign:
-        wanted = {value: row for row in edit.added if None not in (value := one.of(row))}
+        wanted = dict[tuple[Any, ...], int]()
+        for place, value in enumerate(map(one.of, edit.added)):
+            if None not in value:
+                wanted.setdefault(value, place)
         there = connection.rows_with(connection.catalog.tables[one.table], one.key, wanted)
-        lost = next((row for value, row in wanted.items() if value not in there), None)
+        lost = next((at for value, at in wanted.items() if value not in there), None)
         if lost is not None:
-            raise _dangling(statement, edit.table, one, lost)
+            raise _dangling(statement, edit, one, lost)
     for table, one in connection.catalog.referring(name) if edit.removed else ():
         gone = {*map(one.key.of, edit.removed)}.difference(map(one.key.of, edit.added))
         asked = [one.referring(value) for value in gone if None not in value]
@@ -92,16 +97,19 @@ def insert_batch(tx: Transaction, catalog: Catalog, table: Table, batch: Batch) 
     return True
 
 
-def _duplicate(statement: Statement, table: Table, key: Key, row: Row) -> SqlError:
-    names, values = _said(table.relation.columns, key.places, row)
+def _duplicate(
+    statement: Statement, table: Table, added: Sequence[Row], key: Key, rows: tuple[int, ...]
+) -> SqlError:
+    names, values = _said(table.relation.columns, key.places, added[rows[0]])
     message = f"{table.relation.name}: {key.kind} ({names}) has a row with ({values}) already"
-    return statement.integrity(message, "UPDATE that row, or DELETE it first")
+    return statement.integrity(message, "UPDATE that row, or DELETE it first", rows)
 
 
-def _dangling(statement: Statement, table: Table, one: ForeignKey, row: Row) -> SqlError:
-    names, values = _said(table.relation.columns, one.places, row)
-    message = f"{table.relation.name}: ({names}) of a row is ({values}), which {one.table} has not"
-    return statement.integrity(message, f"INSERT it INTO {one.table} first")
+def _dangling(statement: Statement, edit: Edit, one: ForeignKey, place: int) -> SqlError:
+    mine = edit.table.relation
+    names, values = _said(mine.columns, one.places, edit.added[place])
+    message = f"{mine.name}: ({names}) of a row is ({values}), which {one.table} has not"
+    return statement.integrity(message, f"INSERT it INTO {one.table} first", (place,))
 
 
 def _said(columns: Sequence[Column], places: Sequence[int], row: Row) -> tuple[str, str]:

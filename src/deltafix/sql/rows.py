@@ -50,7 +50,8 @@ def encoded(statement: Statement, column: Column, value: SqlValue) -> Any:
 def checked(statement: Statement, edit: Edit) -> Edit:
     """The edit, if no row that it adds breaks a CHECK."""
     table, added = edit.table, edit.added
-    for row in decode_rows(added if table.checks else (), table.relation.columns):
+    rows = decode_rows(added if table.checks else (), table.relation.columns)
+    for place, row in enumerate(rows):
         for check in table.checks:
             try:
                 holds = check.compute(row) is not False
@@ -58,7 +59,7 @@ def checked(statement: Statement, edit: Edit) -> Edit:
                 raise statement.data(f"CHECK ({check.text}): {error}") from None
             if not holds:
                 message = f"{table.relation.name}: {row} breaks CHECK ({check.text})"
-                raise statement.integrity(message)
+                raise statement.integrity(message, rows=(place,))
     return edit
 
 

@@ -152,9 +152,14 @@ class Statement:
         """The error for a value that its type does not hold."""
         return self.error(SqlDataError, message, node)
 
-    def integrity(self, message: str, way_out: str | None = None) -> SqlError:
-        """The error for a row that breaks a constraint."""
-        return self.error(SqlIntegrityError, message, None, way_out)
+    def integrity(
+        self, message: str, way_out: str | None = None, rows: tuple[int, ...] = ()
+    ) -> SqlIntegrityError:
+        """The error for a row that breaks a constraint; `rows` are places among those added."""
+        found = self.error(SqlIntegrityError, message, None, way_out)
+        assert isinstance(found, SqlIntegrityError)  # noqa: S101  it was asked for
+        found.rows = rows
+        return found
 
     def operational(self, message: str, way_out: str | None = None) -> SqlError:
         """The error for a statement out of turn."""

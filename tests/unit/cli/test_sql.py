@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+from operator import itemgetter
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -71,18 +74,71 @@ def test_a_file_that_does_not_fit_is_refused(deltafix, tmp_path):
         ("x,y\n1,a\n\nten,b\n", "edge.csv:4: 'ten' in column 'x' is no INTEGER"),
         ('x,y\n1,"a\nb"\n99999999999,b\n', "edge.csv:4: '99999999999' in column 'x' is no INTEGER"),
         ("x,y\n1,a\n,b\n", "edge.csv:3: no value for 'x', which is NOT NULL"),
-        ("x,y\n1,a\n1,b\n", "edge.csv: edge: PRIMARY KEY (x) has a row with (1) already"),
-        ("x,y\n1,a,2\n", "edge.csv: CSV parse error: Expected 2 columns, got 3"),
+        (
+            'x,y\n1,"a\n"\n\n2,b\n1,b\n',
+            "edge.csv:6: edge: PRIMARY KEY (x) has a row with (1) already; the row is (1, 'b'), ",
+        ),
+        ('x,y\n1,"a\n"\n\n2,b\n1,b\n', "edge.csv:2 has (1, 'a\\n')"),
+        ("x,y\n1,a\n2,no\n", "edge.csv:3: edge: (2, 'no') breaks CHECK (y <> 'no')\n"),
+        (
+            'x,y\n1,"a\nb"\n\n1,a,2\n',
+            "edge.csv:5: expected 2 values (x, y), as the first line has, found 3: '1,a,2'",
+        ),
+        (
+            "x,y\r1,a\r1\r",
+            "edge.csv:3: expected 2 values (x, y), as the first line has, found 1: '1'",
+        ),
+        ("x,y\n1," + 90 * "a" + ",\n", "found 3: '1," + 57 * "a" + "…"),
+        ("", "edge.csv is empty; its first line is to name the columns: x,y"),
+        ('x,y\n1,"a\n2,b\n', "edge.csv:2: not RFC 4180: unexpected end of data"),
+        (b"x,y\n1,a\n2,\xe9\n", "edge.csv:3: byte 0xe9 is not UTF-8 text"),
+        ("x,y,x\n1,2,3\n", "edge.csv has two columns 'x'"),
     ],
 )
 def test_a_wrong_value_is_told_by_line_and_column_of_its_file(deltafix, tmp_path, text, said):
     script = SCRIPT.replace("x INTEGER", "x INTEGER NOT NULL PRIMARY KEY")
-    (tmp_path / "views.sql").write_text(script)
-    (tmp_path / "edge.csv").write_text(text)
+    (tmp_path / "views.sql").write_text(script.replace("y TEXT", "y TEXT CHECK (y <> 'no')"))
+    (tmp_path / "edge.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
     done = deltafix("run", tmp_path / "views.sql", "-F", tmp_path, "-D", "-")
     assert (done.code, done.out) == (2, "")
     assert said in done.err
     assert "INSERT" not in done.err
+
+
+def test_values_may_have_line_breaks_and_a_header_may_stand_alone(deltafix, tmp_path):
+    (tmp_path / "views.sql").write_text(SCRIPT)
+    many = 200_000  # more than a block of Arrow
+    text = "x,y\n" + "".join(f'{number},"a\n{number % 7}"\n' for number in range(many))
+    (tmp_path / "edge.csv").write_text(text)
+    done = deltafix("run", tmp_path / "views.sql", "-F", tmp_path, "-D", tmp_path)
+    assert (done.code, done.err) == (0, "")
+    with (tmp_path / "texts.csv").open(newline="") as stream:
+        written = list(csv.DictReader(stream))
+    assert [(one["y"], int(one["n"])) for one in sorted(written, key=itemgetter("y"))] == [
+        (f"a\n{rest}", len(range(rest, many, 7))) for rest in range(7)
+    ]
+    (tmp_path / "edge.csv").write_text("x,y")
+    done = deltafix("run", tmp_path / "views.sql", "-F", tmp_path, "-D", "-")
+    assert (done.code, done.out) == (0, '-- texts\n"y","n"\n')
+
+
+def test_a_row_that_refers_to_none_or_meets_one_of_the_script_is_told_by_line(deltafix, tmp_path):
+    keyed = "CREATE TABLE t (k INTEGER PRIMARY KEY, above INTEGER REFERENCES t (k));"
+    (tmp_path / "views.sql").write_text(keyed + "INSERT INTO t VALUES (1, NULL);")
+    for rows, said in (
+        (
+            "2,\n3,7\n4,7\n",
+            "(above) of a row is (7), which t has not; the row is (3, 7)",
+        ),
+        (
+            "2,\n1,2\n",
+            "PRIMARY KEY (k) has a row with (1) already; the row is (1, 2)\n",
+        ),
+    ):
+        (tmp_path / "t.csv").write_text(f"k,above\n{rows}")
+        done = deltafix("run", tmp_path / "views.sql", "-F", tmp_path, "-D", "-")
+        assert (done.code, done.out) == (2, "")
+        assert f"t.csv:3: t: {said}" in done.err
 
 
 def test_a_column_that_the_table_has_not_is_told_and_two_files_are_refused(deltafix, tmp_path):
