@@ -10,7 +10,14 @@ bodies, `builder` the program being written, `extended` constructed types and me
 from __future__ import annotations
 
 from deltafix.rules.ast import Comparison
-from deltafix.rules.expressions import FormulaExpr, Operand, TermExpr, formula_of, term_of
+from deltafix.rules.expressions import (
+    FormulaExpr,
+    Operand,
+    TermExpr,
+    Variables,
+    formula_of,
+    term_of,
+)
 from deltafix.rules.place import here
 from deltafix.rules.terms import Aggregate, Call, Const, Var, Wildcard
 
@@ -29,13 +36,13 @@ __all__ = [
 ]
 
 
-def variables(names: str) -> tuple[TermExpr, ...]:
-    """Variables by name, `variables("x y z")`; the name `_` gives the wildcard."""
+def variables(names: str) -> Variables:
+    """Variables by name, all of them to be unpacked; the name `_` gives the wildcard."""
     split = names.replace(",", " ").split()
     for name in split:
         if not name.isidentifier():
             raise ValueError(f"{name!r} cannot be a variable: use letters, digits and _")
-    return tuple(TermExpr(Wildcard() if name == "_" else Var(name)) for name in split)
+    return Variables(TermExpr(Wildcard() if name == "_" else Var(name)) for name in split)
 
 
 vars = variables  # noqa: A001  the public spelling: deltafix.vars("x y z")

@@ -17,7 +17,7 @@ from typing import Any, Final, Never, Protocol, TypeAlias
 from deltafix.errors import ProgramError
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Rule, conjunction, disjunction
 from deltafix.rules.place import here
-from deltafix.rules.terms import Call, Const, Term, Wildcard
+from deltafix.rules.terms import Call, Const, Term, Var, Wildcard
 
 
 class Written(Protocol):
@@ -122,6 +122,12 @@ Operand: TypeAlias = TermExpr | int | float | str | EllipsisType | tuple[Any, ..
 """What may stand in an atom or a comparison; `...` is `_`, a tuple a record, None `nil`."""
 
 
+class Variables(tuple["TermExpr", ...]):
+    """Variables to be unpacked: as a whole they are no term, though a tuple is a record."""
+
+    __slots__ = ()
+
+
 def term_of(value: object) -> Term:
     """The term for a Python value. Raises TypeError for what is no term."""
     if isinstance(value, TermExpr):
@@ -130,6 +136,13 @@ def term_of(value: object) -> Term:
         return Wildcard(here())
     if value is None:
         return Const(None, None, here())
+    if isinstance(value, Variables):
+        names = [one.term.name if isinstance(one.term, Var) else "_" for one in value]
+        shown, comma = " ".join(names), "," if len(names) == 1 else ""
+        raise TypeError(
+            f'vars("{shown}") is a tuple of {len(names)}; unpack it: '
+            f'({", ".join(names)}{comma}) = deltafix.vars("{shown}")'
+        )
     if isinstance(value, tuple):
         return Call("[]", tuple(map(term_of, value)), here())
     if isinstance(value, FormulaExpr):

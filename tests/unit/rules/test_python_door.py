@@ -165,3 +165,17 @@ def test_a_complete_program_takes_no_more_rules() -> None:
 def test_column_types_are_checked_where_they_are_written() -> None:
     with pytest.raises(TypeError, match="valid: int, float, str"), Program() as p:
         p.relation("e", a=bytes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("names", "way"), [("n", '(n,) = deltafix.vars("n")'), ("x _", '(x, _) = deltafix.vars("x _")')]
+)
+def test_variables_that_were_not_unpacked_are_told_so(names, way):
+    together = variables(names)
+    with Program() as program:
+        edge = program.relation("edge", x=int)
+        program.input(edge)
+        with pytest.raises(TypeError, match="unpack it: ") as caught:
+            edge(together)
+        assert str(caught.value).endswith(way)
+        program.relation("other", x=int)(*together[:1]) <= edge(*together[:1])
