@@ -45,6 +45,9 @@ _SHORT: Final = 4096
 _WORDS: Final = 32
 """The longest text of BEGIN, COMMIT or ROLLBACK that is remembered."""
 
+_HOW: Final = re.compile(r"\s*(ANALYZE|VERBOSE|EXTENDED|CODEGEN|COST|FORMATTED)\b", re.IGNORECASE)
+"""What other engines take behind EXPLAIN."""
+
 _EXPLAIN: Final = re.compile(r"EXPLAIN(?:\s+WHY(?:\s+NOT)?)?\b", re.IGNORECASE)
 
 
@@ -229,6 +232,15 @@ def _read(
         if not text[start:end].strip():
             where = _span(text, part[0].start, end, path)
             raise _error(SqlProgrammingError, f"{explain} of nothing", where, None, text)
+        how = _HOW.match(text, start, end) if explain == "EXPLAIN" else None
+        if how is not None:
+            where = _span(text, how.start(1), how.end(), path)
+            way_out = (
+                "EXPLAIN alone shows the rules that a query becomes; what the last epoch cost is "
+                "`engine.last_epoch` of a connection in Python"
+            )
+            said = f"EXPLAIN {how[1].upper()} is not maintained"
+            raise _error(SqlRefusedError, said, where, way_out, text)
         try:
             tree = _parsed(text, start, end, reader, path)
         except SqlProgrammingError as error:

@@ -25,10 +25,12 @@ from deltafix.provenance.why_not import WhyNot
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Or
 from deltafix.rules.show import show_rule
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
+from deltafix.sql.aggregates import aggregates_in
 from deltafix.sql.builder import Relation
 from deltafix.sql.catalog import ForeignKey
 from deltafix.sql.formulas import conditions
 from deltafix.sql.parameters import written
+from deltafix.sql.query import unwrapped
 from deltafix.sql.reading import fixed, matching, source_of
 from deltafix.sql.text import Statement, exp, shown_name
 from deltafix.sql.types import SqlValue, decode
@@ -134,8 +136,24 @@ def why_not(connection: Connection, statement: Statement) -> Iterator[str]:
     else:
         found = connection.engine.why_not(relation.name, row)
     yield from dict.fromkeys(terms.tried(found, "  "))
+    keys = _group_keys(connection, relation)
+    for near in connection.lookup(relation, {n: row[n] for n in keys}) if keys is not None else ():
+        yield f"  its group has {terms.said(relation, near)}"
     for advice in dict.fromkeys(terms.advice(found.suggestions)):
         yield f"it would have one after: {advice}"
+
+
+def _group_keys(connection: Connection, relation: Relation) -> list[int] | None:
+    """The columns of a view that tell its groups apart; None where rows are no groups."""
+    node: Any = connection.catalog.views[relation.name].builder.statement.node
+    query = unwrapped(node.args["expression"])
+    if not isinstance(query, exp.Select) or not aggregates_in(*query.expressions):
+        return None
+    group = query.args.get("group")
+    keys = [n for n, one in enumerate(query.expressions) if not aggregates_in(one)]
+    grouped = 0 if group is None else len(group.expressions)
+    starred = any(one.is_star for one in query.expressions)
+    return keys if len(keys) == grouped and not starred else None
 
 
 def _asked(statement: Statement) -> tuple[exp.Table, exp.Expr | None]:

@@ -454,6 +454,32 @@ def test_what_is_in_both_proofs_is_shown_once(db):
     ]  # fmt: skip
 
 
+def test_what_keeps_a_group_out_is_the_group_there_is(db):
+    db.execute(
+        """CREATE TABLE pay (who TEXT NOT NULL, team TEXT, amount INTEGER);
+        INSERT INTO pay VALUES ('ada', 'core', 5), ('bo', 'core', 7), ('cy', NULL, 1);
+        CREATE VIEW g AS SELECT SUM(amount) AS s, team, COUNT(*) AS n FROM pay GROUP BY team;
+        CREATE VIEW whole AS SELECT COUNT(*) AS n FROM pay;
+        CREATE VIEW alone AS SELECT COUNT(*) AS n FROM pay GROUP BY team"""
+    )
+    for asked, group in (
+        (
+            "g WHERE team = 'core' AND s = 5 AND n = 2",
+            "  its group has s = 12 AND team = 'core' AND n = 2",
+        ),
+        (
+            "g WHERE team IS NULL AND s = 5 AND n = 2",
+            "  its group has s = 1 AND team IS NULL AND n = 1",
+        ),
+        ("g WHERE team = 'sales' AND s = 5 AND n = 2", None),
+        ("whole WHERE n = 4", "n = 3"),
+        ("alone WHERE n = 4", None),  # which group, it does not say
+    ):
+        said = [line for (line,) in rows(db, f"EXPLAIN WHY NOT SELECT * FROM {asked}")]
+        near = [line for line in said if "its group" in line]
+        assert near == ([] if group is None else [f"  its group has {group}"])
+
+
 @pytest.mark.parametrize("dialect", ["duckdb", "postgres", "spark"])
 def test_advice_is_written_in_the_dialect(dialect):
     quote = "`" if dialect == "spark" else '"'
@@ -569,6 +595,7 @@ WRONG = {
     "CREATE VIEW v AS": ("DF721", 13, "CREATE MATERIALIZED VIEW v AS SELECT ..."),
     "CREATE VIEW v (a INTEGER) AS SELECT id FROM emp": ("DF722", 16, "name the columns only"),
     "EXPLAIN CREATE VIEW v AS SELEC id FROM emp": ("DF721", 26, "did you mean SELECT?"),
+    "EXPLAIN Analyze SELECT id FROM emp": ("DF722", 9, "EXPLAIN alone shows the rules"),
     "CREATE OR REPLACE TABLE v (a INTEGER)": ("DF722", 25, "DROP TABLE"),
     "CREATE TEMP TABLE v (id INTEGER)": ("DF722", 19, "that is TEMPORARY is not maintained"),
     "CREATE TABLE v (id INTEGER) FOO": ("DF721", 29, "'FOO' is not expected here"),
