@@ -465,11 +465,11 @@ def test_what_keeps_a_group_out_is_the_group_there_is(db):
     for asked, group in (
         (
             "g WHERE team = 'core' AND s = 5 AND n = 2",
-            "  its group has s = 12 AND team = 'core' AND n = 2",
+            "s = 12 AND team = 'core' AND n = 2",
         ),
         (
             "g WHERE team IS NULL AND s = 5 AND n = 2",
-            "  its group has s = 1 AND team IS NULL AND n = 1",
+            "s = 1 AND team IS NULL AND n = 1",
         ),
         ("g WHERE team = 'sales' AND s = 5 AND n = 2", None),
         ("whole WHERE n = 4", "n = 3"),
