@@ -6,6 +6,8 @@ Invariant: nothing here changes a row. It holds no database: a run must not keep
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from deltafix.doing import hearer
 from deltafix.engine.limits import Limits
 from deltafix.engine.link import Linked
@@ -31,10 +33,16 @@ def between(arena: Arena, linked: Linked, limits: Limits) -> None:
     if 0 <= number < len(stages):
         sizes = [
             f"{name}: {relation_cell(arena, linked.ids[name], at.R_NOW):,} rows"
-            for name in stages[number].relations
+            for name in _named(linked, stages[number].relations)
         ]
         shown = ", ".join(sizes[:_SHOWN]) + (", …" if len(sizes) > _SHOWN else "")
         told(f"{shown} (stratum {number + 1} of {len(stages)})")
+
+
+def _named(linked: Linked, relations: Sequence[str]) -> list[str]:
+    """Those of a stratum's relations that its program has; where there are none, all."""
+    hidden = {one.name for one in linked.plan.relations if one.hidden}
+    return [name for name in relations if name not in hidden] or [*relations]
 
 
 def stopped(arena: Arena, linked: Linked, error: BudgetError) -> BudgetError:
@@ -43,8 +51,7 @@ def stopped(arena: Arena, linked: Linked, error: BudgetError) -> BudgetError:
     found = stages[number].relations if 0 <= number < len(stages) else ()
     if not found:
         return error
-    hidden = {one.name for one in linked.plan.relations if one.hidden}
-    named = [name for name in found if name not in hidden] or [*found]
+    named = _named(linked, found)
     shown = ", ".join(f"`{name}`" for name in named[:_SHOWN]) + (", …" if named[_SHOWN:] else "")
     message = str(error).removesuffix("; rolled back")
     return BudgetError(f"{message}, in {shown}; rolled back", relations=found)
