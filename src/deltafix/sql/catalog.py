@@ -67,13 +67,15 @@ class ForeignKey:
     """A FOREIGN KEY: positions of its columns, and the key of the table that has to have them.
 
     `nullable` says of each pair of columns, its own and the key's, whether they may be NULL: the
-    engine has values of such columns in a tuple.
+    engine has values of such columns in a tuple. `on_delete` is what a row does when the one goes
+    that it refers to: "CASCADE", "SET NULL", or nothing, and then that cannot go.
     """
 
     places: tuple[int, ...]
     table: str
     key: Key
     nullable: tuple[tuple[bool, bool], ...]
+    on_delete: str = ""
 
     def of(self, row: Row) -> tuple[Any, ...]:
         """The key that a row refers to, as its table has it; with None in it, to none."""
@@ -467,10 +469,13 @@ def _foreign(
     name, columns, keys = made
     named = isinstance(node.this, exp.Schema)
     target = node.this.this if named else node.this
+    on_delete = ""
     for option in node.args.get("options") or ():
-        if " ".join(str(option).upper().split()) not in _TAKEN:
+        said = " ".join(str(option).upper().split())
+        if said not in _OPTIONS:
             way_out = "without it, what a row refers to can neither go nor change its key"
             raise statement.refused(f"REFERENCES ... {option}", target, way_out)
+        on_delete = _OPTIONS[said] or on_delete
     if target.name != name:
         if target.name not in tables:
             raise statement.unknown("table", target.name, list(tables), target)
@@ -480,6 +485,10 @@ def _foreign(
     else:
         columns_of = columns
     mine = _places(statement, columns, names, node)
+    for place in mine if on_delete == "SET NULL" else ():
+        if not columns[place].nullable:
+            message = f"ON DELETE SET NULL of {columns[place].name}, which is NOT NULL"
+            raise statement.wrong(message, target, "say ON DELETE CASCADE, or leave NOT NULL out")
     primary = next((key.places for key in keys if key.kind == "PRIMARY KEY"), ())
     asked = [one.name for one in node.this.expressions] if named else None
     theirs = primary if asked is None else _places(statement, columns_of, asked, target)
@@ -497,10 +506,13 @@ def _foreign(
             raise statement.wrong(message, target, "give both columns one type")
     pairs = zip(mine, theirs, strict=True)
     nullable = tuple((columns[one].nullable, columns_of[two].nullable) for one, two in pairs)
-    return ForeignKey(mine, target.name, key, nullable)
+    return ForeignKey(mine, target.name, key, nullable, on_delete)
 
 
-_TAKEN = ("ON DELETE NO ACTION", "ON UPDATE NO ACTION", "ON DELETE RESTRICT", "ON UPDATE RESTRICT")
+_OPTIONS = {
+    "ON DELETE CASCADE": "CASCADE", "ON DELETE SET NULL": "SET NULL", "ON DELETE NO ACTION": "",
+    "ON UPDATE NO ACTION": "", "ON DELETE RESTRICT": "", "ON UPDATE RESTRICT": "",
+}  # fmt: skip
 
 
 def _places(

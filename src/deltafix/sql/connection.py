@@ -38,11 +38,11 @@ from deltafix.sql.builder import Builder, Relation
 from deltafix.sql.catalog import Catalog, Key, Table, check_rules, created, require_made
 from deltafix.sql.changes import Bag, Subscription, ViewDelta, view_delta
 from deltafix.sql.cursor import Cursor
-from deltafix.sql.integrity import insert_batch, require_keys, require_references
+from deltafix.sql.integrity import actions, insert_batch, net, require_keys, require_references
 from deltafix.sql.merging import merge
 from deltafix.sql.parameters import Parameters, bind
 from deltafix.sql.query import check_clauses, relation
-from deltafix.sql.rows import Edit, given, replaced
+from deltafix.sql.rows import Edit, checked, given, replaced
 from deltafix.sql.scope import Scope
 from deltafix.sql.text import DIALECTS, Statement, Wrong, exp, statements
 from deltafix.sql.types import TEXT, Column, SqlValue, decode_rows
@@ -300,6 +300,25 @@ class Connection:
                 self._journal.append(edit)
                 return len(added)
             added = list(added)  # by row, which names the one that breaks a key
+        made = [Edit(table, removed, added, replaced)]
+        self._make(statement, made[0])
+        following = [actions(self, made[0])]
+        while following:  # each looks at what those before it left
+            action = next(following[-1], None)
+            if action is None:
+                following.pop()
+                continue
+            self._make(statement, checked(statement, action))
+            made.append(action)
+            following.append(actions(self, action))
+        for one in net(made):
+            require_references(self, statement, one)
+        return len(removed) + len(added) - replaced
+
+    def _make(self, statement: Statement, edit: Edit) -> None:
+        """Note the rows that an edit removes and adds. Raises SqlIntegrityError: none are."""
+        table, removed, added, _ = edit
+        self._waiting.setdefault(table.relation.name, {})  # what is noted is forgotten with it
         table.remove(removed)
         try:
             require_keys(self, statement, table, added)
@@ -309,8 +328,6 @@ class Connection:
         table.add(added)
         self._journal.append(edit)
         self._wait(table, removed, added)
-        require_references(self, statement, edit)
-        return len(removed) + len(added) - replaced
 
     def _insert_batch(self, table: Table, batch: Batch) -> bool:
         """Insert many rows as an epoch of their own; False, and nothing, where a key is broken."""

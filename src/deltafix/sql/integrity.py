@@ -8,7 +8,8 @@ to nothing. CHECK is a matter of one row (`sql.rows`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deltafix.errors import SqlError
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from deltafix.sql.columns import Batch
     from deltafix.sql.connection import Connection
 
-__all__ = ["insert_batch", "require_keys", "require_references"]
+__all__ = ["actions", "insert_batch", "net", "require_keys", "require_references"]
 
 
 def require_keys(
@@ -63,20 +64,61 @@ def require_references(connection: Connection, statement: Statement, edit: Edit)
         lost = next((at for value, at in wanted.items() if value not in there), None)
         if lost is not None:
             raise _dangling(statement, edit, one, lost)
-    for table, one in connection.catalog.referring(name) if edit.removed else ():
-        gone = {*map(one.key.of, edit.removed)}.difference(map(one.key.of, edit.added))
-        asked = [one.referring(value) for value in gone if None not in value]
-        if not asked:
-            continue
-        mine = table.relation
-        referring = [mine.columns[place].name for place in one.places]
-        found = connection.engine.semijoin(mine.name, referring, asked)
+    for table, one in connection.catalog.referring(name):
+        found = _referring(connection, table, one, edit, edit.removed)
         if found:
+            mine = table.relation
             names, values = _said(mine.columns, one.places, found[0])
             message = f"{mine.name} has a row with ({names}) = ({values})"
             raise statement.integrity(
                 f"{message}, which {name} would lose", f"DELETE it FROM {mine.name} first"
             )
+
+
+def _referring(
+    connection: Connection, table: Table, one: ForeignKey, edit: Edit, gone: Sequence[Row]
+) -> list[Row]:
+    """The rows that refer to keys which an edit takes away, with some of the rows it removes."""
+    lost = {*map(one.key.of, gone)}.difference(map(one.key.of, edit.added))
+    asked = [one.referring(value) for value in lost if None not in value]
+    if not asked:
+        return []
+    names = [table.relation.columns[place].name for place in one.places]
+    return connection.engine.semijoin(table.relation.name, names, asked)
+
+
+def actions(connection: Connection, edit: Edit) -> Iterator[Edit]:
+    """The edits that ON DELETE says follow an edit, once it is made; each as things are then."""
+    deleted = edit.removed[edit.replaced :]
+    for table, one in connection.catalog.referring(edit.table.relation.name):
+        found = _referring(connection, table, one, edit, deleted) if one.on_delete else []
+        if found and one.on_delete == "CASCADE":
+            yield Edit(table, found, [])
+        elif found:
+            freed = [
+                tuple(None if place in one.places else value for place, value in enumerate(row))
+                for row in found
+            ]
+            yield Edit(table, found, freed, len(found))
+
+
+def net(edits: Sequence[Edit]) -> list[Edit]:
+    """One edit for each table: the rows that several, one after another, take and bring."""
+    if len(edits) == 1:
+        return [*edits]
+    found: dict[str, tuple[Table, Counter[Row]]] = {}
+    for table, removed, added, _ in edits:
+        _, counts = found.setdefault(table.relation.name, (table, Counter()))
+        counts.subtract(removed)
+        counts.update(added)
+    return [
+        Edit(
+            table,
+            [row for row, count in counts.items() if count < 0],
+            [row for row, count in counts.items() if count > 0],
+        )
+        for table, counts in found.values()
+    ]
 
 
 def insert_batch(tx: Transaction, catalog: Catalog, table: Table, batch: Batch) -> bool:

@@ -147,8 +147,9 @@ class _Taken:
     def whole(self) -> Edit:
         """All of it. Raises SqlIntegrityError for a row that breaks a CHECK."""
         changed = [row for row in self._changed.values() if row is not None]
+        removed = sorted(self._changed, key=lambda row: self._changed[row] is None)
         checked(self._statement, Edit(self._table, [], changed))
-        return Edit(self._table, [*self._changed], [*changed, *self._fresh], len(changed))
+        return Edit(self._table, removed, [*changed, *self._fresh], len(changed))
 
 
 def _first(whens: Sequence[_When], kind: _Kind, shown: _Values) -> _When | None:

@@ -25,7 +25,7 @@ __all__ = ["Edit", "checked", "encoded", "given", "inserted", "replaced"]
 
 
 class Edit(NamedTuple):
-    """A table, the rows removed, and the rows added; so many of them stand for one removed."""
+    """A table, the rows removed, and the rows added; the first so many removed became others."""
 
     table: Table
     removed: list[Row]
