@@ -1,8 +1,9 @@
 """Rows by file: a new file's rows come in, a deleted file's go out, a changed file's are replaced.
 
 What a file says is kept as rows of `R__file(file, columns)` (see `augment`), so a row of R is there
-while some file says it. Marks: `by_file/<input>/<file>` = stamp. Invariant: a file's mark is set in
-the epoch that brings its last row in; a file taken in part is compared again, and the rest found.
+while some file says it. Marks: `by_file/<input>/<file>` = stamp; with the number of rows to come,
+while the file is in part. Invariant: a file of which rows are in has a mark, so they go when it
+goes; a file taken in part is compared again, and the rest found.
 """
 
 from __future__ import annotations
@@ -116,9 +117,12 @@ class ByFile:
                 portion.bad.append(Bad(f"the file cannot be read: {content.error}", file, None))
                 self._mark(portion, file, now)
                 continue
-            left = self._compare(file, content, held, edits, left)
+            before, left = left, self._compare(file, content, held, edits, left)
             if left < 0:
                 portion.more = True
+                if before and file in now:
+                    self._mark(portion, file, now)
+                    portion.marks[f"by_file/{self.name}/{file}"] = [*now[file], -left]
                 break
             portion.bad.extend(content.bad)
             self._mark(portion, file, now)
@@ -157,15 +161,13 @@ class ByFile:
         edits: dict[str, tuple[list[Row], list[Row]]],
         left: int,
     ) -> int:
-        """Add what a file changes, at most `left` rows; returns what is left, -1 if it was cut."""
+        """Add what a file changes, at most `left` rows; returns `left` less all of them."""
         for name in self.relations:
             wanted = content.rows.get(name, set())
             before = held.get((name, file), set())
             for side, rows in ((1, before - wanted), (0, wanted - before)):
                 ordered = sorted(rows)
-                edits[name][side].extend((file, *row) for row in ordered[:left])
-                if len(ordered) > left:
-                    return -1
+                edits[name][side].extend((file, *row) for row in ordered[: max(left, 0)])
                 left -= len(ordered)
         return left
 
