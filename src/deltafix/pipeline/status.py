@@ -56,16 +56,33 @@ def status(config: Config) -> Iterator[str]:
 
 
 def _position(one: InputConfig, marks: dict[str, Any]) -> str:
+    begun = _begun(one, marks)
     for kind in ("files", "by_file"):
-        found = {mark: value for mark, value in marks.items()
-                 if mark.startswith(f"{kind}/{one.name}/")}  # fmt: skip
-        if found:
-            part = [mark for mark, value in found.items() if len(value) > 2 and value[2] > 0]
-            rest = f", {part[0].split('/', 2)[2]} up to row {found[part[0]][2]:,}" if part else ""
-            return f"{len(found):,} files read{rest}"
+        prefix = f"{kind}/{one.name}/"
+        read = sum(mark.startswith(prefix) for mark in marks)
+        if read > bool(begun):
+            return f"{read - bool(begun):,} files read{begun}"
     for kind in ("snapshot", "delta", "feed", "version", "stream", "kafka"):
         value = marks.get(f"{kind}/{one.name}")
         if value is not None:
-            return f"{kind} {value[0] if isinstance(value, list) else value}"
+            return f"{kind} {value[0] if isinstance(value, list) else value}{begun}"
     followed = marks.get(f"postgres/{one.name}")
-    return f"changes up to {followed['at']}" if followed else "nothing read yet"
+    if followed:
+        return f"changes up to {followed['at']}"
+    return begun.removeprefix(", ") or "nothing read yet"
+
+
+def _begun(one: InputConfig, marks: dict[str, Any]) -> str:
+    """The file that is read in part, and how much of it; at most one is."""
+    for mark, value in marks.items():
+        kind, _, rest = mark.partition("/")
+        name, _, file = rest.partition("/")
+        if name != one.name:
+            continue
+        if kind == "files" and file and value[2] > 0:
+            return f", {file} in part: {value[2]:,} of its {value[4]:,} rows"
+        if kind == "by_file" and len(value) > 2:
+            return f", {file} in part: {value[2]:,} rows still to come"
+        if kind == "part":
+            return f", {value[0]} in part: {value[1]:,} changes still to come"
+    return ""

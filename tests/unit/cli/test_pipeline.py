@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 
 import pytest
-from tests.pipelines import Job
+from tests.pipelines import Job, open_pipeline
 
 
 @pytest.fixture
@@ -45,6 +46,46 @@ def test_check_and_status_write_nothing(job, deltafix) -> None:
     assert "state: epoch 2, at " in said[0]
     assert said[1:3] == ["executor driver: there is no Spark", "input member: 1 files read"]
     assert said[4] == "output can: epoch 2, 1 signed rows from epoch 1"
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ('source = "files"', ["1 files read", "b.csv in part: 2 of its 5 rows", "2 files read"]),
+        (
+            'source = "files"\nmode = "rows"',
+            ["1 files read", "b.csv in part: 3 rows still to come", "2 files read"],
+        ),
+        (
+            'source = "snapshot"',  # the rows of a.csv go, too
+            ["snapshot a.csv", "b.csv in part: 6 changes still to come", "snapshot b.csv"],
+        ),
+    ],
+)
+@pytest.mark.usefixtures("warm_kernel")
+def test_status_says_of_a_file_how_much_is_read(section, said, tmp_path, deltafix) -> None:
+    first, part, both = said
+    sign = "+," if section == 'source = "files"' else ""
+    (tmp_path / "p.dl").write_text(".decl e(n: number) .input e .decl o(n: number) o(n) :- e(n).")
+    (tmp_path / "p.toml").write_text(
+        '[pipeline]\nprogram = "p.dl"\nstate = "state"\nrows_per_epoch = 2\n'
+        f'[input.e]\npath = "in"\n{section}\n[output.o]\npath = "out"\n'
+    )
+    (tmp_path / "in").mkdir()
+
+    def take(file: str, rows: range, epochs: int | None) -> str:
+        lines = [f"{'sign,' * bool(sign)}n", *(f"{sign}{n}" for n in rows)]
+        (tmp_path / "in" / file).write_text("\n".join(lines) + "\n")
+        with open_pipeline(tmp_path / "p.toml") as pipeline:
+            for _ in islice(pipeline.drain(), epochs):
+                pass
+        return deltafix("pipeline", "status", tmp_path / "p.toml").out.splitlines()[2]
+
+    begun = take("a.csv", range(3), 2)  # the first one has no rows
+    assert begun.startswith("input e: a.csv in part: ")
+    assert take("a.csv", range(3), None) == f"input e: {first}"
+    assert take("b.csv", range(4, 9), 1) == f"input e: {first}, {part}"
+    assert take("b.csv", range(4, 9), None) == f"input e: {both}"
 
 
 def test_check_looks_at_the_inputs(job, deltafix) -> None:

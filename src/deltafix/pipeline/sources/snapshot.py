@@ -3,11 +3,11 @@
 A snapshot is a file of the folder, or a folder in it as Spark writes them: part files, and
 `_SUCCESS` when they are whole. The input's own folder may be one, and so may one file; they are
 read again whenever they change. Marks: `snapshot/<input>` = [the last one taken, digest of its
-files' times and sizes]; `snapshot/<input>/<name>` = 1 for each that was taken and is still there.
-Invariant: snapshots are taken in name order, each wholly, or refused by name: one whose files are
-not all there, one of no bytes, one that comes before another that was taken. The difference is
-taken with the rows that are in, not with the last file, so one that was taken in part goes on where
-it was.
+files' times and sizes]; `snapshot/<input>/<name>` = 1 for each that was taken and is still there;
+`part/<input>` = [name, changes to come] while one is taken in part. Invariant: snapshots are taken
+in name order, each wholly, or refused by name: one whose files are not all there, one of no bytes,
+one that comes before another that was taken. The difference is taken with the rows that are in, not
+with the last file, so one that was taken in part goes on where it was.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ class Snapshots:
         self._reader = reader
         self._policy = Policy(missing="ignore", quarantine=quarantine)
         self._mark = f"snapshot/{name}"
+        self._part = f"part/{name}"
 
     def poll(self, state: State, limit: int) -> Portion | None:
         """The next snapshot's difference, or a part of it."""
@@ -84,9 +85,13 @@ class Snapshots:
             if first not in self._there():  # its files changed meanwhile
                 portion.signed.clear()
                 return
+            (found,) = portion.signed
             portion.more = portion.cut(limit)
             if portion.more:
+                portion.marks[self._part] = [first.name, found.good - limit]
                 return
+            if self._part in state.marks:
+                portion.marks[self._part] = None
             # The snapshot is done when all of its difference is in.
             portion.more = len(waiting) > 1
             prefix = f"{self._mark}/"
