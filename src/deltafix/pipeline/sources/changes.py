@@ -1,11 +1,11 @@
 """Change files: a folder where each file holds signed rows and is read once, in name order.
 
 Marks: `files/<input>/<file>` = [time, size, rows taken or -1 for all, digest], with the number of
-its rows while the file is taken in part; `files/<input>` = a name, if marks of files that are gone were
-forgotten, up to that name (`REMEMBERED`). Invariant: rows are taken in the order of the files and
-of the rows in them, each once; a file that is larger than an epoch may be is taken in parts, and
-finished before any other. A file is known by its content: one with another time is the same, one
-with other content is refused by name, since what it said before is in. A file of no bytes said
+its rows while the file is taken in part; `files/<input>` = a name, if marks of files that are gone
+were forgotten, up to that name (`REMEMBERED`). Invariant: rows are taken in the order of the files
+and of the rows in them, each once; a file that is larger than an epoch may be is taken in parts,
+and finished before any other. A file is known by its content: one with another time is the same,
+one with other content is refused by name, since what it said before is in. A file of no bytes said
 nothing: filled later, it is read like one that comes late.
 """
 
