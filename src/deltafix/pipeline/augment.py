@@ -113,7 +113,7 @@ def _require_key(program: Program, name: str, keying: Keying) -> None:
     keys = program.keys if isinstance(program, TableProgram) else ()
     mine = [key for key in keys if key.table == name]
     if mine and not any(set(key.columns) <= set(keying.key) for key in mine):
-        shown = "; ".join(f"{key.kind} ({', '.join(key.columns)})" for key in mine)
+        shown = "; ".join(key.show() for key in mine)
         message = (
             f"the input of {name} says key = ({', '.join(keying.key)}), so a row would replace "
             f"others by the table's own keys: {shown}; name the columns of one of these"

@@ -2,7 +2,7 @@
 
 Each input is asked for its next rows, as a run would, of files up to `LOOKED` of them. Invariant:
 nothing is written, and no session of Spark is started; what is not looked at is said. What rows
-mean beside those that are in is not looked at.
+mean beside those that are in is not looked at, so of tables' keys what these rows alone break.
 """
 
 from __future__ import annotations
@@ -16,16 +16,21 @@ import pyarrow as pa
 
 from deltafix.engine.state.marks import Marks, set_marks
 from deltafix.facts.arrow import arrow_schema
-from deltafix.facts.schema import Schema
-from deltafix.pipeline.augment import augment
-from deltafix.pipeline.config import Config, schemas_of
+from deltafix.facts.logical import to_logical
+from deltafix.facts.schema import Row, Schema
+from deltafix.facts.values import settled, shown
+from deltafix.pipeline.augment import Additions, augment, homes_of, key_checks
+from deltafix.pipeline.config import Config, InputConfig, schemas_of
 from deltafix.pipeline.keeper import peek
-from deltafix.pipeline.maintainer import compared
-from deltafix.pipeline.portion import Lookable, Source
+from deltafix.pipeline.keyed import Keying
+from deltafix.pipeline.maintainer import compared, key_breach
+from deltafix.pipeline.portion import Lookable, Portion, Source
 from deltafix.pipeline.quarantine import refused
+from deltafix.pipeline.signed import SIGN, plain
 from deltafix.pipeline.sink import ParquetSink
 from deltafix.pipeline.sources.registry import ON_SPARK, TABLES, additions, make_source
 from deltafix.pipeline.targets.registry import make_target, place_of
+from deltafix.rules.ast import Program
 from deltafix.store.folder import folder_at
 
 __all__ = ["check"]
@@ -68,7 +73,10 @@ def check(config: Config) -> Iterator[str]:
             if isinstance(source, Lookable):
                 said, place = source.look(seen), one.values["table"]
             else:
-                said = _said(source, seen, LOOKED if one.source in _IN_FILES else 1)
+                most = LOOKED if one.source in _IN_FILES else 1
+                keys = _Keys(one, config.program, added, schemas)
+                keys.is_new = not any(map(there.has_rows, homes_of(one.relations[0])))
+                said = _said(source, seen, most, keys)
                 place = one.values.get("path") or one.values["table"]
         yield f"input {one.name}: {one.source} {place} to {fed} ({said})"
     for output in config.outputs:
@@ -89,7 +97,7 @@ def check(config: Config) -> Iterator[str]:
 _IN_FILES: Final = ("files", "snapshot")
 
 
-def _said(source: Source, seen: _Peek, most: int) -> str:
+def _said(source: Source, seen: _Peek, most: int, keys: _Keys) -> str:
     """What a source has to say, file after file, up to so many rows. Raises what `poll` raises."""
     rows = bad = 0
     more = True
@@ -101,6 +109,7 @@ def _said(source: Source, seen: _Peek, most: int) -> str:
         wrong = [*portion.bad, *(b for signed in portion.signed for b in signed.bad)]
         if wrong and not portion.policy.quarantine:
             raise refused(source.name, wrong, "it would fail the next epoch")
+        keys.take(portion)
         rows, bad = rows + portion.rows, bad + len(wrong)
         more = portion.more
         marks = dict(seen.marks)
@@ -109,4 +118,68 @@ def _said(source: Source, seen: _Peek, most: int) -> str:
     if not (rows or bad or more):
         return "nothing new"
     said = f"has something to say; looked at {'the first ' if more else ''}{rows:,} rows"
-    return said + (f", {bad:,} of them are to be set aside" if bad else "")
+    said += f", {bad:,} of them are to be set aside" if bad else ""
+    return said + keys.require(more=more)
+
+
+class _Keys:
+    """The keys of an input's table, and the rows that wait for it.
+
+    A row that is said last to come is there when all are in, however they are cut into epochs: then
+    or before an epoch fails if another such row has its key.
+    """
+
+    is_new = True
+    """Whether no rows of the table are in."""
+
+    def __init__(
+        self, one: InputConfig, program: Program, added: Additions, schemas: Mapping[str, Schema]
+    ) -> None:
+        self._keys = [key for key in key_checks(program, added) if key.table in one.relations]
+        self._schema = schemas[one.relations[0]]
+        self._is_snapshot = one.source == "snapshot"
+        self._has_deletes = one.source == "files" and one.values["mode"] == "changes"
+        is_plain = not Keying.of(one.values).key and one.values.get("late", "apply") == "apply"
+        self._is_asked = bool(self._keys) and one.source in _IN_FILES and is_plain
+        self._there: dict[Row, bool] = {}
+
+    def take(self, portion: Portion) -> None:
+        """Take in what a portion says. Raises KeyBreachError where a snapshot breaks a key."""
+        if not self._is_asked:
+            return
+        if self._is_snapshot:  # it says all rows there are
+            self._there.clear()
+        names = list(self._schema.names)
+        for signed in portion.signed:
+            table = plain(self._schema, signed.table.select(names))
+            columns = to_logical(self._schema, table).columns
+            rows = map(settled, zip(*(one.to_pylist() for one in columns), strict=True))
+            signs = signed.table.column(SIGN).to_pylist()
+            self._there |= zip(rows, (sign > 0 for sign in signs), strict=True)
+        if self._is_snapshot:
+            self._require()
+
+    def require(self, *, more: bool) -> str:
+        """What of the keys was not looked at, in words; `more` rows wait than were taken.
+
+        Raises KeyBreachError.
+        """
+        if not self._keys:
+            return ""
+        said = "; " + ", ".join(key.show() for key in self._keys)
+        if not self._is_asked or (more and self._has_deletes):  # one behind them may make room
+            return f"{said} not looked at"
+        self._require()
+        return f"{said} looked at among these rows only" if more or not self.is_new else ""
+
+    def _require(self) -> None:
+        for key in self._keys:
+            places = [self._schema.names.index(name) for name in key.columns]
+            first = dict[Row, Row]()
+            for row in (row for row, is_there in self._there.items() if is_there):
+                values = tuple(row[place] for place in places)
+                other = row if None in values else first.setdefault(values, row)
+                if other is not row:
+                    held = dict(zip(self._schema.names, row, strict=True))
+                    outcome = f"it would fail an epoch: {shown(other)} and {shown(row)}"
+                    raise key_breach(key, held, outcome)

@@ -24,7 +24,7 @@ from deltafix.doing import tell
 from deltafix.errors import KeyBreachError, SinkError
 from deltafix.facts.delta import Delta
 from deltafix.facts.logical import logical_rows
-from deltafix.facts.schema import Row, Schema
+from deltafix.facts.schema import Schema
 from deltafix.pipeline.augment import NOTHING, Additions, augment, kept_as, key_checks
 from deltafix.pipeline.change import (
     ProgramChange,
@@ -61,7 +61,7 @@ from deltafix.rules.ast import Program
 from deltafix.rules.tables import TableKey, TableProgram
 from deltafix.store.folder import Folder, Where, folder_at
 
-__all__ = ["CONES", "Maintainer", "OnChange", "compared"]
+__all__ = ["CONES", "Maintainer", "OnChange", "compared", "key_breach"]
 
 CONES = "pipeline/program"
 """The mark that says which rules the outputs were made with."""
@@ -302,24 +302,15 @@ class Maintainer:
         """Raise KeyBreachError if several rows of a table have one key."""
         for key, name in self._keys.items():
             if len(delta[name].added):
-                raise self._breach(key, delta[name].added[0])
-
-    def _breach(self, key: TableKey, row: Row) -> KeyBreachError:
-        schema = self.schemas[key.table]
-        columns = tuple(one for one in schema.columns if one.name in key.columns)
-        held = tuple(
-            (value,) if one.type == "record" else value
-            for one, value in zip(columns, row, strict=True)
-        )
-        (values,) = logical_rows(Schema(key.table, columns), [held])
-        names = ", ".join(one.name for one in columns)
-        shown = ", ".join(map(str, values))
-        message = (
-            f"{key.table}: several rows would have the {key.kind} ({names}) = ({shown}); the epoch "
-            "was rolled back. Correct the input, or let rows replace each other: "
-            f"key = [{', '.join(map(repr, key.columns))}] in its section"
-        )
-        return KeyBreachError(message, relation=key.table, value=values)
+                schema = self.schemas[key.table]
+                columns = tuple(one for one in schema.columns if one.name in key.columns)
+                held = tuple(
+                    (value,) if one.type == "record" else value
+                    for one, value in zip(columns, delta[name].added[0], strict=True)
+                )
+                (row,) = logical_rows(Schema(key.table, columns), [held])
+                values = dict(zip((one.name for one in columns), row, strict=True))
+                raise key_breach(key, values, "the epoch was rolled back")
 
     def _journaled(self) -> Iterator[Epoch]:
         """What the state knows of its last epochs, ascending."""
@@ -386,6 +377,17 @@ class Maintainer:
             require_few(found)
             bad.setdefault(portion.source, []).extend(found)
         return sum(new for new, _ in counts), sum(old for _, old in counts)
+
+
+def key_breach(key: TableKey, row: Mapping[str, Any], outcome: str) -> KeyBreachError:
+    """The error for several rows of a table with one key, of which `row` is one, by column."""
+    values = tuple(row[name] for name in key.columns)
+    message = (
+        f"{key.table}: several rows would have the {key.show()} = ({', '.join(map(str, values))}); "
+        f"{outcome}. Correct the input, or let rows replace each other: "
+        f"key = [{', '.join(map(repr, key.columns))}] in its section"
+    )
+    return KeyBreachError(message, relation=key.table, value=values)
 
 
 class Compared(NamedTuple):

@@ -28,6 +28,10 @@ class TableKey:
     kind: str
     columns: tuple[str, ...]
 
+    def show(self) -> str:
+        """As it is declared."""
+        return f"{self.kind} ({', '.join(self.columns)})"
+
 
 @dataclass(frozen=True, slots=True)
 class TableProgram(Program):
