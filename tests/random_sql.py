@@ -311,6 +311,11 @@ class _Maker:
             order = f"ORDER BY {one} {way} {first}"
             return f"(SELECT {one} FROM {table.name} AS {alias}{where} {order})"
         where = self.correlation(scope, columns)
+        arrays = [n for n, k in columns if k == INTS]
+        if arrays and self.maybe(0.5):
+            item = f"{alias}u"
+            where = f" CROSS JOIN UNNEST({self.random.choice(arrays)}) AS {item}(x){where}"
+            wanted = [f"CAST({one}({item}.x) AS INTEGER)" for one in ("MAX", "SUM", "COUNT")]
         return f"(SELECT {self.random.choice(wanted)} FROM {table.name} AS {alias}{where})"
 
     def correlation(self, scope: Columns, columns: Columns) -> str:

@@ -379,6 +379,7 @@ class Flattening:
         """Clauses of a hidden relation: the values of `args` for which what is negated holds."""
         for case in alternatives(negated.body):
             inner = self.inner()
+            inner.known = frozenset(slot.name for slot in args)
             for _ in inner.bodies(case):
                 body = self.grounded(negated, name, args, inner.body)
                 self.made.clauses.append(Clause(name, args, body, self.number))

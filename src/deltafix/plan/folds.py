@@ -88,6 +88,7 @@ def _source(
     hidden = outer.made.hide(types)
     for case, found in zip(cases, names, strict=True):
         inner = outer.inner()
+        inner.known = frozenset(slot.name for slot in shared)  # the target is not: it is found here
         for _ in inner.bodies(case):
             _clause(outer, inner, term, hidden, (shared, columns, found, tags))
         outer.values = inner.values

@@ -18,7 +18,6 @@ from deltafix.sql.formulas import Formulas, conditions
 from deltafix.sql.ranking import number
 from deltafix.sql.scope import CorrelatedError
 from deltafix.sql.text import exp
-from deltafix.sql.unnest import unnested
 from deltafix.sql.windows import windows_of
 
 if TYPE_CHECKING:
@@ -230,25 +229,7 @@ def _folded(formulas: Formulas, query: exp.Select) -> Operand:
     for part in aggregates_of(query):
         scope = formulas.scope.inner()
         body = queries.plain(builder, query, scope, outputs=False).body
-        _require_inner_arrays(formulas, query, scope)
         inner = Formulas(builder, scope, body)
         known[scope.qualified(part)] = fold_over(formulas, inner, part)
     scope.known = known
     return Formulas(builder, scope, formulas.body).operand(query.expressions[0].unalias())
-
-
-def _require_inner_arrays(formulas: Formulas, query: exp.Expr, scope: Scope) -> None:
-    """Refuse to aggregate the elements of an array that follows not from the subquery's own rows.
-
-    The planner finds no order for an aggregate whose values are functions of what is around it, and
-    none for one over a LEFT JOIN of such functions.
-    """
-    clause = query.args.get("from_")
-    items = [*([] if clause is None else [clause]), *(query.args.get("joins") or ())]
-    for item in items:
-        array = unnested(item.this)
-        columns = [] if array is None else list(array.find_all(exp.Column))
-        own = columns and all(map(scope.here, columns)) and not item.args.get("side")
-        if array is not None and not own:
-            way_out = "join the table around it with UNNEST, and GROUP BY its key"
-            raise formulas.builder.refused("an aggregate over this UNNEST", array, way_out)

@@ -150,3 +150,44 @@ def test_records_of_one_field_come_as_structs_as_text_and_as_tuples() -> None:
         bad = table.set_column(0, "a", [["nil", "[1]", "[x]", "[x]"]])
         with pytest.raises(TypeMismatchError, match="row 2"), db.transaction() as tx:
             tx.insert("t", bad)
+
+
+def test_an_aggregate_and_a_negation_take_apart_what_they_compute_of_the_outside() -> None:
+    """The parts are found inside: what is compared with `[v]` is not made of a `v` from around."""
+    program = """
+    .type some = [value: number]
+    .type both = [left: some, right: some]
+    .decl t(id: number, a: some)
+    .input t
+    .decl highest(id: number, m: number)
+    .output highest
+    highest(i, m) :- t(i, a), m = max v : { t(_, b), f = @add(b, a), f = [v] }.
+    .decl pairs(id: number, m: number)
+    .output pairs
+    pairs(i, m) :- t(i, a), m = sum w : { t(_, b), f = [b, a], f = [[w], a] }.
+    .decl low(id: number)
+    .output low
+    low(i) :- t(i, a), !(t(_, b), f = @add(b, a), f = [v], v > 8
+                         ; t(i, b), g = [b, a], g = [[v], _], v > 4).
+    .functor add(x: some, y: some): some
+    """
+
+    def add(x: tuple[int] | None, y: tuple[int] | None) -> tuple[int] | None:
+        return None if x is None or y is None else (x[0] + y[0],)
+
+    rows = {(1, (2,)), (2, (3,)), (3, None), (4, (5,))}
+    with deltafix.connect(program, functors={"add": add}) as db:
+        for there in (rows, rows - {(4, (5,))}, {(3, None)}, rows):
+            before = set(db.rows("t"))
+            with db.transaction() as tx:
+                tx.insert("t", there - before)
+                tx.delete("t", before - there)
+            values = [a[0] for _, a in there if a is not None]
+            sums = {i: [a[0] + b for b in values] for i, a in there if a is not None}
+            assert set(db.rows("highest")) == {(i, max(found)) for i, found in sums.items()}
+            assert set(db.rows("pairs")) == {(i, sum(values)) for i, _ in there}
+            own = {i: a[0] for i, a in there if a is not None}
+            assert {i for (i,) in db.rows("low")} == {
+                i for i, _ in there if max(sums.get(i, [0])) <= 8 and own.get(i, 0) <= 4
+            }
+            db.check_invariants()

@@ -662,13 +662,6 @@ WRONG = {
     "SELECT id FROM emp, UNNEST([1], [2]) AS u (x)": ("DF722", 21, "WITH ORDINALITY"),
     "SELECT id FROM emp, UNNEST([1]) AS u (x, y)": ("DF721", 21, "one name"),
     "SELECT x FROM emp RIGHT JOIN UNNEST([id]) AS u (x) ON TRUE": ("DF722", 30, "LEFT JOIN"),
-    "SELECT (SELECT MAX(x) FROM UNNEST([f.id]) AS u (x)) FROM emp AS f": (
-        "DF722",
-        28,
-        "and GROUP BY its key",
-    ),
-    "SELECT (SELECT MAX(x) FROM emp AS e LEFT JOIN UNNEST([e.id]) AS u (x) ON x > f.id) "
-    "FROM emp AS f": ("DF722", 47, "and GROUP BY its key"),
     "SELECT UNNEST([id]) FROM emp": ("DF722", 8, "CROSS JOIN UNNEST(array)"),
     "SELECT [1, 2][id] FROM emp": ("DF722", 9, "WITH ORDINALITY"),
     "SELECT [1, 2][-1] FROM emp": ("DF722", 9, "WITH ORDINALITY"),
