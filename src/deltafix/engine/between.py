@@ -6,7 +6,8 @@ Invariant: nothing here changes a row. It holds no database: a run must not keep
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from typing import Final
 
 from deltafix.doing import hearer
 from deltafix.engine.limits import Limits
@@ -16,11 +17,16 @@ from deltafix.engine.store import relation_cell
 from deltafix.errors import BudgetError
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
+from deltafix.plan.clause import Absent, Match
+from deltafix.plan.ir import Plan
 
-__all__ = ["between", "stopped"]
+__all__ = ["between", "named_in", "stopped"]
 
 _SHOWN = 2
 """Relations of a stratum that are named: a line has room for no more."""
+
+_PART: Final = re.compile(r"(\.\d+|__([0-9a-f]{10}_\w+|both|breach\d+|file|gone|key|times))$")
+"""How names end that were made for a relation: a view's parts in SQL, what a pipeline adds."""
 
 
 def between(arena: Arena, linked: Linked, limits: Limits) -> None:
@@ -31,18 +37,40 @@ def between(arena: Arena, linked: Linked, limits: Limits) -> None:
         return
     stages, number = linked.plan.stages, stratum_of(arena)
     if 0 <= number < len(stages):
-        sizes = [
-            f"{name}: {relation_cell(arena, linked.ids[name], at.R_NOW):,} rows"
-            for name in _named(linked, stages[number].relations)
-        ]
-        shown = ", ".join(sizes[:_SHOWN]) + (", …" if len(sizes) > _SHOWN else "")
+        rows = {
+            name: relation_cell(arena, linked.ids[name], at.R_NOW)
+            for name in stages[number].relations
+        }
+        named = named_in(linked.plan, number)
+        if rows.keys() >= set(named):
+            sizes = [f"{name}: {rows[name]:,} rows" for name in named[:_SHOWN]]
+            shown = ", ".join(sizes) + (", …" if named[_SHOWN:] else "")
+        else:
+            shown = f"for {', '.join(named[:_SHOWN])}: {sum(rows.values()):,} rows"
         told(f"{shown} (stratum {number + 1} of {len(stages)})")
 
 
-def _named(linked: Linked, relations: Sequence[str]) -> list[str]:
-    """Those of a stratum's relations that its program has; where there are none, all."""
-    hidden = {one.name for one in linked.plan.relations if one.hidden}
-    return [name for name in relations if name not in hidden] or [*relations]
+def named_in(plan: Plan, number: int) -> list[str]:
+    """The relations of a stratum that somebody wrote; where none is, the first ones it is for."""
+    names = {one.name for one in plan.relations if not one.hidden}
+    needed = set(plan.stages[number].relations)
+    for stage in plan.stages[number:]:
+        own = stage.relations
+        reads = {
+            one.relation
+            for clause in stage.clauses
+            for one in clause.body
+            if isinstance(one, Match | Absent)
+        }
+        reads.update(stage.outside.reads if stage.outside is not None else ())
+        if not needed.isdisjoint((*own, *reads)):
+            needed.update(own)
+            whole = {name: _PART.sub("", name) for name in own}
+            found = [name for name in own if name in names and whole[name] not in names - {name}]
+            found = found or [name for name in whole.values() if name in names]
+            if found:
+                return list(dict.fromkeys(found))
+    return [*plan.stages[number].relations]
 
 
 def stopped(arena: Arena, linked: Linked, error: BudgetError) -> BudgetError:
@@ -51,7 +79,7 @@ def stopped(arena: Arena, linked: Linked, error: BudgetError) -> BudgetError:
     found = stages[number].relations if 0 <= number < len(stages) else ()
     if not found:
         return error
-    named = _named(linked, found)
+    named = named_in(linked.plan, number)
     shown = ", ".join(f"`{name}`" for name in named[:_SHOWN]) + (", …" if named[_SHOWN:] else "")
     message = str(error).removesuffix("; rolled back")
     return BudgetError(f"{message}, in {shown}; rolled back", relations=found)

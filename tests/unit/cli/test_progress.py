@@ -15,8 +15,14 @@ import pytest
 from tests.pipelines import Job
 
 import deltafix
+import deltafix.sql
 from deltafix.cli import console
 from deltafix.doing import heard, tell
+from deltafix.engine.between import named_in
+from deltafix.pipeline.augment import Additions, augment
+from deltafix.pipeline.keyed import Keying
+from deltafix.rules.tables import users_of
+from deltafix.sql.program import program_of
 
 # Appears sooner than for people, so that a test need not last.
 DRIVER = (
@@ -270,3 +276,61 @@ def test_an_epoch_tells_relation_rows_and_stratum(warm_kernel, monkeypatch):
     assert rows == sorted(rows)
     assert rows[-1] <= 1830
     assert said[-1] == ""
+
+
+def test_an_epoch_tells_no_name_that_nobody_wrote(warm_kernel, monkeypatch):
+    monkeypatch.setattr("deltafix.engine.run.SLICE", 100)
+    said = []
+    with deltafix.sql.connect() as db:
+        db.execute(SCRIPT.partition("INSERT")[0].replace("2498", "0"))
+        with heard(said.append):
+            db.insert("edge", [(n, n + 1) for n in range(60)])
+    told = [
+        re.fullmatch(r"(for )?path: [\d,]+ rows \(stratum \d of \d\)", one) for one in said[1:-1]
+    ]
+    assert all(told), said
+    assert len([one for one in told if one[1]]) > 3
+
+
+VIEWS = """CREATE TABLE edge(x INTEGER, y INTEGER, PRIMARY KEY (x, y));
+CREATE TABLE node(x INTEGER PRIMARY KEY, name TEXT);
+CREATE VIEW path AS WITH RECURSIVE p(x, y) AS (
+    SELECT x, y FROM edge UNION SELECT p.x, edge.y FROM p JOIN edge ON p.y = edge.x
+) SELECT x, COUNT(*) AS n, AVG(y) AS m FROM p GROUP BY x;
+CREATE VIEW alone AS SELECT DISTINCT a.x, (SELECT MAX(y) FROM edge e WHERE e.x = a.y) AS t
+    FROM edge a LEFT JOIN node b ON a.y = b.x
+    WHERE NOT EXISTS (SELECT 1 FROM path WHERE path.x = a.x);
+"""
+GROUPS = """.decl e(x: number, y: number)
+.input e
+.decl p(x: number, y: number)
+.decl q(x: number)
+.decl made__key(x: number)
+p(x, y) :- e(x, y).
+p(x, z) :- p(x, y), e(y, z).
+q(x) :- e(x, _), !(e(x, 1), p(x, 2)), count : { p(x, _) } > 1.
+made__key(x) :- q(x).
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "wrote"),
+    [
+        (program_of(VIEWS), {"edge", "node", "path", "alone"}),
+        (
+            augment(program_of(VIEWS), Additions(("edge",), (), {"node": Keying(("x",))})),
+            {"edge", "node", "path", "alone"},
+        ),
+        (deltafix.Program.parse(GROUPS), {"e", "p", "q", "made__key"}),
+    ],
+)
+def test_each_stratum_is_named_by_what_somebody_wrote(program, wrote):
+    with deltafix.connect(program, **users_of(program)) as db:
+        plan = db.plan
+    named = [named_in(plan, number) for number in range(len(plan.stages))]
+    assert set().union(*named) == wrote
+    assert len(named) > len(wrote)
+    for stage, names in zip(plan.stages, named, strict=True):
+        assert names == [one for one in stage.relations if one in wrote] or wrote.isdisjoint(
+            stage.relations
+        )
