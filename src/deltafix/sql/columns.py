@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, overload
 
 import pyarrow as pa
 
-from deltafix.facts.arrow import ARROW_TYPES, is_tabular, to_table
+from deltafix.facts.arrow import ARROW_TYPES, is_tabular, settled_columns, to_table
 from deltafix.facts.schema import Row
 from deltafix.facts.values import canonical
 from deltafix.sql.cursor import arrow_type
@@ -131,7 +131,10 @@ def written(column: Column, values: Sequence[Any]) -> pa.Array:
     """The engine's values of a column, as `Column.encode` gives them, for a `Batch`."""
     if column.nullable:
         values = [None if value is None else value[0] for value in values]
-    return pa.array(values, ARROW_TYPES[column.type.base])
+    found = pa.array(values, ARROW_TYPES[column.type.base])
+    if pa.types.is_floating(found.type):  # -0.0 is 0.0, also where keys are grouped
+        (found,) = settled_columns(pa.table([found], [""])).column(0).chunks or [found]
+    return found
 
 
 def coded(column: Column, values: Sequence[Any] | pa.ChunkedArray) -> pa.Array | None:

@@ -38,7 +38,7 @@ from deltafix.sql.builder import Builder, Relation
 from deltafix.sql.catalog import Catalog, Key, Table, check_rules, created, require_made
 from deltafix.sql.changes import Bag, Subscription, ViewDelta, view_delta
 from deltafix.sql.cursor import Cursor
-from deltafix.sql.integrity import actions, insert_batch, net, require_keys, require_references
+from deltafix.sql.integrity import actions, is_sound, net, require_keys, require_references
 from deltafix.sql.merging import merge
 from deltafix.sql.parameters import Parameters, bind
 from deltafix.sql.query import check_clauses, relation
@@ -49,7 +49,6 @@ from deltafix.sql.types import TEXT, Column, SqlValue, decode_rows
 from deltafix.sql.why import Reason, why, why_not
 
 if TYPE_CHECKING:
-    from deltafix.engine.transaction import Transaction
     from deltafix.sql.columns import Batch
 
 __all__ = ["Connection"]
@@ -68,6 +67,7 @@ class Connection:
         self._open = False
         self._closed = False
         self._waiting: dict[str, dict[Row, int]] = {}
+        self._batches: dict[str, Batch] = {}  # rows that wait, too
         self._journal: list[Edit] = []
         self._epochs: list[Delta] = []
         self._last: list[Delta | Mapping[str, Bag]] = []
@@ -289,14 +289,17 @@ class Connection:
         """Take back edits from a point on, where they are noted; the engine's are the caller's."""
         while len(self._journal) > mark:
             edit = self._journal.pop()
-            self._note(edit.table, edit.added, edit.removed)
+            if self._batches.get(edit.table.relation.name) is edit.added:
+                del self._batches[edit.table.relation.name]
+            else:
+                self._note(edit.table, edit.added, edit.removed)
 
     # --- edits ---------------------------------------------------------------------------------
 
     def _edit(self, statement: Statement, edit: Edit) -> int:
         table, removed, added, replaced = edit
         if not isinstance(added, list):
-            if self._insert_batch(table, added):
+            if self._take_batch(table, added):
                 self._journal.append(edit)
                 return len(added)
             added = list(added)  # by row, which names the one that breaks a key
@@ -329,15 +332,19 @@ class Connection:
         self._journal.append(edit)
         self._wait(table, removed, added)
 
-    def _insert_batch(self, table: Table, batch: Batch) -> bool:
-        """Insert many rows as an epoch of their own; False, and nothing, where a key is broken."""
-        self._settle_edits()
-
-        def insert(tx: Transaction) -> bool:
-            return insert_batch(tx, self.catalog, table, batch)
-
+    def _take_batch(self, table: Table, batch: Batch) -> bool:
+        """Let many rows wait by column; False, and nothing, where one would break a key."""
         name = table.relation.name
-        return self._epoch(insert, lambda: {name: dict.fromkeys(batch, 1)}, last=not self._open)
+        if any(map(self._waits, (name, *(one.table for one in table.foreign)))):
+            self._settle_edits()
+        if not is_sound(self._engine(), self.catalog, table, batch):
+            return False
+        self._batches[name] = batch
+        return True
+
+    def _waits(self, name: str) -> bool:
+        """Whether the engine does not have all edits of a table."""
+        return bool(self._waiting.get(name)) or name in self._batches
 
     def rows_with(
         self, table: Table, key: Key, values: Iterable[tuple[Any, ...]]
@@ -346,6 +353,8 @@ class Connection:
 
         O(values), or one pass over the table where they are many.
         """
+        if table.relation.name in self._batches:
+            self._settle_edits()
         edited, found, asked = table.edited[key], dict[tuple[Any, ...], Row](), []
         for value in values:
             if value not in edited:
@@ -383,49 +392,37 @@ class Connection:
         record commits them all.
         """
         waiting = {name: rows for name, rows in self._waiting.items() if rows}
-        if not waiting and not (last and self._undos):
+        if not (waiting or self._batches or (last and self._undos)):
             return
-
-        def edit(tx: Transaction) -> bool:
-            for name, rows in waiting.items():
-                tx.delete(name, [row for row, sign in rows.items() if sign < 0])
-                tx.insert(name, [row for row, sign in rows.items() if sign > 0])
-            return True
-
-        self._epoch(edit, lambda: waiting, last=last)
-
-    def _epoch(
-        self,
-        edit: Callable[[Transaction], bool],
-        rows: Callable[[], Mapping[str, Mapping[Row, int]]],
-        *,
-        last: bool,
-    ) -> bool:
-        """Make an edit of the engine, of some `rows` and signs, one epoch, unless it says no."""
+        db = self._engine()
         try:
-            with self._engine().transaction() as tx:
-                if not edit(tx):
-                    tx.rollback()
-                    return False
+            with db.transaction() as tx:
+                for name, batch in self._batches.items():
+                    tx.insert(name, batch.table)
+                for name, rows in waiting.items():
+                    tx.delete(name, [row for row, sign in rows.items() if sign < 0])
+                    tx.insert(name, [row for row, sign in rows.items() if sign > 0])
                 if last:
                     self._forget_undo(tx, self._undos)
                 elif self._durable:
                     note: Any = tx
-                    note.mark(f"{durable.UNDO}{self._undos}", durable.written(rows()))
+                    come = {name: dict.fromkeys(batch, 1) for name, batch in self._batches.items()}
+                    for name, rows in waiting.items():
+                        come.setdefault(name, {}).update(rows)
+                    note.mark(f"{durable.UNDO}{self._undos}", durable.written(come))
         except BaseException:
             self.rollback()
             raise
         self._forget_waiting()
         self._undos = 0 if last else self._undos + self._durable
         self._epochs.append(tx.delta)
-        return True
 
     def _forget_waiting(self) -> None:
         """Nothing waits any more: the engine has it, or it was taken back."""
         for name in self._waiting:
             if name in self.catalog.tables:
                 self.catalog.tables[name].settled()
-        self._waiting = {}
+        self._waiting, self._batches = {}, {}
 
     def _forget_undo(self, tx: Any, count: int) -> None:
         """Take the last marks away that say how an open transaction is undone."""

@@ -1,7 +1,7 @@
 """PRIMARY KEY, UNIQUE and FOREIGN KEY: the row of an edit that would break one.
 
 An edit's rows are looked at one by one, against what the engine has and what waits for its next
-epoch; a `Batch` by columns, in a transaction of the engine. Invariant: the second way finds whether
+epoch; a `Batch` by columns. Invariant: the second way finds whether
 there is such a row, and the first which: both say no, or neither. NULLs are never equal, and refer
 to nothing. CHECK is a matter of one row (`sql.rows`).
 """
@@ -20,11 +20,11 @@ from deltafix.sql.text import Statement
 from deltafix.sql.types import Column, decode_rows
 
 if TYPE_CHECKING:
-    from deltafix.engine.transaction import Transaction
+    from deltafix.engine.database import Database
     from deltafix.sql.columns import Batch
     from deltafix.sql.connection import Connection
 
-__all__ = ["actions", "insert_batch", "net", "require_keys", "require_references"]
+__all__ = ["actions", "is_sound", "net", "require_keys", "require_references"]
 
 
 def require_keys(
@@ -121,21 +121,29 @@ def net(edits: Sequence[Edit]) -> list[Edit]:
     ]
 
 
-def insert_batch(tx: Transaction, catalog: Catalog, table: Table, batch: Batch) -> bool:
-    """Insert rows into the engine's table, unless one would break a key; whether they are in.
+def is_sound(engine: Database, catalog: Catalog, table: Table, batch: Batch) -> bool:
+    """Whether rows break no key beside those that the engine has, to which they may be added.
 
-    No edit may wait; where they are not, the transaction is to be rolled back. O(cells), by column.
+    No edit of the table, or of one that it refers to, may wait. O(cells), by column.
     """
     mine = table.relation
-    for key in table.keys:
-        distinct, rows = batch.keys(key.places, mine, key.places)
-        if len(distinct) < rows or len(tx.given_rows(mine.name, distinct)):
-            return False
-    tx.insert(mine.name, batch.table)
-    for one in table.foreign:
-        distinct, _ = batch.keys(one.places, catalog.tables[one.table].relation, one.key.places)
-        if len(tx.given_rows(one.table, distinct)) < len(distinct):
-            return False
+    if not (table.keys or table.foreign):
+        return True
+    with engine.transaction() as tx:
+        try:
+            for key in table.keys:
+                distinct, rows = batch.keys(key.places, mine, key.places)
+                if len(distinct) < rows or len(tx.given_rows(mine.name, distinct)):
+                    return False
+            if any(one.table == mine.name for one in table.foreign):
+                tx.insert(mine.name, batch.table)
+            for one in table.foreign:
+                other = catalog.tables[one.table].relation
+                distinct, _ = batch.keys(one.places, other, one.key.places)
+                if len(tx.given_rows(one.table, distinct)) < len(distinct):
+                    return False
+        finally:
+            tx.rollback()
     return True
 
 

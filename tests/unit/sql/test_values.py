@@ -325,3 +325,43 @@ def test_rules_grow_with_choices_and_not_with_their_product(
                 assert rows == judge.execute("SELECT * FROM v ORDER BY id").fetchall() != []
             counts[many] = len(lower(typed(db.catalog.program())).clauses)
     assert 2 * (counts[10] - counts[5]) == 5 * (counts[5] - counts[3]) > 0
+
+
+@pytest.mark.parametrize("framed", [False, True])
+def test_many_rows_wait_by_column_for_the_transaction_and_are_seen_in_it(framed: bool) -> None:
+    def given(rows: list[tuple[object, ...]], *names: str) -> object:
+        return pa.table(list(map(list, zip(*rows, strict=True))), names) if framed else rows
+
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE t (k INTEGER PRIMARY KEY, boss INTEGER REFERENCES t)")
+        db.execute("CREATE TABLE f (x DOUBLE UNIQUE)")
+        db.execute("CREATE TABLE b (k INTEGER)")
+        db.execute(
+            "CREATE VIEW lone AS SELECT t.k FROM t LEFT JOIN b ON b.k = t.k WHERE b.k IS NULL"
+        )
+        seen = db.subscribe("lone")
+        db.execute("BEGIN")
+        db.insert("t", given([(n, max(n - 1, 0)) for n in range(300)], "k", "boss"))
+        db.insert("b", given([(n,) for n in range(299)], "k"))
+        assert db.engine.epoch == 1  # they came together
+        db.execute("DELETE FROM b WHERE k = 0")
+        with pytest.raises(deltafix.sql.IntegrityError, match=r"\(boss\) of a row is \(900\)"):
+            db.insert("t", given([(n, n - 1) for n in range(901, 1200)], "k", "boss"))
+        with pytest.raises(deltafix.sql.IntegrityError, match=r"PRIMARY KEY \(k\) has a row with"):
+            db.insert("t", given([(n, None) for n in range(500, 900)] + [(7, None)], "k", "boss"))
+        db.insert("t", given([(n, 299) for n in range(300, 600)], "k", "boss"))
+        db.execute("INSERT INTO t VALUES (600, 599)")
+        with pytest.raises(deltafix.sql.IntegrityError, match="which t would lose"):
+            db.execute("DELETE FROM t WHERE k = 299")
+        db.execute("COMMIT")
+        (change,) = seen
+        assert [row for (row,) in change.added] == [0, *range(299, 601)]
+        db.execute("BEGIN")
+        db.insert("b", given([(n,) for n in range(700, 1000)], "k"))
+        db.rollback()
+        assert db.execute("SELECT COUNT(*) FROM b").fetchall() == [(298,)]
+        for twice in ((0.0, -0.0), (float("nan"), -float("nan"))):
+            values = [(float(n),) for n in range(1, 300)] + [(one,) for one in twice]
+            with pytest.raises(deltafix.sql.IntegrityError, match="UNIQUE"):
+                db.insert("f", given(values, "x"))
+        db.engine.check_invariants()
