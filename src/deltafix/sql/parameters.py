@@ -13,10 +13,10 @@ from typing import TypeAlias
 
 from deltafix.errors import SqlError
 from deltafix.sql.scalar import literal
-from deltafix.sql.text import Statement, data_type, exp
+from deltafix.sql.text import Statement, data_type, exp, shown_name
 from deltafix.sql.types import SqlValue, fits
 
-__all__ = ["Parameters", "bind", "written"]
+__all__ = ["Parameters", "bind", "equalities", "written"]
 
 Parameters: TypeAlias = "Sequence[SqlValue] | Mapping[str, SqlValue]"
 
@@ -82,6 +82,15 @@ def _literal(statement: Statement, value: SqlValue) -> exp.Expr:
             "give None, bool, int, float, str, date, datetime, a Decimal of 18 digits or a list"
         )
         raise statement.wrong(str(error), None, way_out) from None
+
+
+def equalities(row: Mapping[str, SqlValue], dialect: str) -> str:
+    """A row as the condition that it fits."""
+    return " AND ".join(
+        f"{shown_name(name, dialect)} "
+        + ("IS NULL" if value is None else f"= {written(value).sql(dialect)}")
+        for name, value in row.items()
+    )
 
 
 def written(value: SqlValue) -> exp.Expr:

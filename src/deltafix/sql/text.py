@@ -45,7 +45,10 @@ _SHORT: Final = 4096
 _WORDS: Final = 32
 """The longest text of BEGIN, COMMIT or ROLLBACK that is remembered."""
 
-_HOW: Final = re.compile(r"\s*(ANALYZE|VERBOSE|EXTENDED|CODEGEN|COST|FORMATTED)\b", re.IGNORECASE)
+_HOW: Final = re.compile(
+    r"\s*\(?\s*(ANALYZE|VERBOSE|EXTENDED|CODEGEN|COSTS?|FORMATTED|FORMAT|BUFFERS|QUERY\s+PLAN)\b",
+    re.IGNORECASE,
+)
 """What other engines take behind EXPLAIN."""
 
 _EXPLAIN: Final = re.compile(r"EXPLAIN(?:\s+WHY(?:\s+NOT)?)?\b", re.IGNORECASE)
@@ -236,8 +239,8 @@ def _read(
         if how is not None:
             where = _span(text, how.start(1), how.end(), path)
             way_out = (
-                "EXPLAIN alone shows the rules that a query becomes; what the last epoch cost is "
-                "`engine.last_epoch` of a connection in Python"
+                "EXPLAIN alone shows the rules that a query becomes, EXPLAIN WHY the proof of a "
+                "row; what the last epoch cost is `engine.last_epoch` of a connection in Python"
             )
             said = f"EXPLAIN {how[1].upper()} is not maintained"
             raise _error(SqlRefusedError, said, where, way_out, text)

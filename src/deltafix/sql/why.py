@@ -25,13 +25,12 @@ from deltafix.provenance.why_not import WhyNot
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Or
 from deltafix.rules.show import show_rule
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
-from deltafix.sql.aggregates import aggregates_in
 from deltafix.sql.builder import Relation
 from deltafix.sql.catalog import ForeignKey
 from deltafix.sql.formulas import conditions
-from deltafix.sql.parameters import written
-from deltafix.sql.query import unwrapped
+from deltafix.sql.parameters import equalities, written
 from deltafix.sql.reading import fixed, matching, source_of
+from deltafix.sql.relaxed import Relaxed
 from deltafix.sql.text import Statement, exp, shown_name
 from deltafix.sql.types import SqlValue, decode
 
@@ -85,7 +84,7 @@ class Reason:
                 continue
             below: tuple[Reason | str, ...] = (*one.because, *one.notes)
             again = " (as above)" if one in seen and below else ""
-            yield f"{indent}{one.relation}: {_said(one.row, one.dialect)}{again}"
+            yield f"{indent}{one.relation}: {equalities(one.row, one.dialect)}{again}"
             if not again:
                 seen.add(one)
                 waiting += [(depth + 1, part) for part in reversed(below)]
@@ -109,51 +108,53 @@ def why(connection: Connection, statement: Statement) -> Iterator[Reason]:
 def why_not(connection: Connection, statement: Statement) -> Iterator[str]:
     """Why no row has the values that a SELECT asks for, and statements after which one has.
 
-    For a view with duplicates all views are evaluated once more. Raises SqlRefusedError for a
-    query that does not give each column one value, SqlProgrammingError where the row is there.
+    Where not every column has a value, only what one condition keeps out, and the group. The
+    view's query is evaluated once for each of its conditions; for a view with duplicates all views
+    are once more. Raises SqlRefusedError for other conditions than values of columns,
+    SqlProgrammingError where the row is there.
     """
     source, where = _asked(statement)
     there = matching(connection, statement, source, where)
     relation = connection.catalog.relations[source.name]
     values = fixed(statement, relation, where)
+    is_view = relation.name in connection.catalog.views
     missing = [one.name for place, one in enumerate(relation.columns) if place not in values]
-    if missing or len(conditions(where)) > len(relation.columns):
+    if len(conditions(where)) > len(values) or (missing and not (values and is_view)):
         what = f"WHY NOT without a value for {missing[0]!r}" if missing else "WHY NOT of this"
-        names = (shown_name(one.name, connection.dialect) for one in relation.columns)
-        equal = " AND ".join(f"{name} = ..." for name in names)
-        raise statement.refused(what, source, f"write WHERE {equal}, with IS NULL for NULL")
+        raise statement.refused(what, source, f"write {_every(connection, relation)}")
     if there:
         raise statement.wrong("the row is there", source, "EXPLAIN WHY says why")
-    row = tuple(values[place] for place in range(len(relation.columns)))
+    row = tuple(values.get(place, _NO_VALUE) for place in range(len(relation.columns)))
     terms = _Terms(connection)
     yield f"{relation.name} has no row with {terms.said(relation, row)}"
-    if relation.name in connection.catalog.tables:
+    if not is_view:
         yield "  it is a table: INSERT the row"
         return
-    if relation.hidden:
-        with _as_set(connection, relation) as db:
-            found = db.why_not(_ASKED, row)
-    else:
-        found = connection.engine.why_not(relation.name, row)
-    yield from dict.fromkeys(terms.tried(found, "  "))
-    keys = _group_keys(connection, relation)
-    for near in connection.lookup(relation, {n: row[n] for n in keys}) if keys is not None else ():
-        yield f"  its group has {terms.said(relation, near)}"
-    for advice in dict.fromkeys(terms.advice(found.suggestions)):
-        yield f"it would have one after: {advice}"
+    found = None if missing else _engine_why_not(connection, relation, row)
+    if found is not None:
+        yield from dict.fromkeys(terms.tried(found, "  "))
+    relaxed = Relaxed(connection, statement, relation, terms.shown(relation, row))
+    told = [f"  {one}" for one in (*relaxed.without_one(), *relaxed.group())]
+    yield from told
+    if found is not None:
+        for advice in dict.fromkeys(terms.advice(found.suggestions)):
+            yield f"it would have one after: {advice}"
+    elif not told:
+        yield f"  no condition alone keeps it out; to hear more, {_every(connection, relation)}"
 
 
-def _group_keys(connection: Connection, relation: Relation) -> list[int] | None:
-    """The columns of a view that tell its groups apart; None where rows are no groups."""
-    node: Any = connection.catalog.views[relation.name].builder.statement.node
-    query = unwrapped(node.args["expression"])
-    if not isinstance(query, exp.Select) or not aggregates_in(*query.expressions):
-        return None
-    group = query.args.get("group")
-    keys = [n for n, one in enumerate(query.expressions) if not aggregates_in(one)]
-    grouped = 0 if group is None else len(group.expressions)
-    starred = any(one.is_star for one in query.expressions)
-    return keys if len(keys) == grouped and not starred else None
+def _every(connection: Connection, relation: Relation) -> str:
+    """How each column is given a value."""
+    names = (shown_name(one.name, connection.dialect) for one in relation.columns)
+    return f"WHERE {' AND '.join(f'{name} = ...' for name in names)}, with IS NULL for NULL"
+
+
+def _engine_why_not(connection: Connection, relation: Relation, row: Row) -> WhyNot:
+    """What the engine says of a row of a view."""
+    if not relation.hidden:
+        return connection.engine.why_not(relation.name, row)
+    with _as_set(connection, relation) as db:
+        return db.why_not(_ASKED, row)
 
 
 def _asked(statement: Statement) -> tuple[exp.Table, exp.Expr | None]:
@@ -191,15 +192,6 @@ def _as_set(connection: Connection, relation: Relation) -> Iterator[Database]:
         yield db
 
 
-def _said(row: Mapping[str, SqlValue], dialect: str) -> str:
-    """A row as the condition that it fits."""
-    return " AND ".join(
-        f"{shown_name(name, dialect)} "
-        + ("IS NULL" if value is None else f"= {written(value).sql(dialect)}")
-        for name, value in row.items()
-    )
-
-
 class _Terms:
     """The tables and views of a connection, for words about the engine's rows."""
 
@@ -226,7 +218,7 @@ class _Terms:
 
     def said(self, relation: Relation, row: Sequence[Any]) -> str:
         """What is known of a row, as a condition."""
-        return _said(self.shown(relation, row), self._dialect)
+        return equalities(self.shown(relation, row), self._dialect)
 
     def reason(self, proof: Proof) -> Reason:
         """A proof's rows of tables and views. O(steps)."""
@@ -377,8 +369,8 @@ class _Terms:
                 if sign < 0:
                     if self._is_referred_to(name, row):
                         break
-                    said = _said(shown, self._dialect)
-                    parts.append(f"DELETE FROM {written_name} WHERE {said}")  # noqa: S608  shown
+                    where = equalities(shown, self._dialect)
+                    parts.append(f"DELETE FROM {written_name} WHERE {where}")  # noqa: S608  shown
                     continue
                 there = (
                     found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 import deltafix.sql
-from deltafix.errors import BudgetError, SqlDataError, SqlProgrammingError
+from deltafix.errors import BudgetError, SqlDataError, SqlProgrammingError, SqlRefusedError
 from deltafix.sql import Connection, ViewDelta, text
 from random_sql import case_of
 
@@ -433,6 +434,8 @@ def test_why_says_what_a_negation_looked_for(db):
         "v has no row with who = 'bob' AND doc = 2 AND day IS NULL",
         "  there is a row of may with who = 'bob' AND doc = 2 AND day IS NULL",
         "  there is a row that NOT, EXCEPT or an outer join leaves out",
+        "  without NOT EXISTS(SELECT 1 FROM not_ AS n WHERE n.who = m.who AND n.doc = m.doc) "
+        "there would be one",
         "it would have one after: DELETE FROM not_ WHERE who = 'bob' AND doc = 2",
     ]
     assert why(db, "NOT SELECT * FROM not_ WHERE who = 'x' AND doc = 2")[-1] == (
@@ -476,8 +479,62 @@ def test_what_keeps_a_group_out_is_the_group_there_is(db):
         ("alone WHERE n = 4", None),  # which group, it does not say
     ):
         said = [line for (line,) in rows(db, f"EXPLAIN WHY NOT SELECT * FROM {asked}")]
-        near = [line for line in said if "its group" in line]
+        near = [line for line in said if "its group has" in line and "no rows" not in line]
         assert near == ([] if group is None else [f"  its group has {group}"])
+
+
+STAFF = """
+    CREATE TABLE staff (id INTEGER PRIMARY KEY, who TEXT, team INTEGER, pay INTEGER NOT NULL);
+    CREATE TABLE team (id INTEGER PRIMARY KEY, title TEXT NOT NULL);
+    INSERT INTO staff VALUES (1, 'ada', 1, 50), (2, 'bo', 1, 60), (3, 'cy', 2, 0), (4, 'di', 9, 9);
+    INSERT INTO team VALUES (1, 'core'), (2, 'web');
+    CREATE VIEW works AS SELECT staff.who, team.title FROM staff JOIN team ON staff.team = team.id
+      WHERE staff.pay > 5 AND (100 % staff.pay < 90 AND title <> 'x') ORDER BY who;
+    CREATE VIEW large AS SELECT team AS t, SUM(pay) AS s FROM staff WHERE who <> 'bo' GROUP BY team
+      HAVING SUM(pay) > 40;
+    CREATE VIEW most AS SELECT who, pay FROM staff ORDER BY pay DESC LIMIT 1;
+    CREATE VIEW outer_ AS SELECT who, title FROM staff LEFT JOIN team ON staff.team = team.id;
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "wanted"),
+    [
+        ("works WHERE who = 'di'", ["without staff.team = team.id there would be one"]),
+        ("works WHERE who = 'cy' AND title = 'web'", []),  # 100 % 0 has no value
+        ("works WHERE who = 'cy'", ["no condition alone keeps it out; to hear more, WHERE "]),
+        ("works WHERE who = 'ada' AND title = 'web'", [
+            "without staff.team = team.id there would be one",
+        ]),
+        ("large WHERE t = 1 AND s = 110", [
+            "without who <> 'bo' there would be one", "its group has t = 1 AND s = 50",
+        ]),
+        ("large WHERE t = 9", [
+            "without SUM(pay) > 40 there would be one",
+            "its group, which HAVING leaves out, has t = 9 AND s = 9",
+        ]),
+        ("large WHERE t = 9 AND s = 8", [
+            "its group, which HAVING leaves out, has t = 9 AND s = 9",
+        ]),
+        ("large WHERE t = 8", ["its group has no rows"]),
+        ("large WHERE s = 9", ["without SUM(pay) > 40 there would be one"]),
+        ("most WHERE who = 'ada'", ["no condition alone keeps it out; to hear more, WHERE "]),
+        ("most WHERE who = 'ada' AND pay = 50", []),
+        ("outer_ WHERE title = 'lab'", ["no condition alone keeps it out; to hear more, WHERE "]),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("dialect", ["duckdb", "postgres", "spark"])
+def test_what_one_condition_keeps_out_is_told_with_the_condition(asked, wanted, dialect):
+    with deltafix.sql.connect(dialect=dialect) as one:
+        one.execute(STAFF)
+        first, *lines = [line for (line,) in one.execute(f"EXPLAIN WHY NOT SELECT * FROM {asked}")]
+        assert first == asked.replace(" WHERE", " has no row with")
+        told = [
+            line.strip() for line in lines if re.match("  (without|its group|no condition)", line)
+        ]
+        assert len(told) == len(wanted)
+        for line, start in zip(told, wanted, strict=True):
+            assert line.startswith(start)
 
 
 @pytest.mark.parametrize("dialect", ["duckdb", "postgres", "spark"])
@@ -512,6 +569,23 @@ def test_why_refuses(db, query, message):
     db.execute("CREATE VIEW v AS SELECT DISTINCT x FROM a")
     with pytest.raises(deltafix.sql.Error, match=message):
         db.execute(f"EXPLAIN WHY {query}")
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("ANALYZE", "ANALYZE"),
+        ("(analyze, buffers)", "ANALYZE"),
+        ("(FORMAT json)", "FORMAT"),
+        ("QUERY PLAN", "QUERY PLAN"),
+    ],
+)
+def test_explain_as_other_engines_have_it_is_refused_with_what_there_is(db, how, said):
+    db.execute("CREATE TABLE a (x INTEGER)")
+    with pytest.raises(SqlRefusedError, match=f"EXPLAIN {said} is not maintained") as error:
+        db.execute(f"EXPLAIN {how} SELECT x FROM a")
+    assert "EXPLAIN alone shows the rules" in str(error.value)
+    assert rows(db, "EXPLAIN (SELECT x FROM a)")
 
 
 @pytest.mark.parametrize("dialect", ["duckdb", "postgres", "spark"])

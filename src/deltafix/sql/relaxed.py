@@ -1,0 +1,132 @@
+"""What keeps a row out of a view, by asking its query with one condition less.
+
+Invariant: what is yielded is about rows that the weaker query has, evaluated from scratch; the view
+and the engine's rows are only read. How far a query's parts get by themselves is `sql.why`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from deltafix.errors import SqlDataError
+from deltafix.sql import reading
+from deltafix.sql.aggregates import aggregates_in
+from deltafix.sql.builder import Relation
+from deltafix.sql.formulas import conditions
+from deltafix.sql.parameters import equalities, written
+from deltafix.sql.query import unwrapped
+from deltafix.sql.text import Statement, exp
+from deltafix.sql.types import SqlValue
+
+if TYPE_CHECKING:
+    from deltafix.sql.connection import Connection
+
+__all__ = ["Relaxed"]
+
+
+class Relaxed:
+    """The query of a view, asked for rows with some values.
+
+    Args:
+        connection: whose view it is.
+        statement: what errors are about.
+        relation: the view.
+        row: the values, by column.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        statement: Statement,
+        relation: Relation,
+        row: Mapping[str, SqlValue],
+    ) -> None:
+        self._connection, self._statement = connection, statement
+        self._relation, self._row = relation, row
+        self._dialect = connection.dialect
+        node: Any = connection.catalog.views[relation.name].builder.statement.node
+        query = unwrapped(node.args["expression"]).copy()
+        distinct = query.args.get("distinct")
+        picks = any(query.args.get(key) for key in ("limit", "offset", "qualify"))
+        self._is_plain = (
+            isinstance(query, exp.Select)
+            and not picks
+            and not (distinct is not None and distinct.args.get("on"))
+        )
+        query.set("order", None)  # of the view's rows, where it is read
+        self._query = query
+
+    def without_one(self) -> Iterator[str]:
+        """Each condition of ON, WHERE and HAVING without which there would be a row.
+
+        None of a query that is no SELECT, or picks rows by their order.
+        """
+        for number, condition in enumerate(_conditions(self._query) if self._is_plain else ()):
+            weaker = self._query.copy()
+            _conditions(weaker)[number].replace(exp.true())
+            try:
+                found = self._rows(weaker, self._row)
+            except SqlDataError:  # it kept another one from a value that has no answer
+                continue
+            if found:
+                yield f"without {condition.sql(self._dialect)} there would be one"
+
+    def group(self) -> Iterator[str]:
+        """What became of the group that the values name, if they name one."""
+        keys = self._group_keys()
+        if keys is None or not self._row.keys() >= keys:
+            return
+        mine = {name: self._row[name] for name in keys}
+        view = exp.table_(self._relation.name, quoted=True)
+        found, by = self._rows(view, mine), ""
+        if not found and self._is_plain:
+            weaker = self._query.copy()
+            weaker.set("having", None)
+            found, by = self._rows(weaker, mine), ", which HAVING leaves out,"
+        names = [column.name for column in self._relation.columns]
+        for row in found:
+            shown = equalities(dict(zip(names, row, strict=True)), self._dialect)
+            yield f"its group{by} has {shown}"
+        if not found and self._is_plain:
+            yield "its group has no rows"
+
+    def _group_keys(self) -> set[str] | None:
+        """The columns of the view that tell its groups apart; None where rows are no groups."""
+        query = self._query
+        if not isinstance(query, exp.Select) or not aggregates_in(*query.expressions):
+            return None
+        group = query.args.get("group")
+        columns = self._relation.columns
+        if any(one.is_star for one in query.expressions):
+            return None
+        keys = {
+            column.name
+            for column, one in zip(columns, query.expressions, strict=True)
+            if not aggregates_in(one)
+        }
+        return keys if len(keys) == (0 if group is None else len(group.expressions)) else None
+
+    def _rows(self, query: exp.Expr, row: Mapping[str, SqlValue]) -> list[tuple[SqlValue, ...]]:
+        """At most one row that a query, or the view, has with these values."""
+        columns = [exp.to_identifier(one.name, quoted=True) for one in self._relation.columns]
+        alias = exp.TableAlias(this=exp.to_identifier("q", quoted=True), columns=columns)
+        asked = [_equal(name, value) for name, value in row.items()]
+        source = query if isinstance(query, exp.Table) else exp.Subquery(this=query, alias=alias)
+        node = exp.select("*").from_(source).where(*asked).limit(1)
+        return reading.select(self._connection, self._statement, node).rows
+
+
+def _equal(name: str, value: SqlValue) -> exp.Expr:
+    column = exp.column(exp.to_identifier(name, quoted=True))
+    kind = exp.Is if value is None else exp.EQ
+    return kind(this=column, expression=written(value))
+
+
+def _conditions(query: exp.Expr) -> list[exp.Expr]:
+    """The conjuncts of WHERE, HAVING and the inner joins of a query."""
+    found = [query.args[key].this for key in ("where", "having") if query.args.get(key)]
+    for join in query.args.get("joins") or ():
+        if not join.side and join.kind in ("", "INNER") and join.args.get("on"):
+            found.insert(0, join.args["on"])
+    return [one for whole in found for one in conditions(whole)]
