@@ -37,7 +37,10 @@ __all__ = [
 
 
 def variables(names: str) -> Variables:
-    """Variables by name, all of them to be unpacked; the name `_` gives the wildcard."""
+    """Variables by name, all of them to be unpacked; the name `_` gives the wildcard.
+
+    `x, y = deltafix.vars("x y")`, and one alone `(n,) = deltafix.vars("n")`.
+    """
     split = names.replace(",", " ").split()
     for name in split:
         if not name.isidentifier():

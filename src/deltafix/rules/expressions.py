@@ -123,9 +123,27 @@ Operand: TypeAlias = TermExpr | int | float | str | EllipsisType | tuple[Any, ..
 
 
 class Variables(tuple["TermExpr", ...]):
-    """Variables to be unpacked: as a whole they are no term, though a tuple is a record."""
+    """Variables to be unpacked: as a whole they are no term, though a tuple is a record.
+
+    What a term takes part in they refuse: to Python, two tuples compare, and twice one is another.
+    """
 
     __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]  # as of a term
+
+    def refuse(self, _: object = None) -> Never:
+        """Raise TypeError, with how they are unpacked."""
+        names = [one.term.name if isinstance(one.term, Var) else "_" for one in self]
+        shown, comma = " ".join(names), "," if len(names) == 1 else ""
+        raise TypeError(
+            f'vars("{shown}") is a tuple of {len(names)}; unpack it: '
+            f'({", ".join(names)}{comma}) = deltafix.vars("{shown}")'
+        )
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = refuse
+    __add__ = __sub__ = __mul__ = __truediv__ = __mod__ = __pow__ = refuse
+    __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rmod__ = __rpow__ = refuse
+    __and__ = __or__ = __rand__ = __ror__ = __neg__ = refuse
 
 
 def term_of(value: object) -> Term:
@@ -137,12 +155,7 @@ def term_of(value: object) -> Term:
     if value is None:
         return Const(None, None, here())
     if isinstance(value, Variables):
-        names = [one.term.name if isinstance(one.term, Var) else "_" for one in value]
-        shown, comma = " ".join(names), "," if len(names) == 1 else ""
-        raise TypeError(
-            f'vars("{shown}") is a tuple of {len(names)}; unpack it: '
-            f'({", ".join(names)}{comma}) = deltafix.vars("{shown}")'
-        )
+        value.refuse()
     if isinstance(value, tuple):
         return Call("[]", tuple(map(term_of, value)), here())
     if isinstance(value, FormulaExpr):

@@ -1,7 +1,9 @@
 # ruff: noqa: B015  `head <= body` states a rule
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -178,4 +180,15 @@ def test_variables_that_were_not_unpacked_are_told_so(names, way):
         with pytest.raises(TypeError, match="unpack it: ") as caught:
             edge(together)
         assert str(caught.value).endswith(way)
+        (x,) = variables("x")
+        names = "eq ne lt le gt ge add sub mul truediv mod pow"
+        for combine in (getattr(operator, name) for name in names.split()):
+            for pair in ((together, 2), (2, together), (x, together), (together, together)):
+                with pytest.raises(TypeError) as caught:
+                    combine(*pair)
+                assert str(caught.value).endswith(way)
+        joined = (partial(one, edge(x)) for one in (operator.and_, operator.or_))
+        for combine in (operator.neg, *joined):
+            with pytest.raises(TypeError):
+                combine(together)
         program.relation("other", x=int)(*together[:1]) <= edge(*together[:1])
