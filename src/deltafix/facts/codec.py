@@ -25,7 +25,10 @@ from deltafix.facts.values import fitting, read_real, read_whole, shown, write_v
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["PARAMETERS", "FactFormat", "Told", "read_facts", "read_value", "write_facts"]
+__all__ = [
+    "PARAMETERS", "FactFormat", "Told", "quoted_lines", "read_facts", "read_value", "utf8",
+    "write_facts",
+]  # fmt: skip
 
 PARAMETERS: Final = (
     "IO", "filename", "dbname", "delimiter", "columns", "headers", "rfc4180", "compress", "format",
@@ -237,8 +240,12 @@ def _read_lines(
 ) -> Iterator[Row]:
     """The exact route: a Python object per cell, about 1 µs each, and every error explained."""
     longer: list[int] = []
-    text = _decode(data, label)
-    lines = _quoted_lines(text, form, label) if form.rfc4180 else _plain_lines(text, form, schema)
+    text = utf8(data, label)
+    lines: Iterator[tuple[int, list[str]]]
+    if form.rfc4180:
+        lines = ((at, one or [""]) for at, one in quoted_lines(text, form.delimiter, label))
+    else:
+        lines = _plain_lines(text, form, schema)
     for number, cells in lines:
         if form.headers and number == 1:
             continue
@@ -267,7 +274,8 @@ def _read_lines(
         )
 
 
-def _decode(data: bytes, label: str) -> str:
+def utf8(data: bytes, label: str) -> str:
+    """The text of a file, without a byte order mark. Raises FactError."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -304,15 +312,20 @@ def _records_whole(parts: list[str], delimiter: str, schema: Schema) -> list[str
     return cells
 
 
-def _quoted_lines(text: str, form: FactFormat, label: str) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(StringIO(text, newline=""), delimiter=form.delimiter, strict=True)
+def quoted_lines(text: str, delimiter: str, label: str) -> Iterator[tuple[int, list[str]]]:
+    """The records of a text by RFC 4180, each with the line it begins in; [] for empty lines.
+
+    Raises FactError for quotes that it does not allow: one that nothing closes.
+    """
+    reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=True)
     start = 1
     try:
         for cells in reader:
-            yield start, cells or [""]
+            yield start, cells
             start = reader.line_num + 1
     except csv.Error as error:
-        message = f"{label}:{start}: not RFC 4180: {error}"
+        reason = "a quote in it has no end" if "unexpected end" in str(error) else error
+        message = f"{label}:{start}: not RFC 4180: {reason}"
         raise FactError(message, path=label, line=start) from None
 
 

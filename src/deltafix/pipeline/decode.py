@@ -9,7 +9,8 @@ is taken of them.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,8 @@ import pyarrow.parquet as pq
 from pyarrow import csv as arrow_csv
 from pyarrow import json as arrow_json
 
-from deltafix.errors import PipelineError
+from deltafix.errors import FactError, PipelineError
+from deltafix.facts.codec import quoted_lines, utf8
 from deltafix.pipeline.signed import Bad
 
 __all__ = [
@@ -84,20 +86,47 @@ def _csv(path: Path, form: FileForm) -> Decoded:
     data = read_bytes(path)
     if not data.strip():
         return Decoded(pa.table({name: pa.array([], pa.string()) for name in form.names}))
-    bad: list[Bad] = []
+    if data.count(b'"') % 2:  # Arrow takes a quote that nothing closes to end with the file
+        deque(_records(path, data, form), maxlen=0)
+    table, torn = _parsed(data, form, use_threads=True)
+    if not torn:
+        return Decoded(table)
+    table, torn = _parsed(data, form, use_threads=False)  # in their order
+    names = list(form.names) if not form.header else _header(data, form)
+    lines = [line for line, cells in _records(path, data, form) if len(cells) != len(names)]
+    bad = []
+    for place, row in enumerate(torn):
+        line = f":{lines[place]}" if len(lines) == len(torn) else ""  # or quotes are read otherwise
+        reason = f"it has {row.actual_columns} value(s), not {len(names)} ({', '.join(names)})"
+        bad.append(Bad(reason, f"{path}{line}", row.text))
+    return Decoded(table, bad)
 
-    def torn(row: Any) -> str:
-        reason = f"it has {row.actual_columns} value(s), not {row.expected_columns}"
-        bad.append(Bad(reason, f"{path}", row.text))
+
+def _records(path: Path, data: bytes, form: FileForm) -> Iterator[tuple[int, list[str]]]:
+    """The records of CSV, each with the line it begins in. Raises PipelineError."""
+    try:
+        for line, cells in quoted_lines(utf8(data, str(path)), form.delimiter, str(path)):
+            if cells:
+                yield line, cells
+    except FactError as error:
+        raise PipelineError(str(error), path=str(path)) from None
+
+
+def _parsed(data: bytes, form: FileForm, *, use_threads: bool) -> tuple[pa.Table, list[Any]]:
+    """The table of a CSV file as text, and the rows of another width than its first one."""
+    torn: list[Any] = []
+
+    def passed_over(row: Any) -> str:
+        torn.append(row)
         return "skip"
 
     names = None if form.header else list(form.names)
     known = names or _header(data, form)
     table = arrow_csv.read_csv(
         pa.BufferReader(data),
-        read_options=arrow_csv.ReadOptions(column_names=names),
+        read_options=arrow_csv.ReadOptions(column_names=names, use_threads=use_threads),
         parse_options=arrow_csv.ParseOptions(
-            delimiter=form.delimiter, invalid_row_handler=torn, newlines_in_values=True
+            delimiter=form.delimiter, invalid_row_handler=passed_over, newlines_in_values=True
         ),
         convert_options=arrow_csv.ConvertOptions(
             column_types=dict.fromkeys(known, pa.string()),
@@ -106,7 +135,7 @@ def _csv(path: Path, form: FileForm) -> Decoded:
             quoted_strings_can_be_null=False,
         ),
     )
-    return Decoded(table, bad)
+    return table, torn
 
 
 def _header(data: bytes, form: FileForm) -> list[str]:

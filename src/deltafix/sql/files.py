@@ -7,7 +7,6 @@ Arrow reads; what it refuses is read again here, line by line, to say where and 
 
 from __future__ import annotations
 
-import csv as lines
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,6 +21,7 @@ from pyarrow import csv, parquet
 
 from deltafix.diagnostics import separator_in
 from deltafix.errors import SourceError, SqlError, SqlIntegrityError
+from deltafix.facts.codec import quoted_lines, utf8
 from deltafix.facts.sink import whole_file
 from deltafix.facts.values import shown
 from deltafix.sql.cursor import arrow_type
@@ -49,8 +49,8 @@ _KINDS = ("parquet", "csv")
 def read_table(path: Path, columns: Sequence[Column]) -> tuple[pa.Table, list[str]]:
     """The rows of a file, its columns by name; and which of its columns the table has not.
 
-    Raises SourceError: the file cannot be read, lacks a column, or has a value that its column does
-    not hold.
+    Raises SourceError, or FactError for what is no CSV: the file cannot be read, lacks a column, or
+    has a value that its column does not hold.
     """
     types = {column.name: arrow_type(column.type) for column in columns}
     wanted = pa.schema(list(types.items()))
@@ -144,16 +144,11 @@ def _parsed(data: bytes, types: dict[str, Any]) -> pa.Table:
 
 
 def _refuse_lines(path: Path, data: bytes, columns: Sequence[Column]) -> None:
-    """Raise SourceError at the first line that is none of a table, if there is one.
+    """Raise SourceError at the first line with another number of values than the header, if one is.
 
-    It has another number of values than the header, or bytes or quotes that are no CSV.
+    Raises FactError for bytes or quotes that are no CSV.
     """
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        message = f"{path}:{line}: byte {data[error.start]:#04x} is not UTF-8 text"
-        raise SourceError(message, value=str(path)) from None
+    text = utf8(data, str(path))
     records = _records(path, text)
     first = next(records, None)
     if first is None:
@@ -173,20 +168,8 @@ def _refuse_lines(path: Path, data: bytes, columns: Sequence[Column]) -> None:
 
 
 def _records(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
-    """The records of a CSV text, each with the line it begins in; empty lines are none.
-
-    Raises SourceError for quotes that are no CSV.
-    """
-    reader = lines.reader(StringIO(text, newline=""), strict=True)
-    start = 1
-    try:
-        for cells in reader:
-            if cells:
-                yield start, cells
-            start = reader.line_num + 1
-    except lines.Error as error:
-        message = f"{path}:{start}: not RFC 4180: {error}"
-        raise SourceError(message, value=str(path)) from None
+    """The records of a CSV text, each with the line it begins in; empty lines are none."""
+    return ((line, cells) for line, cells in quoted_lines(text, ",", str(path)) if cells)
 
 
 def _refuse_value(path: Path, data: bytes, columns: Sequence[Column]) -> None:
@@ -227,7 +210,7 @@ def _place(path: Path, row: int) -> str:
     """Where a row of a file stands, from 0: by line in CSV."""
     if path.suffix == ".parquet":
         return f"{path}, row {row + 1}"
-    records = _records(path, path.read_bytes().decode("utf-8-sig"))
+    records = _records(path, utf8(path.read_bytes(), str(path)))
     next(records)  # the header
     return f"{path}:{next(islice(records, row, None))[0]}"
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.pipelines import Job
 
-from deltafix.errors import BadRowError, DriftError
+from deltafix.errors import BadRowError, DriftError, PipelineError
 
 pytestmark = pytest.mark.usefixtures("runner")
 
@@ -52,13 +52,39 @@ def test_bad_rows_are_set_aside_with_their_reasons(tmp_path) -> None:
     found = take(job)
     assert sorted(reason for reason, _ in found) == [
         "delete of a row that is not there",
-        "it has 2 value(s), not 3",
-        "it has 4 value(s), not 3",
+        "it has 2 value(s), not 3 (sign, who, team)",
+        "it has 4 value(s), not 3 (sign, who, team)",
         "sign = '*' is no sign; it takes + or -, 1 or -1, insert or delete",
     ]
     assert ("delete of a row that is not there", {"who": "b", "team": "x"}) in found
     assert member(job) == {A}
     assert take(job) == found  # nothing is set aside twice
+
+
+def test_a_line_of_csv_that_is_no_row_is_told_by_its_number(tmp_path) -> None:
+    job = Job(tmp_path)
+    path = job.write("member", [("+", A)])
+    rows = 60_000  # more than a block of Arrow, of which each is read by itself
+    text = "sign,who,team\n" + "".join(f'+,{n},"x\n{n}"\n' for n in range(rows)) + "\n+,b\n+,c\n"
+    path.write_text(text)
+    with pytest.raises(
+        BadRowError, match=rf"{path.name}:{2 * rows + 3}: it has 2 value\(s\), not 3 "
+    ):
+        take(job)
+    path.write_text('sign,who,team\n+,b,5" x\n')  # only at its beginning a quote opens a value
+    assert take(job) == []
+    assert member(job) == {("b", '5" x')}
+
+
+def test_a_quote_that_nothing_closes_takes_no_rows_with_it(tmp_path) -> None:
+    job = Job(tmp_path)
+    path = job.write("member", [("+", A)])
+    path.write_text('sign,who,team\n+,a,x\n+,b,"x\n+,c,x\n')
+    with pytest.raises(PipelineError, match="csv:3: not RFC 4180: a quote in it has no end"):
+        take(job)
+    path.write_text('sign,who,team\n+,a,x\n+,b,"x"\n+,c,x\n')
+    assert take(job) == []
+    assert member(job) == {("a", "x"), ("b", "x"), ("c", "x")}
 
 
 def test_a_delete_of_what_is_absent_can_be_ignored(tmp_path) -> None:
