@@ -233,3 +233,5 @@ def run_views(file: Path, facts: Path, output: Path | None, *, quiet: bool) -> N
             rows = db.execute(f'SELECT * FROM "{name}"').to_arrow()  # noqa: S608
             with hidden():
                 write_view(rows, name, output)
+        if db.catalog.views and output == Path():
+            note("note: the views are here, as <view>.csv; -D - prints them", quiet=quiet)

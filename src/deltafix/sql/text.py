@@ -23,6 +23,7 @@ from deltafix.errors import (
     SqlProgrammingError,
     SqlRefusedError,
 )
+from deltafix.sql.elsewhere import FROM_FILES, instead_of
 
 try:
     from sqlglot import exp
@@ -50,6 +51,11 @@ _HOW: Final = re.compile(
     re.IGNORECASE,
 )
 """What other engines take behind EXPLAIN."""
+
+_SEEN: Final = (
+    "EXPLAIN alone shows the rules that a query becomes, EXPLAIN WHY the proof of a row; what the "
+    "last epoch cost is `engine.last_epoch` of a connection in Python"
+)
 
 _EXPLAIN: Final = re.compile(r"EXPLAIN(?:\s+WHY(?:\s+NOT)?)?\b", re.IGNORECASE)
 
@@ -132,6 +138,9 @@ class Statement:
         self, what: str, name: str, known: Sequence[str], node: exp.Expr | None
     ) -> SqlError:
         """The error for a name that nothing has."""
+        if what == "table" and name.lower().endswith((".csv", ".parquet", ".json")):
+            message = f"{name!r} is a file, and queries read tables"
+            return self.error(SqlProgrammingError, message, node, FROM_FILES)
         close = suggest(name, known)
         there = ", ".join(sorted(known)[:20]) or "none"
         way_out = f"did you mean {close!r}?" if close else f"there is: {there}"
@@ -235,23 +244,35 @@ def _read(
         if not text[start:end].strip():
             where = _span(text, part[0].start, end, path)
             raise _error(SqlProgrammingError, f"{explain} of nothing", where, None, text)
-        how = _HOW.match(text, start, end) if explain == "EXPLAIN" else None
-        if how is not None:
-            where = _span(text, how.start(1), how.end(), path)
-            way_out = (
-                "EXPLAIN alone shows the rules that a query becomes, EXPLAIN WHY the proof of a "
-                "row; what the last epoch cost is `engine.last_epoch` of a connection in Python"
-            )
-            said = f"EXPLAIN {how[1].upper()} is not maintained"
-            raise _error(SqlRefusedError, said, where, way_out, text)
         try:
+            other = _elsewhere(text, start, part, explain)
+            if other is not None:
+                first, last, said, way_out = other
+                said = f"{said} is not maintained"
+                raise _error(SqlRefusedError, said, _span(text, first, last, path), way_out, text)
             tree = _parsed(text, start, end, reader, path)
-        except SqlProgrammingError as error:
+        except SqlError as error:
             if wrong is None:
                 raise
             wrong(error, text[start:end])
         else:
             yield Statement(text, start, end, tree, explain, path)
+
+
+def _elsewhere(
+    text: str, start: int, tokens: Sequence[Token], explain: str
+) -> tuple[int, int, str, str] | None:
+    """Of what only other databases take: where it stands, what it is, and what to do instead."""
+    if explain:
+        how = _HOW.match(text, start) if explain == "EXPLAIN" else None
+        return (
+            None if how is None else (how.start(1), how.end(), f"EXPLAIN {how[1].upper()}", _SEEN)
+        )
+    found = instead_of([one.text for one in tokens[:3]])
+    if found is None:
+        return None
+    verb, way_out = found
+    return start, tokens[verb.count(" ")].end + 1, f"the statement {verb}", way_out
 
 
 @cache

@@ -44,7 +44,7 @@ def test_an_error_names_the_file_and_ends_the_run(deltafix, tmp_path):
     assert deltafix("sql", tmp_path / "none.sql").code == 2
 
 
-def test_run_reads_tables_and_writes_views(deltafix, tmp_path):
+def test_run_reads_tables_and_writes_views(deltafix, tmp_path, monkeypatch):
     (tmp_path / "views.sql").write_text(SCRIPT)
     (tmp_path / "edge.csv").write_text('y,x\na,1\n,2\n"",3\n')
     done = deltafix("run", tmp_path / "views.sql", "-F", tmp_path, "-D", tmp_path / "out")
@@ -53,6 +53,11 @@ def test_run_reads_tables_and_writes_views(deltafix, tmp_path):
     assert sorted(written.splitlines()) == ['"",1', '"a",1', '"y","n"', ",1"]
     done = deltafix("run", tmp_path / "views.sql", "-F", tmp_path, "-D", "-")
     assert done.out.startswith("-- texts")
+    monkeypatch.chdir(tmp_path)
+    done = deltafix("run", "views.sql")
+    assert (done.code, done.out) == (0, "")
+    assert done.err == "note: the views are here, as <view>.csv; -D - prints them\n"
+    assert (tmp_path / "texts.csv").read_text() == written
 
 
 def test_a_file_that_does_not_fit_is_refused(deltafix, tmp_path):

@@ -1,0 +1,51 @@
+"""Statements of other databases that there is no need for here, or another way: what to do instead.
+
+Invariant: none of the words begins a statement that a connection takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+__all__ = ["FROM_FILES", "instead_of"]
+
+FROM_FILES: Final = (
+    "`deltafix run SCRIPT.sql -F FOLDER` reads TABLE.csv or TABLE.parquet of a folder and writes "
+    "the views; in Python db.insert(table, frame) takes rows or a frame"
+)
+_INDEX: Final = "leave it out: what queries and keys look up is indexed by itself"
+_NO_SETTINGS: Final = "leave it out: a connection is one database without settings in SQL"
+_NOTHING_TO_DO: Final = "leave it out: there is nothing to be tidied"
+_LIST: Final = "`.tables` at the prompt of `deltafix sql` lists tables and views with their columns"
+
+_INSTEAD: Final = {
+    ("ANALYZE",): _NOTHING_TO_DO,
+    ("ATTACH",): _NO_SETTINGS,
+    ("CHECKPOINT",): _NOTHING_TO_DO,
+    ("COPY",): FROM_FILES,
+    ("CREATE", "INDEX"): _INDEX,
+    ("CREATE", "UNIQUE", "INDEX"): "write UNIQUE (column, ...) into CREATE TABLE",
+    ("DESC",): _LIST,
+    ("DESCRIBE",): _LIST,
+    ("DROP", "INDEX"): _INDEX,
+    ("LOAD",): FROM_FILES,
+    ("OPTIMIZE",): _NOTHING_TO_DO,
+    ("PRAGMA",): _NO_SETTINGS,
+    ("REFRESH",): "leave it out: views follow their tables with every commit",
+    ("SET",): _NO_SETTINGS,
+    ("SHOW",): _LIST,
+    ("TRUNCATE",): "write DELETE FROM table",
+    ("USE",): _NO_SETTINGS,
+    ("VACUUM",): _NOTHING_TO_DO,
+}
+
+
+def instead_of(words: Sequence[str]) -> tuple[str, str] | None:
+    """By the words that a statement begins with: those that say what it is, and what to do."""
+    upper = tuple(word.upper() for word in words)
+    for size in range(1, 4):
+        found = _INSTEAD.get(upper[:size])
+        if found is not None:
+            return " ".join(upper[:size]), found
+    return None
