@@ -38,7 +38,14 @@ class Diagnostic:
 
 
 def suggest(name: str, known: Sequence[str]) -> str | None:
-    """The known name closest to `name`, or None if none is close (difflib ratio 0.6)."""
+    """The known name closest to `name`, or None if none is close (difflib ratio 0.6).
+
+    Raises TypeError where callers gave something else for a name: a relation of `Program()`, say.
+    """
+    if not isinstance(name, str):
+        meant = getattr(name, "name", None)
+        shown = f": write {meant!r}" if isinstance(meant, str) else ""
+        raise TypeError(f"a name is given as text, not as {type(name).__name__}{shown}")
     import difflib  # noqa: PLC0415  only on the error path
 
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)

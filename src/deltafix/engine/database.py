@@ -159,6 +159,9 @@ class Database(Reading):
 
     def apply(self, delta: Delta, *, missing: str = "error") -> Delta:
         """Apply a Delta of given rows as one transaction; returns what it changed."""
+        if not isinstance(delta, Delta):
+            message = f"apply takes a Delta, as an epoch gives it, not {type(delta).__name__}"
+            raise TypeError(f"{message}; in a transaction, tx.insert(relation, rows) takes rows")
         with self.transaction(missing=missing) as tx:
             for name, part in delta.items():
                 tx.delete(name, part.removed)
@@ -203,8 +206,9 @@ class Database(Reading):
         """
         if self._closed:
             raise TransactionError("the database is closed")
-        view = self.relation(relation) if isinstance(relation, str) else relation
-        watch: Watch[Any] = Watch(self._watchers, view, callback)
+        if relation is not None and not isinstance(relation, RelationView):
+            relation = self.relation(relation)
+        watch: Watch[Any] = Watch(self._watchers, relation, callback)
         self._watchers.add(watch)
         return watch
 

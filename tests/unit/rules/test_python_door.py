@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 
+from deltafix import connect
 from deltafix.datalog.program import Program
 from deltafix.errors import ProgramError
 from deltafix.rules.dsl import (
@@ -192,3 +193,35 @@ def test_variables_that_were_not_unpacked_are_told_so(names, way):
             with pytest.raises(TypeError):
                 combine(together)
         program.relation("other", x=int)(*together[:1]) <= edge(*together[:1])
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda db, e: db.rows(e),
+        lambda db, e: db.count(e),
+        lambda db, e: db.select(e, [1]),
+        lambda db, e: db.contains(e, (1,)),
+        lambda db, e: db.to_arrow(e),
+        lambda db, e: db.relation(e),
+        lambda db, e: db.watch(e),
+        lambda db, e: db.why(e, (1,)),
+        lambda db, e: db.why_not(e, (1,)),
+        lambda db, e: db.transaction().insert(e, [(1,)]),
+        lambda db, e: db.transaction().delete(e, [(1,)]),
+    ],
+)
+def test_a_relation_object_in_place_of_its_name_is_told_the_name(use):
+    with Program() as program:
+        edge = program.relation("edge", x=int)
+        program.input(edge)
+    wanted = pytest.raises(TypeError, match="as text, not as Relation: write 'edge'")
+    with connect(program) as db, wanted:
+        use(db, edge)
+
+
+def test_rows_in_place_of_a_delta_are_told_how_they_go_in():
+    with connect(".decl edge(x: number) .input edge") as db:
+        with pytest.raises(TypeError, match=r"not dict; in a transaction, tx\.insert"):
+            db.apply({"edge": [(1,)]})
+        assert db.rows("edge") == []
