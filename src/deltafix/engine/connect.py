@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from deltafix.engine.database import Database
 from deltafix.engine.outside import Users
 from deltafix.engine.run import Budget
+from deltafix.errors import ProgramError
 from deltafix.rules.ast import Program
 from deltafix.store.disk import FSYNC
 
@@ -69,6 +70,9 @@ def connect(
     if isinstance(program, str):
         from deltafix.datalog.program import Program as Text  # noqa: PLC0415
 
+        if program.endswith(".dl") and "\n" not in program:
+            message = f"{program!r} is a path, and connect takes a program or the text of one"
+            raise ProgramError(f"{message}: deltafix.Program.from_file({program!r})")
         program = Text.parse(program)
     budget = Budget(max_rows, max_rounds, timeout)
     users = Users(functors, reducers)

@@ -45,6 +45,9 @@ class TermExpr:
     def __bool__(self) -> bool:
         raise TypeError("a term is neither true nor false: compare it, and join literals with &")
 
+    def __str__(self) -> str:
+        raise TypeError('a term is no text, nor part of one: write call("cat", x, "!") for f"{x}!"')
+
     def _call(self, functor: str, left: Operand, right: Operand) -> TermExpr:
         return TermExpr(Call(functor, (term_of(left), term_of(right)), here()))
 
@@ -227,7 +230,8 @@ class AtomExpr(FormulaExpr):
     def _misuse(self, other: object) -> Never:
         raise TypeError("a rule is written head(..) <= body; only terms can be compared")
 
-    __lt__ = __gt__ = _misuse
+    __lt__ = __gt__ = __eq__ = __ne__ = _misuse
+    __hash__ = None  # type: ignore[assignment]  # no set of atoms: which are equal is not said
 
 
 class _Stated:

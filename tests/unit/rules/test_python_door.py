@@ -225,3 +225,27 @@ def test_rows_in_place_of_a_delta_are_told_how_they_go_in():
         with pytest.raises(TypeError, match=r"not dict; in a transaction, tx\.insert"):
             db.apply({"edge": [(1,)]})
         assert db.rows("edge") == []
+
+
+@pytest.mark.parametrize(
+    ("write", "way"),
+    [
+        (lambda edge, x: edge(f"{x}!"), "a term is no text, nor part of one"),
+        (lambda edge, x: edge(str(x) + "!"), "a term is no text, nor part of one"),
+        (lambda edge, x: edge(x) == edge("a"), r"a rule is written head\(\.\.\) <= body"),
+        (lambda edge, x: edge(x) != edge("a"), r"a rule is written head\(\.\.\) <= body"),
+    ],
+)
+def test_what_python_would_make_text_or_a_truth_of_is_refused(write, way):
+    with Program() as program:
+        edge = program.relation("edge", x=str)
+        program.input(edge)
+        (x,) = variables("x")
+        with pytest.raises(TypeError, match=way):
+            write(edge, x)
+    assert repr(x) == "TermExpr(Var(name='x'))"
+
+
+def test_a_path_in_place_of_a_program_is_told_how_it_is_read():
+    with pytest.raises(ProgramError, match=r"deltafix.Program.from_file\('rules.dl'\)"):
+        connect("rules.dl")
