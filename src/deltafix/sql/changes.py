@@ -60,8 +60,10 @@ def view_delta(relation: Relation, deltas: Iterable[Delta | Mapping[str, Bag]]) 
     """What a sequence of epochs changed in a relation, net; some are told as bags by relation."""
     counts: Bag = Counter()
     columns: tuple[Column, ...] = relation.columns
+    alike: tuple[Column, ...] | None = columns
     for delta in deltas:
         if not isinstance(delta, Delta):
+            alike = None  # a view that was replaced had others before
             counts.update(delta.get(relation.name, {}))
         elif relation.name in delta:
             part = delta[relation.name]
@@ -72,8 +74,8 @@ def view_delta(relation: Relation, deltas: Iterable[Delta | Mapping[str, Bag]]) 
     return ViewDelta(
         relation.name,
         tuple(column.name for column in columns),
-        shown_rows(sorted(added, key=sort_key), columns),
-        shown_rows(sorted(removed, key=sort_key), columns),
+        shown_rows(sorted(added, key=sort_key), alike),
+        shown_rows(sorted(removed, key=sort_key), alike),
     )
 
 

@@ -398,16 +398,14 @@ def decode_rows(rows: Iterable[Row], columns: Iterable[Column]) -> list[tuple[Sq
 
 
 def shown_rows(
-    rows: list[tuple[SqlValue, ...]], columns: Iterable[Column]
+    rows: list[tuple[SqlValue, ...]], columns: Iterable[Column] | None
 ) -> list[tuple[SqlValue, ...]]:
-    """Rows as callers have them: arrays are lists there; inside they are tuples, which hash."""
-    arrays = [column.type.element is not None for column in columns]
-    if not any(arrays):
+    """Rows as callers have them: arrays are lists there; inside they are tuples, which hash.
+
+    Of these columns, or of several sorts of them.
+    """
+    if columns is not None and all(column.type.element is None for column in columns):
         return rows
     return [
-        tuple(
-            list(value) if array and isinstance(value, tuple) else value
-            for value, array in zip(row, arrays, strict=True)
-        )
-        for row in rows
+        tuple(list(value) if isinstance(value, tuple) else value for value in row) for row in rows
     ]
