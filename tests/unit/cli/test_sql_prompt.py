@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import psutil
 import pytest
 
 from deltafix.cli.main import main
@@ -43,6 +44,22 @@ class Terminal:
         time.sleep(0.5)
         self.process.send_signal(signal.SIGINT)
 
+    def worked(self) -> float:
+        """Seconds of the processor."""
+        return float(psutil.Process(self.process.pid).cpu_times().user)
+
+    def interrupt_prompt(self) -> None:
+        """Ctrl-C as soon as a key would be read.
+
+        Between the prompt and that, readline remembers a signal until the next key (400 signals as
+        soon as the prompt was seen: 25 waited; once the process slept, none did).
+        """
+        end = time.monotonic() + SECONDS
+        while psutil.Process(self.process.pid).status() != psutil.STATUS_SLEEPING:
+            assert time.monotonic() < end
+            time.sleep(0.001)
+        self.interrupt()
+
 
 @contextmanager
 def terminal(*arguments: str) -> Iterator[Terminal]:
@@ -65,9 +82,9 @@ def test_ctrl_c_drops_a_statement_and_not_the_session(warm_kernel) -> None:
         typed.until("sql> ")
         typed.type("SELECT broken")
         typed.until("...> ")
-        typed.interrupt()
+        typed.interrupt_prompt()
         typed.until("sql> ")
-        typed.interrupt()
+        typed.interrupt_prompt()
         typed.until("sql> ")
         typed.type(".tables")
         assert "table t (a BIGINT, s TEXT)" in typed.until("sql> ")
@@ -98,8 +115,11 @@ def test_ctrl_c_in_a_commit_leaves_the_shell_and_drops_the_edits(warm_kernel, tm
         typed.until("deltafix> ")
         typed.type("+n(1)")
         typed.until("deltafix*> ")
+        before = typed.worked()
         typed.type("commit")
-        time.sleep(1.5)
+        while typed.worked() < before + 0.3:  # seconds of the processor: it is at work
+            assert typed.process.poll() is None
+            time.sleep(0.01)
         typed.interrupt()
         typed.until("interrupted: the line has changed nothing that is committed")
         typed.until("deltafix> ")
