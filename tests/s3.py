@@ -15,7 +15,7 @@ from typing import Any, Self
 from uuid import uuid4
 
 import obstore
-from moto.server import DomainDispatcherApplication, create_backend_app
+from moto.server import create_backend_app
 from werkzeug.serving import make_server
 
 SETTINGS = {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any", "AWS_REGION": "us-east-1"}
@@ -28,7 +28,7 @@ class Server:
     def __init__(self) -> None:
         self.fault: Callable[[str, str], str] = lambda method, path: ""
         self.late: list[dict[str, Any]] = []
-        self._app = DomainDispatcherApplication(create_backend_app)
+        self._app = create_backend_app("s3")  # one service: moto looks for it in each request
         self._one = threading.RLock()
 
     def __enter__(self) -> Self:
