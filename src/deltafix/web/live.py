@@ -49,7 +49,7 @@ class Live:
         queue: asyncio.Queue[str | None] = asyncio.Queue()
         self._pages[queue] = asyncio.get_running_loop()
         try:
-            yield ": open\n\n"
+            yield "event: live\ndata: \n\n"  # from here on nothing is missed
             while True:
                 try:
                     message = await asyncio.wait_for(queue.get(), _HEARTBEAT)

@@ -234,7 +234,7 @@ def test_epochs_are_streamed_to_every_open_page(db):
         live = Live(db)
         streams = [live.stream(), live.stream()]
         for stream in streams:
-            assert await anext(stream) == ": open\n\n"
+            assert await anext(stream) == "event: live\ndata: \n\n"
         with db.transaction() as tx:
             tx.insert("edge", [("c", "d"), *((f"x{i}", "y") for i in range(150))])
         found = [await anext(stream) for stream in streams]

@@ -5,6 +5,7 @@ With `DELTAFIX_SCREENSHOTS=docs/images` the pictures of the documentation are ma
 
 from __future__ import annotations
 
+import asyncio
 import os
 import struct
 import threading
@@ -17,6 +18,7 @@ from tests.browser import Browser, chromium
 
 import deltafix
 from deltafix.engine.follow import FactFolder, ProgramFile
+from deltafix.web.live import Live
 from deltafix.web.server import Server
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="no Chromium on this machine")
@@ -92,6 +94,30 @@ def test_from_a_changed_file_to_a_proof_by_clicks(served, tmp_path):
         browser.wait("document.querySelector('#proof').innerText.includes('vanished')")
         assert browser.text("#proof .causes") == '-edge("par", "lyo")'
         assert browser.problems == []
+
+
+def test_what_happens_while_the_page_is_not_connected_is_shown_once_it_is(
+    served, tmp_path, monkeypatch
+):
+    stream, connections = Live.stream, []
+
+    async def broken(live):
+        connections.append(live)
+        if len(connections) == 1:
+            yield "retry: 100\nevent: live\ndata: \n\n"
+            return
+        while live.delta is None:  # the epoch finds nobody who listens
+            await asyncio.sleep(0.01)
+        async for message in stream(live):
+            yield message
+
+    monkeypatch.setattr(Live, "stream", broken)
+    with Browser(served) as browser:
+        browser.wait("document.querySelector('#status').textContent === 'not connected'")
+        write(tmp_path / "edge.facts", [*EDGES, "dub\tpar"])
+        browser.wait("document.querySelector('#status').textContent === 'live'")
+        browser.wait("document.querySelector('[data-relation=edge]').innerText.includes('8')")
+        assert browser.text("#changes") == ""  # told to nobody
 
 
 def test_saving_the_program_shows_the_rows_that_come_and_go(served, tmp_path):

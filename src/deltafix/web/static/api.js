@@ -19,9 +19,10 @@ export async function edit(sign, facts) {
   return answer(await fetch("api/edit", { method: "POST", headers, body }));
 }
 
-export function listen(onEpoch, onStatus) {
+// `onLive`: from now on every epoch is told, now and after each time that the connection was lost.
+export function listen(onEpoch, onLive, onLost) {
   const source = new EventSource("api/events");
   source.addEventListener("epoch", (event) => onEpoch(JSON.parse(event.data)));
-  source.onopen = () => onStatus("live");
-  source.onerror = () => onStatus("not connected");
+  source.addEventListener("live", onLive);
+  source.onerror = onLost;
 }

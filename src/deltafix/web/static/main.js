@@ -144,5 +144,7 @@ byId("edit").addEventListener("submit", async (event) => {
   }
 });
 
-listen((epoch) => { addEpoch(epoch); refresh(); }, (status) => { byId("status").textContent = status; });
-refresh();
+// What was told to nobody while the page was not connected is asked for once it is.
+const status = (text) => { byId("status").textContent = text; };
+listen((epoch) => { addEpoch(epoch); refresh(); }, () => { status("live"); refresh(); },
+  () => status("not connected"));
