@@ -40,8 +40,6 @@ class Terminal:
         return before
 
     def interrupt(self) -> None:
-        # The prompt is seen before readline waits; of a signal between the two it hears with a key.
-        time.sleep(0.5)
         self.process.send_signal(signal.SIGINT)
 
     def worked(self) -> float:
