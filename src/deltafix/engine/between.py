@@ -6,9 +6,6 @@ Invariant: nothing here changes a row. It holds no database: a run must not keep
 
 from __future__ import annotations
 
-import re
-from typing import Final
-
 from deltafix.doing import hearer
 from deltafix.engine.limits import Limits
 from deltafix.engine.link import Linked
@@ -24,9 +21,6 @@ __all__ = ["between", "named_in", "stopped"]
 
 _SHOWN = 2
 """Relations of a stratum that are named: a line has room for no more."""
-
-_PART: Final = re.compile(r"(\.\d+|__([0-9a-f]{10}_\w+|both|breach\d+|file|gone|key|times))$")
-"""How names end that were made for a relation: a view's parts in SQL, what a pipeline adds."""
 
 
 def between(arena: Arena, linked: Linked, limits: Limits) -> None:
@@ -52,7 +46,7 @@ def between(arena: Arena, linked: Linked, limits: Limits) -> None:
 
 def named_in(plan: Plan, number: int) -> list[str]:
     """The relations of a stratum that somebody wrote; where none is, the first ones it is for."""
-    names = {one.name for one in plan.relations if not one.hidden}
+    made_for = {one.name: one.of for one in plan.relations if not one.hidden}
     needed = set(plan.stages[number].relations)
     for stage in plan.stages[number:]:
         own = stage.relations
@@ -65,9 +59,9 @@ def named_in(plan: Plan, number: int) -> list[str]:
         reads.update(stage.outside.reads if stage.outside is not None else ())
         if not needed.isdisjoint((*own, *reads)):
             needed.update(own)
-            whole = {name: _PART.sub("", name) for name in own}
-            found = [name for name in own if name in names and whole[name] not in names - {name}]
-            found = found or [name for name in whole.values() if name in names]
+            known = [name for name in own if name in made_for]
+            found = [name for name in known if not made_for[name]]
+            found = found or [made_for[name] for name in known]
             if found:
                 return list(dict.fromkeys(found))
     return [*plan.stages[number].relations]

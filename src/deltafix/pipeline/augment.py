@@ -73,7 +73,7 @@ def augment(program: Program, additions: Additions) -> Program:
         made.append(_by_file(program.relation(name)))
     for name in additions.counted:
         own = program.relation(name)
-        made.append((_decl(name + COUNTS, own.attributes, [f"n{COUNTS}"]), []))
+        made.append((_decl(own, COUNTS, own.attributes, [f"n{COUNTS}"]), []))
     for name, keying in additions.keyed.items():
         _require_key(program, name, keying)
         made += _keyed(program.relation(name), keying)
@@ -148,12 +148,16 @@ def _key_check(own: RelationDecl, key: TableKey, name: str) -> tuple[RelationDec
             Comparison("!=", bodies[place], Var("w")),
         ))  # fmt: skip
         rules.append(Rule((Atom(name, tuple(heads)),), body))
-    return RelationDecl(name, tuple(attributes)), rules
+    return RelationDecl(name, tuple(attributes), of=own.name), rules
 
 
-def _decl(name: str, columns: Sequence[Attribute], numbers: Sequence[str]) -> RelationDecl:
-    own = [Attribute(one.name, one.type) for one in columns]
-    return RelationDecl(name, (*own, *(Attribute(one, "number") for one in numbers)))
+def _decl(
+    own: RelationDecl, suffix: str, columns: Sequence[Attribute], numbers: Sequence[str]
+) -> RelationDecl:
+    """What is kept for a relation: some of its columns, and numbers."""
+    kept = [Attribute(one.name, one.type) for one in columns]
+    kept += [Attribute(one, "number") for one in numbers]
+    return RelationDecl(own.name + suffix, tuple(kept), of=own.name)
 
 
 def _variables(own: RelationDecl) -> list[Term]:
@@ -161,7 +165,7 @@ def _variables(own: RelationDecl) -> list[Term]:
 
 
 def _by_file(own: RelationDecl) -> tuple[RelationDecl, list[Rule]]:
-    kept = _decl(own.name + FILE, own.attributes, ())
+    kept = _decl(own, FILE, own.attributes, ())
     kept = replace(kept, attributes=(Attribute(f"file{FILE}", "symbol"), *kept.attributes))
     row = _variables(own)
     said = Atom(kept.name, (Wildcard(), *row))
@@ -179,9 +183,9 @@ def _keyed(own: RelationDecl, keying: Keying) -> list[tuple[RelationDecl, list[R
     held = Rule((Atom(name, tuple(row)),), Atom(name + KEYED, (*row, *blanks)))
     both = And((Atom(name + KEYED, (*others, *blanks)), Atom(name + GONE, (*chosen, *blanks))))
     return [
-        (_decl(name + KEYED, own.attributes, beside), [held]),
-        (_decl(name + GONE, key, beside), []),
-        (_decl(name + _BOTH, key, ()), [Rule((Atom(name + _BOTH, tuple(chosen)),), both)]),
+        (_decl(own, KEYED, own.attributes, beside), [held]),
+        (_decl(own, GONE, key, beside), []),
+        (_decl(own, _BOTH, key, ()), [Rule((Atom(name + _BOTH, tuple(chosen)),), both)]),
     ]
 
 

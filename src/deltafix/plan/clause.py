@@ -265,7 +265,7 @@ class Relation:
     functors. Elsewhere `normalize` has turned it into clauses over hidden relations; `entry` is
     then the one that rows given to this relation enter instead (empty: themselves). `is_range`
     says that a hidden relation holds the numbers of ranges (`plan.ranges`), `is_domain` that it
-    holds what a group may be asked for (`plan.domains`).
+    holds what a group may be asked for (`plan.domains`), `of` what its declaration says.
     """
 
     name: str
@@ -275,6 +275,7 @@ class Relation:
     entry: str = ""
     is_range: bool = False
     is_domain: bool = False
+    of: str = field(default="", compare=False, repr=False)
 
 
 def given_apart(relation: Relation) -> tuple[Relation, Clause]:

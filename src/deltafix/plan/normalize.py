@@ -73,7 +73,7 @@ def normalize(checked: CheckedProgram) -> Core:
     program = checked.program
     made = Made(
         schemas_of(program),
-        [Relation(r.name, program.column_types(r.name)) for r in program.relations],
+        [Relation(r.name, program.column_types(r.name), of=r.of) for r in program.relations],
     )
     recursions = Recursions(program, checked.strata)
     recursion = recursions.home

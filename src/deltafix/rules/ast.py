@@ -41,6 +41,7 @@ class RelationDecl:
     """`.decl name(attributes) qualifiers`. Nullary relations have no attributes.
 
     `choices` are the columns of each `choice-domain`, by name, `indexes` those of each `index-on`.
+    `of` is the relation that this one was made for, by SQL or a pipeline; people are told of that.
     """
 
     name: str
@@ -49,6 +50,7 @@ class RelationDecl:
     choices: tuple[tuple[str, ...], ...] = ()
     indexes: tuple[tuple[str, ...], ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
+    of: str = field(default="", compare=False, repr=False)
 
     @property
     def arity(self) -> int:

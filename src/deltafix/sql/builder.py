@@ -69,6 +69,7 @@ class Relation:
         hidden: what tells duplicates apart, behind them.
         identity: positions among both that are a key.
         indexes: positions by which rows are looked up whatever the rules need.
+        of: the view that it is a part of.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Relation:
     hidden: tuple[Column, ...]
     identity: tuple[int, ...]
     indexes: tuple[tuple[int, ...], ...] = ()
+    of: str = ""
 
     @property
     def all_columns(self) -> tuple[Column, ...]:
@@ -88,7 +90,7 @@ class Relation:
         shown = [column.attribute(column.name) for column in self.columns]
         hidden = [column.attribute(f"~{n}") for n, column in enumerate(self.hidden)]
         indexes = (tuple(shown[place].name for place in places) for places in self.indexes)
-        return RelationDecl(self.name, (*shown, *hidden), indexes=tuple(indexes))
+        return RelationDecl(self.name, (*shown, *hidden), indexes=tuple(indexes), of=self.of)
 
 
 def equal(left: Term, right: Term) -> Formula:
@@ -118,7 +120,7 @@ class Builder:
     """What the rules of one query add up to.
 
     `prefix` begins the names that are made, `between` comes before their number; `tables` are the
-    tables and views there are.
+    tables and views there are, `view` is the one whose query it is.
     """
 
     statement: Statement
@@ -141,6 +143,7 @@ class Builder:
     """What the view is sorted by where it is read: positions of columns, and how."""
     count: int = 0
     between: str = "."
+    view: str = ""
 
     # --- undo ----------------------------------------------------------------------------------
 
@@ -191,7 +194,8 @@ class Builder:
         """A new relation; without `identity` all of its columns are."""
         width = len(columns) + len(hidden)
         key = tuple(range(width)) if identity is None else tuple(identity)
-        found = Relation(name or self.named(), tuple(columns), tuple(hidden), key)
+        of = "" if name else self.view
+        found = Relation(name or self.named(), tuple(columns), tuple(hidden), key, of=of)
         self.relations.append(found)
         return found
 

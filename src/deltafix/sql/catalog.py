@@ -351,6 +351,7 @@ def view_of(
     again = catalog.times[name]
     catalog.times[name] += 1
     builder = Builder(statement, f"{name}:{again}" if again else name, catalog.relations)
+    builder.view = name
     if mark:
         builder.prefix, builder.between = f"{name}{mark}", "_"
     found = relation(builder, query, Scope(statement), name, names)

@@ -212,7 +212,7 @@ def _counted(catalog: Catalog, name: str, mark: str) -> Relation:
     """Keep the rows of a view under another name; under its own, each once and how often."""
     view = catalog.views[name]
     bag, builder = view.relation, view.builder
-    inner = replace(bag, name=f"{name}{mark}_rows")
+    inner = replace(bag, name=f"{name}{mark}_rows", of=name)
     builder.relations = [inner if one.name == name else one for one in builder.relations]
     builder.rules = [
         replace(rule, heads=tuple(replace(h, relation=inner.name) if h.relation == name else h
