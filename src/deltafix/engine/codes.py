@@ -240,11 +240,6 @@ class Codes:
         """Floats as their places in the total order (`facts.values.float_order`)."""
         return _flipped(self.decode_numbers("number", codes))
 
-    @staticmethod
-    def float_at(place: int) -> float:
-        """The float at a place in the total order."""
-        return canonical(float(_flipped(np.array(place, dtype=np.int64)).view(np.float64)))
-
     def rows(self, schema: Schema, codes: Words) -> list[Row]:
         """Python rows of a table of codes (n, arity)."""
         if schema.arity == 0:

@@ -28,6 +28,7 @@ __all__ = [
     "is_tabular",
     "rows_from_table",
     "settled_columns",
+    "settled_floats",
     "table_from_rows",
     "to_numpy",
     "to_table",
@@ -101,10 +102,15 @@ def settled_columns(table: pa.Table) -> pa.Table:
     """The table with its floats as relations hold them: one zero, one NaN. O(rows)."""
     for place, field in enumerate(table.schema):
         if pa.types.is_floating(field.type):
-            column = table.column(place)
-            clean = pc.if_else(pc.is_nan(column), pa.scalar(nan, field.type), pc.add(column, 0.0))
-            table = table.set_column(place, field, clean.cast(field.type))
+            table = table.set_column(place, field, settled_floats(table.column(place)))
     return table
+
+
+def settled_floats(column: Any) -> Any:
+    """An array, or chunks, of floats as relations hold them: one zero, one NaN. O(rows)."""
+    kind = column.type
+    clean = pc.if_else(pc.is_nan(column), pa.scalar(nan, kind), pc.add(column, 0.0))
+    return clean.cast(kind)
 
 
 def check_table(schema: Schema, rows: Any, *, encoded: bool = False) -> pa.Table:

@@ -118,6 +118,12 @@ def float_order(x: float) -> int:
     return cast("int", pattern ^ ((pattern >> 63) & _MAGNITUDE))
 
 
+def float_at(place: int) -> float:
+    """The float at a place in the total order: the inverse of `float_order`."""
+    (found,) = struct.unpack("<d", struct.pack("<q", place ^ ((place >> 63) & _MAGNITUDE)))
+    return canonical(found)
+
+
 _WHOLE: Final = re.compile(r"([+-]?)(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)", re.ASCII)
 _REAL: Final = re.compile(
     r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|infinity|nan)",

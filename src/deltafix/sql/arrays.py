@@ -10,15 +10,13 @@ beginning before the whole. Which elements a type has is `sql.types`'.
 
 from __future__ import annotations
 
-import math
 import re
-import struct
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final
 
 from deltafix.facts.schema import BaseType
-from deltafix.facts.values import float_order
+from deltafix.facts.values import float_at, float_order
 
 __all__ = ["packed", "unpacked"]
 
@@ -78,12 +76,5 @@ def _elements(base: BaseType, text: str) -> Iterator[Any]:
             at = found.end()
         else:
             number = int(text[at : at + _DIGITS], 16) - _SIGN
-            yield _float_at(number) if base == "float" else number
+            yield float_at(number) if base == "float" else number
             at += _DIGITS
-
-
-def _float_at(place: int) -> float:
-    """The float at a place in the total order."""
-    pattern = place ^ ((place >> 63) & (_SIGN - 1))
-    (found,) = struct.unpack("<d", struct.pack("<q", pattern))
-    return math.nan if math.isnan(found) else float(found)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, overload
 
 import pyarrow as pa
 
-from deltafix.facts.arrow import ARROW_TYPES, is_tabular, settled_columns, to_table
+from deltafix.facts.arrow import ARROW_TYPES, is_tabular, settled_floats, to_table
 from deltafix.facts.schema import Row
 from deltafix.facts.values import canonical
 from deltafix.sql.cursor import arrow_type
@@ -132,9 +132,8 @@ def written(column: Column, values: Sequence[Any]) -> pa.Array:
     if column.nullable:
         values = [None if value is None else value[0] for value in values]
     found = pa.array(values, ARROW_TYPES[column.type.base])
-    if pa.types.is_floating(found.type):  # -0.0 is 0.0, also where keys are grouped
-        (found,) = settled_columns(pa.table([found], [""])).column(0).chunks or [found]
-    return found
+    # -0.0 is 0.0, also where keys are grouped
+    return settled_floats(found) if pa.types.is_floating(found.type) else found
 
 
 def coded(column: Column, values: Sequence[Any] | pa.ChunkedArray) -> pa.Array | None:
@@ -151,15 +150,13 @@ def coded(column: Column, values: Sequence[Any] | pa.ChunkedArray) -> pa.Array |
 
 def _of_values(kind: SqlType, values: Sequence[Any]) -> pa.Array | None:
     """Python values as a column of Arrow, if they are of the one type that needs no conversion."""
-    plain = _PLAIN.get(kind.code)
-    if plain is not None and not set(map(type, values)) <= {plain, type(None)}:
-        return None
-    if plain is None and not kind.is_decimal:
+    wanted = arrow_type(kind)
+    if kind.is_decimal:
+        wanted = pa.decimal128(MOST_DIGITS, kind.scale)
+    elif not set(map(type, values)) <= {_PLAIN.get(kind.code), type(None)}:
         return None
     try:
-        if kind.is_decimal:
-            return pa.array(values, pa.decimal128(MOST_DIGITS, kind.scale))
-        return pa.array(values, arrow_type(kind))
+        return pa.array(values, wanted)
     except (pa.ArrowException, ValueError, TypeError):
         return None
 

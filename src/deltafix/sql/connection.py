@@ -575,6 +575,7 @@ class Connection:
             if self._durable:
                 durable.recover(self._db, self.catalog)
             self._db.settle()  # what holds without rows is there before them, in no delta
+            self._held, self._stale = {*self.catalog.tables}, False
         elif self._stale:
             try:
                 self._follow(self._db)
@@ -583,7 +584,6 @@ class Connection:
                 # the old ones: rebuilt from the rows there are, it does not.
                 self._db.compact()
                 self._follow(self._db)
-        self._held, self._stale = {*self.catalog.tables}, False
         return self._db
 
     def _follow(self, db: Database) -> Delta:

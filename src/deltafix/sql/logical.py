@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltafix.facts.arrow import ARROW_TYPES, settled_columns, to_numpy
+from deltafix.facts.arrow import ARROW_TYPES, settled_floats, to_numpy
 from deltafix.facts.shapes import Shape
 from deltafix.facts.values import encodable, write_value
 from deltafix.sql.casts import assigned, cast
@@ -223,8 +223,7 @@ def _settled(base: str, value: Any) -> Any:
 def _closed(array: pa.Array, kind: SqlType) -> pa.Array:
     """Values of the logical type's Arrow type as the engine's. Raises ValueError for odd years."""
     if kind is DOUBLE:
-        table = settled_columns(pa.table({"x": array}))
-        return _whole(table.column(0))
+        return settled_floats(array)
     if kind is TEXT:
         return array
     if kind.is_decimal:

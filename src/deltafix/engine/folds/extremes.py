@@ -22,7 +22,7 @@ from deltafix.engine.folds.groups import FEW, Key, keys_of, partition
 from deltafix.engine.folds.journal import Journal
 from deltafix.engine.stages import Changed
 from deltafix.facts.schema import BaseType, Value
-from deltafix.facts.values import float_order
+from deltafix.facts.values import float_at, float_order
 from deltafix.kernel.arena import Words
 from deltafix.plan.clause import Fold
 
@@ -125,7 +125,7 @@ class Extremes:
         return float_order(value) if self._kind == "float" else value
 
     def _shown(self, value: Any) -> Value:
-        return self._codes.float_at(value) if self._kind == "float" else value
+        return float_at(value) if self._kind == "float" else value
 
     def _better(self, value: Any, than: Any) -> bool:
         return bool(value < than if self._least else value > than)

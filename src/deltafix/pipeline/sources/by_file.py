@@ -121,8 +121,7 @@ class ByFile:
             if left < 0:
                 portion.more = True
                 if before and file in now:
-                    self._mark(portion, file, now)
-                    portion.marks[f"by_file/{self.name}/{file}"] = [*now[file], -left]
+                    self._mark(portion, file, now, to_come=-left)
                 break
             portion.bad.extend(content.bad)
             self._mark(portion, file, now)
@@ -146,9 +145,12 @@ class ByFile:
         gone = [file for file in before if file not in now]
         return now, gone + [file for file, stamp in now.items() if before.get(file) != stamp]
 
-    def _mark(self, portion: Portion, file: str, now: Mapping[str, Stamp]) -> None:
-        """Say that a file is in, or gone."""
-        portion.marks[f"by_file/{self.name}/{file}"] = now.get(file)
+    def _mark(
+        self, portion: Portion, file: str, now: Mapping[str, Stamp], to_come: int = 0
+    ) -> None:
+        """Say that a file is in, but for so many rows, or gone."""
+        rest = [to_come] if to_come else []
+        portion.marks[f"by_file/{self.name}/{file}"] = [*now[file], *rest] if file in now else None
         if file in now:
             written = now[file][0] / 1e9
             portion.stamp = min(portion.stamp or written, written)

@@ -12,7 +12,7 @@ nothing: filled later, it is read like one that comes late.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -65,10 +65,9 @@ class ChangeFiles:
             part, after, rows = _part(signed, taken, left)
             portion.signed.append(part)
             left -= part.rows
-            self._mark(portion, file, files[file], -1, digest)
-            if after < rows:
-                portion.marks[self._prefix + file] = [*files[file], after, digest, rows]
-                portion.more = True
+            begun = () if after >= rows else (after, rows)
+            self._mark(portion, file, files[file], digest, begun)
+            portion.more |= bool(begun)
         if not portion.marks:
             return None
         portion.marks |= self._forgotten(files, marks, state)
@@ -84,9 +83,12 @@ class ChangeFiles:
                  if name.startswith(self._prefix)}  # fmt: skip
         return self._folder.files(), marks
 
-    def _mark(self, portion: Portion, file: str, stamp: Stamp, taken: int, digest: str) -> None:
-        """Say how much of a file is in."""
-        portion.marks[self._prefix + file] = [*stamp, taken, digest]
+    def _mark(
+        self, portion: Portion, file: str, stamp: Stamp, digest: str, begun: Sequence[int] = ()
+    ) -> None:
+        """Say that a file is in; in part, if `begun` says so many of so many rows."""
+        taken, *of = begun or (-1,)
+        portion.marks[self._prefix + file] = [*stamp, taken, digest, *of]
         written = stamp[0] / 1e9
         portion.stamp = min(portion.stamp or written, written)
 

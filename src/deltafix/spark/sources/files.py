@@ -83,7 +83,7 @@ class SparkChangeFiles(ChangeFiles):
 
         def settled(net: Net) -> None:
             for number, (file, _) in enumerate(waiting):
-                self._mark(portion, file, files[file], -1, net.told[number << WIDTH])
+                self._mark(portion, file, files[file], net.told[number << WIDTH])
             portion.marks |= self._forgotten(files, marks, state)
 
         items = [(self._folder.at(file), taken) for file, taken in waiting]
