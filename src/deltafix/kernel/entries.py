@@ -16,9 +16,9 @@ from deltafix.kernel.jit import JIT_DISABLED
 from deltafix.kernel.native import ENTRIES, load, prepare
 
 __all__ = [
-    "answer", "begin", "chain_rows", "commit", "copy_changes", "delete_rows", "discard",
-    "drop_index", "expand_one", "fill_index", "find_slot", "insert_rows", "intern", "lookup",
-    "maintain", "rollback", "search", "settle_rows",
+    "add_rows", "answer", "begin", "chain_rows", "commit", "copy_changes", "delete_rows", "discard",
+    "drop_index", "expand_one", "fill_index", "find_slot", "group_rows", "hash_rows", "insert_rows",
+    "intern", "lookup", "maintain", "meet_rows", "place_rows", "rollback", "search", "settle_rows",
 ]  # fmt: skip
 
 if JIT_DISABLED:
@@ -29,6 +29,7 @@ if JIT_DISABLED:
 else:
     _functions = load(prepare())
 
+add_rows = _functions["add_rows"]
 answer = _functions["answer"]
 begin = _functions["begin"]
 chain_rows = _functions["chain_rows"]
@@ -40,10 +41,14 @@ drop_index = _functions["drop_index"]
 expand_one = _functions["expand_one"]
 fill_index = _functions["fill_index"]
 find_slot = _functions["find_slot"]
+group_rows = _functions["group_rows"]
+hash_rows = _functions["hash_rows"]
 insert_rows = _functions["insert_rows"]
 intern = _functions["intern"]
 lookup = _functions["lookup"]
 maintain = _functions["maintain"]
+meet_rows = _functions["meet_rows"]
+place_rows = _functions["place_rows"]
 rollback = _functions["rollback"]
 search = _functions["search"]
 settle_rows = _functions["settle_rows"]

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from deltafix.facts.arrow import to_numpy
 
-__all__ = ["Hashes", "Heavy", "Key", "hash_columns", "hash_rows", "place"]
+__all__ = ["Hashes", "Heavy", "Key", "cut", "hash_columns", "hash_rows"]
 
 Hashes: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]
 
@@ -68,9 +68,20 @@ def hash_columns(columns: Sequence[np.ndarray[Any, Any]], size: int | None = Non
     return _mixed([column.view(np.uint64) for column in columns], rows)
 
 
-def place(hashes: Hashes, shards: int) -> Any:
-    """The shard of each hash. That of no columns is one for all rows."""
-    return (hashes >> np.uint64(32)) % np.uint64(shards)
+def cut(hashes: Hashes, shards: int) -> tuple[Any, dict[int, slice]]:
+    """Rows by the shard of their hash: an order of them, and where each shard's are in it.
+
+    The order is None where all are of one shard. The hash of no columns is one for all rows. O(n).
+    """
+    # One sort of small numbers, and one copy, however many shards there are.
+    places = ((hashes >> np.uint64(32)) % np.uint64(shards)).astype(np.uint16)
+    counts = np.bincount(places, minlength=shards)
+    ends = np.cumsum(counts)
+    found = {
+        int(shard): slice(int(ends[shard] - counts[shard]), int(ends[shard]))
+        for shard in np.flatnonzero(counts)
+    }
+    return np.argsort(places, kind="stable") if len(found) > 1 else None, found
 
 
 def _mixed(patterns: Sequence[Hashes], size: int) -> Hashes:

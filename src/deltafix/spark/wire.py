@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from deltafix.facts.arrow import ARROW_TYPES, to_numpy
 from deltafix.facts.schema import BaseType
-from deltafix.spark.hashing import Key, hash_rows, place
+from deltafix.spark.hashing import Key, cut, hash_rows
 
 __all__ = [
     "ROWS", "Batch", "fold", "pack", "route", "signed", "split", "table_schema", "unpack"
@@ -91,17 +91,10 @@ def route(table: pa.Table, key: Key, shards: int) -> Iterator[tuple[int, pa.Tabl
         yield from route(table.filter(pa.array(heavy)), Key(key.heavy.columns), shards)
         yield from route(table.filter(pa.array(~heavy)), Key(key.columns), shards)
         return
-    places = place(hashes, shards)
-    counts = np.bincount(places.astype(np.int64), minlength=shards)
-    if counts.max() == table.num_rows:
-        yield int(counts.argmax()), table
-        return
-    # One sort of small numbers, and one copy, however many shards there are.
-    ends = np.cumsum(counts)
-    table = table.take(pa.array(np.argsort(places.astype(np.uint16), kind="stable")))
-    for shard in np.flatnonzero(counts).tolist():
-        count = int(counts[shard])
-        yield shard, table.slice(int(ends[shard]) - count, count)
+    order, parts = cut(hashes, shards)
+    table = table if order is None else table.take(pa.array(order))
+    for shard, where in parts.items():
+        yield shard, table.slice(where.start, where.stop - where.start)
 
 
 def pack(batches: Iterable[Batch]) -> Iterator[bytes]:

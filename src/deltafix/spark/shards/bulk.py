@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from deltafix.facts.arrow import to_numpy
-from deltafix.spark.hashing import Key, hash_columns, place
+from deltafix.spark.hashing import Key, cut, hash_columns
 from deltafix.spark.shards.bulkrules import Rules
 from deltafix.spark.shards.columns import Columns, Run, Seen, distinct, joined, taken
 from deltafix.spark.shards.layout import Derived, Layout
@@ -155,11 +155,10 @@ class BulkShard:
             yield from self._route(taken(rows, heavy), Key(key.heavy.columns))
             yield from self._route(taken(rows, ~heavy), Key(key.columns))
             return
-        places = place(hashes, self.shards)
-        for shard in range(self.shards):
-            here = places == shard
-            if here.any():
-                yield shard, taken(rows, here)
+        order, parts = cut(hashes, self.shards)
+        rows = rows if order is None else taken(rows, order)
+        for shard, where in parts.items():
+            yield shard, taken(rows, where)
 
     # --- what holds --------------------------------------------------------------------------
 

@@ -29,8 +29,6 @@ Runs: TypeAlias = Mapping[str, Sequence[Run]]
 
 _Bound: TypeAlias = dict[str, Ints]
 _MET = Slot("")
-_SPARE = 0.1
-"""Share of votes that may be sent twice: votes are a set where they arrive."""
 _TESTS: Mapping[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq, "!=": operator.ne, "<": operator.lt,
     "<=": operator.le, ">": operator.gt, ">=": operator.ge,
@@ -169,12 +167,12 @@ def _ease(literal: object, bound: set[str]) -> tuple[int, int]:
 
 
 def _heads(way: _Way, news: Sequence[Run], runs: Runs) -> Iterator[tuple[str, Columns]]:
-    """The rows of the head; few of them twice."""
+    """The rows of the head, by the newest run's blocks; each once in a block."""
     for run in news:
         size, bound = _fit(way.start.args, run.columns, len(run), way.needed[0])
         for count, values in _run(way, 0, size, bound, runs):
             columns = tuple(_column(arg, values, count) for arg in way.clause.args)
-            yield way.clause.head, distinct(columns, _SPARE)
+            yield way.clause.head, distinct(columns)
 
 
 def _column(arg: Argument, bound: _Bound, size: int) -> Ints:

@@ -1,10 +1,8 @@
-"""Rows as columns of 64-bit numbers: sets that grow, indexes, joins, a batch at a time in numpy.
+"""Rows as columns of 64-bit numbers: sets that grow, indexes, joins, a batch at a time.
 
-Lives here: `distinct`, `Seen` (a set of rows), `Run` (rows with indexes by key). Rows are found by
-the 64-bit hash of their key columns and then compared, so answers are exact. Invariant: two
-different keys with one hash in one set are never taken for the same; they raise `CollisionError`
-(odds of 1 in 10^7 for a million rows), and who called does the work another way.
-It knows nothing of relations, rules or shards.
+Lives here: `distinct`, `Seen` (a set of rows), `Run` (rows with indexes by key); the kernel does
+the work (`kernel/columns`). Invariant: columns are never changed; rows that differ in one number
+are told apart. It knows nothing of relations, rules or shards.
 """
 
 from __future__ import annotations
@@ -14,22 +12,22 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from deltafix.spark.hashing import Hashes, hash_columns
+from deltafix.kernel.entries import add_rows, group_rows, hash_rows, meet_rows, place_rows
 
-__all__ = [
-    "BLOCK", "CollisionError", "Columns", "Found", "Ints", "Run", "Seen", "distinct", "joined",
-    "taken",
-]  # fmt: skip
+__all__ = ["BLOCK", "Columns", "Found", "Ints", "Run", "Seen", "distinct", "joined", "taken"]
 
 BLOCK = 1 << 22
 """Rows that a join makes at a time, about."""
 
+_IN_BUCKET = 4
+"""Rows of an index for a bucket. With one each, the table of beginnings leaves the cache."""
+
+_LEAST = 1 << 10
+"""Rows that a set has room for at first."""
+
 Ints: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Columns: TypeAlias = tuple[Ints, ...]
-
-
-class CollisionError(Exception):
-    """Two different rows of one set have the same hash."""
+_Words: TypeAlias = np.ndarray[Any, np.dtype[np.int32]]
 
 
 def taken(columns: Columns, which: Any) -> Columns:
@@ -44,62 +42,52 @@ def joined(parts: Sequence[Columns]) -> Columns:
     return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
 
 
-def _equal(left: Columns, right: Columns) -> Any:
-    same = left[0] == right[0]
-    for one, other in zip(left[1:], right[1:], strict=True):
-        same &= one == other
-    return same
+def _words(columns: Columns) -> _Words:
+    """Rows as the kernel takes them: one after another, two words a number."""
+    if not columns:
+        return np.zeros(0, np.int32)
+    return np.stack(columns, axis=1).reshape(-1).view(np.int32)
 
 
-def distinct(columns: Columns, spare: float = 0.0) -> Columns:
-    """The rows, each once, in any order. O(n log n).
-
-    `spare`: the share of rows that may stand twice all the same; to put all in order costs several
-    times what it costs to see that it is not worth it.
-    """
-    hashes = np.sort(hash_columns(columns))
-    again = int(np.count_nonzero(hashes[1:] == hashes[:-1]))
-    return columns if again <= spare * len(hashes) else _sorted_distinct(columns)[1]
+def _hashes(words: _Words, size: int) -> Ints:
+    hashes = np.empty(size, np.int64)
+    hash_rows(words, hashes, size, len(words) // size if size else 0)
+    return hashes
 
 
-def _sorted_distinct(columns: Columns) -> tuple[Hashes, Columns]:
-    hashes = hash_columns(columns)
-    order = np.argsort(hashes)
-    hashes, columns = hashes[order], taken(columns, order)
-    again = hashes[1:] == hashes[:-1]
-    if not again.any():
-        return hashes, columns
-    places = np.flatnonzero(again)
-    if not _equal(taken(columns, places), taken(columns, places + 1)).all():
-        raise CollisionError
-    first = np.concatenate(([True], ~again))
-    return hashes[first], taken(columns, first)
+def distinct(columns: Columns) -> Columns:
+    """The rows, each once, as they stand first. O(n)."""
+    return Seen(len(columns[0])).add(columns)
 
 
 class Seen:
-    """A set of rows that grows. Runs sorted by hash, each at least twice as long as the next."""
+    """A set of rows that grows, with room for some at first."""
 
-    def __init__(self) -> None:
-        self._runs: list[tuple[Hashes, Columns]] = []
+    def __init__(self, room: int = _LEAST) -> None:
+        self._used = self._room = 0
+        self._wanted = room
+        self._slots: Ints = np.zeros(0, np.int64)
+        self._rows: _Words = np.zeros(0, np.int32)
 
     def add(self, columns: Columns) -> Columns:
-        """Add rows; returns those that were not there, each once. O(n log n) on average."""
-        hashes, columns = _sorted_distinct(columns)
-        for known, rows in self._runs:
-            place = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
-            there = known[place] == hashes
-            if there.any():
-                if not _equal(taken(rows, place[there]), taken(columns, there)).all():
-                    raise CollisionError
-                hashes, columns = hashes[~there], taken(columns, ~there)
-        if len(hashes):
-            self._runs.append((hashes, columns))
-            while len(self._runs) > 1 and len(self._runs[-2][0]) < 2 * len(self._runs[-1][0]):
-                (early, left), (late, right) = self._runs[-2:]
-                both = np.concatenate((early, late))
-                order = np.argsort(both, kind="stable")  # two sorted runs: a merge
-                self._runs[-2:] = [(both[order], taken(joined((left, right)), order))]
-        return columns
+        """Add rows; returns those that were not there, each once. O(n) on average."""
+        size, width = len(columns[0]), 2 * len(columns)
+        self._grow(self._used + size, width)
+        out, rows = np.empty(size, np.int64), _words(columns)
+        hashes = _hashes(rows, size)
+        new = add_rows(self._rows, self._slots, rows, hashes, out, size, width, self._used)
+        self._used += new
+        return columns if new == size else taken(columns, out[:new])
+
+    def _grow(self, wanted: int, width: int) -> None:
+        if wanted <= self._room:
+            return
+        self._room = max(wanted, 2 * self._room, self._wanted)
+        held = self._rows[: self._used * width]
+        self._rows = np.empty(self._room * width, np.int32)
+        self._rows[: len(held)] = held
+        self._slots = np.zeros(2 * self._room + 1, np.int64)
+        place_rows(self._slots, _hashes(held, self._used), self._used)
 
 
 class Found(NamedTuple):
@@ -110,31 +98,16 @@ class Found(NamedTuple):
 
 
 class _Index:
-    """Rows in the order of the hash of their key columns, and where each key begins."""
+    """Rows, those of a key side by side."""
 
     def __init__(self, columns: Columns, key: tuple[int, ...]) -> None:
-        hashes = hash_columns(tuple(columns[c] for c in key), len(columns[0]))
-        order = np.argsort(hashes)
-        hashes = hashes[order]
+        size = len(columns[0])
+        order = np.empty(size, np.int64)
+        self.starts = np.zeros(size // _IN_BUCKET + 2, np.int64)
+        hashes = _hashes(_words(tuple(columns[c] for c in key)), size)
+        group_rows(hashes, self.starts, order, size)
         self.rows = taken(columns, order)
-        self.keys = tuple(self.rows[c] for c in key)
-        first = np.concatenate(([True], hashes[1:] != hashes[:-1]))
-        self.starts = np.flatnonzero(first)
-        self.hashes = hashes[self.starts]
-        self.counts = np.diff(np.append(self.starts, len(hashes)))
-        inside = np.flatnonzero(~first)
-        if self.keys and not _equal(taken(self.keys, inside), taken(self.keys, inside - 1)).all():
-            raise CollisionError
-
-    def ranges(self, probes: Columns, size: int) -> tuple[Ints, Ints]:
-        """For each of `size` probes, where its rows begin and how many there are."""
-        hashes = hash_columns(probes, size)
-        place = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
-        there = self.hashes[place] == hashes
-        starts = self.starts[place]
-        if probes:
-            there &= _equal(taken(self.keys, starts), probes)
-        return starts, np.where(there, self.counts[place], 0)
+        self.keys = _words(tuple(self.rows[c] for c in key))
 
 
 class Run:
@@ -155,24 +128,28 @@ class Run:
 
     def has(self, key: tuple[int, ...], probes: Columns, size: int) -> Any:
         """A mask: for which of `size` probes there is a row with these values at `key`."""
-        return self._index(key).ranges(probes, size)[1] > 0
+        found = np.zeros(size, np.bool_)
+        for which, _ in self.meet(key, probes, size, ()):
+            found[which] = True
+        return found
 
     def meet(
         self, key: tuple[int, ...], probes: Columns, size: int, wanted: Sequence[int]
     ) -> Iterator[Found]:
         """The rows with the probes' values at `key`, their `wanted` columns, in blocks."""
         index = self._index(key)
-        starts, counts = index.ranges(probes, size)
-        ends = np.cumsum(counts)
-        begin = 0
+        asked, told = _words(probes), np.zeros(1, np.int64)
+        hashes, width = _hashes(asked, size), 2 * len(key)
+        begin, room = 0, BLOCK
         while begin < size:
-            before = int(ends[begin - 1]) if begin else 0
-            end = max(int(np.searchsorted(ends, before + BLOCK, side="right")), begin + 1)
-            some = counts[begin:end]
-            total = int(ends[end - 1]) - before
-            if total:
-                which = np.repeat(np.arange(begin, end), some)
-                shift = starts[begin:end] - (ends[begin:end] - some - before)
-                place = np.arange(total) + np.repeat(shift, some)
-                yield Found(which, {column: index.rows[column][place] for column in wanted})
+            which, place = np.empty(room, np.int64), np.empty(room, np.int64)
+            end = meet_rows(
+                index.keys, index.starts, asked, hashes, which, place, told, begin, size, width
+            )
+            count = int(told[0])
+            if count:
+                rows = {column: index.rows[column][place[:count]] for column in wanted}
+                yield Found(which[:count], rows)
+            elif end == begin:
+                room *= 2  # one bucket is larger
             begin = end

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
@@ -41,6 +41,7 @@ from deltafix.pipeline.signed import Signed
 from deltafix.rules.ast import Program
 from deltafix.rules.schemas import row_schemas
 from deltafix.spark.filed import Filed, NetFolder
+from deltafix.spark.scans import pieces_of
 from deltafix.spark.shards.balance import is_uneven, outgrown
 from deltafix.spark.shards.bulkrules import bulk_rules
 from deltafix.spark.shards.carry import adopted, carried, spec_of
@@ -51,14 +52,16 @@ from deltafix.spark.shards.frames import (
     Said,
     changes_frame,
     frame_bytes,
+    gathered,
     local_table,
     messages_frame,
+    parcels_in,
     parcels_of,
     read_delta,
 )
 from deltafix.spark.shards.here import Here
 from deltafix.spark.shards.layout import Layout
-from deltafix.spark.shards.onspark import OnSpark, Warming, first_frame, planless
+from deltafix.spark.shards.onspark import OnSpark, Warming, planless
 from deltafix.spark.shards.planning import plan_layout
 from deltafix.spark.shards.reading import counted, frame_of, tables_of
 from deltafix.spark.shards.resident import Changed, Spec, forget, read_rows, told
@@ -297,7 +300,7 @@ class ShardedDatabase:
         sizes = self._sizes(None, frame_bytes(changes.values()))
         if self._choose(sizes).executor == "driver":
             tables = {
-                name: local_table(self.schemas[name], frame.toArrow())
+                name: local_table(self.schemas[name], gathered(frame))
                 for name, frame in changes.items()
             }
             changed = sum(table.num_rows for table in tables.values())
@@ -305,14 +308,25 @@ class ShardedDatabase:
             first = First([*self.first(), *parcels_of(self._spec, tables)])
             found = self._run(first, changed, grown)
         else:
-            first = first_frame(self._session, self.shards, First(self.first()))
-            for name, frame in changes.items():
-                first = first.unionAll(messages_frame(self._spec, self.schemas[name], frame))
-            found = self._run(first, None, None)
+            found = self._run(self._first_of(changes), None, None)
         return {
             name: changes_frame(self._spark, self.schemas[name], self._folder, pieces)
             for name, pieces in found.items()
         }
+
+    def _first_of(self, changes: Mapping[str, DataFrame]) -> First:
+        """The messages of frames: tasks read files, and Spark reads all else."""
+        made: list[Callable[[], Iterator[Parcel]]] = []
+        sent: list[DataFrame] = []
+        for name, frame in changes.items():
+            schema = self.schemas[name]
+            pieces = pieces_of(frame)
+            if pieces is None:
+                sent.append(messages_frame(self._spec, schema, frame))
+            else:
+                made += (partial(parcels_in, self._spec, schema, piece) for piece in pieces)
+        whole = reduce(lambda one, other: one.unionAll(other), sent) if sent else None
+        return First(self.first(), made, whole)
 
     def settle(self) -> None:
         """Derive what the program's own facts give, if nothing has been derived yet.
@@ -547,7 +561,7 @@ class ShardedDatabase:
     # --- an epoch ----------------------------------------------------------------------------
 
     def _run(
-        self, first: First | DataFrame, changed: int | None, grown: int | None
+        self, first: First, changed: int | None, grown: int | None
     ) -> dict[str, list[Changed]]:
         """An epoch; `changed` and `grown` (more rows by) are None for frames nobody counted."""
         with self.attempt(first, changed) as attempt:
@@ -558,9 +572,7 @@ class ShardedDatabase:
         return attempt.changes
 
     @contextmanager
-    def attempt(
-        self, first: First | DataFrame, changed: int | None, removed: int = 0
-    ) -> Iterator[Attempt]:
+    def attempt(self, first: First, changed: int | None, removed: int = 0) -> Iterator[Attempt]:
         """An attempt at an epoch with these first messages, of which some take rows away.
 
         What the block raises undoes it. Raises StateError where files could not be written,
@@ -569,8 +581,7 @@ class ShardedDatabase:
         began = time.perf_counter()
         choice = self._choose(self._sizes(changed, None, removed))
         executor: Executor
-        if self._session is None or (choice.executor == "driver" and not _is_away(first)):
-            assert isinstance(first, First)  # noqa: S101  frames need a session
+        if self._session is None or (choice.executor == "driver" and not first.is_away):
             executor = Here(self._spec, first)
         else:
             executor = OnSpark(self._session, self._spec, first)
@@ -668,8 +679,3 @@ class ShardedDatabase:
             known = ", ".join(self.schemas) or "none"
             message = f"unknown relation {relation!r}; the program declares {known}"
             raise UnknownRelationError(message + (f" (did you mean {hint!r}?)" if hint else ""))
-
-
-def _is_away(first: First | DataFrame) -> bool:
-    """Whether some of the first messages are made where an epoch runs that is not run here."""
-    return not isinstance(first, First) or bool(first.made)

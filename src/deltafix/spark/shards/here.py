@@ -37,7 +37,7 @@ class Here:
         return notes
 
     def load(self, task: Place) -> Loaded:
-        """A whole epoch by columns. Raises RefusedError; the messages are there as before."""
+        """A whole epoch by columns."""
         return self._alone(run_load, task)
 
     def rest(self, task: RestTask) -> Loaded:

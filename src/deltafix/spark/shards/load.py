@@ -4,8 +4,8 @@ Everyone who takes part holds some shards (`bulk`) and runs the same schedule ov
 supersteps they exchange messages and reports through a `Link`, so all see the same totals and
 choose the same next step. Nothing is written before the end: then each shard's given rows, votes
 and ranks are its first journal, from which an engine is made when the first change comes.
-Invariant: a load leaves what `shard` would (the same state, messages and changes); one that is
-refused or fails leaves nothing that counts.
+Invariant: a load leaves what `shard` would (the same state, messages and changes); one that fails
+leaves nothing that counts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from deltafix.errors import DeltafixError
 from deltafix.spark.errors import error_of, note_of
 from deltafix.spark.shards.bulk import BulkShard
 from deltafix.spark.shards.bulkrules import bulk_rules
-from deltafix.spark.shards.columns import CollisionError
 from deltafix.spark.shards.files import write_journal
 from deltafix.spark.shards.resident import Place, Spec, given_before, tally, told, write_changes
 from deltafix.spark.shards.schedule import Epoch, Report, Work, merged
@@ -31,7 +30,7 @@ __all__ = [
 
 
 class RefusedError(Exception):
-    """A load met rows that columns cannot tell apart; the engine can (`columns`)."""
+    """Tasks cannot run together, or not now; one after another they can."""
 
 
 class FailedError(Exception):
@@ -90,7 +89,7 @@ class Loaded:
 def run_load(spec: Spec, task: Place, first: Mapping[int, Sequence[Batch]], link: Link) -> Loaded:
     """Load the shards that are keys of `first`, whose messages are its values.
 
-    Raises RefusedError, or FailedError, in all who take part.
+    The layout has rules over columns (`bulk_rules`). Raises FailedError in all who take part.
     """
     load = _Load(spec, task, first, link)
     return Loaded(Epoch(spec.layout, load).run(), load.notes)
@@ -101,8 +100,7 @@ class _Load:
         self, spec: Spec, task: Place, first: Mapping[int, Sequence[Batch]], link: Link
     ) -> None:
         rules = bulk_rules(spec.layout)
-        if rules is None:
-            raise RefusedError
+        assert rules is not None  # noqa: S101  who has a layout loaded has asked
         self.spec = spec
         self.task = task
         self.link = link
@@ -121,14 +119,10 @@ class _Load:
                 self._take()
             for number in self.shards:
                 self._step(number, command, report, away)
-        except CollisionError:
-            report.refused = True
         except (DeltafixError, OSError) as error:
             failed = told(self.spec, error)
         whole, came = exchanged(self.link, report, away, failed)
         whole.ended = command.action == "commit"
-        if whole.refused:
-            raise RefusedError
         for number, batch in came:
             self.inbox.setdefault(number, []).append(batch)
         return whole

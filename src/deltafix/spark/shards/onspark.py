@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -46,7 +45,7 @@ from deltafix.spark.wire import Batch, pack, unpack
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["MESSAGES", "OnSpark", "Warming", "first_frame", "in_rows", "planless"]
+__all__ = ["MESSAGES", "OnSpark", "Warming", "in_rows", "planless"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -74,6 +73,10 @@ _SCHEMA = pa.schema(
 )
 
 
+_NOTHING = (f"{CONTROL} AS target", "CAST('' AS binary) AS payload")
+"""What a task is told that has no messages to take."""
+
+
 def planless(session: SparkSession) -> SparkSession:
     """A session on the same context whose plans are run as they are.
 
@@ -88,11 +91,13 @@ def planless(session: SparkSession) -> SparkSession:
     return other
 
 
-def first_frame(session: SparkSession, shards: int, first: First) -> DataFrame:
+def _first_frame(session: SparkSession, shards: int, first: First) -> DataFrame:
     """First messages as a frame, and one without bytes for every shard, so that each runs."""
     wake: list[Message] = [(number, b"") for number in range(shards)]
     table = pa.Table.from_batches(_rows([*wake, *_messages(first.here)]))
     frame = session.createDataFrame(table, MESSAGES)
+    if first.frame is not None:
+        frame = frame.unionAll(first.frame)
     if not first.made:
         return frame
     tasks = min(len(first.made), session.sparkContext.defaultParallelism * _TASKS_PER_SLOT)
@@ -144,10 +149,10 @@ class OnSpark:
 
     remote = True
 
-    def __init__(self, session: SparkSession, spec: Spec, first: First | DataFrame) -> None:
+    def __init__(self, session: SparkSession, spec: Spec, first: First) -> None:
         self._session = session
         self._spec = spec
-        self._waiting = first
+        self._waiting: First | DataFrame = first
         self._kept: list[DataFrame] = []
 
     def run(self, task: Task) -> list[dict[str, Any]]:
@@ -163,7 +168,7 @@ class OnSpark:
     def _sent(self) -> DataFrame:
         """The messages that wait, as a frame."""
         if isinstance(self._waiting, First):
-            return first_frame(self._session, self._spec.shards, self._waiting)
+            return _first_frame(self._session, self._spec.shards, self._waiting)
         return self._waiting.where(f"target <> {CONTROL}")
 
     def load(self, task: Place) -> Loaded:
@@ -195,23 +200,24 @@ class OnSpark:
         tasks = min(self._spec.shards, _slots(self._session))
         if tasks < 1:
             raise RefusedError
-        if isinstance(self._waiting, First):
-            # No shuffle: each takes its own of what all are told, and makes its share of the rest.
-            first, rows = self._waiting, self._session.range(0, tasks, 1, tasks)
+        # Each takes its own of what all are told, makes its share of what is to be made, and has
+        # the rest from Spark.
+        first = self._waiting if isinstance(self._waiting, First) else First()
+        sent = first.frame if first is self._waiting else self._sent()
+        if sent is None:
+            rows = self._session.range(0, tasks, 1, tasks).selectExpr(*_NOTHING)
         else:
-            first, sent = None, self._sent()
             rows = placed(sent, tasks, sent.target % tasks)
         # Of its own: a task of a run that was given up may still be at work.
         parcels = f"{task.attempt}/{PARCELS}-{uuid4().hex[:8]}"
-        one = _Together(self._spec, partial(run, self._spec, task), parcels, tasks, first)
+        told = replace(first, frame=None)
+        one = _Together(self._spec, partial(run, self._spec, task), parcels, tasks, told)
         try:
             leave_mark(self._spec.place / parcels)
             notes = _reports(rows.mapInArrow(one, MESSAGES, barrier=True))
         finally:
             self._spec.place.remove_folder(parcels)
         works = [note for note in notes if "supersteps" in note]
-        if not works:
-            raise RefusedError
         return Loaded(Work(**works[0]), [note for note in notes if "supersteps" not in note])
 
     def close(self) -> None:
@@ -286,32 +292,25 @@ def _over_partition(
 class _Together:
     """The shards of one of the tasks that run together; its notes, and what all cost.
 
-    None: refused. `first`: the first messages of the epoch; None: those that come.
+    `first`: messages beside those that come.
     """
 
     spec: Spec
     run: Callable[..., Loaded]
     parcels: str
     tasks: int
-    first: First | None
+    first: First
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import BarrierTaskContext  # noqa: PLC0415  an extra
 
         me = BarrierTaskContext.get().partitionId()
         link = Rendezvous(self.spec.place / self.parcels, me, self.tasks)
-        if self.first is None:
-            came = _inboxes(batches)
-        else:
-            came = {}
-            deque(batches, maxlen=0)  # Spark ends a worker that leaves input unread
+        came = _inboxes(batches)
         inboxes = {n: came.get(n, []) for n in range(me, self.spec.shards, self.tasks)}
         try:
-            if self.first is not None:
-                self._open(self.first, inboxes, me, link)
+            self._open(self.first, inboxes, me, link)
             done = self.run(inboxes, link)
-        except RefusedError:
-            return
         except FailedError as failed:
             yield from _told([{"error": note_of(failed.error)}])
             return

@@ -32,7 +32,6 @@ class Report:
         falling: rows taken away by messages, and still to be taken away.
         bytes: size of the messages.
         loads: shards whose engines had to be made from all of their files before the step.
-        refused: a load cannot go on (`load`).
         ended: every shard has said what the epoch changes in it; if nothing was sent, it is over.
         error: what failed in one of those who take steps together (`load`), as `note_of` has it.
     """
@@ -42,7 +41,6 @@ class Report:
     falling: int = 0
     bytes: int = 0
     loads: int = 0
-    refused: bool = False
     ended: bool = False
     error: list[Any] | None = None
 
@@ -192,7 +190,6 @@ def merged(reports: Iterable[Report]) -> Report:
         whole.falling += report.falling
         whole.bytes += report.bytes
         whole.loads += report.loads
-        whole.refused |= report.refused
         whole.ended &= report.ended
         whole.error = whole.error or report.error
     return whole

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
 from deltafix.pipeline.policy import Policy
 from deltafix.spark.wire import Batch
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 __all__ = [
     "Action", "Command", "Entry", "First", "Journal", "Judging", "Outcome", "Parcel", "Verdict",
@@ -30,12 +33,19 @@ class First:
 
     Attributes:
         here: those that are in the driver.
-        made: what makes the others, where the epoch runs. Each is a share of the work, and gives
-            the same if it runs again.
+        made: what makes others, where the epoch runs. Each is a share of the work, and gives the
+            same if it runs again.
+        frame: others that Spark makes, packed (`onspark.MESSAGES`), of an epoch that runs there.
     """
 
     here: Sequence[Parcel] = ()
     made: Sequence[Callable[[], Iterable[Parcel]]] = ()
+    frame: DataFrame | None = None
+
+    @property
+    def is_away(self) -> bool:
+        """Whether some are made where an epoch runs that is not run here."""
+        return bool(self.made) or self.frame is not None
 
 
 class Command(NamedTuple):
