@@ -145,7 +145,8 @@ class TransactionError(DeltafixError, RuntimeError):
 class BudgetError(DeltafixError, RuntimeError):
     """A run went over `max_rows`, `max_rounds` or `timeout`; the transaction was rolled back.
 
-    `values["relations"]` are those whose rules ran then, where they are known.
+    `values["relations"]` are those that were computed then, as somebody wrote them, where they are
+    known.
     """
 
     code = "DF410"

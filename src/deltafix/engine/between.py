@@ -70,10 +70,9 @@ def named_in(plan: Plan, number: int) -> list[str]:
 def stopped(arena: Arena, linked: Linked, error: BudgetError) -> BudgetError:
     """The error of a run that went over its budget, with the relations that were computed then."""
     stages, number = linked.plan.stages, stratum_of(arena)
-    found = stages[number].relations if 0 <= number < len(stages) else ()
-    if not found:
+    if not (0 <= number < len(stages) and stages[number].relations):
         return error
     named = named_in(linked.plan, number)
     shown = ", ".join(f"`{name}`" for name in named[:_SHOWN]) + (", …" if named[_SHOWN:] else "")
     message = str(error).removesuffix("; rolled back")
-    return BudgetError(f"{message}, in {shown}; rolled back", relations=found)
+    return BudgetError(f"{message}, in {shown}; rolled back", relations=named)

@@ -109,8 +109,6 @@ class Table:
 
     Attributes:
         defaults: values of columns that an INSERT does not name, by position.
-        edited: what edits that wait for an epoch made of a key's values: the row that has one, or
-            None where none has it any more.
     """
 
     relation: Relation
@@ -118,7 +116,6 @@ class Table:
     checks: tuple[Check, ...] = ()
     foreign: tuple[ForeignKey, ...] = ()
     defaults: Mapping[int, SqlValue] = field(default_factory=dict)
-    edited: dict[Key, dict[tuple[Any, ...], Row | None]] = field(default_factory=dict)
     next_number: int = 1
 
     @property
@@ -130,21 +127,6 @@ class Table:
         """The next hidden numbers."""
         self.next_number += count
         return range(self.next_number - count, self.next_number)
-
-    def add(self, rows: Iterable[Row]) -> None:
-        """Note that rows come with the next epoch."""
-        for key, there in self.edited.items():
-            there.update((key.of(row), row) for row in rows)
-
-    def remove(self, rows: Iterable[Row]) -> None:
-        """Note that rows go with the next epoch."""
-        for key, there in self.edited.items():
-            there.update((key.of(row), None) for row in rows)
-
-    def settled(self) -> None:
-        """The engine's rows are what they are: no edit waits."""
-        for there in self.edited.values():
-            there.clear()
 
 
 @dataclass(frozen=True, slots=True)
@@ -455,7 +437,7 @@ def table_of(
     made = Relation(name, tuple(columns), hidden, tuple(identity), tuple(indexes))
     scalars = over(statement, (name, columns))
     checks = tuple(Check(one.sql(), scalars.truth(one, one).compute) for one in conditions)
-    return Table(made, tuple(keys), checks, foreign, defaults, {key: {} for key in keys})
+    return Table(made, tuple(keys), checks, foreign, defaults)
 
 
 def _foreign(

@@ -41,6 +41,7 @@ from deltafix.sql.cursor import Cursor
 from deltafix.sql.integrity import actions, is_sound, net, require_keys, require_references
 from deltafix.sql.merging import merge
 from deltafix.sql.parameters import Parameters, bind
+from deltafix.sql.pending import Pending
 from deltafix.sql.query import check_clauses, relation
 from deltafix.sql.rows import Edit, checked, given, replaced
 from deltafix.sql.scope import Scope
@@ -66,8 +67,7 @@ class Connection:
         self._stale = True
         self._open = False
         self._closed = False
-        self._waiting: dict[str, dict[Row, int]] = {}
-        self._batches: dict[str, Batch] = {}  # rows that wait, too
+        self._pending = Pending()
         self._journal: list[Edit] = []
         self._epochs: list[Delta] = []
         self._last: list[Delta | Mapping[str, Bag]] = []
@@ -250,7 +250,7 @@ class Connection:
                     self._forget_undo(tx, 1)
             self._undos -= bool(self._undos)
             self._epochs.pop()
-        self._forget_waiting()
+        self._pending.clear()
         self._open = False
 
     def _control(self, statement: Statement) -> int:
@@ -288,11 +288,7 @@ class Connection:
     def _undo(self, mark: int) -> None:
         """Take back edits from a point on, where they are noted; the engine's are the caller's."""
         while len(self._journal) > mark:
-            edit = self._journal.pop()
-            if self._batches.get(edit.table.relation.name) is edit.added:
-                del self._batches[edit.table.relation.name]
-            else:
-                self._note(edit.table, edit.added, edit.removed)
+            self._pending.take_back(self._journal.pop())
 
     # --- edits ---------------------------------------------------------------------------------
 
@@ -321,30 +317,24 @@ class Connection:
     def _make(self, statement: Statement, edit: Edit) -> None:
         """Note the rows that an edit removes and adds. Raises SqlIntegrityError: none are."""
         table, removed, added, _ = edit
-        self._waiting.setdefault(table.relation.name, {})  # what is noted is forgotten with it
-        table.remove(removed)
+        self._pending.add(table, removed, ())
         try:
             require_keys(self, statement, table, added)
         except SqlError:
-            table.add(removed)
+            self._pending.add(table, (), removed)
             raise
-        table.add(added)
+        self._pending.add(table, (), added)
         self._journal.append(edit)
-        self._wait(table, removed, added)
 
     def _take_batch(self, table: Table, batch: Batch) -> bool:
         """Let many rows wait by column; False, and nothing, where one would break a key."""
         name = table.relation.name
-        if any(map(self._waits, (name, *(one.table for one in table.foreign)))):
+        if any(map(self._pending.waits, (name, *(one.table for one in table.foreign)))):
             self._settle_edits()
         if not is_sound(self._engine(), self.catalog, table, batch):
             return False
-        self._batches[name] = batch
+        self._pending.add_batch(batch)
         return True
-
-    def _waits(self, name: str) -> bool:
-        """Whether the engine does not have all edits of a table."""
-        return bool(self._waiting.get(name)) or name in self._batches
 
     def rows_with(
         self, table: Table, key: Key, values: Iterable[tuple[Any, ...]]
@@ -353,9 +343,9 @@ class Connection:
 
         O(values), or one pass over the table where they are many.
         """
-        if table.relation.name in self._batches:
+        if self._pending.by_column(table.relation.name):
             self._settle_edits()
-        edited, found, asked = table.edited[key], dict[tuple[Any, ...], Row](), []
+        edited, found, asked = self._pending.keyed(table, key), dict[tuple[Any, ...], Row](), []
         for value in values:
             if value not in edited:
                 asked.append(value)
@@ -368,61 +358,30 @@ class Connection:
             found.update((key.of(row), row) for row in self._engine().semijoin(name, names, sure))
         return found
 
-    def _note(self, table: Table, removed: Sequence[Row], added: Sequence[Row]) -> None:
-        table.remove(removed)
-        table.add(added)
-        self._wait(table, removed, added)
-
-    def _wait(self, table: Table, removed: Sequence[Row], added: Sequence[Row]) -> None:
-        """Let an edit wait for the next epoch, net of what waits already."""
-        waiting = self._waiting.setdefault(table.relation.name, {})
-        if not waiting and not removed:
-            waiting.update(dict.fromkeys(added, 1))
-            return
-        for rows, sign in ((removed, -1), (added, 1)):
-            for row in rows:
-                count = waiting.pop(row, 0) + sign
-                if count:
-                    waiting[row] = count
-
     def _settle_edits(self, *, last: bool = False) -> None:
         """Make the waiting edits one epoch. On an error the whole transaction is rolled back.
 
         A state folder keeps the way back with each epoch but the `last` of the transaction, whose
         record commits them all.
         """
-        waiting = {name: rows for name, rows in self._waiting.items() if rows}
-        if not (waiting or self._batches or (last and self._undos)):
+        if not (self._pending or (last and self._undos)):
             return
         db = self._engine()
         try:
             with db.transaction() as tx:
-                for name, batch in self._batches.items():
-                    tx.insert(name, batch.table)
-                for name, rows in waiting.items():
-                    tx.delete(name, [row for row, sign in rows.items() if sign < 0])
-                    tx.insert(name, [row for row, sign in rows.items() if sign > 0])
+                self._pending.apply(tx)
                 if last:
                     self._forget_undo(tx, self._undos)
                 elif self._durable:
                     note: Any = tx
-                    come = {name: dict.fromkeys(batch, 1) for name, batch in self._batches.items()}
-                    for name, rows in waiting.items():
-                        come.setdefault(name, {}).update(rows)
-                    note.mark(f"{durable.UNDO}{self._undos}", durable.written(come))
+                    come = durable.written(self._pending.rows())
+                    note.mark(f"{durable.UNDO}{self._undos}", come)
         except BaseException:
             self.rollback()
             raise
-        self._forget_waiting()
+        self._pending.clear()
         self._undos = 0 if last else self._undos + self._durable
         self._epochs.append(tx.delta)
-
-    def _forget_waiting(self) -> None:
-        """Nothing waits any more: the engine has it, or it was taken back."""
-        for name in self._waiting:
-            if name in self.catalog.tables:
-                self.catalog.tables[name].settled()
-        self._waiting, self._batches = {}, {}
 
     def _forget_undo(self, tx: Any, count: int) -> None:
         """Take the last marks away that say how an open transaction is undone."""
@@ -605,7 +564,7 @@ class Connection:
             yield
         except BudgetError as error:
             found: Any = error.values.get("relations", ())
-            views = {re.split("[.:]", name)[0] for name in found} & {*self.catalog.views}
+            views = {*found} & {*self.catalog.views}
             if not views:
                 raise
             view = min(views)

@@ -1,0 +1,94 @@
+"""Edits that wait: the engine has them in the next epoch, with all others that wait until then.
+
+Rows of statements wait net of each other, beside what they made of each key's values; rows by
+column (`Batch`) as they were given. Invariant: what the engine has and what waits together are the
+tables as the statements before have left them. When they become an epoch, and how an epoch is
+undone, is the connection's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from deltafix.facts.schema import Row
+from deltafix.sql.catalog import Key, Table
+from deltafix.sql.rows import Edit
+
+if TYPE_CHECKING:
+    from deltafix.sql.columns import Batch
+
+__all__ = ["Pending"]
+
+
+class Pending:
+    """The edits of all tables that wait. It is true where there are some."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, dict[Row, int]] = {}
+        self._keyed: dict[str, dict[Key, dict[tuple[Any, ...], Row | None]]] = {}
+        self._batches: dict[str, Batch] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._batches) or any(self._rows.values())
+
+    def waits(self, table: str) -> bool:
+        """Whether the engine does not have all edits of a table."""
+        return bool(self._rows.get(table)) or table in self._batches
+
+    def by_column(self, table: str) -> bool:
+        """Whether rows of a table wait by column: they are not among `keyed`."""
+        return table in self._batches
+
+    def keyed(self, table: Table, key: Key) -> Mapping[tuple[Any, ...], Row | None]:
+        """What edits by row made of a key's values: the row that has one, None if none has now."""
+        return self._keyed.get(table.relation.name, {}).get(key, {})
+
+    def add(self, table: Table, removed: Sequence[Row], added: Sequence[Row]) -> None:
+        """Let rows go, then others come. O(rows)."""
+        name = table.relation.name
+        keyed = self._keyed.setdefault(name, {key: {} for key in table.keys})
+        for key, there in keyed.items():
+            there.update((key.of(row), None) for row in removed)
+            there.update((key.of(row), row) for row in added)
+        waiting = self._rows.setdefault(name, {})
+        if not waiting and not removed:
+            waiting.update(dict.fromkeys(added, 1))
+            return
+        for rows, sign in ((removed, -1), (added, 1)):
+            for row in rows:
+                count = waiting.pop(row, 0) + sign
+                if count:
+                    waiting[row] = count
+
+    def add_batch(self, batch: Batch) -> None:
+        """Let rows of a table of which nothing waits come by column."""
+        self._batches[batch.relation.name] = batch
+
+    def take_back(self, edit: Edit) -> None:
+        """Let an edit that was added, or is an epoch already, not have been."""
+        name = edit.table.relation.name
+        if self._batches.get(name) is edit.added:
+            del self._batches[name]
+        else:
+            self.add(edit.table, edit.added, edit.removed)
+
+    def apply(self, tx: Any) -> None:
+        """Make all of it edits of a transaction of the engine."""
+        for name, batch in self._batches.items():
+            tx.insert(name, batch.table)
+        for name, rows in self._rows.items():
+            if rows:
+                tx.delete(name, [row for row, sign in rows.items() if sign < 0])
+                tx.insert(name, [row for row, sign in rows.items() if sign > 0])
+
+    def rows(self) -> dict[str, dict[Row, int]]:
+        """Rows of each table and their signs."""
+        found = {name: dict.fromkeys(batch, 1) for name, batch in self._batches.items()}
+        for name, rows in self._rows.items():
+            found.setdefault(name, {}).update(rows)
+        return found
+
+    def clear(self) -> None:
+        """Nothing waits any more: the engine has it, or it was taken back."""
+        self._rows, self._keyed, self._batches = {}, {}, {}
