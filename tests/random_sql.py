@@ -77,7 +77,7 @@ def case_of(
 ) -> Case:
     """The case of a seed; with `chains` the joins of a view are three LEFT JOINs of tables.
 
-    Without `arrays` no column is one: inputs and outputs of pipelines have none.
+    Without `arrays` no column is one.
     """
     return _Maker(Random(seed), chains, arrays).case(views, transactions)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 from random import Random
 from typing import Any
 from uuid import uuid4
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pytest
 from tests.targets.test_values import EPOCHS, output
 
+from deltafix.errors import ConfigError
 from deltafix.facts.logical import from_logical, logical_schema, to_logical
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.config import OutputConfig
@@ -20,46 +22,66 @@ from deltafix.pipeline.targets.kafka import KafkaTarget
 from deltafix.pipeline.targets.registry import make_target
 from deltafix.pipeline.targets.target import EpochRows
 from deltafix.sql.logical import SqlLogical
-from deltafix.sql.types import type_called
-
-KINDS = (
-    *("INTEGER", "BIGINT", "DOUBLE", "TEXT", "BOOLEAN", "DATE", "TIMESTAMP", "TIMESTAMPTZ"),
-    *("DECIMAL(9, 2)", "SMALLINT"),
+from deltafix.sql.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    SMALLINT,
+    TEXT,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    SqlType,
+    array_type,
+    decimal_type,
 )
-NAMES = [f"c{n}" for n in range(len(KINDS))]
+
+FLAT = (
+    *(INTEGER, BIGINT, DOUBLE, TEXT, BOOLEAN, DATE, TIMESTAMP, TIMESTAMPTZ),
+    *(decimal_type(9, 2), SMALLINT),
+)
+KINDS = (*FLAT, *map(array_type, (INTEGER, TEXT, TIMESTAMP, decimal_type(9, 2))))
 AT = datetime(2026, 1, 31, 23, 59, 59, 999999)
-VALUES: dict[str, tuple[Any, ...]] = {
-    "INTEGER": (0, -(1 << 31)),
-    "BIGINT": (1, (1 << 63) - 1),
-    "DOUBLE": (0.5, -1e308),
-    "TEXT": ("", "nil", "[1]", 'q"\\'),
-    "BOOLEAN": (True, False),
-    "DATE": (date(1969, 12, 31), date(2026, 1, 31)),
-    "TIMESTAMP": (AT, datetime(1969, 12, 31)),
-    "TIMESTAMPTZ": (AT.replace(tzinfo=UTC), datetime(1971, 1, 1, tzinfo=UTC)),
-    "DECIMAL(9, 2)": (Decimal("0.01"), Decimal("-9999999.99")),
-    "SMALLINT": (-1, 32767),
+VALUES: dict[SqlType, tuple[Any, ...]] = {
+    INTEGER: (0, -(1 << 31)),
+    BIGINT: (1, (1 << 63) - 1),
+    DOUBLE: (0.5, -1e308),
+    TEXT: ("", "nil", "[1]", 'q"\\'),
+    BOOLEAN: (True, False),
+    DATE: (date(1969, 12, 31), date(2026, 1, 31)),
+    TIMESTAMP: (AT, datetime(1969, 12, 31)),
+    TIMESTAMPTZ: (AT.replace(tzinfo=UTC), datetime(1971, 1, 1, tzinfo=UTC)),
+    decimal_type(9, 2): (Decimal("0.01"), Decimal("-9999999.99")),
+    SMALLINT: (-1, 32767),
 }
 
 Row = tuple[Any, ...]
 
 
-def schema_of(required: int) -> Schema:
+def schema_of(required: int, kinds: tuple[SqlType, ...] = KINDS) -> Schema:
     """A view with all types, of which the first `required` columns are NOT NULL."""
-    logical = [SqlLogical(kind, nullable=n >= required) for n, kind in enumerate(KINDS)]
-    types = ["record" if one.nullable else type_called(one.kind).base for one in logical]
-    return Schema.of("view", NAMES, types, logical)  # type: ignore[arg-type]
+    logical = [SqlLogical(kind, nullable=n >= required) for n, kind in enumerate(kinds)]
+    types = ["record" if one.nullable else one.type.base for one in logical]
+    return Schema.of("view", [f"c{n}" for n in range(len(kinds))], types, logical)  # type: ignore[arg-type]
 
 
-def random_row(rng: Random, required: int) -> Row:
+def random_value(rng: Random, kind: SqlType, *, required: bool = False) -> Any:
+    if not required and rng.random() < 0.3:
+        return None
+    if kind.element is None:
+        return rng.choice(VALUES[kind])
+    return tuple(random_value(rng, kind.element) for _ in range(rng.randrange(4)))
+
+
+def random_row(rng: Random, schema: Schema) -> Row:
     return tuple(
-        None if n >= required and rng.random() < 0.3 else rng.choice(VALUES[kind])
-        for n, kind in enumerate(KINDS)
+        random_value(rng, one.logical.type, required=not one.nullable) for one in schema.columns
     )
 
 
 def table_of(schema: Schema, rows: Any) -> pa.Table:
-    columns = list(zip(*rows, strict=True)) or [() for _ in NAMES]
+    columns = list(zip(*rows, strict=True)) or [() for _ in schema.columns]
     fields = logical_schema(schema)
     arrays = [pa.array(one, field.type) for one, field in zip(columns, fields, strict=True)]
     return pa.Table.from_arrays(arrays, schema=fields)
@@ -70,7 +92,7 @@ def test_values_come_back_from_the_engine_as_they_went(required: int) -> None:
     """`decode` is the inverse of `encode`, and equal values are equal inside."""
     rng = Random(required)
     schema = schema_of(required)
-    rows = [random_row(rng, required) for _ in range(200)]
+    rows = [random_row(rng, schema) for _ in range(200)]
     table = table_of(schema, rows)
     inside = from_logical(schema, table)
     assert to_logical(schema, inside).equals(table)
@@ -85,11 +107,13 @@ def kind(request) -> str:
 def same(row: Any) -> Row:
     """A row as tables give it: SQLite has text for decimals and times without a zone."""
     found = list(row)
-    for n, (value, name) in enumerate(zip(row, KINDS, strict=True)):
-        if value is not None and name.startswith("DECIMAL"):
+    for n, (value, kind) in enumerate(zip(row, KINDS, strict=False)):
+        if value is not None and kind.is_decimal:
             found[n] = Decimal(value)
-        if value is not None and name == "TIMESTAMPTZ":
+        if value is not None and kind is TIMESTAMPTZ:
             found[n] = value.replace(tzinfo=value.tzinfo or UTC).astimezone(UTC)
+        if value is not None and kind.element is not None:
+            found[n] = tuple(value)
     return tuple(found)
 
 
@@ -116,7 +140,7 @@ def output_of(kind: str, mode: str, tmp_path, request) -> tuple[OutputConfig, An
 @pytest.mark.parametrize("required", [0, 2])
 def test_agree_with_the_view_after_every_epoch(kind, mode, required, tmp_path, request) -> None:
     rng = Random(f"{kind} {mode} {required}")
-    schema = schema_of(required)
+    schema = schema_of(required, FLAT if kind == "sqlite" else KINDS)
     config, read = output_of(kind, mode, tmp_path, request)
     target = make_target(config, schema, uuid4().hex)
     assert target is not None
@@ -125,9 +149,9 @@ def test_agree_with_the_view_after_every_epoch(kind, mode, required, tmp_path, r
         many = FEW + 20 if epoch == 4 else 6
         removed = rng.sample(sorted(view, key=repr), min(len(view), rng.randrange(many)))
         view -= set(removed)
-        added = {random_row(rng, required) for _ in range(many)} - view - set(removed)
+        added = {random_row(rng, schema) for _ in range(many)} - view - set(removed)
         if epoch == 3:  # enough for an epoch that takes more rows away than Iceberg names
-            added |= {random_row(rng, required) for _ in range(FEW)} - view - set(removed)
+            added |= {random_row(rng, schema) for _ in range(FEW)} - view - set(removed)
         view |= added
         target.apply(EpochRows(schema, epoch, table_of(schema, added), table_of(schema, removed)))
         assert target.epoch() == epoch
@@ -149,8 +173,16 @@ def test_messages_of_kafka_have_texts_for_what_json_has_not() -> None:
     target = KafkaTarget(
         schema, "nobody:1", "t", "n", envelope="debezium", key=["c0"], timeout=1, options={}
     )
-    row = tuple(VALUES[kind][0] for kind in KINDS)
+    row = (*(VALUES[kind][0] for kind in FLAT), (1, None), ("a",), (AT,), ())
     rows = EpochRows(schema, 1, table_of(schema, [row]), table_of(schema, []))
     ((_, message),) = target._messages(rows)
     assert '"c5": "1969-12-31"' in message
     assert '"c8": "0.01"' in message
+    assert '"c10": [1, null], "c11": ["a"], "c12": ["2026-01-31 23:59:59.999999"]' in message
+
+
+def test_databases_of_which_some_have_no_arrays_take_none() -> None:
+    values = {"mode": "merge", "key": None, "table": "v", "url": "sqlite://", "options": {}}
+    config = OutputConfig("view", Path("log"), sink="sql", values=values)
+    with pytest.raises(ConfigError, match=r"column 'c10' of view is INTEGER\[\]"):
+        make_target(config, schema_of(0), "state")

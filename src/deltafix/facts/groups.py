@@ -12,10 +12,11 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deltafix.facts.arrow import to_numpy
 
-__all__ = ["RowCodes", "code_rows", "dictionary_of", "group_columns", "group_rows"]
+__all__ = ["RowCodes", "code_rows", "dictionary_of", "group_columns", "group_rows", "present"]
 
 Ints: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -107,6 +108,23 @@ def group_columns(columns: Sequence[pa.ChunkedArray]) -> tuple[Ints, Ints]:
             codes = np.unique(wide, return_inverse=True)[1].reshape(count).astype(np.int64)
         coded = RowCodes(codes, max(1, count))
     return group_rows(coded)
+
+
+def present(rows: pa.Table, signs: np.ndarray[Any, Any]) -> pa.Table:
+    """Each row, of any types and NULLs, whose signs add up to more than nothing, once. O(rows)."""
+    names, keys = rows.column_names, rows
+    for place, field in enumerate(rows.schema):
+        if pa.types.is_nested(field.type):  # Arrow groups by none: by texts, equal where they are
+            texts = [None if one is None else repr(one) for one in rows.column(place).to_pylist()]
+            keys = keys.set_column(place, field.name, pa.array(texts, pa.string()))
+    keys = keys.append_column("+", pa.array(signs))
+    keys = keys.append_column("at", pa.array(np.arange(rows.num_rows)))
+    keys = keys.rename_columns([*(f"_{name}" for name in names), "+", "at"])
+    grouped = keys.group_by([f"_{name}" for name in names], use_threads=False)
+    found = grouped.aggregate([("+", "sum"), ("at", "min")])
+    kept = np.zeros(rows.num_rows, np.bool_)
+    kept[to_numpy(found.filter(pc.greater(found.column("+_sum"), 0)).column("at_min"))] = True
+    return rows.filter(pa.array(kept))
 
 
 def _starts(ordered: np.ndarray[Any, Any]) -> Ints:

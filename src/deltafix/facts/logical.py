@@ -12,12 +12,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from deltafix.facts.values import settled
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from deltafix.facts.schema import Row, Schema
 
-__all__ = ["Logical", "from_logical", "logical_rows", "logical_schema", "to_logical"]
+__all__ = [
+    "Logical",
+    "from_logical",
+    "logical_order",
+    "logical_rows",
+    "logical_schema",
+    "rows_of",
+    "to_logical",
+]
 
 
 class Logical(Protocol):
@@ -92,5 +102,24 @@ def logical_rows(schema: Schema, rows: Iterable[Row]) -> list[tuple[Any, ...]]:
     found = list(rows)
     if all(column.logical is None for column in schema.columns):
         return found
-    table = to_logical(schema, table_from_rows(schema, found))
-    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    return rows_of(to_logical(schema, table_from_rows(schema, found)))
+
+
+def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
+    """A table of logical values as rows that hash, and are equal where users' are."""
+    return list(zip(*(map(_hashed, one.to_pylist()) for one in table.columns), strict=True))
+
+
+def _hashed(value: Any) -> Any:
+    return tuple(map(_hashed, value)) if isinstance(value, list) else settled(value)
+
+
+def logical_order(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A key that orders rows of one relation: NULLs last, NaN above infinity; in arrays too."""
+    return tuple(map(_placed, row))
+
+
+def _placed(value: Any) -> tuple[Any, ...]:
+    if value is None or value != value:  # noqa: PLR0124  NaN
+        return (value is None, True, 0)
+    return (False, False, logical_order(value) if isinstance(value, tuple) else value)

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from deltafix.engine.state.marks import Marks, set_marks
 from deltafix.facts.arrow import arrow_schema
-from deltafix.facts.logical import to_logical
+from deltafix.facts.logical import rows_of, to_logical
 from deltafix.facts.schema import Row, Schema
-from deltafix.facts.values import settled, shown
+from deltafix.facts.values import shown
 from deltafix.pipeline.augment import Additions, augment, homes_of, key_checks
 from deltafix.pipeline.config import Config, InputConfig, schemas_of
 from deltafix.pipeline.keeper import peek
@@ -152,8 +152,7 @@ class _Keys:
         names = list(self._schema.names)
         for signed in portion.signed:
             table = plain(self._schema, signed.table.select(names))
-            columns = to_logical(self._schema, table).columns
-            rows = map(settled, zip(*(one.to_pylist() for one in columns), strict=True))
+            rows = rows_of(to_logical(self._schema, table))
             signs = signed.table.column(SIGN).to_pylist()
             self._there |= zip(rows, (sign > 0 for sign in signs), strict=True)
         if self._is_snapshot:

@@ -17,6 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltafix.errors import SinkError, SourceError
+from deltafix.facts.arrow import to_numpy
+from deltafix.facts.groups import present
 from deltafix.store.folder import Folder, Where, folder_at
 from deltafix.store.tables import read_table
 
@@ -166,9 +168,7 @@ def read_view(folder: Where) -> tuple[int, pa.Table | None]:
             return manifest.epoch, None
         whole = pa.concat_tables(parts)
         names = whole.column_names[:-1]
-        sums = whole.group_by(names, use_threads=False).aggregate([("+", "sum")])
-        present = sums.filter(pc.greater(sums.column("+_sum"), 0))
-        return manifest.epoch, present.select(names)
+        return manifest.epoch, present(whole.select(names), to_numpy(whole.column("+")))
 
     return _of_one_epoch(folder, read)
 

@@ -22,7 +22,7 @@ from deltafix.engine.state.identity import Identity
 from deltafix.engine.state.reading import read_state
 from deltafix.engine.state.rows import GivenRows, decode
 from deltafix.errors import PipelineError
-from deltafix.facts.logical import logical_rows
+from deltafix.facts.logical import logical_order, logical_rows, rows_of
 from deltafix.facts.schema import Row, Schema, show_row
 from deltafix.pipeline.augment import augment
 from deltafix.pipeline.config import Config, schemas_of
@@ -203,11 +203,10 @@ def _apply(tx: deltafix.Transaction, given: GivenRows) -> None:
 def _order(change: tuple[int, Row]) -> tuple[Any, ...]:
     """By sign, then by values, NULLs last."""
     sign, row = change
-    return (sign, [(value is None, 0 if value is None else value) for value in row])
+    return (sign, logical_order(row))
 
 
 def _changes(table: pa.Table | None) -> Changes:
     if table is None:
         return frozenset()
-    columns = [one.to_pylist() for one in table.columns]
-    return frozenset((row[-2], row[:-2]) for row in zip(*columns, strict=True))
+    return frozenset((row[-2], row[:-2]) for row in rows_of(table))

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from deltafix.facts.delta import Delta
+from deltafix.facts.logical import logical_order
 from deltafix.sql.builder import Relation
 from deltafix.sql.types import Column, SqlValue, decode_rows, shown_rows
 
@@ -41,17 +42,6 @@ class ViewDelta:
         yield from ((1, row) for row in self.added)
 
 
-def sort_key(row: tuple[SqlValue, ...]) -> tuple[Any, ...]:
-    """A key that orders rows of one relation: NULLs last, NaN above infinity; in arrays too."""
-    return tuple(map(_placed, row))
-
-
-def _placed(value: Any) -> tuple[Any, ...]:
-    if value is None or value != value:  # noqa: PLR0124  NaN
-        return (value is None, True, 0)
-    return (False, False, sort_key(value) if isinstance(value, tuple) else value)
-
-
 Bag: TypeAlias = Counter[tuple[SqlValue, ...]]
 """Rows as SQL has them, each with how often it is there, or how much more often than before."""
 
@@ -74,8 +64,8 @@ def view_delta(relation: Relation, deltas: Iterable[Delta | Mapping[str, Bag]]) 
     return ViewDelta(
         relation.name,
         tuple(column.name for column in columns),
-        shown_rows(sorted(added, key=sort_key), alike),
-        shown_rows(sorted(removed, key=sort_key), alike),
+        shown_rows(sorted(added, key=logical_order), alike),
+        shown_rows(sorted(removed, key=logical_order), alike),
     )
 
 

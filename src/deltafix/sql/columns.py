@@ -165,6 +165,8 @@ def _is_plain(kind: SqlType, given: pa.DataType) -> bool:
     """Whether a column of Arrow needs no conversion that may be refused or go another way."""
     if pa.types.is_dictionary(given):
         return _is_plain(kind, given.value_type)
+    if kind.element is not None:
+        return bool(pa.types.is_list(given)) and _is_plain(kind.element, given.value_type)
     if kind.is_decimal:
         return bool(pa.types.is_decimal(given) or pa.types.is_integer(given))
     if kind.is_integer:

@@ -1,7 +1,7 @@
 """Tables from files, and views to files: Parquet and CSV by Arrow.
 
 Invariant: a value of a file is one of its column's type, or the file is refused, with the line, the
-column and the value; NULL is an empty field of CSV, empty text is written `""`, an array as JSON.
+column and the value; NULL is an empty field of CSV, empty text is written `""`, an array is JSON.
 Arrow reads; what it refuses is read again here, line by line, to say where and what.
 """
 
@@ -25,6 +25,7 @@ from deltafix.facts.codec import quoted_lines, utf8
 from deltafix.facts.sink import whole_file
 from deltafix.facts.values import shown
 from deltafix.sql.cursor import arrow_type
+from deltafix.sql.logical import SqlLogical
 from deltafix.sql.types import Column
 
 if TYPE_CHECKING:
@@ -111,18 +112,19 @@ def _row(rows: pa.Table, place: int) -> str:
 
 def _read_csv(path: Path, columns: Sequence[Column]) -> pa.Table:
     """A CSV file, the columns named as their types. Raises SourceError, ArrowException, OSError."""
-    for column in columns:
-        if column.type.element is not None:
-            message = (
-                f"{path}: column {column.name!r} is {column.type.name}, and CSV has no arrays; "
-                "write the table as Parquet"
-            )
-            raise SourceError(message, value=str(path))
     data = path.read_bytes()
     if data.count(b'"') % 2:  # Arrow takes a quote that nothing closes to end with the file
         _refuse_lines(path, data, columns)
     try:
-        return _parsed(data, {column.name: arrow_type(column.type) for column in columns})
+        kinds = {column.name: arrow_type(column.type) for column in columns}
+        nested = {name for name, kind in kinds.items() if pa.types.is_nested(kind)}
+        table = _parsed(data, {**kinds, **dict.fromkeys(nested, pa.string())})
+        for column in columns:
+            if column.name in nested.intersection(table.column_names):
+                place = table.column_names.index(column.name)
+                found = _cast(table.column(place), column)
+                table = table.set_column(place, column.name, found)
+        return table
     except pa.ArrowInvalid:
         _refuse_lines(path, data, columns)
         _refuse_value(path, data, columns)
@@ -181,13 +183,13 @@ def _refuse_value(path: Path, data: bytes, columns: Sequence[Column]) -> None:
     texts = _parsed(data, names)
     found: list[tuple[int, Column]] = []
     for asked in columns:
-        name, kind = asked.name, arrow_type(asked.type)
-        if name not in texts.column_names or _fits(texts.column(name), kind):
+        name = asked.name
+        if name not in texts.column_names or _fits(texts.column(name), asked):
             continue
         column, first, last = texts.column(name), 0, texts.num_rows
         while last - first > 1:  # the first bad one is within [first, last)
             middle = (first + last) // 2
-            first, last = (middle, last) if _fits(column[first:middle], kind) else (first, middle)
+            first, last = (middle, last) if _fits(column[first:middle], asked) else (first, middle)
         found.append((first, asked))
     if found:
         place, asked = min(found, key=itemgetter(0))
@@ -195,12 +197,25 @@ def _refuse_value(path: Path, data: bytes, columns: Sequence[Column]) -> None:
         message = (
             f"{_place(path, place)}: {value!r} in column {asked.name!r} is no {asked.type.name}"
         )
+        if asked.type.element is not None:
+            message += '; an array is written as JSON: [1, null], or ["a"], its quotes doubled'
         raise SourceError(message, value=str(path))
 
 
-def _fits(column: Any, kind: pa.DataType) -> bool:
+def _cast(texts: Any, column: Column) -> Any:
+    """Texts as values of a column. Raises ArrowException where one is none."""
+    if column.type.element is None:
+        return texts.cast(arrow_type(column.type))
+    logical = SqlLogical(column.type, nullable=True)
+    found = logical.encode(texts)
+    if found.null_count:
+        raise pa.ArrowInvalid(f"a value that is no {column.type.name}")
+    return logical.decode(found)
+
+
+def _fits(texts: Any, column: Column) -> bool:
     try:
-        column.cast(kind)
+        _cast(texts, column)
     except pa.ArrowException:
         return False
     return True

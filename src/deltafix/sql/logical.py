@@ -1,12 +1,14 @@
-"""SQL's types as logical types of columns: NULLs, booleans, days, moments, decimals in Arrow.
+"""SQL's types as logical types of columns: NULLs, booleans, times, decimals, arrays in Arrow.
 
 Invariant: of a value that Arrow has as text, or as another type, it is asked what SQL's assignment
 asks (`sql.casts`); nothing is rounded, so a value either is one of the type's or is refused. Whole
-columns are converted by Arrow; text, and what is nullable, by distinct value.
+columns are converted by Arrow; text, and what is nullable, by distinct value. The elements of
+arrays are a column, converted as one; where a column is text, an array is JSON.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +24,7 @@ import pyarrow.compute as pc
 from deltafix.facts.arrow import ARROW_TYPES, settled_floats, to_numpy
 from deltafix.facts.shapes import Shape
 from deltafix.facts.values import encodable, write_value
+from deltafix.sql.arrays import packed, unpacked
 from deltafix.sql.casts import assigned, cast
 from deltafix.sql.cursor import arrow_type
 from deltafix.sql.types import (
@@ -34,7 +37,6 @@ from deltafix.sql.types import (
     Column,
     SqlType,
     encode,
-    type_called,
 )
 
 __all__ = ["SqlLogical"]
@@ -52,23 +54,18 @@ _NUMBER: Final = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.A
 
 @dataclass(frozen=True, slots=True)
 class SqlLogical:
-    """A type of SQL by its name, as a column has it."""
+    """A type of SQL, as a column has it."""
 
-    kind: str
+    type: SqlType
     nullable: bool
 
     @classmethod
     def of(cls, column: Column) -> SqlLogical:
         """That of a column."""
-        return cls(column.type.name, column.nullable)
+        return cls(column.type, column.nullable)
 
     def __str__(self) -> str:
-        return self.kind + ("" if self.nullable else " NOT NULL")
-
-    @property
-    def type(self) -> SqlType:
-        """The type."""
-        return type_called(self.kind)
+        return self.type.name + ("" if self.nullable else " NOT NULL")
 
     @property
     def arrow(self) -> pa.DataType:
@@ -81,6 +78,12 @@ class SqlLogical:
         mine = self.type
         if kind in _TEXTS or pa.types.is_null(kind):
             return True
+        if mine.element is not None:
+            return _is_list(kind) and SqlLogical(mine.element, nullable=True).takes(
+                kind.value_type.value_type
+                if pa.types.is_dictionary(kind.value_type)
+                else kind.value_type
+            )
         if pa.types.is_boolean(kind) or mine is BOOLEAN:
             return pa.types.is_boolean(kind) and mine is BOOLEAN
         if mine.is_integer:
@@ -103,7 +106,7 @@ class SqlLogical:
         if not self.nullable:
             return bare
         misfit = to_numpy_mask(bare.is_null()) & ~is_none
-        base = Column("", self.type, nullable=False).type.base
+        base = self.type.base
         distinct = bare.dictionary_encode(null_encoding="encode")
         texts = [
             write_value(None if value is None else (_settled(base, value),))
@@ -126,7 +129,7 @@ class SqlLogical:
             values = [shape.read(text) for text in distinct.dictionary.to_pylist()]
             bare = [value[0] if isinstance(value, tuple) else None for value in values]
             array = pa.array(bare, physical).take(distinct.indices)
-        return _opened(array.cast(physical), self.arrow)
+        return _opened(array.cast(physical), self.type)
 
     # --- inside --------------------------------------------------------------------------------
 
@@ -138,6 +141,8 @@ class SqlLogical:
 
     def _cast(self, array: pa.Array) -> pa.Array:
         """Values of some Arrow type as bare ones of the engine."""
+        if self.type.element is not None:
+            return _packed(array, self.type.element)
         try:
             done = array
             if not array.type.equals(self.arrow):
@@ -151,6 +156,8 @@ class SqlLogical:
     def _read(self, array: pa.Array) -> tuple[pa.Array, Any]:
         """Texts as bare values, and which of them are NULL: nothing, or an empty text."""
         is_none = to_numpy_mask(pc.fill_null(pc.equal(array, ""), True))
+        if self.type.element is not None:
+            return self._cast(_of_json(array, self.type)), is_none
         return self._each(array, self._of_text), is_none
 
     def _each(self, array: pa.Array, read: Callable[[Any], Any]) -> pa.Array:
@@ -216,6 +223,87 @@ def _bounds(kind: SqlType) -> tuple[int, int]:
     return days[0] * day, (days[1] + 1) * day - 1
 
 
+def _is_list(kind: pa.DataType) -> bool:
+    """Whether a type of Arrow is one of lists, of whichever layout."""
+    return bool(
+        pa.types.is_list(kind)
+        or pa.types.is_large_list(kind)
+        or pa.types.is_fixed_size_list(kind)
+        or pa.types.is_list_view(kind)
+        or pa.types.is_large_list_view(kind)
+    )
+
+
+def _packed(array: pa.Array, element: SqlType) -> pa.Array:
+    """Lists as the engine has arrays; null for NULL, and where an element is none of the type's."""
+    if pa.types.is_null(array.type):
+        return array.cast(pa.string())
+    inner = SqlLogical(element, nullable=True)
+    flat = _whole(array.flatten())
+    bare, is_none = inner._bare(flat)
+    misfits = np.flatnonzero(to_numpy_mask(bare.is_null()) & ~is_none)
+    values, at = bare.to_pylist(), 0
+    wrong = set(misfits.tolist())
+    found: list[str | None] = []
+    for length in pc.list_value_length(array).to_pylist():
+        if length is None:
+            found.append(None)
+            continue
+        places = range(at, at + length)
+        at += length
+        odd = wrong and not wrong.isdisjoint(places)
+        found.append(None if odd else packed(element.base, values[places.start : places.stop]))
+    return pa.array(found, pa.string())
+
+
+def _unpacked(array: pa.Array, element: SqlType) -> pa.Array:
+    """The inverse of `_packed`."""
+    rows = [None if one is None else unpacked(element.base, one) for one in array.to_pylist()]
+    flat = pa.array([one for row in rows for one in row or ()], ARROW_TYPES[element.base])
+    ends = np.cumsum([0, *(len(row or ()) for row in rows)])
+    return pa.ListArray.from_arrays(
+        pa.array(ends, pa.int32()),
+        _opened(flat, element),
+        mask=pa.array([row is None for row in rows], pa.bool_()),
+    )
+
+
+def _of_json(array: pa.Array, kind: SqlType) -> pa.Array:
+    """Texts as lists of texts; null for what is no JSON of such an array."""
+    distinct = array.dictionary_encode()
+    found = []
+    for text in distinct.dictionary.to_pylist():
+        try:
+            found.append(None if not text else _leaves(json.loads(text, parse_float=Decimal), kind))
+        except (ValueError, RecursionError):
+            found.append(None)
+    return pa.array(found, _texts(kind)).take(distinct.indices)
+
+
+def _texts(kind: SqlType) -> pa.DataType:
+    return pa.string() if kind.element is None else pa.list_(_texts(kind.element))
+
+
+def _leaves(value: Any, kind: SqlType) -> Any:
+    """A value of JSON with texts for what is no array. Raises ValueError for another kind."""
+    if value is None:
+        return None
+    if kind.element is not None:
+        if not isinstance(value, list):
+            raise ValueError(value)
+        return [_leaves(one, kind.element) for one in value]
+    if isinstance(value, str) and encodable(value):
+        return value
+    if kind is BOOLEAN:
+        is_one = isinstance(value, bool)
+    else:
+        is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+        is_one = kind.is_numeric and is_number
+    if not is_one:
+        raise ValueError(value)
+    return str(value).lower()
+
+
 def _settled(base: str, value: Any) -> Any:
     return value + 0.0 if base == "float" else value
 
@@ -241,8 +329,11 @@ def _closed(array: pa.Array, kind: SqlType) -> pa.Array:
     return done
 
 
-def _opened(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """The inverse of `_closed`."""
+def _opened(array: pa.Array, kind: SqlType) -> pa.Array:
+    """Bare values of the engine as those of the logical type's Arrow type."""
+    if kind.element is not None:
+        return _unpacked(array, kind.element)
+    wanted = arrow_type(kind)
     if pa.types.is_decimal(wanted):
         return _scaled(array, wanted)
     if pa.types.is_date32(wanted):

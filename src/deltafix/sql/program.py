@@ -172,10 +172,6 @@ def _require_columns(statement: Statement, found: Relation) -> None:
         if column.name in names[:place]:
             message = f"two columns of {found.name} are called {column.name!r}"
             raise statement.wrong(message, None, "name one of them with AS")
-        if column.type.element is not None:
-            what = f"the array {column.name!r} of {found.name} in a program"
-            way_out = "give its elements as rows of a table; a query may make arrays inside"
-            raise statement.refused(what, None, way_out)
         if column.type is NULL:
             message = f"column {column.name!r} of {found.name} is NULL of no type"
             raise statement.wrong(message, None, "write CAST(NULL AS INTEGER), or another type")

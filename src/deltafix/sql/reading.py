@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltafix.engine.connect import connect
+from deltafix.facts.logical import logical_order
 from deltafix.facts.schema import Row
 from deltafix.rules.terms import Var
 from deltafix.sql import joins
 from deltafix.sql.aggregates import aggregates_of
 from deltafix.sql.builder import Builder, Operand, Relation
 from deltafix.sql.catalog import program, used_by
-from deltafix.sql.changes import sort_key
 from deltafix.sql.formulas import Formulas, conditions
 from deltafix.sql.query import projection, rows, settled, unwrapped
 from deltafix.sql.ranking import number
@@ -53,7 +53,7 @@ def select(connection: Connection, statement: Statement, node: exp.Expr) -> Resu
         query.args.pop("order", None)
     width, orders = _ordered(statement, query, asked or _kept_order(connection, query))
     found = _direct(connection, statement, query) or _evaluated(connection, statement, query)
-    table = sorted(found.rows, key=sort_key) if asked is None else found.rows
+    table = sorted(found.rows, key=logical_order) if asked is None else found.rows
     shown = len(found.columns) - (width or 0)
     for place, node_ in reversed(orders):
         named = statement.place(node_.this, "ORDER BY", shown)
@@ -127,7 +127,7 @@ def _sorted(
 ) -> list[tuple[SqlValue, ...]]:
     nulls = [row for row in table if row[place] is None]
     rest = [row for row in table if row[place] is not None]
-    rest.sort(key=lambda row: sort_key((row[place],)), reverse=bool(node.args.get("desc")))
+    rest.sort(key=lambda row: logical_order((row[place],)), reverse=bool(node.args.get("desc")))
     return nulls + rest if node.args.get("nulls_first") else rest + nulls
 
 

@@ -51,7 +51,6 @@ __all__ = [
     "fits",
     "holds_all",
     "shown_rows",
-    "type_called",
     "written_type",
 ]
 
@@ -87,6 +86,14 @@ class SqlType:
     digits: int = 0
     scale: int = 0
     element: SqlType | None = None
+
+    def __reduce__(self) -> Any:
+        """As what makes it: there is one object for each type in a worker's process, too."""
+        if self.element is not None:
+            return array_type, (self.element,)
+        if self.is_decimal:
+            return decimal_type, (self.digits, self.scale)
+        return _plain_type, (self.name,)
 
     @property
     def is_integer(self) -> bool:
@@ -289,13 +296,7 @@ class Column:
         return encode(value, self.type, nullable=self.nullable)
 
 
-def type_called(name: str) -> SqlType:
-    """The type that shows itself by this name."""
-    if name.endswith("[]"):
-        return array_type(type_called(name.removesuffix("[]")))
-    if name.startswith("DECIMAL("):
-        digits, _, scale = name.removeprefix("DECIMAL(").removesuffix(")").partition(", ")
-        return decimal_type(int(digits), int(scale))
+def _plain_type(name: str) -> SqlType:
     return _BY_NAME[name]
 
 

@@ -165,7 +165,7 @@ CREATE VIEW w AS SELECT tag, ARRAY_AGG(id ORDER BY id) AS ids FROM v GROUP BY ta
 """
 
 
-def test_a_run_reads_arrays_from_parquet_and_writes_them_as_json(deltafix, tmp_path) -> None:
+def test_a_run_reads_arrays_from_parquet_and_csv_as_it_writes_them(deltafix, tmp_path) -> None:
     (tmp_path / "views.sql").write_text(ARRAYS)
     table = pa.table(
         {"id": [1, 2], "tags": pa.array([["a", "b"], ["a"]], pa.large_list(pa.string()))}
@@ -175,10 +175,19 @@ def test_a_run_reads_arrays_from_parquet_and_writes_them_as_json(deltafix, tmp_p
     assert done.code == 0, done.err
     assert '"a","[1, 2]"\n"b","[1]"\n' in done.out
     (tmp_path / "t.parquet").unlink()
-    (tmp_path / "t.csv").write_text("id,tags\n1,a\n")
+    (tmp_path / "t.csv").write_text('id,tags\n1,"[""a"", ""b""]"\n2,"[""a""]"\n3,[]\n4,\n')
+    again = deltafix("run", tmp_path / "views.sql", "-F", tmp_path, "-D", "-")
+    assert (again.code, again.out) == (0, done.out), again.err
+
+
+@pytest.mark.parametrize("text", ["a", '"[""a"", 1]"', '"{""a"": 1}"', '"[[""a""]]"', '"[""a"""'])
+def test_a_text_of_csv_that_is_no_array_is_refused_with_its_line(deltafix, tmp_path, text) -> None:
+    (tmp_path / "views.sql").write_text(ARRAYS)
+    (tmp_path / "t.csv").write_text(f"id,tags\n1,[]\n2,{text}\n")
     done = deltafix("run", tmp_path / "views.sql", "-F", tmp_path, "-D", "-")
     assert (done.code, done.out) == (2, "")
-    assert "t.csv: column 'tags' is TEXT[], and CSV has no arrays; write the table as" in done.err
+    plain = text[1:-1].replace('""', '"') or text
+    assert f"t.csv:3: {plain!r} in column 'tags' is no TEXT[]; an array is written as" in done.err
 
 
 @pytest.mark.parametrize(

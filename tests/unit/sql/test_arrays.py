@@ -11,9 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import deltafix.sql
-from deltafix.errors import SqlRefusedError
 from deltafix.sql.arrays import packed, unpacked
-from deltafix.sql.program import program_of
 
 ELEMENTS: dict[Any, st.SearchStrategy[Any]] = {
     "number": st.integers(-(1 << 63), (1 << 63) - 1),
@@ -136,15 +134,3 @@ def test_a_change_of_one_array_is_work_for_that_one(warm_kernel: None) -> None:
         db.execute("UPDATE t SET tags = ['a5', 'a5'] WHERE id = 7")
         assert db.engine.last_epoch.derivations < 40 < first / 50
         assert db.delta("v").added == [("a5", 12), ("a7", 9), ("b0", 142)]
-
-
-def test_a_program_has_arrays_inside_of_its_views_alone() -> None:
-    inside = """CREATE TABLE t (g INTEGER, x INTEGER); CREATE VIEW v AS
-        SELECT g, l[1] AS x FROM (SELECT g, ARRAY_AGG(x ORDER BY x) AS l FROM t GROUP BY g) AS i"""
-    assert list(program_of(inside).views) == ["v"]
-    for text in (
-        "CREATE TABLE t (a INTEGER[])",
-        "CREATE TABLE t (a INTEGER); CREATE VIEW v AS SELECT [a] AS a FROM t",
-    ):
-        with pytest.raises(SqlRefusedError, match=r"the array 'a' of \w in a program"):
-            program_of(text)

@@ -13,10 +13,11 @@ from datetime import date
 from functools import reduce
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from deltafix.errors import MissingDependencyError
+from deltafix.facts.groups import present
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.targets.ancestry import EPOCH, OUTPUT, Ancestor, held, note
 from deltafix.pipeline.targets.target import EpochRows, decimals, failing, whole
@@ -42,8 +43,6 @@ except ImportError as _error:
     ) from _error
 
 __all__ = ["IcebergTarget"]
-
-_GONE = "+/-"
 
 FEW = 200
 """So many removed rows are named one by one; more of them, and the table is written anew."""
@@ -77,6 +76,8 @@ class IcebergTarget:
     def apply(self, rows: EpochRows) -> None:
         """As `Target.apply`."""
         added = decimals(self._schema, rows.added if self._merge else rows.signed)
+        # No condition of Iceberg's names a nested value.
+        few = 0 if any(pa.types.is_nested(field.type) for field in added.schema) else FEW
         with self._failing():
             table = self._table() or self._made(added.schema)
             at = self._held(table)
@@ -86,7 +87,7 @@ class IcebergTarget:
             alone = {**table.metadata.properties, TableProperties.COMMIT_NUM_RETRIES: "0"}
             table.metadata = table.metadata.model_copy(update={"properties": alone})
             with table.transaction() as tx:
-                if self._merge and rows.removed.num_rows > FEW:
+                if self._merge and rows.removed.num_rows > few:
                     left = _without(table.scan().to_arrow(), decimals(self._schema, rows.removed))
                     tx.overwrite(
                         pa.concat_tables([left.cast(added.schema), added]),
@@ -169,8 +170,6 @@ def _is(field: pa.Field, value: Any) -> BooleanExpression:
 
 def _without(rows: pa.Table, gone: pa.Table) -> pa.Table:
     """The rows that are not `gone`; NULLs are equal here, as they are in no join."""
-    names = rows.column_names
-    parts = [one.append_column(_GONE, pa.repeat(pa.scalar(at), one.num_rows))
-             for one, at in ((rows, 0), (gone.select(names).cast(rows.schema), 1))]  # fmt: skip
-    found = pa.concat_tables(parts).group_by(names, use_threads=False).aggregate([(_GONE, "max")])
-    return found.filter(pc.equal(found.column(f"{_GONE}_max"), 0)).select(names)
+    gone = gone.select(rows.column_names).cast(rows.schema)
+    signs = np.repeat(np.array([1, -1], np.int8), [rows.num_rows, gone.num_rows])
+    return present(pa.concat_tables([rows, gone]), signs)

@@ -52,14 +52,16 @@ _LOGICAL = {
 
 def _type(column: Column) -> str:
     """A column's type, and that it has no NULLs where it has none."""
-    kind = None if column.logical is None else column.logical.arrow
-    if kind is None:
-        shown = _TYPES[column.type]
-    elif pa.types.is_decimal(kind):
-        shown = f"numeric({kind.precision}, {kind.scale})"
-    else:
-        shown = _LOGICAL[kind]
+    shown = _TYPES[column.type] if column.logical is None else _named(column.logical.arrow)
     return shown + ("" if column.nullable else " NOT NULL")
+
+
+def _named(kind: pa.DataType) -> str:
+    if pa.types.is_list(kind):
+        return f"{_named(kind.value_type)}[]"
+    if pa.types.is_decimal(kind):
+        return f"numeric({kind.precision}, {kind.scale})"
+    return _LOGICAL[kind]
 
 
 class PostgresTarget:

@@ -74,10 +74,15 @@ class SqlTarget:
         if any(one.nullable for one in schema.columns if one.name in keys):
             keys = set()  # no database has NULLs in a primary key
         columns = [
-            sa.Column(one.name, _type(one, one.name in keys), nullable=one.nullable,
-                      primary_key=one.name in keys, autoincrement=False)
+            sa.Column(
+                one.name,
+                _type(schema.relation, one, one.name in keys),
+                nullable=one.nullable,
+                primary_key=one.name in keys,
+                autoincrement=False,
+            )
             for one in schema.columns
-        ]  # fmt: skip
+        ]
         if not merge:
             kinds = (sa.SmallInteger, sa.BigInteger)
             columns += [
@@ -206,12 +211,18 @@ _LOGICAL = {
 }
 
 
-def _type(column: Column, in_key: bool) -> Any:
+def _type(view: str, column: Column, in_key: bool) -> Any:
     kind: Any = column.type
     if column.logical is not None and column.logical.arrow != pa.string():
         kind = column.logical.arrow
         if pa.types.is_decimal(kind):
             return _Exact(kind.precision, kind.scale)
+        if pa.types.is_nested(kind):
+            message = (
+                f"column {column.name!r} of {view} is {column.logical}, which not every database "
+                'has: say sink = "postgres", or give its elements as rows of a view, by UNNEST'
+            )
+            raise ConfigError(message, key="sink", value="sql")
         return _LOGICAL[kind]
     if kind == "number":
         return sa.BigInteger()

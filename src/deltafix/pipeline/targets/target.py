@@ -101,6 +101,8 @@ def spark_type(kind: pa.DataType) -> str:
     """Spark's name of a type; it would take moments without a zone for those of its session."""
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
+    if pa.types.is_list(kind):
+        return f"array<{spark_type(kind.value_type)}>"
     names = {
         pa.int8(): "tinyint",
         pa.int16(): "smallint",
