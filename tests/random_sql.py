@@ -17,8 +17,8 @@ __all__ = ["Case", "case_of"]
 INT, DOUBLE, TEXT, BOOL = "INTEGER", "DOUBLE", "TEXT", "BOOLEAN"
 DATE, TIMESTAMP, DECIMAL = "DATE", "TIMESTAMP", "DECIMAL(6, 2)"
 PORTABLE = (INT, INT, INT, TEXT, TEXT, DOUBLE, BOOL)
-INTS, TEXTS = "INTEGER[]", "VARCHAR[]"
-ARRAYS = {INTS: INT, TEXTS: TEXT}
+INTS, TEXTS, LISTS = "INTEGER[]", "VARCHAR[]", "INTEGER[][]"
+ARRAYS = {INTS: INT, TEXTS: TEXT, LISTS: INTS}
 NEW = (DATE, TIMESTAMP, DECIMAL, *ARRAYS)
 TYPES = (*PORTABLE, *NEW)
 Columns = tuple[tuple[str, str], ...]
@@ -150,6 +150,7 @@ class _Maker:
             DECIMAL: ("0", "1.50", "-2.25", "0.01", "2"),
             INTS: ("[]", "[1]", "[1,2]", "[2,NULL]", "[3,1,1]"),
             TEXTS: ("[]", "['a']", "['a','b']", "[NULL]", "['','B','a']"),
+            LISTS: ("[]", "[[]]", "[[1],[]]", "[NULL,[2,NULL]]", "[[3],[1,2],[3]]"),
         }
         return self.random.choice(choices[kind])
 
@@ -249,6 +250,7 @@ class _Maker:
             if INTS in self.types:
                 forms += [
                     lambda: f"CAST(LEN(CAST({again(INTS)} AS {INTS})) AS INTEGER)",
+                    lambda: f"(CAST({again(LISTS)} AS {LISTS}))[1][2]",
                     lambda: f"(CAST({again(INTS)} AS {INTS}))[{self.random.randint(1, 3)}]",
                 ]
             if inner:
@@ -270,6 +272,7 @@ class _Maker:
         elif kind in ARRAYS:
             of = ARRAYS[kind]
             forms += [lambda: typed.format(f"[{again(of)}, {again(of)}]")] * 2
+            forms += [lambda: f"({typed.format(again())})[{self.place()}:{self.place()}]"]
         elif kind == DATE:
             forms += [
                 lambda: f"({typed.format(again())} + {self.value(INT)})",
@@ -291,6 +294,10 @@ class _Maker:
                 lambda: f"REPLACE({typed.format(again())}, 'a', 'c')",
             ]
         return self.random.choice(forms)()
+
+    def place(self) -> str:
+        """An end of a slice, or none."""
+        return self.random.choice(("", "-2", "-1", "0", "1", "2", "3"))
 
     def scalar_query(self, scope: Columns) -> str:
         table = self.random.choice(self.tables)

@@ -70,7 +70,7 @@ def flat(statement: str) -> str:
     def text(found: re.Match[str]) -> str:
         return "'" + found[0].replace("'", "''") + "'"
 
-    return re.sub(r"\[[^]]*\]", text, statement)
+    return re.sub(r"\[(?:[^][]|\[[^][]*\])*\]", text, statement)
 
 
 def bag(rows: Iterable[Iterable[Any]]) -> Bag:
@@ -129,7 +129,7 @@ def _play(
     for table in case.tables:
         db.execute(table)
         duck.execute(re.sub(r", PRIMARY KEY \([^)]*\)", "", table))
-        lite.execute(re.sub(r"\w+\[\]", "TEXT", table))
+        lite.execute(re.sub(r"\w+(\[\])+", "TEXT", table))
     kept: dict[str, list[str]] = {}
     for name, query in case.views:
         # DuckDB itself has no meaning for some; it does not look at what an unused WITH reads

@@ -41,7 +41,9 @@ FLAT = (
     *(INTEGER, BIGINT, DOUBLE, TEXT, BOOLEAN, DATE, TIMESTAMP, TIMESTAMPTZ),
     *(decimal_type(9, 2), SMALLINT),
 )
-KINDS = (*FLAT, *map(array_type, (INTEGER, TEXT, TIMESTAMP, decimal_type(9, 2))))
+PLAIN = (*FLAT, *map(array_type, (INTEGER, TEXT, TIMESTAMP, decimal_type(9, 2))))
+KINDS = (*PLAIN, array_type(array_type(TEXT)))
+TAKEN = {"sqlite": FLAT, "postgres": PLAIN, "delta": KINDS, "iceberg": KINDS}
 AT = datetime(2026, 1, 31, 23, 59, 59, 999999)
 VALUES: dict[SqlType, tuple[Any, ...]] = {
     INTEGER: (0, -(1 << 31)),
@@ -112,9 +114,11 @@ def same(row: Any) -> Row:
             found[n] = Decimal(value)
         if value is not None and kind is TIMESTAMPTZ:
             found[n] = value.replace(tzinfo=value.tzinfo or UTC).astimezone(UTC)
-        if value is not None and kind.element is not None:
-            found[n] = tuple(value)
-    return tuple(found)
+    return tuple(map(hashed, found))
+
+
+def hashed(value: Any) -> Any:
+    return tuple(map(hashed, value)) if isinstance(value, list) else value
 
 
 def output_of(kind: str, mode: str, tmp_path, request) -> tuple[OutputConfig, Any]:
@@ -140,7 +144,7 @@ def output_of(kind: str, mode: str, tmp_path, request) -> tuple[OutputConfig, An
 @pytest.mark.parametrize("required", [0, 2])
 def test_agree_with_the_view_after_every_epoch(kind, mode, required, tmp_path, request) -> None:
     rng = Random(f"{kind} {mode} {required}")
-    schema = schema_of(required, FLAT if kind == "sqlite" else KINDS)
+    schema = schema_of(required, TAKEN[kind])
     config, read = output_of(kind, mode, tmp_path, request)
     target = make_target(config, schema, uuid4().hex)
     assert target is not None
@@ -173,7 +177,7 @@ def test_messages_of_kafka_have_texts_for_what_json_has_not() -> None:
     target = KafkaTarget(
         schema, "nobody:1", "t", "n", envelope="debezium", key=["c0"], timeout=1, options={}
     )
-    row = (*(VALUES[kind][0] for kind in FLAT), (1, None), ("a",), (AT,), ())
+    row = (*(VALUES[kind][0] for kind in FLAT), (1, None), ("a",), (AT,), (), ((), None))
     rows = EpochRows(schema, 1, table_of(schema, [row]), table_of(schema, []))
     ((_, message),) = target._messages(rows)
     assert '"c5": "1969-12-31"' in message
@@ -185,4 +189,7 @@ def test_databases_of_which_some_have_no_arrays_take_none() -> None:
     values = {"mode": "merge", "key": None, "table": "v", "url": "sqlite://", "options": {}}
     config = OutputConfig("view", Path("log"), sink="sql", values=values)
     with pytest.raises(ConfigError, match=r"column 'c10' of view is INTEGER\[\]"):
+        make_target(config, schema_of(0), "state")
+    config = OutputConfig("view", Path("log"), sink="postgres", values={**values, "dsn": ""})
+    with pytest.raises(ConfigError, match=r"column 'c14' of view is TEXT\[\]\[\]"):
         make_target(config, schema_of(0), "state")

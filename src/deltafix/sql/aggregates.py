@@ -32,7 +32,7 @@ from deltafix.sql.types import (
     TEXT,
     Column,
     SqlType,
-    array_type,
+    array_of,
     decimal_type,
 )
 
@@ -283,11 +283,8 @@ def _reducer(
             found, result = reducers.string_agg(between, ways), TEXT
             name = "_".join((op, between, *map(str, ways)))
         else:
-            if listed.type.element is not None:
-                way_out = "aggregate the elements, which UNNEST gives"
-                raise formulas.builder.refused("an array of arrays", asked.node, way_out)
+            result = array_of(listed.type, formulas.scope.statement, asked.node)
             found = reducers.array_agg(listed.type.base, ways, nullable=listed.nullable)
-            result = array_type(listed.type)
             name = "_".join((op, *map(str, ways)))
         return make(name, found, record, "symbol"), result
     ddof, root = int(op in _SAMPLES), op.startswith("deviation")

@@ -119,6 +119,32 @@ def _number(types: Sequence[SqlType]) -> SqlType | None:
     return types[0] if types and (types[0].is_numeric or types[0] == NULL) else None
 
 
+# --- parts of arrays ----------------------------------------------------------------------------
+
+
+def _from_ends(array: tuple[Any, ...], first: int, last: int) -> tuple[Any, ...]:
+    """DuckDB's `array[first:last]`: places from 1 on, or from the end back."""
+    first = max(first + len(array) + 1 if first < 0 else first, 1)
+    return array[first - 1 : max(last + len(array) + 1 if last < 0 else last, 0)]
+
+
+def _within(array: tuple[Any, ...], first: int, last: int) -> tuple[Any, ...]:
+    """PostgreSQL's: places below the first have nothing."""
+    return array[max(first, 1) - 1 : max(last, 0)]
+
+
+def _of_length(array: tuple[Any, ...], first: int, length: int) -> tuple[Any, ...]:
+    """Spark's `SLICE(array, first, length)`."""
+    if not first or length < 0:
+        raise ValueError("SLICE takes a place that is not 0, and a length that is not below it")
+    start = first - 1 if first > 0 else len(array) + first
+    return array[start : start + length] if start >= 0 else ()
+
+
+PARTS: Final = {"duckdb": _from_ends, "postgres": _within, "spark": _of_length}
+"""A slice of an array, by dialect."""
+
+
 # --- operators -----------------------------------------------------------------------------------
 
 

@@ -11,6 +11,8 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import TypeAlias
 
+from sqlglot.dialects.dialect import Dialect
+
 from deltafix.errors import SqlError
 from deltafix.sql.scalar import literal
 from deltafix.sql.text import Statement, data_type, exp, shown_name
@@ -48,6 +50,8 @@ def bind(statement: Statement, parameters: Parameters) -> Statement:
             value = parameters[place.name]
         else:
             value = parameters[number]
+        if place.arg_key == "expressions" and isinstance(place.parent, exp.Bracket):
+            value = _from_0(value, statement)
         place.replace(_literal(statement, value))
     return replace(statement, node=tree)
 
@@ -67,6 +71,12 @@ _ORDER = {
     "high": 56, "true": 57, "default": 60, "false": 60, "expression": 65, "where": 70, "query": 72,
     "group": 75, "having": 80, "order": 85, "limit": 90, "offset": 95,
 }  # fmt: skip
+
+
+def _from_0(value: SqlValue, statement: Statement) -> SqlValue:
+    """A place in an array as trees have it: sqlglot counts those in the text from 0."""
+    first: int = Dialect.get_or_raise(statement.dialect).INDEX_OFFSET
+    return value - first if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _count(statement: Statement, wanted: int, given: int) -> SqlError:

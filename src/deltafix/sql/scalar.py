@@ -34,6 +34,7 @@ from deltafix.sql.types import (
     Column,
     SqlType,
     SqlValue,
+    array_of,
     array_type,
     common_type,
     decimal_type,
@@ -44,6 +45,9 @@ from deltafix.sql.types import (
 __all__ = ["COMPARISONS", "Scalar", "Scalars", "constant", "literal", "over", "typed", "whole"]
 
 Compute: TypeAlias = Callable[[Any], Any]
+
+_END: Final = (1 << 63) - 1
+"""A place behind every array."""
 
 COMPARISONS: Final[dict[type, str]] = {
     exp.EQ: "=",
@@ -207,6 +211,11 @@ class Scalars:
             raise self.statement.refused("a window function here", node, way_out)
         if isinstance(node, exp.Anonymous) and node.name.upper() == "CARDINALITY":
             node = exp.ArraySize(this=next(iter(node.expressions), None))
+        if isinstance(node, exp.Anonymous) and node.name.upper() == "LIST_SLICE":
+            given = dict(zip(("this", "start", "end", "step"), node.expressions, strict=False))
+            if len(given) > 2:
+                node = exp.ArraySlice(**given)
+                return self.slice(node, node)
         function = functions.FUNCTIONS.get(type(node))
         if isinstance(node, exp.Concat):
             function = functions.CONCAT[bool(node.args.get("coalesce"))]
@@ -476,14 +485,14 @@ class Scalars:
         """`[a, b]`, `ARRAY[a, b]`."""
         values = [self.compile(one) for one in node.expressions]
         kind = self.one_type(node, values)
-        if kind.element is not None:
-            way_out = "keep the inner arrays in a table of their own"
-            raise self.statement.refused("an array of arrays", node, way_out)
+        made = array_of(kind, self.statement, node)
         parts = [self.converted(value, kind).compute for value in values]
-        return Scalar(lambda row: tuple(part(row) for part in parts), array_type(kind), False)
+        return Scalar(lambda row: tuple(part(row) for part in parts), made, False)
 
     def at(self, node: exp.Expr) -> Scalar:
-        """`array[1]`: sqlglot counts numbers from 0 in every dialect."""
+        """`array[1]`: sqlglot counts numbers from 0 in every dialect, but in slices."""
+        if len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Slice):
+            return self.slice(node, node.expressions[0])
         array = self.compile(node.this)
         if array.type.element is None:
             message = f"an element of {array.type.name}"
@@ -498,6 +507,30 @@ class Scalars:
             return None if found is None or place >= len(found) else found[place]
 
         return Scalar(compute, array.type.element, nullable=True)
+
+    def slice(self, node: exp.Expr, bounds: exp.Expr) -> Scalar:
+        """`array[2:3]`, `ARRAY_SLICE(array, 2, 3)`; in Spark `SLICE(array, 2, 2)`."""
+        array = self.compile(node.this)
+        if array.type.element is None:
+            message, way_out = f"a slice of {array.type.name}", "it takes an array; of text, SUBSTR"
+            raise self.statement.wrong(message, node, way_out)
+        if isinstance(bounds, exp.Slice) and self.statement.dialect == "spark":
+            message, way_out = "a slice, which Spark has not,", "write SLICE(array, first, length)"
+            raise self.statement.refused(message, node, way_out)
+        if bounds.args.get("step"):
+            way_out = "UNNEST WITH ORDINALITY, and take the places by their numbers"
+            raise self.statement.refused("a slice by steps", node, way_out)
+        words = ("this", "expression") if isinstance(bounds, exp.Slice) else ("start", "end")
+        given = [bounds.args.get(word) for word in words]
+        none = (literal(1), literal(_END))
+        ends = [self.compile(one) if one else no for one, no in zip(given, none, strict=True)]
+        for one in ends:
+            if not (one.type.is_integer or one.type is NULL):
+                message = f"a slice to a place of type {one.type.name}"
+                raise self.statement.wrong(message, node, "places are whole numbers, from 1 on")
+        part = functions.PARTS["spark" if bounds.args.get("is_length") else self.statement.dialect]
+        compute = _strict(part, array.compute, *(one.compute for one in ends))
+        return Scalar(compute, array.type, array.nullable or any(one.nullable for one in ends))
 
     def mismatch(self, node: exp.Expr, left: Scalar, right: Scalar, wanted: str) -> SqlError:
         """The error for operands of the wrong types."""
@@ -656,6 +689,7 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
     exp.Array: Scalars.array,
     exp.ArrayContains: Scalars.contains,
     exp.Bracket: Scalars.at,
+    exp.ArraySlice: lambda self, node: self.slice(node, node),
 }
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import islice
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from deltafix.diagnostics import Diagnostic, Span, render_all, suggest
 from deltafix.errors import (
@@ -69,6 +69,7 @@ class Statement:
         start: where the statement begins in it; nodes count from there.
         node: the tree, its names in the dialect's normal case.
         explain: the words before it: "EXPLAIN", "EXPLAIN WHY", "EXPLAIN WHY NOT", or "".
+        dialect: where what is written alike means another thing.
     """
 
     text: str
@@ -77,6 +78,7 @@ class Statement:
     node: exp.Expr
     explain: str
     path: str | None = None
+    dialect: str = "duckdb"
 
     @property
     def sql(self) -> str:
@@ -256,7 +258,7 @@ def _read(
                 raise
             wrong(error, text[start:end])
         else:
-            yield Statement(text, start, end, tree, explain, path)
+            yield Statement(text, start, end, tree, explain, path, dialect)
 
 
 def _elsewhere(
@@ -350,10 +352,25 @@ def _parser(base: type[Parser]) -> type[Parser]:
     """A dialect's parser, but for what it does with a statement that it does not understand.
 
     It logs a warning, and takes the statement for a command, whatever is in it: of a table or view,
-    that is a syntax error here, at the token where it gave up.
+    that is a syntax error here, at the token where it gave up. And `a[:n]` is a slice to a column,
+    where sqlglot reads a parameter.
     """
 
     class Strict(base):  # type: ignore[misc,valid-type]  # a class that is known when it is asked for
+        _is_part = False
+
+        def _parse_bracket(self, this: Any = None) -> Any:
+            outer, self._is_part = self._is_part, this is not None
+            try:
+                return super()._parse_bracket(this)
+            finally:
+                self._is_part = outer
+
+        def _parse_bracket_key_value(self, is_map: bool = False) -> Any:
+            if self._is_part and self._curr and self._curr.token_type == TokenType.COLON:
+                return self._parse_slice(None)
+            return super()._parse_bracket_key_value(is_map)
+
         def _warn_unsupported(self) -> None:
             pass
 

@@ -42,6 +42,7 @@ __all__ = [
     "Column",
     "SqlType",
     "SqlValue",
+    "array_of",
     "array_type",
     "common_type",
     "decimal_type",
@@ -270,7 +271,7 @@ _NAMES: Final = {
 _BY_NAME: Final = {kind.name: kind for kind in (*_NAMES.values(), NULL)}
 _WAY_OUT = (
     "types are SMALLINT, INTEGER, BIGINT, DOUBLE, DECIMAL(18, 4), TEXT, VARCHAR, BOOLEAN, DATE, "
-    "TIMESTAMP, TIMESTAMPTZ, and arrays of these: INTEGER[]"
+    "TIMESTAMP, TIMESTAMPTZ, and arrays of these: INTEGER[], INTEGER[][]"
 )
 
 
@@ -306,10 +307,7 @@ def written_type(statement: Statement, written: exp.Expr | None, node: exp.Expr)
         if written.this.name in ("ARRAY", "LIST") and not written.args.get("values"):
             inner = written.expressions[0] if len(written.expressions) == 1 else None
             element = written_type(statement, inner, node)
-            if element.element is not None:
-                way_out = "keep the inner arrays in a table of their own"
-                raise statement.refused(f"type {written.sql()}: an array of arrays", node, way_out)
-            return array_type(element)
+            return array_of(element, statement, node)
         sizes = [str(size.name) for size in written.expressions]
         kind = _NAMES.get(written.this.name)
         if written.this.name == "DECIMAL" and sizes and all(map(str.isdigit, sizes)):
@@ -322,6 +320,15 @@ def written_type(statement: Statement, written: exp.Expr | None, node: exp.Expr)
             return kind
     shown = "none" if written is None else written.sql()
     raise statement.refused(f"type {shown}", node, _WAY_OUT)
+
+
+def array_of(element: SqlType, statement: Statement, node: exp.Expr) -> SqlType:
+    """The type of arrays that a statement makes. Raises SqlRefusedError."""
+    if element.element is not None and statement.dialect == "postgres":
+        what = "an array of arrays, which PostgreSQL takes for one of two dimensions,"
+        way_out = "keep the inner arrays in a table of their own"
+        raise statement.refused(what, node, way_out)
+    return array_type(element)
 
 
 def common_type(left: SqlType, right: SqlType) -> SqlType | None:
@@ -407,6 +414,8 @@ def shown_rows(
     """
     if columns is not None and all(column.type.element is None for column in columns):
         return rows
-    return [
-        tuple(list(value) if isinstance(value, tuple) else value for value in row) for row in rows
-    ]
+    return [tuple(map(_shown, row)) for row in rows]
+
+
+def _shown(value: Any) -> Any:
+    return list(map(_shown, value)) if isinstance(value, tuple) else value

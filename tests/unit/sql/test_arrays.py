@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import deltafix.sql
+from deltafix.errors import SqlRefusedError
 from deltafix.sql.arrays import packed, unpacked
 
 ELEMENTS: dict[Any, st.SearchStrategy[Any]] = {
@@ -44,12 +46,12 @@ def test_nan_in_an_array_is_one_value_above_infinity() -> None:
 
 KINDS = """
 CREATE TABLE t (id INTEGER PRIMARY KEY, n SMALLINT[], f DOUBLE[], p DECIMAL(6, 2)[],
-                s TEXT[] NOT NULL, b BOOLEAN[], d DATE[], m TIMESTAMPTZ[]);
+                s TEXT[] NOT NULL, b BOOLEAN[], d DATE[], m TIMESTAMPTZ[], l DECIMAL(4, 1)[][]);
 CREATE VIEW v AS SELECT * FROM t;
 INSERT INTO t VALUES
     (1, [1, NULL], [0.5, CAST('nan' AS DOUBLE)], [1.5], ['', 'a'], [TRUE], ['2026-01-31'],
-     [TIMESTAMPTZ '2026-01-01 00:00:00+02']),
-    (2, NULL, [], [], [], [], [NULL], []);
+     [TIMESTAMPTZ '2026-01-01 00:00:00+02'], [[1, NULL], [], NULL]),
+    (2, NULL, [], [], [], [], [NULL], [], [[]]);
 """
 
 
@@ -106,6 +108,54 @@ def test_spark_counts_from_0_and_lists_no_null(warm_kernel: None) -> None:
         ]
         db.execute("DELETE FROM t")
         assert db.execute("SELECT * FROM whole").fetchall() == [([],)]
+
+
+def test_a_slice_has_the_places_that_its_dialect_counts(warm_kernel: None) -> None:
+    with deltafix.sql.connect(dialect="spark") as db:
+        db.execute("""
+            CREATE TABLE t (a ARRAY<INT>, f INT, n INT);
+            CREATE VIEW v AS SELECT f, n, slice(a, f, n) AS s FROM t;
+            INSERT INTO t VALUES (array(1, 2, 3), 1, 2), (array(1, 2, 3), -2, 5), (NULL, 1, 1),
+                (array(1, 2, 3), -4, 2), (array(1, 2, 3), 4, 2), (array(1, 2, 3), NULL, 2)
+        """)
+        assert db.delta("v").added == [
+            (-4, 2, []),
+            (-2, 5, [2, 3]),
+            (1, 1, None),
+            (1, 2, [1, 2]),
+            (4, 2, []),
+            (None, 2, None),
+        ]
+        with pytest.raises(deltafix.sql.Error, match="a place that is not 0"):
+            db.execute("INSERT INTO t VALUES (array(1), 0, 1)")
+        with pytest.raises(SqlRefusedError, match=r"write SLICE\(array, first, length\)"):
+            db.execute("SELECT a[1:2] FROM t")
+    with deltafix.sql.connect(dialect="postgres") as db:
+        db.execute("CREATE TABLE t (a INT[]); INSERT INTO t VALUES (ARRAY[1, 2, 3])")
+        (row,) = db.execute("SELECT a[-1:2], a[2:], a[:0], a[5:6], a[:NULL] FROM t").fetchall()
+        assert row == ([1, 2], [2, 3], [], [], None)
+        for text in ("CREATE TABLE x (a INT[][])", "SELECT ARRAY[a] FROM t"):
+            with pytest.raises(SqlRefusedError, match="for one of two dimensions"):
+                db.execute(text)
+
+
+def test_places_of_duckdbs_arrays_are_duckdbs(warm_kernel: None) -> None:
+    places = ("NULL", -9, -5, -3, -1, 0, 1, 2, 5, 6)
+    arrays = ("[1, 2, 3, 4, 5]", "[]", "NULL", "[1, NULL, 3]")
+    rows = ", ".join(f"({a}, {b}, {c})" for a in arrays for b in places for c in places)
+    query = """SELECT *, a[b:c] AS p, a[b:] AS q, a[:c] AS r, ARRAY_SLICE(a, b, c) AS s, a[:] AS t,
+        LIST_SLICE(a, b, c) AS u, a[:abs(c)] AS v, a[:c][1] AS w, [a][1:c] AS x FROM t"""
+    with deltafix.sql.connect() as db, duckdb.connect() as duck:
+        for one in (db, duck):
+            one.execute("CREATE TABLE t (a INTEGER[], b INTEGER, c INTEGER)")
+            one.execute(f"INSERT INTO t VALUES {rows}")
+        wanted = duck.execute(query).fetchall()
+        found = db.execute(query).fetchall()
+        assert sorted(map(repr, found)) == sorted(map(repr, wanted))
+        assert db.execute("SELECT [5, 6][?], [?][1], [5, 6, 7][?:?]", [1, 8, 2, 3]).fetchall() == [
+            (5, 8, [6, 7])
+        ]
+        assert db.execute("SELECT [:n, 2][1]", {"n": 1}).fetchall() == [(1,)]
 
 
 def test_postgres_takes_a_lateral_unnest(warm_kernel: None) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from deltafix.errors import MissingDependencyError, SinkError
+from deltafix.errors import ConfigError, MissingDependencyError, SinkError
 from deltafix.facts.schema import Column, Schema
 from deltafix.pipeline.sink import beside
 from deltafix.pipeline.targets.target import EpochRows, failing, whole
@@ -80,6 +80,14 @@ class PostgresTarget:
     def __init__(
         self, schema: Schema, dsn: str, table: str, name: str, *, merge: bool, key: Sequence[str]
     ) -> None:
+        for column in schema.columns:
+            kind = None if column.logical is None else column.logical.arrow
+            if kind is not None and pa.types.is_list(kind) and pa.types.is_nested(kind.value_type):
+                message = (
+                    f"column {column.name!r} of {schema.relation} is {column.logical}, which "
+                    "PostgreSQL has not: give the inner ones as rows of a view, by UNNEST"
+                )
+                raise ConfigError(message, key="sink", value="postgres")
         self._schema = schema
         self._dsn = dsn
         self._place = f"table {table}"
