@@ -18,8 +18,11 @@ INT, DOUBLE, TEXT, BOOL = "INTEGER", "DOUBLE", "TEXT", "BOOLEAN"
 DATE, TIMESTAMP, DECIMAL = "DATE", "TIMESTAMP", "DECIMAL(6, 2)"
 PORTABLE = (INT, INT, INT, TEXT, TEXT, DOUBLE, BOOL)
 INTS, TEXTS, LISTS = "INTEGER[]", "VARCHAR[]", "INTEGER[][]"
-ARRAYS = {INTS: INT, TEXTS: TEXT, LISTS: INTS}
-NEW = (DATE, TIMESTAMP, DECIMAL, *ARRAYS)
+STRUCT = "STRUCT(x INTEGER, y VARCHAR)"
+STRUCTS = f"{STRUCT}[]"
+ARRAYS = {INTS: INT, TEXTS: TEXT, LISTS: INTS, STRUCTS: STRUCT}
+NESTED = (*ARRAYS, STRUCT)
+NEW = (DATE, TIMESTAMP, DECIMAL, *NESTED)
 TYPES = (*PORTABLE, *NEW)
 Columns = tuple[tuple[str, str], ...]
 
@@ -93,7 +96,7 @@ class _Maker:
         self.portable = random.random() < 0.6
         self.types = PORTABLE if self.portable else TYPES
         if not arrays:
-            self.types = tuple(kind for kind in self.types if kind not in ARRAYS)
+            self.types = tuple(kind for kind in self.types if kind not in NESTED)
 
     def name(self, word: str) -> str:
         self.names += 1
@@ -150,6 +153,8 @@ class _Maker:
             DECIMAL: ("0", "1.50", "-2.25", "0.01", "2"),
             INTS: ("[]", "[1]", "[1,2]", "[2,NULL]", "[3,1,1]"),
             TEXTS: ("[]", "['a']", "['a','b']", "[NULL]", "['','B','a']"),
+            STRUCT: ("{'x':1,'y':'a'}", "{'x':1,'y':NULL}", "{'x':NULL,'y':''}", "{'x':2,'y':'B'}"),
+            STRUCTS: ("[]", "[{'x':1,'y':'a'}]", "[NULL,{'x':2,'y':NULL}]"),
             LISTS: ("[]", "[[]]", "[[1],[]]", "[NULL,[2,NULL]]", "[[3],[1,2],[3]]"),
         }
         return self.random.choice(choices[kind])
@@ -159,7 +164,7 @@ class _Maker:
         value = self.value(kind, required=required)
         # SQLite has no booleans in quotes: such a key would be another one there.
         other = kind == BOOL and (self.portable or any(table.key for table in self.tables))
-        quoted = value != "NULL" and "'" not in value and not (other or kind in ARRAYS)
+        quoted = value != "NULL" and "'" not in value and not (other or kind in NESTED)
         return f"'{value.lower()}'" if quoted and self.maybe(0.1) else value
 
     def transaction(self) -> tuple[str, ...]:
@@ -197,7 +202,7 @@ class _Maker:
         name, kind = self.random.choice(scope)
         if self.maybe(0.2):
             return f"{name} IS {self.random.choice(('', 'NOT '))}NULL"
-        op = self.random.choice(("=", "=", "<>", "<", ">=")[: 3 if kind in ARRAYS else None])
+        op = self.random.choice(("=", "=", "<>", "<", ">=")[: 3 if kind in NESTED else None])
         # A view's column gives no literal a type in SQLite.
         value = self.value if self.portable else self.beside
         return f"{name} {op} {value(kind, required=True)}"
@@ -251,6 +256,7 @@ class _Maker:
                 forms += [
                     lambda: f"CAST(LEN(CAST({again(INTS)} AS {INTS})) AS INTEGER)",
                     lambda: f"(CAST({again(LISTS)} AS {LISTS}))[1][2]",
+                    lambda: self.field(scope, "x", again),
                     lambda: f"(CAST({again(INTS)} AS {INTS}))[{self.random.randint(1, 3)}]",
                 ]
             if inner:
@@ -273,6 +279,12 @@ class _Maker:
             of = ARRAYS[kind]
             forms += [lambda: typed.format(f"[{again(of)}, {again(of)}]")] * 2
             forms += [lambda: f"({typed.format(again())})[{self.place()}:{self.place()}]"]
+        elif kind == STRUCT:
+            forms += [
+                lambda: typed.format(f"{{'x': {again(INT)}, 'y': {again(TEXT)}}}"),
+                lambda: typed.format(f"ROW({again(INT)}, {again(TEXT)})"),
+                lambda: typed.format(f"STRUCT_PACK(y := {again(TEXT)}, x := {again(INT)})"),
+            ]
         elif kind == DATE:
             forms += [
                 lambda: f"({typed.format(again())} + {self.value(INT)})",
@@ -293,7 +305,23 @@ class _Maker:
                 lambda: f"CAST({again(INT)} AS TEXT)",
                 lambda: f"REPLACE({typed.format(again())}, 'a', 'c')",
             ]
+            if STRUCT in self.types:
+                forms += [lambda: self.field(scope, "y", again)] * 2
         return self.random.choice(forms)()
+
+    def field(self, scope: Columns, name: str, again: Callable[[str], str]) -> str:
+        """A field of a column, or of some other struct."""
+        column = self.of(scope, STRUCT)
+        if column and self.maybe(0.7):
+            return self.random.choice(
+                (f"{column}.{name}", f"({column}).{name}", f"{column}['{name}']")
+            )
+        return self.random.choice(
+            (
+                f"(CAST({again(STRUCT)} AS {STRUCT})).{name}",
+                f"(CAST({again(STRUCTS)} AS {STRUCTS}))[1].{name}",
+            )
+        )
 
     def place(self) -> str:
         """An end of a slice, or none."""
@@ -364,6 +392,8 @@ class _Maker:
             lambda: f"{left} BETWEEN {self.value(kind)} AND {right}",
             lambda: f"{left} IS {self.random.choice(('', 'NOT '))}DISTINCT FROM {right}",
         ]
+        if kind in NESTED:
+            del forms[-2]  # DuckDB breaks off
         if kind == BOOL:
             forms += [lambda: left, lambda: f"{left} IS TRUE"]
         if kind == TEXT:

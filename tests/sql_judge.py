@@ -28,7 +28,7 @@ __all__ = ["DifferenceError", "Judged", "play"]
 _IN_ORDER = re.compile(r" ORDER BY [^()]*\Z")
 """The end of a view that is read in an order; all that is shown is sorted by."""
 
-_NEW = re.compile(r"DATE|TIMESTAMP|DECIMAL|\[|ARRAY_AGG")
+_NEW = re.compile(r"DATE|TIMESTAMP|DECIMAL|\[|ARRAY_AGG|STRUCT")
 """Types that SQLite has not: it takes the tables and the edits, and says nothing of the views."""
 
 _INSERT = re.compile(r"INSERT INTO (?P<table>\w+) VALUES (?P<rows>.*)", re.DOTALL)
@@ -61,16 +61,18 @@ def plain(value: Any) -> Any:
     if isinstance(value, int | float | Decimal):
         number = float(value)
         return "nan" if math.isnan(number) else float(f"{number:.9g}") + 0.0
+    if isinstance(value, dict):
+        value = tuple(value.values())
     return tuple(map(plain, value)) if isinstance(value, list | tuple) else value
 
 
 def flat(statement: str) -> str:
-    """A table or an edit for SQLite: arrays are texts, which are equal where they are."""
+    """An edit for SQLite: arrays and structs are texts, which are equal where they are."""
 
     def text(found: re.Match[str]) -> str:
         return "'" + found[0].replace("'", "''") + "'"
 
-    return re.sub(r"\[(?:[^][]|\[[^][]*\])*\]", text, statement)
+    return re.sub(r"\[(?:[^][]|\[[^][]*\])*\]|\{[^}]*\}", text, statement)
 
 
 def bag(rows: Iterable[Iterable[Any]]) -> Bag:
@@ -129,7 +131,7 @@ def _play(
     for table in case.tables:
         db.execute(table)
         duck.execute(re.sub(r", PRIMARY KEY \([^)]*\)", "", table))
-        lite.execute(re.sub(r"\w+(\[\])+", "TEXT", table))
+        lite.execute(re.sub(r"STRUCT\([^)]*\)(\[\])*|\w+(\[\])+", "TEXT", table))
     kept: dict[str, list[str]] = {}
     for name, query in case.views:
         # DuckDB itself has no meaning for some; it does not look at what an unused WITH reads

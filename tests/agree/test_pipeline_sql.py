@@ -45,6 +45,22 @@ FORMATS = ("csv", "json", "parquet", "debezium")
 Row = tuple[Any, ...]
 
 
+def hashed(value: Any) -> Any:
+    """A value of DuckDB's with tuples for lists and dicts."""
+    if isinstance(value, list | dict):
+        return tuple(map(hashed, value.values() if isinstance(value, dict) else value))
+    return value
+
+
+def arrow(value: Any, kind: pa.DataType) -> Any:
+    """A value that was hashed as Arrow takes it."""
+    if value is not None and pa.types.is_list(kind):
+        return [arrow(one, kind.value_type) for one in value]
+    if value is not None and pa.types.is_struct(kind):
+        return {of.name: arrow(one, of.type) for one, of in zip(value, kind, strict=True)}
+    return value
+
+
 class SqlJob:
     """A case as a pipeline below a folder, beside the same tables and views in DuckDB."""
 
@@ -118,7 +134,7 @@ class SqlJob:
             first = f"SELECT min(rowid) FROM {name} GROUP BY {same}"
             self.duck.execute(f"DELETE FROM {name} WHERE rowid NOT IN ({first})")
             found = self.duck.execute(f"SELECT * FROM {name}").fetchall()
-            now = {tuple(tuple(v) if isinstance(v, list) else v for v in row) for row in found}
+            now = {tuple(map(hashed, row)) for row in found}
             before, self.rows[name] = self.rows[name], now
             kind = self.inputs[name][0]
             if kind == "snapshot":
@@ -160,7 +176,10 @@ class SqlJob:
         schema = logical_schema(self.schema(name))
         columns = list(zip(*(row for _, row in changes), strict=True)) or [() for _ in schema]
         table = pa.Table.from_arrays(
-            [pa.array(one, field.type) for one, field in zip(columns, schema, strict=True)],
+            [
+                pa.array([arrow(value, field.type) for value in one], field.type)
+                for one, field in zip(columns, schema, strict=True)
+            ],
             names=schema.names,
         )
         if form == "debezium":
@@ -175,7 +194,7 @@ class SqlJob:
             pq.write_table(table, path)
         elif form == "csv":
             for place, field in enumerate(table.schema):
-                if pa.types.is_list(field.type):
+                if pa.types.is_nested(field.type):
                     values = table.column(place).to_pylist()
                     texts = [None if one is None else json.dumps(one) for one in values]
                     table = table.set_column(place, field.name, pa.array(texts, pa.string()))
@@ -252,7 +271,7 @@ def play(
     """Play the case of a seed; if it is to be `nested`, of the next with arrays in its tables."""
     rng = Random(seed)
     case = case_of(seed, views=VIEWS, transactions=transactions)
-    while nested and not re.search(r"\w\[\]", " ".join(case.tables)):
+    while nested and not re.search(r"\[\]|STRUCT", " ".join(case.tables)):
         seed += 10_000
         case = case_of(seed, views=VIEWS, transactions=transactions)
     job = SqlJob(folder, case, rng, pipeline)

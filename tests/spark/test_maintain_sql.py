@@ -21,7 +21,8 @@ pytestmark = pytest.mark.spark
 TABLE = """
 CREATE TABLE sale (
   id BIGINT PRIMARY KEY, shop TEXT, day DATE, amount DECIMAL(9, 2), vip BOOLEAN, moment TIMESTAMP,
-  seen TIMESTAMPTZ, weight DOUBLE, n INTEGER, tags TEXT[], days DATE[]
+  seen TIMESTAMPTZ, weight DOUBLE, n INTEGER, tags TEXT[], days DATE[],
+  spot STRUCT(x INTEGER, seen TIMESTAMPTZ)
 );
 """
 VIEWS = {
@@ -30,12 +31,14 @@ VIEWS = {
     "days": "SELECT day, vip FROM sale WHERE weight > 0.5 OR weight IS NULL",
     "tags": "SELECT tag, ARRAY_AGG(id ORDER BY id) AS ids, MAX(days) AS days "
     "FROM sale, UNNEST(tags) AS u (tag) GROUP BY tag",
+    "places": "SELECT spot.x, MAX(spot) AS m, COUNT(spot.seen) AS c FROM sale GROUP BY spot.x",
     "next_days": "SELECT s.id, t.id AS other FROM sale s JOIN sale t ON t.day = s.day + 1",
 }
 SQL = TABLE + "".join(f"CREATE VIEW {name} AS {query};\n" for name, query in VIEWS.items())
 WORDS = (
     "id long, shop string, day date, amount decimal(9,2), vip boolean, moment timestamp_ntz, "
-    "seen timestamp, weight double, n int, tags array<string>, days array<date>, sign int"
+    "seen timestamp, weight double, n int, tags array<string>, days array<date>, "
+    "spot struct<x: int, seen: timestamp>, sign int"
 )
 
 Row = tuple[Any, ...]
@@ -51,6 +54,7 @@ def draw(rng: Random, number: int) -> Row:
         maybe(Decimal("12.50"), Decimal("-0.05")), maybe(True, False), maybe(at),
         maybe(at.replace(tzinfo=UTC)), maybe(0.1, 2.5), maybe(-1, 7),
         maybe((), ("a", None), ("b", "a")), maybe((date(2026, 1, 31), None)),
+        maybe({"x": 1, "seen": at.replace(tzinfo=UTC)}, {"x": None, "seen": None}),
     )  # fmt: skip
 
 
@@ -60,7 +64,8 @@ def bag(rows: Any) -> Counter[Row]:
     def same(one: Any) -> Any:
         if isinstance(one, datetime) and one.tzinfo is not None:
             return one.astimezone(UTC)
-        return tuple(one) if isinstance(one, list) else one
+        one = list(one.values()) if isinstance(one, dict) else one
+        return tuple(map(same, one)) if isinstance(one, list) else one
 
     return Counter(tuple(map(same, row)) for row in rows)
 
@@ -84,7 +89,7 @@ def test_oracle_views_of_frames_are_duckdbs(spark, tmp_path) -> None:
                     there[number] = draw(rng, number)
                     changes.append((*there[number], 1))
             duck.execute("DELETE FROM sale")
-            marks = ", ".join("?" * 11)
+            marks = ", ".join("?" * 12)
             duck.executemany(f"INSERT INTO sale VALUES ({marks})", [*there.values()])
             frame = spark.createDataFrame(changes, WORDS)
             with maintain(

@@ -33,8 +33,10 @@ from deltafix.sql.types import (
     TIMESTAMP,
     TIMESTAMPTZ,
     SqlType,
+    Struct,
     array_type,
     decimal_type,
+    struct_type,
 )
 
 FLAT = (
@@ -42,8 +44,9 @@ FLAT = (
     *(decimal_type(9, 2), SMALLINT),
 )
 PLAIN = (*FLAT, *map(array_type, (INTEGER, TEXT, TIMESTAMP, decimal_type(9, 2))))
-KINDS = (*PLAIN, array_type(array_type(TEXT)))
-TAKEN = {"sqlite": FLAT, "postgres": PLAIN, "delta": KINDS, "iceberg": KINDS}
+RECORD = struct_type((("x y", INTEGER), ("b", array_type(TEXT)), ("t", TIMESTAMPTZ)))
+KINDS = (*PLAIN, array_type(array_type(TEXT)), RECORD, array_type(RECORD))
+TAKEN = {"sqlite": FLAT, "postgres": PLAIN, "delta": KINDS, "iceberg": KINDS[:-1]}
 AT = datetime(2026, 1, 31, 23, 59, 59, 999999)
 VALUES: dict[SqlType, tuple[Any, ...]] = {
     INTEGER: (0, -(1 << 31)),
@@ -71,6 +74,11 @@ def schema_of(required: int, kinds: tuple[SqlType, ...] = KINDS) -> Schema:
 def random_value(rng: Random, kind: SqlType, *, required: bool = False) -> Any:
     if not required and rng.random() < 0.3:
         return None
+    if kind.fields:
+        return Struct.of(
+            tuple(name for name, _ in kind.fields),
+            tuple(random_value(rng, one) for _, one in kind.fields),
+        )
     if kind.element is None:
         return rng.choice(VALUES[kind])
     return tuple(random_value(rng, kind.element) for _ in range(rng.randrange(4)))
@@ -85,7 +93,10 @@ def random_row(rng: Random, schema: Schema) -> Row:
 def table_of(schema: Schema, rows: Any) -> pa.Table:
     columns = list(zip(*rows, strict=True)) or [() for _ in schema.columns]
     fields = logical_schema(schema)
-    arrays = [pa.array(one, field.type) for one, field in zip(columns, fields, strict=True)]
+    arrays = [
+        pa.array([shown(value) for value in one], field.type)
+        for one, field in zip(columns, fields, strict=True)
+    ]
     return pa.Table.from_arrays(arrays, schema=fields)
 
 
@@ -118,7 +129,15 @@ def same(row: Any) -> Row:
 
 
 def hashed(value: Any) -> Any:
-    return tuple(map(hashed, value)) if isinstance(value, list) else value
+    value = tuple(value.values()) if isinstance(value, dict) else value
+    return tuple(map(hashed, value)) if isinstance(value, list | tuple) else value
+
+
+def shown(value: Any) -> Any:
+    """A value with dicts for structs."""
+    if isinstance(value, Struct):
+        return dict(zip(value.names, map(shown, value), strict=True))
+    return list(map(shown, value)) if isinstance(value, tuple) else value
 
 
 def output_of(kind: str, mode: str, tmp_path, request) -> tuple[OutputConfig, Any]:
@@ -178,6 +197,7 @@ def test_messages_of_kafka_have_texts_for_what_json_has_not() -> None:
         schema, "nobody:1", "t", "n", envelope="debezium", key=["c0"], timeout=1, options={}
     )
     row = (*(VALUES[kind][0] for kind in FLAT), (1, None), ("a",), (AT,), (), ((), None))
+    row += (Struct.of(("x y", "b", "t"), (1, ("q",), None)), ())
     rows = EpochRows(schema, 1, table_of(schema, [row]), table_of(schema, []))
     ((_, message),) = target._messages(rows)
     assert '"c5": "1969-12-31"' in message
@@ -192,4 +212,10 @@ def test_databases_of_which_some_have_no_arrays_take_none() -> None:
         make_target(config, schema_of(0), "state")
     config = OutputConfig("view", Path("log"), sink="postgres", values={**values, "dsn": ""})
     with pytest.raises(ConfigError, match=r"column 'c14' of view is TEXT\[\]\[\]"):
+        make_target(config, schema_of(0), "state")
+    with pytest.raises(ConfigError, match="column 'c0' of view is STRUCT"):
+        make_target(config, schema_of(0, (RECORD,)), "state")
+    values |= {"catalog": "c"}
+    config = OutputConfig("view", Path("log"), sink="iceberg", values=values)
+    with pytest.raises(ConfigError, match=r"column 'c16' of view .* pyiceberg writes empty"):
         make_target(config, schema_of(0), "state")

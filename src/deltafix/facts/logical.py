@@ -111,7 +111,9 @@ def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
 
 
 def _hashed(value: Any) -> Any:
-    return tuple(map(_hashed, value)) if isinstance(value, list) else settled(value)
+    if isinstance(value, list | dict):
+        return tuple(map(_hashed, value.values() if isinstance(value, dict) else value))
+    return settled(value)
 
 
 def logical_order(row: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Arrays as the engine has them: one text each, in which arrays sort as SQL sorts them.
+"""Arrays and structs as the engine has them: one text each, which sorts as SQL sorts them.
 
 One interned value for an array makes equality, joins, groups, keys and states what they are for
 text, in every place that keeps rows, and needs nothing new in the engine; a list of records would
@@ -13,12 +13,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from typing import Any, Final
+from itertools import repeat
+from typing import Any, Final, TypeAlias
 
 from deltafix.facts.schema import BaseType
 from deltafix.facts.values import float_at, float_order
 
-__all__ = ["packed", "unpacked"]
+__all__ = ["Bases", "packed", "unpacked"]
 
 _THERE, _NULL = "1", "2"
 _SIGN: Final = 1 << 63
@@ -44,6 +45,9 @@ def _text(value: str) -> str:
     return re.sub("[\x00\x01]", lambda found: _ESCAPES[found[0]], value) + _END
 
 
+Bases: TypeAlias = BaseType | tuple[BaseType, ...]
+"""The type of all elements of an array, or that of each field of a struct."""
+
 _WRITE: Final[dict[BaseType, Callable[[Any], str]]] = {
     "number": _number,
     "float": _real,
@@ -51,22 +55,27 @@ _WRITE: Final[dict[BaseType, Callable[[Any], str]]] = {
 }
 
 
-def packed(base: BaseType, elements: Iterable[Any]) -> str:
-    """The text of the engine's values of a type; None is NULL. O(their size)."""
-    write = _WRITE[base]
-    return "".join(_NULL if one is None else _THERE + write(one) for one in elements)
+def packed(bases: Bases, elements: Iterable[Any]) -> str:
+    """The text of the engine's values; None is NULL. O(their size)."""
+    pairs = zip(_each(bases), elements, strict=False)
+    return "".join(_NULL if one is None else _THERE + _WRITE[base](one) for base, one in pairs)
 
 
 @lru_cache(maxsize=4096)
-def unpacked(base: BaseType, text: str) -> tuple[Any, ...]:
+def unpacked(bases: Bases, text: str) -> tuple[Any, ...]:
     """The engine's values of a text. O(their size); those of the last texts are remembered."""
-    return tuple(_elements(base, text))
+    return tuple(_elements(bases, text))
 
 
-def _elements(base: BaseType, text: str) -> Iterator[Any]:
+def _each(bases: Bases) -> Iterator[BaseType]:
+    return repeat(bases) if isinstance(bases, str) else iter(bases)
+
+
+def _elements(bases: Bases, text: str) -> Iterator[Any]:
     at = 0
+    each = _each(bases)
     while at < len(text):
-        mark, at = text[at], at + 1
+        base, mark, at = next(each), text[at], at + 1
         if mark == _NULL:
             yield None
         elif base == "symbol":

@@ -23,6 +23,7 @@ from deltafix.sql.types import (
     TIMESTAMPTZ,
     SqlType,
     SqlValue,
+    Struct,
     fits,
 )
 
@@ -38,8 +39,8 @@ def cast(given: SqlType, wanted: SqlType) -> Callable[[Any], Any] | None:
     """
     if given in (wanted, NULL):
         return _same
-    if given.element is not None or wanted.element is not None:
-        return _to_array(given, wanted)
+    if given.is_nested or wanted.is_nested:
+        return _to_struct(given, wanted) if given.fields else _to_array(given, wanted)
     if wanted is TEXT:
         return _to_text(given)
     if wanted.is_time:
@@ -66,6 +67,13 @@ def assigned(value: SqlValue, kind: SqlType) -> SqlValue:
     """
     if isinstance(value, list | tuple) and kind.element is not None:
         return tuple(assigned(one, kind.element) for one in value)
+    if kind.fields:
+        names = tuple(name for name, _ in kind.fields)
+        parts = Struct.parts(value, names)
+        if parts is None:
+            return value
+        pairs = zip(parts, kind.fields, strict=True)
+        return Struct.of(names, (assigned(one, of) for one, (_, of) in pairs))
     if isinstance(value, Decimal | int) and not isinstance(value, bool) and kind.is_decimal:
         return _to_decimal(DOUBLE, kind)(value)
     if isinstance(value, Decimal) and kind is DOUBLE:
@@ -84,17 +92,39 @@ def _to_array(given: SqlType, wanted: SqlType) -> Callable[[Any], Any] | None:
     element = wanted.element
     if given.element is None or element is None:
         return None
-    convert = cast(given.element, element)
+    convert = _fitting(given.element, element)
+    return None if convert is None else lambda values: tuple(map(convert, values))
+
+
+def _to_struct(given: SqlType, wanted: SqlType) -> Callable[[Any], Any] | None:
+    """Field by field, by name."""
+    names = [name for name, _ in given.fields]
+    if sorted(names) != sorted(name for name, _ in wanted.fields):
+        return None
+    parts = []
+    for name, kind in wanted.fields:
+        place = names.index(name)
+        convert = _fitting(given.fields[place][1], kind)
+        if convert is None:
+            return None
+        parts.append((place, convert))
+    shown = tuple(name for name, _ in wanted.fields)
+    return lambda value: Struct.of(shown, (convert(value[place]) for place, convert in parts))
+
+
+def _fitting(given: SqlType, wanted: SqlType) -> Callable[[Any], Any] | None:
+    """A cast of what is inside of another value: NULL stays, and what does not fit is an error."""
+    convert = cast(given, wanted)
     if convert is None:
         return None
 
     def converted(value: Any) -> Any:
-        found = convert(value)
-        if not fits(found, element):
-            raise OverflowError(f"{found} is no {element.name}")
+        found = None if value is None else convert(value)
+        if found is not None and not fits(found, wanted):
+            raise OverflowError(f"{found} is no {wanted.name}")
         return found
 
-    return lambda values: tuple(None if one is None else converted(one) for one in values)
+    return converted
 
 
 # --- to text -------------------------------------------------------------------------------------

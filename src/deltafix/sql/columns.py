@@ -165,6 +165,11 @@ def _is_plain(kind: SqlType, given: pa.DataType) -> bool:
     """Whether a column of Arrow needs no conversion that may be refused or go another way."""
     if pa.types.is_dictionary(given):
         return _is_plain(kind, given.value_type)
+    if kind.fields:
+        types = {field.name: field.type for field in given} if pa.types.is_struct(given) else {}
+        return types.keys() == {name for name, _ in kind.fields} and all(
+            _is_plain(one, types[name]) for name, one in kind.fields
+        )
     if kind.element is not None:
         return bool(pa.types.is_list(given)) and _is_plain(kind.element, given.value_type)
     if kind.is_decimal:

@@ -26,6 +26,8 @@ def arrow_type(kind: SqlType) -> Any:
 
     if kind.element is not None:
         return pa.list_(arrow_type(kind.element))
+    if kind.fields:
+        return pa.struct([(name, arrow_type(one)) for name, one in kind.fields])
     if kind.is_decimal:
         return pa.decimal128(kind.digits, kind.scale)
     types = {

@@ -197,14 +197,14 @@ def _refuse_value(path: Path, data: bytes, columns: Sequence[Column]) -> None:
         message = (
             f"{_place(path, place)}: {value!r} in column {asked.name!r} is no {asked.type.name}"
         )
-        if asked.type.element is not None:
-            message += '; an array is written as JSON: [1, null], or ["a"], its quotes doubled'
+        if asked.type.is_nested:
+            message += '; it is written as JSON: [1, null], or {"a": "x"}, its quotes doubled'
         raise SourceError(message, value=str(path))
 
 
 def _cast(texts: Any, column: Column) -> Any:
     """Texts as values of a column. Raises ArrowException where one is none."""
-    if column.type.element is None:
+    if not column.type.is_nested:
         return texts.cast(arrow_type(column.type))
     logical = SqlLogical(column.type, nullable=True)
     found = logical.encode(texts)
@@ -233,7 +233,7 @@ def _place(path: Path, row: int) -> str:
 def write_view(table: pa.Table, name: str, folder: Path | None) -> None:
     """Write a view's rows as CSV with a header: to `folder`, or to standard output."""
     for place, field in enumerate(table.schema):
-        if pa.types.is_list(field.type):  # as JSON: CSV has no arrays
+        if pa.types.is_nested(field.type):  # as JSON: CSV has no arrays
             texts = [
                 None if one is None else json.dumps(one, default=str, ensure_ascii=False)
                 for one in table.column(place).to_pylist()

@@ -108,7 +108,7 @@ def _common(types: Sequence[SqlType]) -> SqlType | None:
 
 
 def _sorted(types: Sequence[SqlType]) -> SqlType | None:
-    return None if any(one.element for one in types) else _common(types)
+    return None if any(one.is_nested for one in types) else _common(types)
 
 
 def _sized(types: Sequence[SqlType]) -> SqlType | None:

@@ -1,9 +1,9 @@
-"""SQL's types as logical types of columns: NULLs, booleans, times, decimals, arrays in Arrow.
+"""SQL's types as logical types of columns: NULLs, booleans, times, decimals, arrays, structs.
 
 Invariant: of a value that Arrow has as text, or as another type, it is asked what SQL's assignment
 asks (`sql.casts`); nothing is rounded, so a value either is one of the type's or is refused. Whole
 columns are converted by Arrow; text, and what is nullable, by distinct value. The elements of
-arrays are a column, converted as one; where a column is text, an array is JSON.
+arrays and the fields of structs are columns, converted as such; in a column of text they are JSON.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from functools import cache
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -24,7 +25,7 @@ import pyarrow.compute as pc
 from deltafix.facts.arrow import ARROW_TYPES, settled_floats, to_numpy
 from deltafix.facts.shapes import Shape
 from deltafix.facts.values import encodable, write_value
-from deltafix.sql.arrays import packed, unpacked
+from deltafix.sql.arrays import Bases, packed, unpacked
 from deltafix.sql.casts import assigned, cast
 from deltafix.sql.cursor import arrow_type
 from deltafix.sql.types import (
@@ -78,11 +79,15 @@ class SqlLogical:
         mine = self.type
         if kind in _TEXTS or pa.types.is_null(kind):
             return True
+        if pa.types.is_dictionary(kind):
+            return self.takes(kind.value_type)
         if mine.element is not None:
-            return _is_list(kind) and SqlLogical(mine.element, nullable=True).takes(
-                kind.value_type.value_type
-                if pa.types.is_dictionary(kind.value_type)
-                else kind.value_type
+            inner = SqlLogical(mine.element, nullable=True)
+            return _is_list(kind) and inner.takes(kind.value_type)
+        if mine.fields:
+            given = {field.name: field.type for field in kind} if pa.types.is_struct(kind) else {}
+            return given.keys() == {name for name, _ in mine.fields} and all(
+                SqlLogical(one, nullable=True).takes(given[name]) for name, one in mine.fields
             )
         if pa.types.is_boolean(kind) or mine is BOOLEAN:
             return pa.types.is_boolean(kind) and mine is BOOLEAN
@@ -141,8 +146,8 @@ class SqlLogical:
 
     def _cast(self, array: pa.Array) -> pa.Array:
         """Values of some Arrow type as bare ones of the engine."""
-        if self.type.element is not None:
-            return _packed(array, self.type.element)
+        if self.type.is_nested:
+            return _packed(array, self.type)
         try:
             done = array
             if not array.type.equals(self.arrow):
@@ -156,7 +161,7 @@ class SqlLogical:
     def _read(self, array: pa.Array) -> tuple[pa.Array, Any]:
         """Texts as bare values, and which of them are NULL: nothing, or an empty text."""
         is_none = to_numpy_mask(pc.fill_null(pc.equal(array, ""), True))
-        if self.type.element is not None:
+        if self.type.is_nested:
             return self._cast(_of_json(array, self.type)), is_none
         return self._each(array, self._of_text), is_none
 
@@ -234,42 +239,61 @@ def _is_list(kind: pa.DataType) -> bool:
     )
 
 
-def _packed(array: pa.Array, element: SqlType) -> pa.Array:
-    """Lists as the engine has arrays; null for NULL, and where an element is none of the type's."""
+def _packed(array: pa.Array, kind: SqlType) -> pa.Array:
+    """Lists or structs as the engine has them; null for NULL, and where a part is a misfit."""
     if pa.types.is_null(array.type):
         return array.cast(pa.string())
-    inner = SqlLogical(element, nullable=True)
-    flat = _whole(array.flatten())
-    bare, is_none = inner._bare(flat)
-    misfits = np.flatnonzero(to_numpy_mask(bare.is_null()) & ~is_none)
-    values, at = bare.to_pylist(), 0
-    wrong = set(misfits.tolist())
-    found: list[str | None] = []
-    for length in pc.list_value_length(array).to_pylist():
-        if length is None:
-            found.append(None)
-            continue
-        places = range(at, at + length)
-        at += length
-        odd = wrong and not wrong.isdisjoint(places)
-        found.append(None if odd else packed(element.base, values[places.start : places.stop]))
+    if kind.element is not None:
+        values, wrong = _parts(array.flatten(), kind.element)
+        lengths = pc.list_value_length(array).to_pylist()
+        ends = np.cumsum([0, *(length or 0 for length in lengths)])
+        wrongs = [wrong[at:end].any() for at, end in pairwise(ends)]
+        rows = [values[at:end] for at, end in pairwise(ends)]
+        bases: Bases = kind.element.base
+    else:
+        columns = dict(zip((field.name for field in array.type), array.flatten(), strict=True))
+        parts = [_parts(columns[name], one) for name, one in kind.fields]
+        wrongs = np.logical_or.reduce([wrong for _, wrong in parts])
+        rows = list(map(list, zip(*(values for values, _ in parts), strict=True)))
+        bases = tuple(one.base for _, one in kind.fields)
+    nulls = array.is_null().to_pylist()
+    found = [
+        None if null or odd else packed(bases, row)
+        for null, odd, row in zip(nulls, wrongs, rows, strict=True)
+    ]
     return pa.array(found, pa.string())
 
 
-def _unpacked(array: pa.Array, element: SqlType) -> pa.Array:
+def _parts(array: pa.Array, kind: SqlType) -> tuple[list[Any], Any]:
+    """The engine's values of elements or of a field, and which are misfits."""
+    bare, is_none = SqlLogical(kind, nullable=True)._bare(_whole(array))
+    return bare.to_pylist(), to_numpy_mask(bare.is_null()) & ~is_none
+
+
+def _unpacked(array: pa.Array, kind: SqlType) -> pa.Array:
     """The inverse of `_packed`."""
-    rows = [None if one is None else unpacked(element.base, one) for one in array.to_pylist()]
-    flat = pa.array([one for row in rows for one in row or ()], ARROW_TYPES[element.base])
-    ends = np.cumsum([0, *(len(row or ()) for row in rows)])
-    return pa.ListArray.from_arrays(
-        pa.array(ends, pa.int32()),
-        _opened(flat, element),
-        mask=pa.array([row is None for row in rows], pa.bool_()),
-    )
+    texts = array.to_pylist()
+    nulls = pa.array([one is None for one in texts], pa.bool_())
+    if kind.element is not None:
+        base = kind.element.base
+        rows = [() if one is None else unpacked(base, one) for one in texts]
+        ends = np.cumsum([0, *map(len, rows)])
+        flat = pa.array([one for row in rows for one in row], ARROW_TYPES[base])
+        inner = _opened(flat, kind.element)
+        return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), inner, mask=nulls)
+    bases = tuple(one.base for _, one in kind.fields)
+    none = (None,) * len(bases)
+    rows = [none if one is None else unpacked(bases, one) for one in texts]
+    columns = list(zip(*rows, strict=True)) or [()] * len(bases)
+    fields = [
+        _opened(pa.array(column, ARROW_TYPES[one.base]), one)
+        for (_, one), column in zip(kind.fields, columns, strict=True)
+    ]
+    return pa.StructArray.from_arrays(fields, fields=list(arrow_type(kind)), mask=nulls)
 
 
 def _of_json(array: pa.Array, kind: SqlType) -> pa.Array:
-    """Texts as lists of texts; null for what is no JSON of such an array."""
+    """Texts as lists or structs of texts; null for what is no JSON of such a value."""
     distinct = array.dictionary_encode()
     found = []
     for text in distinct.dictionary.to_pylist():
@@ -281,18 +305,22 @@ def _of_json(array: pa.Array, kind: SqlType) -> pa.Array:
 
 
 def _texts(kind: SqlType) -> pa.DataType:
-    return pa.string() if kind.element is None else pa.list_(_texts(kind.element))
+    if kind.element is not None:
+        return pa.list_(_texts(kind.element))
+    if kind.fields:
+        return pa.struct([(name, _texts(one)) for name, one in kind.fields])
+    return pa.string()
 
 
 def _leaves(value: Any, kind: SqlType) -> Any:
-    """A value of JSON with texts for what is no array. Raises ValueError for another kind."""
+    """A value of JSON with texts for what has no parts. Raises ValueError for another kind."""
     if value is None:
         return None
-    if kind.element is not None:
-        if not isinstance(value, list):
-            raise ValueError(value)
+    if kind.element is not None and isinstance(value, list):
         return [_leaves(one, kind.element) for one in value]
-    if isinstance(value, str) and encodable(value):
+    if kind.fields and isinstance(value, dict) and value.keys() <= {n for n, _ in kind.fields}:
+        return {name: _leaves(value.get(name), one) for name, one in kind.fields}
+    if isinstance(value, str) and encodable(value) and not kind.is_nested:
         return value
     if kind is BOOLEAN:
         is_one = isinstance(value, bool)
@@ -331,8 +359,8 @@ def _closed(array: pa.Array, kind: SqlType) -> pa.Array:
 
 def _opened(array: pa.Array, kind: SqlType) -> pa.Array:
     """Bare values of the engine as those of the logical type's Arrow type."""
-    if kind.element is not None:
-        return _unpacked(array, kind.element)
+    if kind.is_nested:
+        return _unpacked(array, kind)
     wanted = arrow_type(kind)
     if pa.types.is_decimal(wanted):
         return _scaled(array, wanted)

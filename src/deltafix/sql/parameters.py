@@ -16,7 +16,7 @@ from sqlglot.dialects.dialect import Dialect
 from deltafix.errors import SqlError
 from deltafix.sql.scalar import literal
 from deltafix.sql.text import Statement, data_type, exp, shown_name
-from deltafix.sql.types import SqlValue, fits
+from deltafix.sql.types import SqlValue, Struct, fits
 
 __all__ = ["Parameters", "bind", "equalities", "written"]
 
@@ -89,7 +89,8 @@ def _literal(statement: Statement, value: SqlValue) -> exp.Expr:
         return written(value)
     except ValueError as error:
         way_out = (
-            "give None, bool, int, float, str, date, datetime, a Decimal of 18 digits or a list"
+            "give None, bool, int, float, str, date, datetime, a Decimal of 18 digits, a list, "
+            "or a dict"
         )
         raise statement.wrong(str(error), None, way_out) from None
 
@@ -116,6 +117,15 @@ def written(value: SqlValue) -> exp.Expr:
         return _cast(repr(value), "DOUBLE")
     if isinstance(value, str):
         return exp.Literal.string(value)
+    if isinstance(value, Struct):
+        value = dict(zip(value.names, value, strict=True))
+    if isinstance(value, Mapping):
+        return exp.Struct(
+            expressions=[
+                exp.PropertyEQ(this=exp.to_identifier(name, quoted=True), expression=written(one))
+                for name, one in value.items()
+            ]
+        )
     if isinstance(value, list | tuple):
         return exp.Array(expressions=[written(one) for one in value])
     if isinstance(value, datetime):

@@ -16,7 +16,7 @@ from decimal import Decimal
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
-from deltafix.errors import SqlError
+from deltafix.errors import SqlError, SqlProgrammingError
 from deltafix.sql import functions, times
 from deltafix.sql.casts import cast
 from deltafix.sql.text import Statement, data_type, exp
@@ -34,11 +34,13 @@ from deltafix.sql.types import (
     Column,
     SqlType,
     SqlValue,
+    Struct,
     array_of,
     array_type,
     common_type,
     decimal_type,
     fits,
+    struct_of,
     written_type,
 )
 
@@ -123,6 +125,20 @@ def typed(node: exp.Expr, kind: SqlType) -> exp.Expr:
     inner = node.unnest()
     if kind.element is not None and isinstance(inner, exp.Array):
         return exp.Array(expressions=[typed(one, kind.element).copy() for one in inner.expressions])
+    if kind.fields and isinstance(inner, exp.Struct):
+        kinds = dict(kind.fields)
+        inner = inner.copy()
+        for one in inner.expressions:
+            if isinstance(one, exp.PropertyEQ) and one.name in kinds:
+                one.set("expression", typed(one.expression, kinds[one.name]).copy())
+        return inner
+    is_row = isinstance(inner, exp.Anonymous) and inner.name.upper() == "ROW"
+    if is_row and kind.fields and len(inner.expressions) == len(kind.fields):
+        named = [
+            exp.PropertyEQ(this=exp.to_identifier(name), expression=typed(one, of).copy())
+            for (name, of), one in zip(kind.fields, inner.expressions, strict=True)
+        ]
+        return exp.Struct(expressions=named)
     if kind not in (TEXT, NULL) and isinstance(inner, exp.Literal) and inner.is_string:
         return exp.Cast(this=inner.copy(), to=data_type(kind.name))
     return node
@@ -219,6 +235,9 @@ class Scalars:
         function = functions.FUNCTIONS.get(type(node))
         if isinstance(node, exp.Concat):
             function = functions.CONCAT[bool(node.args.get("coalesce"))]
+        if function is None and isinstance(node, exp.Anonymous) and node.name.upper() == "ROW":
+            way_out = "write {'name': value}, or CAST(ROW(...) AS STRUCT(name type))"
+            raise self.statement.refused("ROW(...), whose fields have no names,", node, way_out)
         if function is None:
             name = node.sql_name() if isinstance(node, exp.Func) else node.key.upper()
             name = node.name if isinstance(node, exp.Anonymous) else name
@@ -442,7 +461,7 @@ class Scalars:
             raise self.mismatch(node, left, right, "two sides of one type")
         if not kind.is_decimal:  # Python compares these as they are, of any number of digits
             left, right = self.converted(left, kind), self.converted(right, kind)
-        if kind.element is not None and kind.write is not None:
+        if kind.is_nested and kind.write is not None:
             return left, right, kind.write
         return left, right, functions.ordered if kind == DOUBLE else functions.itself
 
@@ -493,6 +512,8 @@ class Scalars:
         """`array[1]`: sqlglot counts numbers from 0 in every dialect, but in slices."""
         if len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Slice):
             return self.slice(node, node.expressions[0])
+        if len(node.expressions) == 1 and node.expressions[0].is_string:
+            return self.field(node, node.this, node.expressions[0])
         array = self.compile(node.this)
         if array.type.element is None:
             message = f"an element of {array.type.name}"
@@ -507,6 +528,38 @@ class Scalars:
             return None if found is None or place >= len(found) else found[place]
 
         return Scalar(compute, array.type.element, nullable=True)
+
+    def struct(self, node: exp.Expr) -> Scalar:
+        """`{'a': 1}`, `STRUCT_PACK(a := 1, b)`; in Spark `STRUCT(1 AS a, b)`."""
+        fields, parts = [], []
+        for one in node.expressions:
+            if not isinstance(one, exp.PropertyEQ | exp.Column | exp.Dot):
+                message, way_out = "a field without a name", "write {'name': value}"
+                raise self.statement.refused(message, one, way_out)
+            value = self.compile(one.expression if isinstance(one, exp.PropertyEQ) else one)
+            fields.append((str(one.name), value.type))
+            parts.append(value.compute)
+        kind = struct_of(fields, self.statement, node)
+        names = tuple(name for name, _ in fields)
+        return Scalar(lambda row: Struct.of(names, (part(row) for part in parts)), kind, False)
+
+    def field(self, node: exp.Expr, of: exp.Expr, named: exp.Expr) -> Scalar:
+        """`s.a`, `s['a']`, `STRUCT_EXTRACT(s, 'a')`."""
+        try:
+            struct = self.compile(of)
+        except SqlProgrammingError:
+            if "column" in node.meta:  # neither is there a table of that name
+                self.leaf(node.meta["column"])
+            raise
+        names = [name for name, _ in struct.type.fields]
+        if not names:
+            message = f"a field of {struct.type.name}"
+            raise self.statement.wrong(message, node, "it takes a STRUCT")
+        if named.name not in names or not isinstance(named, exp.Identifier | exp.Literal):
+            raise self.statement.unknown("field", named.name, names, named)
+        place = names.index(named.name)
+        compute = _strict(itemgetter(place), struct.compute)
+        return Scalar(compute, struct.type.fields[place][1], nullable=True)
 
     def slice(self, node: exp.Expr, bounds: exp.Expr) -> Scalar:
         """`array[2:3]`, `ARRAY_SLICE(array, 2, 3)`; in Spark `SLICE(array, 2, 2)`."""
@@ -604,8 +657,8 @@ class Scalars:
 
     def cast(self, node: exp.Expr) -> Scalar:
         """CAST, TRY_CAST."""
-        inner = self.compile(node.this)
         kind = written_type(self.statement, node.args["to"], node)
+        inner = self.compile(typed(node.this, kind) if kind.fields else node.this)
         if node.args.get("format"):
             raise self.statement.refused("CAST with FORMAT", node, "dates are written 2026-01-31")
         convert = cast(inner.type, kind)
@@ -689,6 +742,8 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
     exp.Array: Scalars.array,
     exp.ArrayContains: Scalars.contains,
     exp.Bracket: Scalars.at,
+    exp.Struct: Scalars.struct,
+    (exp.Dot, exp.StructExtract): lambda self, node: self.field(node, node.this, node.expression),
     exp.ArraySlice: lambda self, node: self.slice(node, node),
 }
 

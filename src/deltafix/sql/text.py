@@ -320,7 +320,7 @@ def _parsed(text: str, start: int, end: int, reader: Dialect, path: str | None) 
     if tree is None:
         where = _span(text, start, end, path)
         raise _error(SqlProgrammingError, "there is no statement here", where, None, text)
-    return _negated(normalize_identifiers(tree, dialect=reader))
+    return _with_fields(_negated(normalize_identifiers(tree, dialect=reader)))
 
 
 class _Wrong(NamedTuple):
@@ -418,6 +418,29 @@ def _negated(tree: exp.Expr) -> exp.Expr:
     for node in reversed(found):  # inner ones first: the outer one is copied
         node.set("negate", None)
         node.replace(exp.Not(this=node.copy()))
+    return tree
+
+
+def _with_fields(tree: exp.Expr) -> exp.Expr:
+    """The tree with `s.a`, where no table is called `s`, as a field of a column, as `(s).a` is."""
+    dotted = [one for one in tree.find_all(exp.Column) if one.args.get("table")]
+    if not dotted:
+        return tree
+    tables = {one.name for one in tree.find_all(exp.Table, exp.TableAlias)}
+    tables |= {"excluded", "unnest"}
+    for node in dotted:
+        first, *rest = node.parts
+        if isinstance(node.this, exp.Star):
+            continue
+        if first.name not in tables and len(rest) > 1 and rest[0].name in tables:
+            first, *rest = rest  # of a schema
+        table = first if first.name in tables else None
+        found: exp.Expr = exp.Column(this=rest.pop(0) if table else first, table=table)
+        if rest:
+            for name in rest:
+                found = exp.Dot(this=found, expression=name)
+            found.meta["column"] = node.copy()
+            node.replace(found)
     return tree
 
 

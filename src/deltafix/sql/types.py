@@ -3,16 +3,16 @@
 A value of a nullable column is a record of one field, and NULL is `nil`; a column that cannot be
 NULL holds the bare value, so it pays nothing for NULLs elsewhere. The engine has one number of 64
 bits for what SQL tells apart: booleans are 0 and 1, dates days and timestamps microseconds since
-1970, a DECIMAL(p, s) its value times 10^s. An array is one text (`sql.arrays`). Invariant: `encode`
-and `decode` are inverse on the values that a type has, and keep their order; `encode` is the one
-door, and refuses all others. Casts between types are `sql.casts`'.
+1970, a DECIMAL(p, s) its value times 10^s. Arrays and structs are texts (`sql.arrays`). Invariant:
+`encode` and `decode` are inverse on the values that a type has, and keep their order; `encode` is
+the one door, and refuses all others. Casts between types are `sql.casts`'.
 """
 
 from __future__ import annotations
 
 import decimal
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -42,6 +42,7 @@ __all__ = [
     "Column",
     "SqlType",
     "SqlValue",
+    "Struct",
     "array_of",
     "array_type",
     "common_type",
@@ -52,12 +53,40 @@ __all__ = [
     "fits",
     "holds_all",
     "shown_rows",
+    "struct_of",
+    "struct_type",
     "written_type",
 ]
 
 SqlValue: TypeAlias = (
-    "int | float | str | bool | Decimal | date | datetime | Sequence[SqlValue] | None"
+    "int | float | str | bool | Decimal | date | datetime | Sequence[SqlValue] "
+    "| Mapping[str, SqlValue] | None"
 )
+
+
+class Struct(tuple[Any, ...]):
+    """A value of a STRUCT: those of its fields, which hash and sort as they do, and their names."""
+
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, names: tuple[str, ...], values: Iterable[Any]) -> Struct:
+        """The values of the fields of these names."""
+        made = cls(values)
+        made.names = names
+        return made
+
+    def __repr__(self) -> str:
+        return repr(dict(zip(self.names, self, strict=True)))
+
+    @staticmethod
+    def parts(value: Any, names: tuple[str, ...]) -> tuple[Any, ...] | None:
+        """What a value has for fields of these names: by name if it has any; None if it has not."""
+        if isinstance(value, Struct) and value.names != names:
+            value = dict(zip(value.names, value, strict=True))
+        if isinstance(value, Mapping):
+            return tuple(value[name] for name in names) if value.keys() == set(names) else None
+        return value if isinstance(value, tuple) and len(value) == len(names) else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,6 +104,7 @@ class SqlType:
         bits: of a whole number; 0 for others.
         digits, scale: of a DECIMAL, in all and behind the point; 0 for others.
         element: the type of an array's elements; None for others.
+        fields: of a STRUCT, each with its name; none for others.
     """
 
     name: str
@@ -87,11 +117,14 @@ class SqlType:
     digits: int = 0
     scale: int = 0
     element: SqlType | None = None
+    fields: tuple[tuple[str, SqlType], ...] = ()
 
     def __reduce__(self) -> Any:
         """As what makes it: there is one object for each type in a worker's process, too."""
         if self.element is not None:
             return array_type, (self.element,)
+        if self.fields:
+            return struct_type, (self.fields,)
         if self.is_decimal:
             return decimal_type, (self.digits, self.scale)
         return _plain_type, (self.name,)
@@ -110,6 +143,11 @@ class SqlType:
     def is_numeric(self) -> bool:
         """Whether arithmetic takes its values."""
         return self.bits > 0 or self.digits > 0 or self.base == "float"
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether its values are made of others: arrays and structs."""
+        return self.element is not None or bool(self.fields)
 
     @property
     def is_time(self) -> bool:
@@ -242,6 +280,50 @@ def array_type(element: SqlType) -> SqlType:
     )
 
 
+@cache
+def struct_type(fields: tuple[tuple[str, SqlType], ...]) -> SqlType:
+    """STRUCT(name type, ...): a mapping of these names, or a tuple; values may be NULL."""
+    names = tuple(name for name, _ in fields)
+    kinds = tuple(kind for _, kind in fields)
+    bases = tuple(kind.base for kind in kinds)
+
+    def holds(value: Any) -> bool:
+        parts = Struct.parts(value, names)
+        return parts is not None and all(
+            one is None or kind.holds(one) for kind, one in zip(kinds, parts, strict=True)
+        )
+
+    def written(value: Any) -> str:
+        pairs = zip(kinds, Struct.parts(value, names) or (), strict=True)
+        return packed(
+            bases,
+            (one if one is None or kind.write is None else kind.write(one) for kind, one in pairs),
+        )
+
+    def found(text: str) -> Struct:
+        pairs = zip(kinds, unpacked(bases, text), strict=True)
+        return Struct.of(
+            names,
+            (one if one is None or kind.read is None else kind.read(one) for kind, one in pairs),
+        )
+
+    shown = (f"{_quoted(name)} {kind.name}" for name, kind in fields)
+    codes = (f"{_quoted(name)} {kind.code}" for name, kind in fields)
+    return SqlType(
+        f"STRUCT({', '.join(shown)})",
+        "symbol",
+        f"STRUCT({', '.join(codes)})",
+        holds,
+        written,
+        found,
+        fields=fields,
+    )
+
+
+def _quoted(name: str) -> str:
+    return name if name.isidentifier() else '"' + name.replace('"', '""') + '"'
+
+
 _NULLABLE: Final[dict[str, str]] = {
     base: f"nullable_{base}" for base in ("number", "float", "symbol")
 }
@@ -271,7 +353,7 @@ _NAMES: Final = {
 _BY_NAME: Final = {kind.name: kind for kind in (*_NAMES.values(), NULL)}
 _WAY_OUT = (
     "types are SMALLINT, INTEGER, BIGINT, DOUBLE, DECIMAL(18, 4), TEXT, VARCHAR, BOOLEAN, DATE, "
-    "TIMESTAMP, TIMESTAMPTZ, and arrays of these: INTEGER[], INTEGER[][]"
+    "TIMESTAMP, TIMESTAMPTZ, arrays of these: INTEGER[], INTEGER[][], and STRUCT(a INTEGER, b TEXT)"
 )
 
 
@@ -308,6 +390,8 @@ def written_type(statement: Statement, written: exp.Expr | None, node: exp.Expr)
             inner = written.expressions[0] if len(written.expressions) == 1 else None
             element = written_type(statement, inner, node)
             return array_of(element, statement, node)
+        if written.this.name == "STRUCT" and written.expressions:
+            return _written_struct(statement, written, node)
         sizes = [str(size.name) for size in written.expressions]
         kind = _NAMES.get(written.this.name)
         if written.this.name == "DECIMAL" and sizes and all(map(str.isdigit, sizes)):
@@ -320,6 +404,28 @@ def written_type(statement: Statement, written: exp.Expr | None, node: exp.Expr)
             return kind
     shown = "none" if written is None else written.sql()
     raise statement.refused(f"type {shown}", node, _WAY_OUT)
+
+
+def _written_struct(statement: Statement, written: exp.Expr, node: exp.Expr) -> SqlType:
+    fields = []
+    for one in written.expressions:
+        if not isinstance(one, exp.ColumnDef) or one.args.get("constraints"):
+            way_out = "name each field, and its type: STRUCT(a INTEGER, b TEXT)"
+            raise statement.refused(f"type {written.sql()}", node, way_out)
+        fields.append((str(one.name), written_type(statement, one.args.get("kind"), node)))
+    return struct_of(fields, statement, node)
+
+
+def struct_of(
+    fields: Sequence[tuple[str, SqlType]], statement: Statement, node: exp.Expr
+) -> SqlType:
+    """The type of structs that a statement makes. Raises SqlProgrammingError."""
+    names = [name for name, _ in fields]
+    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    if twice is not None or not names:
+        message = "a STRUCT without fields" if twice is None else f"two fields {twice!r}"
+        raise statement.wrong(message, node, "give each field a name of its own")
+    return struct_type(tuple(fields))
 
 
 def array_of(element: SqlType, statement: Statement, node: exp.Expr) -> SqlType:
@@ -347,6 +453,14 @@ def common_type(left: SqlType, right: SqlType) -> SqlType | None:
     if left.element is not None and right.element is not None:
         element = common_type(left.element, right.element)
         return None if element is None else array_type(element)
+    if [name for name, _ in left.fields] == [name for name, _ in right.fields] != []:
+        found = []
+        for (name, one), (_, other) in zip(left.fields, right.fields, strict=True):
+            both = common_type(one, other)
+            if both is None:
+                return None
+            found.append((name, both))
+        return struct_type(tuple(found))
     if left.is_time and right.is_time:
         return max(left, right, key=_TIMES.index)
     return None
@@ -408,14 +522,16 @@ def decode_rows(rows: Iterable[Row], columns: Iterable[Column]) -> list[tuple[Sq
 def shown_rows(
     rows: list[tuple[SqlValue, ...]], columns: Iterable[Column] | None
 ) -> list[tuple[SqlValue, ...]]:
-    """Rows as callers have them: arrays are lists there; inside they are tuples, which hash.
+    """Rows as callers have them: arrays are lists there, structs dicts; inside tuples, which hash.
 
     Of these columns, or of several sorts of them.
     """
-    if columns is not None and all(column.type.element is None for column in columns):
+    if columns is not None and not any(column.type.is_nested for column in columns):
         return rows
     return [tuple(map(_shown, row)) for row in rows]
 
 
 def _shown(value: Any) -> Any:
+    if isinstance(value, Struct):
+        return dict(zip(value.names, map(_shown, value), strict=True))
     return list(map(_shown, value)) if isinstance(value, tuple) else value

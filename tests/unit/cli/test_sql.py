@@ -187,7 +187,7 @@ def test_a_text_of_csv_that_is_no_array_is_refused_with_its_line(deltafix, tmp_p
     done = deltafix("run", tmp_path / "views.sql", "-F", tmp_path, "-D", "-")
     assert (done.code, done.out) == (2, "")
     plain = text[1:-1].replace('""', '"') or text
-    assert f"t.csv:3: {plain!r} in column 'tags' is no TEXT[]; an array is written as" in done.err
+    assert f"t.csv:3: {plain!r} in column 'tags' is no TEXT[]; it is written as JSON" in done.err
 
 
 @pytest.mark.parametrize(

@@ -54,8 +54,8 @@ _INTS: Final = (20, 21, 23, 26)
 
 _FLOATS: Final = {700: "float4", 701: "float8"}
 _BOOL, _NUMERIC = 16, 1700
-_ARRAY: Final = "A"
-"""The category of types of arrays."""
+_NESTED: Final = ("A", "C")
+"""The categories of types of arrays and of composite ones."""
 _NOMINAL: Final = {
     **dict.fromkeys(_INTS, pa.int64()), **dict.fromkeys(_FLOATS, pa.float64()),
     _BOOL: pa.bool_(), _NUMERIC: pa.decimal128(38, 9), 1082: pa.date32(),
@@ -101,8 +101,8 @@ def kinds_of(schema: Schema, table: Table, names: Sequence[str], origin: str) ->
                 f"{origin}: column {name!r} is of type {column.type_name}, but {wanted.name!r} is "
                 f"{logical or f'a {wanted.type}'}"
             )
-            if column.category == _ARRAY:
-                message += "; a server's arrays are not read: have a table with a row per element"
+            if column.category in _NESTED:
+                message += "; such values of a server are not read: have them in a table as JSON"
             raise DriftError(message, origin=origin, column=name, value=column.type_name)
         found.append(kind)
     return found
@@ -120,7 +120,7 @@ def _kind(column: ServerColumn, wanted: Column) -> str | None:
 
 def _logical_kind(column: ServerColumn, wanted: Column, logical: Logical) -> str | None:
     """Text is what is exact for most: `0.1` of a float4 is a tenth for a DECIMAL."""
-    if column.category == _ARRAY and pa.types.is_nested(logical.arrow):
+    if column.category in _NESTED and pa.types.is_nested(logical.arrow):
         return None
     if not logical.takes(_NOMINAL.get(column.base, pa.string())):
         return None

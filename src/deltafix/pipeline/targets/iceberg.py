@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from deltafix.errors import MissingDependencyError
+from deltafix.errors import ConfigError, MissingDependencyError
 from deltafix.facts.groups import present
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.targets.ancestry import EPOCH, OUTPUT, Ancestor, held, note
@@ -56,6 +56,15 @@ class IcebergTarget:
         options: Mapping[str, str],
     ) -> None:  # fmt: skip
         self._schema = schema
+        for column in schema.columns:
+            kind = None if column.logical is None else column.logical.arrow
+            if kind is not None and _has_lists_of_structs(kind):
+                message = (
+                    f"column {column.name!r} of {schema.relation} is {column.logical}: where an "
+                    "array of structs is NULL, pyiceberg writes empty ones; give its elements as "
+                    'rows of a view, by UNNEST, or say runner = "spark"'
+                )
+                raise ConfigError(message, key="sink", value="iceberg")
         self._place = table
         self._name = name
         self._merge = merge
@@ -166,6 +175,12 @@ def _is(field: pa.Field, value: Any) -> BooleanExpression:
     else:
         found = EqualTo(field.name, value.isoformat() if isinstance(value, date) else value)
     return And(NotNull(field.name), found) if field.nullable else found
+
+
+def _has_lists_of_structs(kind: pa.DataType) -> bool:
+    inner = [kind.field(place).type for place in range(kind.num_fields)]
+    is_one = pa.types.is_list(kind) and pa.types.is_struct(kind.value_type)
+    return is_one or any(map(_has_lists_of_structs, inner))
 
 
 def _without(rows: pa.Table, gone: pa.Table) -> pa.Table:

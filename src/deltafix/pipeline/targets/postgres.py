@@ -82,10 +82,11 @@ class PostgresTarget:
     ) -> None:
         for column in schema.columns:
             kind = None if column.logical is None else column.logical.arrow
-            if kind is not None and pa.types.is_list(kind) and pa.types.is_nested(kind.value_type):
+            inner = kind.value_type if kind is not None and pa.types.is_list(kind) else kind
+            if inner is not None and pa.types.is_nested(inner):
                 message = (
                     f"column {column.name!r} of {schema.relation} is {column.logical}, which "
-                    "PostgreSQL has not: give the inner ones as rows of a view, by UNNEST"
+                    "tables there have not: give its parts as columns, or as rows, by UNNEST"
                 )
                 raise ConfigError(message, key="sink", value="postgres")
         self._schema = schema

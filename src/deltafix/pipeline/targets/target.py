@@ -103,6 +103,8 @@ def spark_type(kind: pa.DataType) -> str:
         return f"decimal({kind.precision},{kind.scale})"
     if pa.types.is_list(kind):
         return f"array<{spark_type(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        return f"struct<{', '.join(f'`{one.name}`: {spark_type(one.type)}' for one in kind)}>"
     names = {
         pa.int8(): "tinyint",
         pa.int16(): "smallint",

@@ -1,4 +1,4 @@
-"""Arrays as columns of a pipeline in SQL: each format in, the delta log out, keys, bad rows."""
+"""Arrays and structs as columns of a pipeline in SQL: formats in, the log out, keys, bad rows."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from deltafix.pipeline.config import read_config
 from deltafix.pipeline.manifest import read_view
 from deltafix.pipeline.replay import replay
 from deltafix.sql.logical import SqlLogical
-from deltafix.sql.types import SMALLINT, array_type
+from deltafix.sql.types import SMALLINT, array_type, struct_type
 
 VIEWS = """
-CREATE TABLE t (tags TEXT[] PRIMARY KEY, ns SMALLINT[], p DECIMAL(6, 2)[], b BOOLEAN[], d DATE[]);
+CREATE TABLE t (tags TEXT[] PRIMARY KEY, ns SMALLINT[], p DECIMAL(6, 2)[], b BOOLEAN[], d DATE[],
+                s STRUCT(a INTEGER, b DECIMAL(4, 1)[]));
 CREATE VIEW v AS SELECT * FROM t;
 """
 TOML = """
@@ -40,9 +41,16 @@ format = "{form}"
 path = "v"
 """
 GOOD: list[dict[str, Any]] = [
-    {"tags": ["a", "b"], "ns": [1, None], "p": [1.5, 2], "b": [True], "d": ["2026-01-31"]},
-    {"tags": [], "ns": None, "p": [], "b": [None, False], "d": None},
-    {"tags": ["", 'q"\x01'], "ns": [], "p": [0.1], "b": None, "d": []},
+    {
+        "tags": ["a", "b"],
+        "ns": [1, None],
+        "p": [1.5, 2],
+        "b": [True],
+        "d": ["2026-01-31"],
+        "s": {"b": [1.5, None], "a": 1},
+    },
+    {"tags": [], "ns": None, "p": [], "b": [None, False], "d": None, "s": None},
+    {"tags": ["", 'q"\x01'], "ns": [], "p": [0.1], "b": None, "d": [], "s": {"a": None, "b": []}},
 ]
 BAD: list[tuple[str, Any]] = [
     ("ns", [40000]),
@@ -58,6 +66,11 @@ BAD: list[tuple[str, Any]] = [
     ("d", [5]),
     ("tags", [1]),
     ("tags", None),
+    ("s", [1]),
+    ("s", 1),
+    ("s", {"a": "x", "b": None}),
+    ("s", {"a": 1.5, "b": []}),
+    ("s", {"a": 1, "b": [0.25]}),
 ]
 
 
@@ -67,7 +80,7 @@ def write(folder: Path, form: str, rows: list[dict[str, Any]]) -> None:
         path.write_text("".join(json.dumps({"sign": 1, **row}) + "\n" for row in rows))
         return
     assert form == "csv"
-    lines = ["sign,tags,ns,p,b,d"]
+    lines = ["sign,tags,ns,p,b,d,s"]
     for row in rows:
         texts = ("" if one is None else json.dumps(one).replace('"', '""') for one in row.values())
         lines.append(",".join(["1", *(f'"{one}"' if one else "" for one in texts)]))
@@ -101,11 +114,20 @@ def test_arrays_are_read_as_json_and_what_is_no_array_is_set_aside(tmp_path, for
     assert table.schema.field("p").type == pa.list_(pa.decimal128(6, 2))
     found = {repr(row) for row in zip(*(one.to_pylist() for one in table.columns), strict=True)}
     day = date(2026, 1, 31)
-    one, half = Decimal("0.10"), Decimal("1.50")
+    one, half, tenths = Decimal("0.10"), Decimal("1.50"), Decimal("1.5")
     assert found == {
-        repr((["a", "b"], [1, None], [half, Decimal("2.00")], [True], [day])),
-        repr(([], None, [], [None, False], None)),
-        repr((["", 'q"\x01'], [], [one], None, [])),
+        repr(
+            (
+                ["a", "b"],
+                [1, None],
+                [half, Decimal("2.00")],
+                [True],
+                [day],
+                {"a": 1, "b": [tenths, None]},
+            )
+        ),
+        repr(([], None, [], [None, False], None, None)),
+        repr((["", 'q"\x01'], [], [one], None, [], {"a": None, "b": []})),
     }
     (aside,) = (tmp_path / "state" / "quarantine").iterdir()
     said = aside.read_text()
@@ -113,9 +135,24 @@ def test_arrays_are_read_as_json_and_what_is_no_array_is_set_aside(tmp_path, for
     assert "ns = " in said
     assert "is no SMALLINT[]" in said
     assert "tags is missing" in said
+    assert "is no STRUCT(a INTEGER, b DECIMAL(4, 1)[])" in said
     *shown, last = replay(read_config(toml), 2).show()
     assert last == "epoch 2: recomputed, the same"
     assert len(shown) == len(GOOD)
+
+
+@pytest.mark.parametrize("names", [("a",), ("a", "c"), ("a", "b", "c")])
+def test_a_struct_of_other_fields_is_refused_by_name(names) -> None:
+    logical = SqlLogical(struct_type((("a", SMALLINT), ("b", SMALLINT))), nullable=True)
+    kinds = pa.struct([(name, pa.int64()) for name in names])
+    assert not logical.takes(kinds)
+    there = pa.struct([("b", pa.int64()), ("a", pa.string())])
+    assert logical.takes(there)
+    given = pa.array([{"b": 1, "a": "2"}, None, {"b": None, "a": "x"}, {"b": 3, "a": None}], there)
+    for array in (given, given[1:]):
+        found = logical.encode(array)
+        assert logical.decode(found).to_pylist()[-1] == {"a": None, "b": 3}
+        assert found.null_count == 1  # it is no SMALLINT
 
 
 def test_an_array_that_is_a_key_is_one_when_it_is_there_twice(tmp_path) -> None:
@@ -165,6 +202,7 @@ def test_a_column_of_another_type_is_refused_by_name(tmp_path, kind) -> None:
     table = pa.table({"sign": [1], "tags": [["a"]], "ns": pa.array([None], kind)})
     for name, of in (("p", pa.float64()), ("b", pa.bool_()), ("d", pa.date32())):
         table = table.append_column(name, pa.array([[]], pa.list_(of)))
+    table = table.append_column("s", pa.nulls(1))
     pq.write_table(table, tmp_path / "in" / "1.parquet")
     with pytest.raises(DriftError, match=r"but 'ns' is SMALLINT\[\]"):
         run(toml)

@@ -1,0 +1,136 @@
+"""Structs: fields by name, dicts in and out, which columns `s.a` means; judged by DuckDB."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import deltafix.sql
+from deltafix.errors import SqlRefusedError
+from deltafix.sql.logical import SqlLogical
+from deltafix.sql.types import INTEGER, TEXT, array_type, struct_type
+
+TABLE = """
+CREATE TABLE t (id INTEGER PRIMARY KEY, s STRUCT(a INTEGER, b VARCHAR), l STRUCT(x INTEGER)[],
+                d STRUCT(p DECIMAL(6, 2), i STRUCT(q DATE, r INTEGER[])))
+"""
+EDITS = (
+    """INSERT INTO t VALUES
+    (1, ROW(1, 'a'), [ROW(1)], {'p': 1.5, 'i': {'q': '2026-01-31', 'r': [1, NULL]}}),
+    (2, {'a': 2, 'b': NULL}, NULL, NULL), (3, NULL, [], {'p': NULL, 'i': NULL}),
+    (4, {'b': 'z', 'a': 5}, [{'x': NULL}, NULL], {'p': 2, 'i': {'q': NULL, 'r': []}})""",
+    "UPDATE t SET s = {'a': 9, 'b': 'q'} WHERE s.a = 2",
+    "INSERT INTO t SELECT id + 10, {'b': s.b, 'a': s.a + 1}, l, d FROM t",
+    "DELETE FROM t WHERE s IS NULL OR d.i.q = DATE '2026-01-31'",
+)
+QUERIES = (
+    "SELECT s.a, t.s.b, s['a'] AS c, STRUCT_EXTRACT(s, 'b') AS e, l[1].x, (d).i.q, t.d.i.r[1] f "
+    "FROM t",
+    "SELECT id FROM t WHERE s = {'a': 1, 'b': 'a'} OR s < {'a': 5, 'b': NULL}",
+    "SELECT MIN(s) AS l, MAX(s) AS h, COUNT(DISTINCT s) AS n FROM t",
+    "SELECT s.b, COUNT(*) AS n, SUM(s.a) AS a FROM t GROUP BY s.b HAVING MAX(s.a) > 1",
+    "SELECT s.b AS k, ARRAY_AGG(s ORDER BY s DESC) AS l FROM t GROUP BY s.b",
+    "SELECT id, u.e.x FROM t, UNNEST(l) AS u (e)",
+    "SELECT id, e.x AS y FROM t CROSS JOIN UNNEST(l) AS u (e)",
+    "SELECT one.id, two.id AS other FROM t one JOIN t two ON one.s.a = two.s.a",
+    "SELECT STRUCT_PACK(x := s.a, y := id).x AS v, {'a': id}.a AS w, STRUCT_PACK(id).id FROM t",
+    "SELECT COALESCE(s, {'a': 0, 'b': ''}) AS s, CASE WHEN id > 1 THEN d END AS d FROM t",
+    "SELECT CAST({'b': id, 'a': s.a} AS STRUCT(a DOUBLE, b BIGINT)) AS c FROM t",
+    "SELECT DISTINCT s FROM t",
+    "SELECT id, (SELECT MAX(x.s.a) FROM t x WHERE x.id < t.id) AS m FROM t",
+    "SELECT id, ROW_NUMBER() OVER (PARTITION BY s.b ORDER BY s.a, id) AS n FROM t",
+    "WITH c AS (SELECT s AS z, id FROM t) SELECT c.z.a, z.b FROM c",
+    "SELECT [s, {'a': 1, 'b': NULL}] AS l, {'a': [s]} AS m FROM t",
+    "SELECT (s).a FROM (SELECT {'a': id} AS s FROM t) AS s",
+)
+
+
+@pytest.fixture
+def db(warm_kernel: None) -> Iterator[deltafix.sql.Connection]:
+    with deltafix.sql.connect() as connection:
+        connection.execute(TABLE)
+        yield connection
+
+
+def test_views_of_structs_are_duckdbs(db: deltafix.sql.Connection) -> None:
+    with duckdb.connect() as duck:
+        duck.execute(TABLE)
+        for number, query in enumerate(QUERIES):
+            db.execute(f"CREATE VIEW v{number} AS {query}")
+        for edit in EDITS:
+            db.execute(edit)
+            duck.execute(edit)
+            for number, query in enumerate(QUERIES):
+                wanted = sorted(map(repr, duck.execute(query).fetchall()))
+                assert sorted(map(repr, db.execute(query).fetchall())) == wanted, query
+                found = db.execute(f"SELECT * FROM v{number}").fetchall()
+                assert sorted(map(repr, found)) == wanted, query
+        kinds = [one.type for one in db.execute("SELECT * FROM t").to_arrow().schema]
+        assert kinds == [one.type for one in duck.sql("FROM t").to_arrow_table().schema]
+
+
+def test_structs_are_dicts_outside_by_name(db: deltafix.sql.Connection) -> None:
+    db.execute("CREATE VIEW v AS SELECT s FROM t")
+    db.execute("INSERT INTO t VALUES (?, ?, ?, ?)", [1, {"b": "x", "a": 1}, [{"x": 2}], None])
+    assert db.delta("v").added == [({"a": 1, "b": "x"},)]
+    db.insert("t", [(n, {"b": "x", "a": n}, None, None) for n in range(2, 400)])
+    frame = db.execute("SELECT * FROM t WHERE id > 300").to_arrow()
+    ids = pa.array(range(1300, 1300 + frame.num_rows), pa.int32())
+    db.insert("t", frame.set_column(0, "id", ids))
+    found = db.execute("SELECT id FROM t WHERE s = ? ORDER BY id", [{"a": 399, "b": "x"}])
+    assert found.fetchall() == [(399,), (1398,)]
+    (reason,) = db.execute("EXPLAIN WHY SELECT * FROM v WHERE s = {'a': 1, 'b': 'x'}").fetchmany(1)
+    assert "s = {'a': 1, 'b': 'x'}" in reason[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "said"),
+    [
+        ("SELECT s.nope FROM t", 10, "unknown field 'nope'"),
+        ("SELECT foo.id FROM t", 8, "unknown table 'foo'"),
+        ("SELECT id.a FROM t", 8, "it takes a STRUCT"),
+        ("SELECT s.* FROM t", 8, "unknown table 's'"),
+        ("SELECT s.a.b FROM t", 8, "a field of INTEGER"),
+        ("SELECT ROW(1, 2) AS x", 8, "{'name': value}"),
+        ("SELECT STRUCT_PACK(1) AS x", 20, "a field without a name"),
+        ("SELECT {'a': 1, 'a': 2} AS x", 14, "two fields 'a'"),
+        ("CREATE TABLE z (s STRUCT(a INT, a INT))", 17, "two fields 'a'"),
+        ("CREATE TABLE z (s STRUCT(a UNION))", 17, "types are SMALLINT"),
+        ("SELECT {'a': 1} = {'b': 1} AS x", 14, "two sides of one type"),
+        ("SELECT CAST({'a': 1} AS STRUCT(b INT)) AS x", 8, "no cast from STRUCT(a INTEGER)"),
+        ("SELECT CAST(s AS TEXT) FROM t", 8, "no cast from STRUCT(a INTEGER, b TEXT)"),
+        ("INSERT INTO t VALUES (9, {'a': 1}, NULL, NULL)", 1, "{'a': 1} is no STRUCT(a INT"),
+        ("INSERT INTO t VALUES (9, {'a': 'x', 'b': ''}, NULL, NULL)", 32, "'x' is no whole number"),
+    ],
+)
+def test_what_is_no_struct_has_its_place(
+    db: deltafix.sql.Connection, text: str, column: int, said: str
+) -> None:
+    with pytest.raises(deltafix.sql.Error) as error:
+        db.execute(text)
+    assert f"<sql>:1:{column}: " in str(error.value)
+    assert said in str(error.value)
+
+
+def test_spark_spells_structs_its_own_way(warm_kernel: None) -> None:
+    with deltafix.sql.connect(dialect="spark") as db:
+        db.execute("""
+            CREATE TABLE t (s STRUCT<a: INT, b: ARRAY<STRING>>);
+            CREATE VIEW v AS SELECT s.a, s.b[0] AS f, struct(1 AS x, s.a).x AS y FROM t;
+            INSERT INTO t VALUES (named_struct('a', 1, 'b', array('x'))), (NULL)
+        """)
+        assert db.delta("v").added == [(1, "x", 1), (None, None, 1)]
+    with deltafix.sql.connect(dialect="postgres") as db, pytest.raises(SqlRefusedError):
+        db.execute("SELECT ROW(1, 2) AS r")
+
+
+def test_there_is_one_type_for_each_in_every_process() -> None:
+    for kind in (INTEGER, struct_type((("a", array_type(TEXT)), ("b", INTEGER)))):
+        logical = SqlLogical(kind, nullable=True)
+        assert copy.deepcopy(logical) == logical
+        make, given = kind.__reduce__()
+        assert make(*given) is kind
