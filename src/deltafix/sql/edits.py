@@ -161,7 +161,7 @@ def _cells(
         cells = row.expressions if isinstance(row, exp.Tuple) else [row]
         shown: list[SqlValue] = []
         for place, cell in enumerate(cells):
-            if isinstance(cell, exp.Column):
+            if isinstance(cell.meta.get("column", cell), exp.Column):
                 message = f"{cell.sql()} is a name, not a value"
                 way_out = "write text in single quotes: 'text'"
                 raise statement.wrong(message, cell, way_out)

@@ -432,8 +432,6 @@ def _with_fields(tree: exp.Expr) -> exp.Expr:
         first, *rest = node.parts
         if isinstance(node.this, exp.Star):
             continue
-        if first.name not in tables and len(rest) > 1 and rest[0].name in tables:
-            first, *rest = rest  # of a schema
         table = first if first.name in tables else None
         found: exp.Expr = exp.Column(this=rest.pop(0) if table else first, table=table)
         if rest:

@@ -93,6 +93,10 @@ def test_structs_are_dicts_outside_by_name(db: deltafix.sql.Connection) -> None:
         ("SELECT s.nope FROM t", 10, "unknown field 'nope'"),
         ("SELECT foo.id FROM t", 8, "unknown table 'foo'"),
         ("SELECT id.a FROM t", 8, "it takes a STRUCT"),
+        ("SELECT s.t.id FROM t", 10, "unknown field 't'"),
+        ("SELECT main.t.id FROM t", 8, "unknown column 'main'"),
+        ("INSERT INTO t VALUES (x.y, NULL, NULL, NULL)", 23, "x.y is a name, not a value"),
+        ("UPDATE t SET s.a = 1", 14, "unknown column 'a'"),
         ("SELECT s.* FROM t", 8, "unknown table 's'"),
         ("SELECT s.a.b FROM t", 8, "a field of INTEGER"),
         ("SELECT ROW(1, 2) AS x", 8, "{'name': value}"),
@@ -114,6 +118,21 @@ def test_what_is_no_struct_has_its_place(
         db.execute(text)
     assert f"<sql>:1:{column}: " in str(error.value)
     assert said in str(error.value)
+
+
+def test_edits_see_fields_of_both_rows(db: deltafix.sql.Connection) -> None:
+    db.execute("INSERT INTO t VALUES (1, {'a': 1, 'b': 'x'}, NULL, NULL)")
+    upsert = """INSERT INTO t VALUES (1, {{'a': {}, 'b': 'y'}}, NULL, NULL)
+        ON CONFLICT (id) DO UPDATE SET s = EXCLUDED.s WHERE EXCLUDED.s.a > t.s.a"""
+    db.execute(upsert.format(1))
+    assert db.execute("SELECT s.b FROM t").fetchall() == [("x",)]
+    db.execute(upsert.format(2))
+    update = "UPDATE t SET s = {'a': t.s.a + 1, 'b': s.b} WHERE t.s.a = 2 RETURNING s.a, t.s.b"
+    assert db.execute(update).fetchall() == [(3, "y")]
+    db.execute("""MERGE INTO t USING (SELECT 1 AS id, {'b': 'z', 'a': 7} AS v) AS n ON t.id = n.id
+        WHEN MATCHED AND n.v.a > t.s.a THEN UPDATE SET s = n.v""")
+    assert db.execute("SELECT s FROM t").fetchall() == [({"a": 7, "b": "z"},)]
+    assert db.execute("DELETE FROM t WHERE s.a = 7").rowcount == 1
 
 
 def test_spark_spells_structs_its_own_way(warm_kernel: None) -> None:
