@@ -92,10 +92,13 @@ class _Session:
 
     def run(self, text: str, path: str) -> None:
         """Run the statements of a text one by one."""
+        from deltafix.sql.types import shown_rows  # noqa: PLC0415  quick --help
+
         for result in each(self.db.run(text, (), path), path, quiet=self._quiet):
             self._watch()
             if not isinstance(result, int):
-                _print("\t".join(map(shown, row)) for row in result.rows)
+                rows = shown_rows(result.rows, result.columns)
+                _print("\t".join(map(shown, row)) for row in rows)
 
     def _watch(self) -> None:
         """Show the changes of views made since."""
@@ -121,12 +124,16 @@ def _print(lines: Iterable[str]) -> None:
 
 
 def shown(value: object) -> str:
-    """A value as a line has it: NULL is nothing, tabs and line breaks are escaped."""
+    """A value as a line has it: NULL is nothing, what has parts JSON; tabs, line ends escaped."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
     text = str(value)
+    if isinstance(value, list | dict):
+        from deltafix.sql.types import as_json  # noqa: PLC0415  quick --help
+
+        text = as_json(value)
     for raw, escaped in (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r")):
         text = text.replace(raw, escaped)
     return text

@@ -26,7 +26,7 @@ from deltafix.facts.sink import whole_file
 from deltafix.facts.values import shown
 from deltafix.sql.cursor import arrow_type
 from deltafix.sql.logical import SqlLogical
-from deltafix.sql.types import Column
+from deltafix.sql.types import Column, as_json
 
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
@@ -235,8 +235,7 @@ def write_view(table: pa.Table, name: str, folder: Path | None) -> None:
     for place, field in enumerate(table.schema):
         if pa.types.is_nested(field.type):  # as JSON: CSV has no arrays
             texts = [
-                None if one is None else json.dumps(one, default=str, ensure_ascii=False)
-                for one in table.column(place).to_pylist()
+                None if one is None else as_json(one) for one in table.column(place).to_pylist()
             ]
             table = table.set_column(place, field.name, pa.array(texts, pa.string()))
     sink = pa.BufferOutputStream()

@@ -11,6 +11,7 @@ the one door, and refuses all others. Casts between types are `sql.casts`'.
 from __future__ import annotations
 
 import decimal
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,6 +46,7 @@ __all__ = [
     "Struct",
     "array_of",
     "array_type",
+    "as_json",
     "common_type",
     "decimal_type",
     "decode",
@@ -529,6 +531,11 @@ def shown_rows(
     if columns is not None and not any(column.type.is_nested for column in columns):
         return rows
     return [tuple(map(_shown, row)) for row in rows]
+
+
+def as_json(value: SqlValue) -> str:
+    """An array or a struct, as callers have it, as text that inputs take."""
+    return json.dumps(value, default=str, ensure_ascii=False)
 
 
 def _shown(value: Any) -> Any:

@@ -24,6 +24,17 @@ def test_a_script_shows_results_and_changes(deltafix, tmp_path):
     assert done.out == "+texts\ta\\tb\t1\n+texts\t\t2\n1\t\ttrue\n"
 
 
+def test_arrays_and_structs_are_json_in_rows_and_in_deltas(deltafix, tmp_path):
+    (tmp_path / "views.sql").write_text("""
+        CREATE TABLE t (a INTEGER[][], s STRUCT(x DATE, y VARCHAR));
+        CREATE VIEW v AS SELECT a, s FROM t;
+        INSERT INTO t VALUES ([[1, NULL], []], {'x': '2026-01-31', 'y': 'é'})
+    """)
+    done = deltafix("sql", tmp_path / "views.sql", "-c", "SELECT * FROM t")
+    line = '[[1, null], []]\t{"x": "2026-01-31", "y": "é"}\n'
+    assert (done.code, done.out) == (0, f"+v\t{line}{line}")
+
+
 def test_a_state_folder_keeps_views_from_one_run_to_the_next(deltafix, tmp_path):
     (tmp_path / "views.sql").write_text(SCRIPT)
     folder = ("--state", tmp_path / "state")
