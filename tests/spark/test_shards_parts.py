@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -67,6 +68,14 @@ def test_hash_is_of_the_key_and_the_same_for_ever() -> None:
     order, parts = cut(hash_rows(table, []), 7)
     assert order is None
     assert [*parts.values()] == [slice(0, 3)]
+    for shards in (1, 2, 300, 70_000):
+        hashes = np.random.default_rng(shards).integers(0, 1 << 63, 1_000).astype(np.uint64)
+        order, parts = cut(hashes, shards)
+        rows = np.arange(1_000) if order is None else order
+        for shard, where in parts.items():
+            assert {(int(one) >> 32) % shards for one in hashes[rows[where]]} == {shard}
+        found = [row for where in parts.values() for row in rows[where].tolist()]
+        assert sorted(found) == [*range(1_000)]
     floats = pa.table({"x": pa.array([0.0, -0.0, float("nan"), -float("nan")])})
     zero, other, nan, minus = hash_rows(floats, [0]).tolist()
     assert (zero, nan) == (other, minus)

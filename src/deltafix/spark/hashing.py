@@ -74,7 +74,8 @@ def cut(hashes: Hashes, shards: int) -> tuple[Any, dict[int, slice]]:
     The order is None where all are of one shard. The hash of no columns is one for all rows. O(n).
     """
     # One sort of small numbers, and one copy, however many shards there are.
-    places = ((hashes >> np.uint64(32)) % np.uint64(shards)).astype(np.uint16)
+    places = (hashes >> np.uint64(32)) % np.uint64(shards)
+    places = places.astype(np.min_scalar_type(shards - 1))
     counts = np.bincount(places, minlength=shards)
     ends = np.cumsum(counts)
     found = {

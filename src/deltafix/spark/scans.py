@@ -42,6 +42,10 @@ _CHANGES = (
 """Settings that change which rows, or which columns, a scan gives."""
 
 
+_FILES = 1_000
+"""Files whose footers the driver reads, a millisecond each; of more, Spark's tasks read them."""
+
+
 class Piece(NamedTuple):
     """A row group of a file, and the columns that are read."""
 
@@ -81,8 +85,8 @@ def _scanned(plan: Any) -> list[str] | None:
 def _fitting(paths: Sequence[str], columns: Sequence[tuple[str, str]]) -> list[Piece] | None:
     """The row groups of files that have all columns as Spark shows them."""
     names = tuple(name for name, _ in columns)
-    if not names:
-        return None  # how many rows, no columns say
+    if not names or len(paths) > _FILES:
+        return None  # how many rows there are, no columns say
     pieces = []
     for path in paths:
         try:

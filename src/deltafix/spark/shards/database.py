@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
@@ -61,7 +61,7 @@ from deltafix.spark.shards.frames import (
 )
 from deltafix.spark.shards.here import Here
 from deltafix.spark.shards.layout import Layout
-from deltafix.spark.shards.onspark import OnSpark, Warming, planless
+from deltafix.spark.shards.onspark import OnSpark, Warming, planless, united
 from deltafix.spark.shards.planning import plan_layout
 from deltafix.spark.shards.reading import counted, frame_of, tables_of
 from deltafix.spark.shards.resident import Changed, Spec, forget, read_rows, told
@@ -325,8 +325,7 @@ class ShardedDatabase:
                 sent.append(messages_frame(self._spec, schema, frame))
             else:
                 made += (partial(parcels_in, self._spec, schema, piece) for piece in pieces)
-        whole = reduce(lambda one, other: one.unionAll(other), sent) if sent else None
-        return First(self.first(), made, whole)
+        return First(self.first(), made, united(self._session, sent))
 
     def settle(self) -> None:
         """Derive what the program's own facts give, if nothing has been derived yet.

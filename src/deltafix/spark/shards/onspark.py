@@ -18,7 +18,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -45,7 +45,7 @@ from deltafix.spark.wire import Batch, pack, unpack
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["MESSAGES", "OnSpark", "Warming", "in_rows", "planless"]
+__all__ = ["MESSAGES", "OnSpark", "Warming", "in_rows", "planless", "united"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -89,6 +89,13 @@ def planless(session: SparkSession) -> SparkSession:
     # Rows reach Python in larger pieces: each piece is cut up for the shards and packed.
     other.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "200000")
     return other
+
+
+def united(session: SparkSession, frames: Iterable[DataFrame]) -> DataFrame | None:
+    """Frames of messages as one of this session, with whose settings it runs; None for none."""
+    nothing = session.createDataFrame(pa.Table.from_batches([], _SCHEMA), MESSAGES)
+    sent = [*frames]
+    return reduce(lambda one, other: one.unionAll(other), sent, nothing) if sent else None
 
 
 def _first_frame(session: SparkSession, shards: int, first: First) -> DataFrame:
@@ -210,8 +217,8 @@ class OnSpark:
             rows = placed(sent, tasks, sent.target % tasks)
         # Of its own: a task of a run that was given up may still be at work.
         parcels = f"{task.attempt}/{PARCELS}-{uuid4().hex[:8]}"
-        told = replace(first, frame=None)
-        one = _Together(self._spec, partial(run, self._spec, task), parcels, tasks, told)
+        first = replace(first, frame=None)
+        one = _Together(self._spec, partial(run, self._spec, task), parcels, tasks, first)
         try:
             leave_mark(self._spec.place / parcels)
             notes = _reports(rows.mapInArrow(one, MESSAGES, barrier=True))
