@@ -18,7 +18,7 @@ import deltafix.sql
 from deltafix.sql.why import Reason
 from random_sql import Case, case_of
 
-CASES, ROWS = 24, 3
+CASES, ROWS = 30, 3
 
 
 def opened(case: Case) -> deltafix.sql.Connection:
@@ -43,11 +43,6 @@ def asked(db: deltafix.sql.Connection, name: str, row: tuple[Any, ...]) -> tuple
     pairs = list(zip(columns, row, strict=True))
     where = " AND ".join(f'"{c}" IS NULL' if v is None else f'"{c}" = ?' for c, v in pairs)
     return f"SELECT * FROM {name} WHERE {where}", [v for _, v in pairs if v is not None]
-
-
-def hashable(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A row as a reason has it: arrays are tuples."""
-    return tuple(tuple(one) if isinstance(one, list) else one for one in row)
 
 
 def below(reason: Reason) -> list[Reason]:
@@ -93,10 +88,7 @@ def test_oracle_proofs_in_sql_hold() -> None:
     for seed in range(CASES):
         case = case_of(seed)
         with opened(case) as db:
-            rows = {
-                n: set(map(hashable, db.execute(f"SELECT * FROM {n}").fetchall()))
-                for n in db.catalog.relations
-            }
+            rows = {n: db.execute(f"SELECT * FROM {n}").fetchall() for n in db.catalog.relations}
             for name in db.catalog.views:
                 for row in sorted(rows[name], key=repr)[:ROWS]:
                     if any(value != value for value in row):  # noqa: PLR0124  NaN is not equal

@@ -54,6 +54,7 @@ __all__ = [
     "encode",
     "fits",
     "holds_all",
+    "shown",
     "shown_rows",
     "struct_of",
     "struct_type",
@@ -521,24 +522,22 @@ def decode_rows(rows: Iterable[Row], columns: Iterable[Column]) -> list[tuple[Sq
     return [tuple(map(decode, row, shape)) for row in rows]
 
 
+def shown(value: Any) -> Any:
+    """A value as callers have it: an array is a list, a struct a dict; inside tuples, which hash."""
+    if isinstance(value, Struct):
+        return dict(zip(value.names, map(shown, value), strict=True))
+    return list(map(shown, value)) if isinstance(value, tuple) else value
+
+
 def shown_rows(
     rows: list[tuple[SqlValue, ...]], columns: Iterable[Column] | None
 ) -> list[tuple[SqlValue, ...]]:
-    """Rows as callers have them: arrays are lists there, structs dicts; inside tuples, which hash.
-
-    Of these columns, or of several sorts of them.
-    """
+    """Rows as callers have them, of these columns, or of several sorts of them."""
     if columns is not None and not any(column.type.is_nested for column in columns):
         return rows
-    return [tuple(map(_shown, row)) for row in rows]
+    return [tuple(map(shown, row)) for row in rows]
 
 
 def as_json(value: SqlValue) -> str:
     """An array or a struct, as callers have it, as text that inputs take."""
     return json.dumps(value, default=str, ensure_ascii=False)
-
-
-def _shown(value: Any) -> Any:
-    if isinstance(value, Struct):
-        return dict(zip(value.names, map(_shown, value), strict=True))
-    return list(map(_shown, value)) if isinstance(value, tuple) else value

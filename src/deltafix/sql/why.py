@@ -32,7 +32,7 @@ from deltafix.sql.parameters import equalities, written
 from deltafix.sql.reading import fixed, matching, source_of
 from deltafix.sql.relaxed import Relaxed
 from deltafix.sql.text import Statement, exp, shown_name
-from deltafix.sql.types import SqlValue, decode
+from deltafix.sql.types import SqlValue, decode, shown
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
@@ -133,7 +133,7 @@ def why_not(connection: Connection, statement: Statement) -> Iterator[str]:
     found = None if missing else _engine_why_not(connection, relation, row)
     if found is not None:
         yield from dict.fromkeys(terms.tried(found, "  "))
-    relaxed = Relaxed(connection, statement, relation, terms.shown(relation, row))
+    relaxed = Relaxed(connection, statement, relation, terms.known(relation, row))
     told = [f"  {one}" for one in (*relaxed.without_one(), *relaxed.group())]
     yield from told
     if found is not None:
@@ -208,7 +208,7 @@ class _Terms:
         for rule in program.rules:
             self._reads.setdefault(rule.heads[0].relation, set()).update(_atoms(rule.body))
 
-    def shown(self, relation: Relation, row: Sequence[Any]) -> dict[str, SqlValue]:
+    def known(self, relation: Relation, row: Sequence[Any]) -> dict[str, SqlValue]:
         """The known ones of a row's values by column, without those of hidden columns."""
         return {
             column.name: decode(value, column)
@@ -218,7 +218,7 @@ class _Terms:
 
     def said(self, relation: Relation, row: Sequence[Any]) -> str:
         """What is known of a row, as a condition."""
-        return equalities(self.shown(relation, row), self._dialect)
+        return equalities(self.known(relation, row), self._dialect)
 
     def reason(self, proof: Proof) -> Reason:
         """A proof's rows of tables and views. O(steps)."""
@@ -237,7 +237,7 @@ class _Terms:
             found = (tuple(because), tuple(notes))
             relation = self._relations.get(step.relation)
             if relation is not None:
-                row = self.shown(relation, step.row)
+                row = {name: shown(one) for name, one in self.known(relation, step.row).items()}
                 found = ((Reason(step.relation, row, *found, self._dialect),), ())
             parts.append(found)
         ((reason,), _) = parts[-1]
@@ -365,11 +365,11 @@ class _Terms:
             parts = []
             for sign, name, row in sorted(edits, key=lambda edit: edit[0]):
                 relation, table = self._relations[name], self._catalog.tables[name]
-                shown, written_name = self.shown(relation, row), shown_name(name, self._dialect)
+                known, written_name = self.known(relation, row), shown_name(name, self._dialect)
                 if sign < 0:
                     if self._is_referred_to(name, row):
                         break
-                    where = equalities(shown, self._dialect)
+                    where = equalities(known, self._dialect)
                     parts.append(f"DELETE FROM {written_name} WHERE {where}")  # noqa: S608  shown
                     continue
                 there = (
@@ -379,11 +379,11 @@ class _Terms:
                 )
                 if any((name, found) not in gone for found in there):
                     break
-                if any(one.compute(list(shown.values())) is False for one in table.checks):
+                if any(one.compute(list(known.values())) is False for one in table.checks):
                     break
                 if any(self._is_lost(one, row, gone) for one in table.foreign):
                     break
-                values = ", ".join(written(one).sql(self._dialect) for one in shown.values())
+                values = ", ".join(written(one).sql(self._dialect) for one in known.values())
                 parts.append(f"INSERT INTO {written_name} VALUES ({values})")  # noqa: S608  shown
             else:
                 yield "; ".join(parts)
