@@ -1,16 +1,21 @@
 """Random statements over tables that refer to each other and to themselves, as SQLite has them.
 
 Sees: a row that refers to none, an edit refused though nothing is lost by it, and a refused
-statement that leaves something behind, in transactions and in a state that is opened again.
+or interrupted statement that leaves something behind, in transactions, for tables made anew in
+them, and in a state that is opened again.
 """
 
 from __future__ import annotations
 
 import re
 import sqlite3
+import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
+from types import FrameType
+from typing import Any, Self
 
 import pyarrow as pa
 import pytest
@@ -26,6 +31,12 @@ TABLES = (
     "FOREIGN KEY (a, b) REFERENCES q (x, y), "
     "CONSTRAINT of_p FOREIGN KEY (p) REFERENCES p ON DELETE NO ACTION)",
 )
+OTHERS = (
+    "CREATE TABLE c (k INTEGER NOT NULL UNIQUE, p INTEGER NOT NULL REFERENCES p (id), "
+    "w INTEGER, UNIQUE (w, p))",
+    "CREATE TABLE d (p INTEGER PRIMARY KEY, a INTEGER REFERENCES p (u), b TEXT UNIQUE)",
+)
+"""What two of them may become, with other keys."""
 NAMES = ("p", "c", "q", "d")
 ROWS = (
     "INSERT INTO p VALUES (0, 0, NULL), (1, 1, 0), (2, 2, 1), (3, 3, 1), (4, 4, NULL)",
@@ -67,6 +78,31 @@ def _statement(random: Random) -> str:
     ))  # fmt: skip
 
 
+class _Interrupt:
+    """Has Ctrl-C come at the n-th line of the library that runs inside; `came` says whether."""
+
+    def __init__(self, after: int, folder: str) -> None:
+        self.after, self.came = after, False
+        self._folder = str(Path(deltafix.__file__).parent / folder)
+
+    def __enter__(self) -> Self:
+        self._before = sys.gettrace()
+        sys.settrace(self._line)
+        return self
+
+    def _line(self, frame: FrameType, event: str, _: object) -> object:
+        if not frame.f_code.co_filename.startswith(self._folder):
+            return None
+        self.after -= event == "line"
+        if self.after < 0 and not self.came:
+            self.came = True
+            raise KeyboardInterrupt
+        return self._line
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(self._before)
+
+
 def _frame(name: str, rows: list[tuple[object, ...]]) -> pa.Table:
     """Rows by column, which are checked another way."""
     names = {"p": "id u boss", "c": "k p w", "q": "x y", "d": "p a b"}[name].split()
@@ -75,15 +111,34 @@ def _frame(name: str, rows: list[tuple[object, ...]]) -> pa.Table:
     return pa.table(list(map(pa.array, zip(*rows, strict=True), kinds)), names)
 
 
-def _tables(random: Random, *, act: bool) -> list[str]:
-    """The tables, some of whose references act where what they refer to goes."""
+def _rows(engine: Any) -> list[list[str]]:
+    return [sorted(map(repr, engine.execute(f"SELECT * FROM {name}"))) for name in NAMES]
+
+
+def _follow(db: deltafix.sql.Connection, lite: sqlite3.Connection, statement: str) -> None:
+    """Have SQLite where an interrupted statement left us: before it, behind it, or rolled back."""
+    mine = _rows(db)
+    if db.in_transaction == lite.in_transaction:
+        if mine != _rows(lite):
+            lite.execute(statement)
+    elif db.in_transaction:
+        lite.execute("BEGIN")
+    else:
+        done = statement == "COMMIT" and mine == _rows(lite)
+        lite.execute("COMMIT" if done else "ROLLBACK")
+    assert db.in_transaction == lite.in_transaction, statement
+    assert mine == _rows(lite), statement
+
+
+def _tables(random: Random, tables: Sequence[str], *, act: bool) -> list[str]:
+    """Tables, some of whose references act where what they refer to goes."""
     kinds = ("", " ON DELETE CASCADE", " ON DELETE CASCADE", " ON DELETE SET NULL")
     found = []
-    for table in TABLES:
+    for table in tables:
         parts = re.split(r"(REFERENCES \w+(?: ?\([^)]*\))?)(?: ON DELETE NO ACTION)?", table)
         for place in range(1, len(parts), 2) if act else ():
             kind = random.choice(kinds)
-            if "CONSTRAINT" in parts[place - 1]:
+            if re.search(r"CONSTRAINT|\bp INTEGER NOT NULL $", parts[place - 1]):
                 kind = random.choice(kinds[:2])  # it is NOT NULL
             parts[place] += kind
         found.append("".join(parts))
@@ -99,37 +154,70 @@ def test_oracle_references_are_kept_as_sqlite_keeps_them(seed: int, tmp_path: Pa
     lite = sqlite3.connect(":memory:", isolation_level=None)
     lite.execute("PRAGMA foreign_keys = ON")
     for engine in (db, lite):
-        for statement in (*_tables(Random(seed), act=seed > 2), *ROWS):
+        for statement in (*_tables(Random(seed), TABLES, act=seed > 2), *ROWS):
             engine.execute(statement)
     db.execute(f"CREATE VIEW v AS {VIEW}")
-    is_open = False
+    is_open = is_edited = False
     kept: dict[str, list[str]] = {}
     for number in range(200):
+        fresh = is_open and not is_edited  # what was refused may have been epochs nonetheless
+        if random.random() < (0.3 if fresh else 0.02):
+            table = random.choice(_tables(random, (TABLES[1], TABLES[3], *OTHERS), act=seed > 2))
+            if is_edited:
+                with pytest.raises(deltafix.sql.OperationalError, match="with edits"):
+                    db.execute("DROP VIEW v")
+                continue
+            # a definition is final here, in SQLite a part of the transaction
+            again = f"DROP TABLE {table[13]}; {table}"
+            db.execute(f"DROP VIEW v; {again}; CREATE VIEW v AS {VIEW}")
+            lite.executescript(f"{again}; {'BEGIN' * is_open}")  # which commits before
+            seen["defined", is_open] += 1
         statement = random.choice(("COMMIT", "ROLLBACK")) if is_open else "BEGIN"
         if random.random() < 0.85:
-            statement = _statement(random)
+            statement = random.choice((ROWS[2], ROWS[3], *[_statement(random)] * 10))
         else:
-            is_open = not is_open
-        answers = []
+            is_open, is_edited = not is_open, False
         given = FRAMED.fullmatch(statement) if random.random() < 0.5 else None
+        lines, folder = random.choice(((3.2, "sql"), (4.2, "")))
+        is_likely = random.random() < (0.6 if fresh else 0.15)
+        interrupt = _Interrupt(int(10 ** random.uniform(0, lines)) if is_likely else 10**9, folder)
+        answers = []
         for engine, refused in ((db, deltafix.sql.IntegrityError), (lite, sqlite3.Error)):
             try:
                 if engine is db and given is not None:
                     rows = lite.execute(f"VALUES {given[2]}").fetchall()
-                    db.insert(given[1], _frame(given[1], rows))
+                    with interrupt:
+                        db.insert(given[1], _frame(given[1], rows))
+                elif engine is db:
+                    with interrupt:
+                        db.execute(statement)
+                elif interrupt.came:
+                    _follow(db, lite, statement)
                 else:
                     engine.execute(statement)
                 answers.append("done")
             except refused:
                 answers.append("refused")
+            except KeyboardInterrupt:
+                answers.append("interrupted")
+        if interrupt.came:
+            seen["interrupted", is_open] += 1
+            assert answers == ["interrupted", "done"]
+            is_open = db.in_transaction
+            is_edited = is_open and (is_edited or bool(db._journal))
+            continue
         assert answers[0] == answers[1], (number, statement)
         said = "framed" if given is not None else " ".join(statement.split()[:3])
         seen[said, answers[0] == "refused"] += 1
+        is_edited = is_open and (is_edited or (answers[0] == "done" and statement != "BEGIN"))
         before = kept
         kept = {n: sorted(map(repr, lite.execute(f"SELECT * FROM {n}"))) for n in NAMES}
         others = [n for n in NAMES if f" {n} " not in statement and before.get(n) != kept[n]]
         seen["acted", False] += bool(others) and statement.startswith("DELETE")
-        for query in (*(f"SELECT * FROM {name}" for name in NAMES), VIEW):
+        # not after each: reading makes what waits an epoch
+        for query in (
+            (*(f"SELECT * FROM {n}" for n in NAMES), VIEW) if random.random() < 0.6 else ()
+        ):
             mine = db.execute(query.replace(VIEW, "SELECT * FROM v")).fetchall()
             assert sorted(map(repr, mine)) == sorted(map(repr, lite.execute(query))), statement
         if path != ":memory:" and not is_open and number % 40 == 39:
@@ -142,6 +230,8 @@ def test_oracle_references_are_kept_as_sqlite_keeps_them(seed: int, tmp_path: Pa
     assert len(seen) > 15  # most were taken, and refused
     assert seen["framed", True] > 5
     assert seen["framed", False] > 1
+    assert seen["defined", True] > 1
+    assert seen["interrupted", True] > 0
     assert seed < 3 or seen["acted", False] > 0
 
 

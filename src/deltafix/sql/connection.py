@@ -74,7 +74,6 @@ class Connection:
         self._subscriptions: list[Subscription] = []
         self._path = path
         self._durable = str(path) != ":memory:"
-        self._undos = 0  # epochs of an open transaction that the state folder could take back
         if self._durable:
             self._engine()
 
@@ -239,18 +238,29 @@ class Connection:
     def rollback(self) -> None:
         """Undo the changes since BEGIN. Without BEGIN a no-op."""
         self._require_open()
+        interrupt = None
+        while True:
+            try:
+                self._roll_back()
+            except KeyboardInterrupt as error:  # a second Ctrl-C: half of it would be neither
+                interrupt = error
+            else:
+                break
+        if interrupt is not None:
+            raise interrupt
+
+    def _roll_back(self) -> None:
+        """One go at it: whatever was done before is not done again."""
         self._journal.clear()
+        self._pending.clear()
         while self._epochs:
             delta = self._epochs[-1]
             with self._engine().transaction() as tx:
                 for name in self.catalog.tables.keys() & set(delta):
                     tx.delete(name, delta[name].added)
                     tx.insert(name, delta[name].removed)
-                if self._undos:
-                    self._forget_undo(tx, 1)
-            self._undos -= bool(self._undos)
+                self._forget_undo(tx, len(self._epochs) - 1)
             self._epochs.pop()
-        self._pending.clear()
         self._open = False
 
     def _control(self, statement: Statement) -> int:
@@ -287,12 +297,26 @@ class Connection:
 
     def _undo(self, mark: int) -> None:
         """Take back edits from a point on, where they are noted; the engine's are the caller's."""
-        while len(self._journal) > mark:
-            self._pending.take_back(self._journal.pop())
+        try:
+            while len(self._journal) > mark:
+                self._pending.take_back(self._journal.pop())
+        except BaseException:
+            self.rollback()
+            raise
 
     # --- edits ---------------------------------------------------------------------------------
 
     def _edit(self, statement: Statement, edit: Edit) -> int:
+        """Make an edit, and those that follow from it; `_transaction` undoes what is refused."""
+        try:
+            return self._make_all(statement, edit)
+        except SqlError:
+            raise
+        except BaseException:
+            self.rollback()  # an interrupt may leave half of a row's edit behind
+            raise
+
+    def _make_all(self, statement: Statement, edit: Edit) -> int:
         table, removed, added, replaced = edit
         if not isinstance(added, list):
             if self._take_batch(table, added):
@@ -364,28 +388,29 @@ class Connection:
         A state folder keeps the way back with each epoch but the `last` of the transaction, whose
         record commits them all.
         """
-        if not (self._pending or (last and self._undos)):
+        if not (self._pending or (last and self._durable and self._epochs)):
             return
-        db = self._engine()
+        tx = self._engine().transaction()
         try:
-            with db.transaction() as tx:
+            with tx:
                 self._pending.apply(tx)
                 if last:
-                    self._forget_undo(tx, self._undos)
+                    self._forget_undo(tx, 0)
                 elif self._durable:
                     note: Any = tx
                     come = durable.written(self._pending.rows())
-                    note.mark(f"{durable.UNDO}{self._undos}", come)
+                    note.mark(f"{durable.UNDO}{len(self._epochs)}", come)
+            self._epochs.append(tx.delta)
+            self._pending.clear()
         except BaseException:
+            if tx.is_committed and all(one is not tx.delta for one in self._epochs):
+                self._epochs.append(tx.delta)  # an interrupt may come when the epoch stands
             self.rollback()
             raise
-        self._pending.clear()
-        self._undos = 0 if last else self._undos + self._durable
-        self._epochs.append(tx.delta)
 
-    def _forget_undo(self, tx: Any, count: int) -> None:
-        """Take the last marks away that say how an open transaction is undone."""
-        for number in range(self._undos - count, self._undos):
+    def _forget_undo(self, tx: Any, start: int) -> None:
+        """Take the marks away that say how an open transaction is undone, from an epoch on."""
+        for number in range(start, len(self._epochs) if self._durable else 0):
             tx.mark(f"{durable.UNDO}{number}", None)
 
     # --- definitions ---------------------------------------------------------------------------
@@ -501,6 +526,8 @@ class Connection:
         if self._open and self._journal:
             message = "a definition inside a transaction with edits"
             raise statement.operational(message, "COMMIT first: a definition cannot be undone")
+        self._settle_edits(last=True)
+        self._epochs.clear()  # of edits that were refused: they come to nothing
 
     def _redefined(self, statement: Statement) -> None:
         """The rules changed: follow them, once there is an engine."""
@@ -668,7 +695,7 @@ class Connection:
         """Roll an open transaction back, and give the folder back or forget all. Idempotent."""
         if not self._closed and self._db is not None:
             try:
-                if self._undos:
+                if self._durable and self._epochs:
                     self.rollback()
             finally:
                 self._db.close()

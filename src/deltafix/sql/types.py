@@ -523,7 +523,7 @@ def decode_rows(rows: Iterable[Row], columns: Iterable[Column]) -> list[tuple[Sq
 
 
 def shown(value: Any) -> Any:
-    """A value as callers have it: an array is a list, a struct a dict; inside tuples, which hash."""
+    """A value as callers have it: lists and dicts; inside, arrays and structs hash."""
     if isinstance(value, Struct):
         return dict(zip(value.names, map(shown, value), strict=True))
     return list(map(shown, value)) if isinstance(value, tuple) else value
