@@ -6,18 +6,20 @@ that the engine made from a load's files does not have.
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
-from tests.spark.test_shards_agree import CLOSURE, SAME_GENERATION, agree, random_edits
+from tests.spark.test_shards_agree import CLOSURE, SAME_GENERATION, agree, edits, random_edits
 
 import deltafix
 from deltafix.facts.delta import Delta
 from deltafix.spark.hashing import Heavy
-from deltafix.spark.shards import ShardedDatabase, columns, database, resident
+from deltafix.spark.shards import ShardedDatabase, columns, database, here, resident
 from deltafix.spark.shards.bulkrules import bulk_rules
 from deltafix.spark.shards.core import prepare
 from deltafix.spark.shards.layout import Layout
@@ -97,6 +99,77 @@ def test_agree_loads_of_which_half_of_all_keys_are_shared(
     monkeypatch.setattr(database, "plan_layout", lambda program, _=(): general(program, (0,)))
     monkeypatch.setattr(Heavy, "rows", lambda self, hashes: hashes & np.uint64(64) > 0)
     test_agree_loads_then_changes_then_a_restart_then_more(name, 3, loads, tmp_path)
+
+
+@pytest.mark.parametrize("wait", [True, False])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_agree_engines_of_a_load_are_made_by_threads_and_a_change_finds_them(
+    name: str, wait: bool, loads: Counter[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "_WARMED", 0)
+    made: Counter[int] = Counter()
+    real = here.warm
+
+    def counted(spec: resident.Spec, number: int, *rest: Any) -> None:
+        assert threading.current_thread() is not threading.main_thread()
+        made[number] += 1
+        real(spec, number, *rest)
+
+    monkeypatch.setattr(here, "warm", counted)
+    text, relations = PROGRAMS[name]
+    program = deltafix.Program.parse(text)
+    one = deltafix.connect(program)
+    script = random_edits(Random(name), relations, 7, 8)
+    with ShardedDatabase(program, shards=3, state=tmp_path, executor="recompute") as db:
+        agree(program, script[:1], db, one)
+    assert loads["loaded"] >= 1
+    made.clear()
+    with ShardedDatabase(program, shards=3, state=tmp_path, executor="driver") as db:
+        db._is_cold = True  # as the load has left it
+        db.warm(wait=wait)
+        for epoch in script[1:4]:
+            delta = Delta.of(edits(program, epoch), one.schemas.values())
+            assert db.apply(delta) == one.apply(delta)
+            assert db.work.loads == 0
+        assert made == {0: 1, 1: 1, 2: 1}
+        check_engines(db)
+        made.clear()
+        agree(program, script[4:], db, one)  # which forgets them: a change has them made, too
+        check_engines(db)
+    assert made[0] > 1
+
+
+def test_engines_that_are_being_made_are_given_up_when_a_database_closes(
+    loads: Counter[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "_WARMED", 0)
+    begun, told = threading.Event(), threading.Event()
+    asked: list[int] = []
+    real = here.warm
+
+    def stopped(spec: resident.Spec, number: int, files: Any, begin: Any) -> None:
+        def held(shard: resident.Shard) -> None:
+            begin(shard)
+            begun.set()
+            told.wait(60)
+
+        asked.append(number)
+        real(spec, number, files, held)
+
+    monkeypatch.setattr(here, "warm", stopped)
+    monkeypatch.setattr(here.os, "cpu_count", lambda: 1)
+    rows = {"edge": ([(n, n + 1) for n in range(200)], [])}
+    with ShardedDatabase(CLOSURE, shards=3, state=tmp_path, executor="driver") as db:
+        db.apply(Delta.of(rows, db.schemas.values()))
+        asked.clear()
+        begun.clear()
+        db.warm()
+        (thread,) = db._warming._threads  # type: ignore[union-attr]
+        assert begun.wait(60)
+        threading.Timer(0.2, told.set).start()
+    assert not thread.is_alive()
+    assert asked == [0], "the others were not begun"
+    assert not any(key[0] == str(tmp_path) for key in resident._RESIDENTS)
 
 
 def check_engines(db: ShardedDatabase) -> None:

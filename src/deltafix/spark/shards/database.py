@@ -59,7 +59,7 @@ from deltafix.spark.shards.frames import (
     parcels_of,
     read_delta,
 )
-from deltafix.spark.shards.here import Here
+from deltafix.spark.shards.here import Here, Making, make_engines
 from deltafix.spark.shards.layout import Layout
 from deltafix.spark.shards.onspark import OnSpark, Warming, planless, united
 from deltafix.spark.shards.planning import plan_layout
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
 __all__ = ["ShardedDatabase"]
 
 _WARMED = 8 << 20
-"""Bytes of shards from which on workers make the engines of a load ahead of the first change."""
+"""Bytes of shards from which on the engines of a load are made ahead of the first change."""
 
 _LOG = logging.getLogger("deltafix.spark.shards")
 
@@ -162,7 +162,7 @@ class ShardedDatabase:
             self._folder.path.mkdir(parents=True, exist_ok=True)
             self._lock = Lock(self._folder.path / "lock")
         self._closed = False
-        self._warming: Warming | None = None
+        self._warming: Warming | Making | None = None
         self._is_cold = self._is_uneven = False
         try:
             with self._stored():
@@ -466,6 +466,8 @@ class ShardedDatabase:
             schema = self.schemas[relation]
             yield from tables_of(self._spark, self._spec, self._manifest.files, schema, nets)
             return
+        self._warmed()
+        make_engines(self._spec, self._manifest.files)
         for number in range(self._spec.shards):
             files = self._manifest.files.get(number, [])
             table = read_rows(self._spec, files, number, relation)
@@ -581,6 +583,7 @@ class ShardedDatabase:
         choice = self._choose(self._sizes(changed, None, removed))
         executor: Executor
         if self._session is None or (choice.executor == "driver" and not first.is_away):
+            self._warmed()
             executor = Here(self._spec, first)
         else:
             executor = OnSpark(self._session, self._spec, first)
@@ -630,18 +633,26 @@ class ShardedDatabase:
             self._is_uneven = is_uneven(attempt.whole)
 
     def warm(self, *, wait: bool = False) -> None:
-        """Have workers make the engines of a large load beside all else, if the last epoch was one.
+        """Have the engines of a large load made beside all else, if the last epoch was one.
 
-        Else the next change makes them. Call it when what the load gave was taken: Spark runs one
-        job after another. Does nothing where small changes run in the driver. `wait` until all are
-        made.
+        Else the next change makes them. They are made where small changes run: by workers, or by
+        threads of the driver. Call it when what the load gave was taken: Spark runs one job after
+        another. `wait` until all are made.
         """
-        by_workers = self._choose(self._sizes(1, None)).executor != "driver"
-        if self._is_cold and by_workers and self._session is not None:
+        if self._is_cold:
             self._end_warming()
-            self._warming = Warming(self._session, self._spec, self._manifest.files)
+            by_workers = self._choose(self._sizes(1, None)).executor != "driver"
+            if by_workers and self._session is not None:
+                self._warming = Warming(self._session, self._spec, self._manifest.files)
+            else:
+                self._warming = Making(self._spec, self._manifest.files)
         self._is_cold = False
         if wait and self._warming is not None:
+            self._warming.wait()
+
+    def _warmed(self) -> None:
+        """Wait for engines that are made for this process."""
+        if isinstance(self._warming, Making):
             self._warming.wait()
 
     def _end_warming(self) -> None:

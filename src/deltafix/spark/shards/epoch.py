@@ -31,12 +31,7 @@ _COMPACT = 1 << 20
 
 
 class Executor(Protocol):
-    """Who runs a task on all shards and carries their messages: `here.Here`, `onspark.OnSpark`.
-
-    `remote`: whether shards are in other processes.
-    """
-
-    remote: bool
+    """Who runs a task on all shards and carries their messages: `here.Here`, `onspark.OnSpark`."""
 
     def run(self, task: Task) -> list[dict[str, Any]]:
         """Run it; the shards' reports, in any order."""
@@ -129,7 +124,7 @@ class Attempt:
             return False
         self.work += loaded.work
         self._compacted = True
-        self.loaded = self._executor.remote
+        self.loaded = True
         self._note(loaded.notes)
         return True
 

@@ -1,26 +1,35 @@
 """A superstep in this process, one shard after another: for epochs that are not worth a Spark job.
 
-The function that runs a shard, its files and its messages are those of `onspark`.
+The function that runs a shard, its files and its messages are those of `onspark`. Engines that are
+not there yet are made by threads, a shard each, since the kernel lets go of the interpreter's lock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING, Any
 
 from deltafix.spark.shards.load import Alone, FailedError, Loaded, run_load
-from deltafix.spark.shards.resident import Place, Spec, Task, run_step
+from deltafix.spark.shards.resident import Place, Spec, Task, run_step, stands, warm
 from deltafix.spark.shards.rest import RestTask, run_rest
 from deltafix.spark.shards.step import First
 from deltafix.spark.wire import Batch
 
-__all__ = ["Here"]
+if TYPE_CHECKING:
+    from deltafix.spark.shards.shard import Shard
+
+__all__ = ["Here", "Making", "make_engines"]
+
+_LOG = logging.getLogger("deltafix.spark.shards")
 
 
 class Here:
     """Runs the steps of one epoch, whose first messages are given."""
-
-    remote = False
 
     def __init__(self, spec: Spec, first: First) -> None:
         self._spec = spec
@@ -29,6 +38,7 @@ class Here:
     def run(self, task: Task) -> list[dict[str, Any]]:
         """One superstep on every shard; the shards' reports."""
         came, self._parcels = self._came(), []
+        make_engines(self._spec, task.files)
         notes = []
         for number, inbox in came.items():
             parcels, note = run_step(self._spec, task, number, inbox)
@@ -42,6 +52,7 @@ class Here:
 
     def rest(self, task: RestTask) -> Loaded:
         """The supersteps that are left of an epoch."""
+        make_engines(self._spec, task.files)
         done = self._alone(run_rest, task)
         self._parcels = []
         return done
@@ -61,3 +72,54 @@ class Here:
 
     def close(self) -> None:
         """Nothing to let go of."""
+
+
+class Making:
+    """Threads of this process that make the engines of shards. Nothing depends on it.
+
+    What is not made is made by who asks for it, and raises there what it raised here.
+    """
+
+    def __init__(self, spec: Spec, files: Mapping[int, Sequence[str]]) -> None:
+        self._spec = spec
+        self._shards: list[Shard] = []
+        self._is_stopped = False
+        self._waiting: SimpleQueue[tuple[int, Sequence[str]]] = SimpleQueue()
+        missing = [one for one in files.items() if not stands(spec, *one)]
+        for one in missing:
+            self._waiting.put(one)
+        count = min(len(missing), os.cpu_count() or 1)
+        self._threads = [Thread(target=self._run, daemon=True) for _ in range(count)]
+        for thread in self._threads:
+            thread.start()
+
+    def wait(self) -> None:
+        """Until they are made."""
+        for thread in self._threads:
+            thread.join()
+
+    def close(self) -> None:
+        """Stop it, if it runs, within a slice of the kernel's work. Idempotent."""
+        self._is_stopped = True
+        for thread in self._threads:
+            while thread.is_alive():
+                for shard in self._shards:
+                    shard.db.cancel()  # again, since an epoch that begins has not heard it
+                thread.join(0.02)
+
+    def _run(self) -> None:
+        try:
+            while not self._is_stopped:
+                number, files = self._waiting.get_nowait()
+                warm(self._spec, number, files, self._shards.append)
+        except Empty:
+            return
+        except Exception as error:
+            _LOG.info("an engine is made when it is asked for: %s", error)
+
+
+def make_engines(spec: Spec, files: Mapping[int, Sequence[str]]) -> None:
+    """Have the engines of shards that stand on files, several at once."""
+    if sum(not stands(spec, *one) for one in files.items()) > 1:
+        with closing(Making(spec, files)) as making:
+            making.wait()

@@ -154,8 +154,6 @@ def _inboxes(batches: Iterable[pa.RecordBatch]) -> dict[int, list[Batch]]:
 class OnSpark:
     """Runs the steps of one epoch, whose first messages are given."""
 
-    remote = True
-
     def __init__(self, session: SparkSession, spec: Spec, first: First) -> None:
         self._session = session
         self._spec = spec

@@ -11,7 +11,7 @@ that the step wrote.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
@@ -45,6 +45,7 @@ __all__ = [
     "local_rows",
     "read_rows",
     "run_step",
+    "stands",
     "take",
     "tally",
     "told",
@@ -244,11 +245,21 @@ def given_before(spec: Spec, number: int, wanted: list[str]) -> list[Entry]:
     return resident.shard.restart()
 
 
-def warm(spec: Spec, number: int, files: list[str]) -> None:
-    """Have the engine of a shard that was loaded made, if nobody has asked for it before."""
+def stands(spec: Spec, number: int, files: Sequence[str]) -> bool:
+    """Whether a shard is here and stands on these files, and perhaps on more."""
     here = _RESIDENTS.get(spec.key(number))
-    if here is None or here.files[: len(files)] != files:
-        _stand_on(spec, number, files)
+    return here is not None and here.files[: len(files)] == list(files)
+
+
+def warm(
+    spec: Spec, number: int, files: Sequence[str], begun: Callable[[Shard], None] = lambda _: None
+) -> None:
+    """Have the engine of a shard that was loaded made, if nobody has asked for it before.
+
+    `begun` is told of the shard before it is made. Several threads may make one each.
+    """
+    if not stands(spec, number, files):
+        _stand_on(spec, number, list(files), begun)
 
 
 def forget(folder: str) -> None:
@@ -257,12 +268,15 @@ def forget(folder: str) -> None:
         del _RESIDENTS[key]
 
 
-def _stand_on(spec: Spec, number: int, wanted: list[str]) -> tuple[Resident, int]:
+def _stand_on(
+    spec: Spec, number: int, wanted: list[str], begun: Callable[[Shard], None] = lambda _: None
+) -> tuple[Resident, int]:
     """The shard as its files make it, and whether all had to be read for it (1 or 0)."""
     key = spec.key(number)
     now = time.monotonic()
-    for other in [k for k, kept in _RESIDENTS.items() if k != key and now - kept.used > _IDLE]:
-        del _RESIDENTS[other]
+    for other, kept in list(_RESIDENTS.items()):
+        if other != key and now - kept.used > _IDLE:
+            _RESIDENTS.pop(other, None)
     resident = _RESIDENTS.get(key)
     # A shard without files, as before a load, has nothing that an image would not have.
     is_empty = resident is not None and not resident.files and bool(wanted)
@@ -280,6 +294,7 @@ def _stand_on(spec: Spec, number: int, wanted: list[str]) -> tuple[Resident, int
             journals = journals[starts[-1] :]
             resident = Resident(Shard(spec.layout, number, spec.shards, spec.users))
         made = not resident.files
+        begun(resident.shard)
         resident.shard.replay(journals)
         resident.files = wanted
         if made and _is_large_and_given(journals):
