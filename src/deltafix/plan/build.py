@@ -17,7 +17,7 @@ from deltafix.errors import ProgramError
 from deltafix.plan.best import best_of
 from deltafix.plan.bounded import is_bounded
 from deltafix.plan.clause import Absent, Clause, Match, Subsumption
-from deltafix.plan.depend import Layer
+from deltafix.plan.depend import Layer, layers
 from deltafix.plan.derive import triggers_below, triggers_within
 from deltafix.plan.explain import explain
 from deltafix.plan.given import set_apart
@@ -55,7 +55,10 @@ def plan_core(
 
     Clauses that a stratum had `before`, by a plan whose indexes are built, are not planned again.
     """
-    core, ordered, given = set_apart(core)
+    ordered = layers(core)
+    # Asked before rows are set apart: a relation that only those lie in is no input of users.
+    bounded = is_bounded(core, ordered)
+    core, ordered, given = set_apart(core, ordered)
     there = {one.name: list(built.get(one.name, ())) for one in core.relations}
     indexes = Indexes(there, frozenset(fold.relation for fold in core.folds))
     for name, wanted in core.indexes.items():
@@ -88,7 +91,7 @@ def plan_core(
             )
         )  # fmt: skip
     columns = {name: tuple(found) for name, found in indexes.columns.items()}
-    return Plan(core.relations, tuple(stages), columns, given, is_bounded(core, ordered))
+    return Plan(core.relations, tuple(stages), columns, given, bounded)
 
 
 class Pass(NamedTuple):

@@ -23,9 +23,10 @@ from deltafix.plan.normalize import Core
 __all__ = ["set_apart"]
 
 
-def set_apart(core: Core) -> tuple[Core, tuple[Layer, ...], dict[str, str]]:
-    """The core with given rows set apart, its strata, and where each relation's given rows lie."""
-    ordered = layers(core)
+def set_apart(
+    core: Core, ordered: tuple[Layer, ...]
+) -> tuple[Core, tuple[Layer, ...], dict[str, str]]:
+    """A core of these strata with given rows set apart, its strata, and where given rows lie."""
     outside = {
         name
         for layer in ordered
