@@ -8,7 +8,7 @@ because what is in is known from the state alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from time import perf_counter, sleep
 from typing import Self
 
@@ -39,8 +39,9 @@ class Pipeline:
             those that Spark reads as well.
         keep: opens who keeps the rows. Without it they are the driver's, and
             `executor = "shards"` is refused (ConfigError).
-        make_target: makes the targets of outputs. `deltafix.spark.runner.spark_runner` gives
-            these three as Spark has them.
+        make_target: makes the targets of outputs.
+        close: gives back what these three share, after all else.
+            `deltafix.spark.runner.spark_runner` gives the four as Spark has them.
         on_change: asked what to do when the rules are not those the outputs were made with; by
             default what the file says (`on_change`).
 
@@ -57,6 +58,7 @@ class Pipeline:
         make_source: MakeSource = make_source,
         keep: Keep | None = None,
         make_target: MakeTarget = make_target,
+        close: Callable[[], object] = lambda: None,
         on_change: OnChange | None = None,
     ) -> None:
         self.config = config
@@ -67,24 +69,29 @@ class Pipeline:
             )
             raise ConfigError(message, key="executor", value="shards")
         schemas = schemas_of(config.program)
-        self.sources: tuple[Source, ...] = tuple(
-            make_source(config, one, schemas) for one in config.inputs
-        )
         self.stopped: dict[str, PipelineError] = {}
         default = config.values["bad_rows"]
         self._lenient = {
             one.name for one in config.inputs if Policy.of(one.values, default).quarantine
         }
-        self.maintainer = Maintainer(
-            config.program,
-            config.state,
-            config.outputs,
-            additions=additions(config),
-            fsync=config.values["fsync"],
-            keep=keep or Driver,
-            make_target=make_target,
-            on_change=on_change or (lambda change: config.values["on_change"]),
-        )
+        with ExitStack() as stack:  # what cannot be opened gives back what it has
+            stack.callback(close)
+            self.sources: tuple[Source, ...] = tuple(
+                stack.enter_context(closing(make_source(config, one, schemas)))
+                for one in config.inputs
+            )
+            self.maintainer = Maintainer(
+                config.program,
+                config.state,
+                config.outputs,
+                additions=additions(config),
+                fsync=config.values["fsync"],
+                keep=keep or Driver,
+                make_target=make_target,
+                on_change=on_change or (lambda change: config.values["on_change"]),
+            )
+            stack.callback(self.maintainer.close)
+            self._stack = stack.pop_all()
 
     def step(self) -> Epoch | None:
         """One epoch of what the inputs have to say; None if they have nothing to say.
@@ -177,9 +184,7 @@ class Pipeline:
 
     def close(self) -> None:
         """Give everything back. Idempotent."""
-        for source in self.sources:
-            source.close()
-        self.maintainer.close()
+        self._stack.close()
 
     def __enter__(self) -> Self:
         return self

@@ -1,10 +1,12 @@
 """The Spark runner of a pipeline: what reads its inputs, keeps its rows and writes its tables.
 
-Invariant: the three share one session, the one at hand or one that is started at the first use.
+Invariant: they share one session, the one at hand or one that is started at the first use; it is
+stopped by `close`, whichever of them it was that needed it, if it was started here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from deltafix.pipeline.config import Config
@@ -25,6 +27,7 @@ class SparkRunner(NamedTuple):
     make_source: MakeSource
     keep: Keep
     make_target: MakeTarget
+    close: Callable[[], None]
 
 
 def spark_runner(config: Config) -> SparkRunner:
@@ -32,4 +35,4 @@ def spark_runner(config: Config) -> SparkRunner:
     live = LiveSpark(config.spark)
     values = config.values
     keep = keeping(live.session, values["executor"], int(values["shards"]))
-    return SparkRunner(on_spark(live), keep, on_tables(live))
+    return SparkRunner(on_spark(live), keep, on_tables(live), live.close)

@@ -1,8 +1,9 @@
 """The one place that configures Spark: a classic session, quiet, with the Java it can find.
 
 Invariant: whoever needs Spark in deltafix gets it from `spark_session`; a session that somebody
-else has already started (a notebook, a cluster) is used as it is and never stopped here. The
-process environment is as before once the session stands.
+else has already started (a notebook, a cluster) is used as it is and never stopped here, and one
+that was started here outlives neither its `with` nor the process. The process environment is as
+before once the session stands.
 This module does not move data: see `ingest`.
 """
 
@@ -15,7 +16,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from zipfile import ZIP_DEFLATED, ZipFile
@@ -99,11 +100,17 @@ def spark_session(
             SparkContext.getOrCreate(settings)
             end_at_once()  # PySpark has set a handler of its own
             session = SparkSession.builder.config(conf=settings).getOrCreate()
+        ending = ExitStack()
+        ending.callback(session.stop)
+        # At the end of the process at the latest: once Python has stopped its threads, stopping
+        # the session waits for one of them, forever.
+        atexit.register(ending.close)
         try:
             _ship_if_asked(session)
             yield session
         finally:
-            session.stop()
+            atexit.unregister(ending.close)
+            ending.close()
 
 
 SHIP = "spark.deltafix.ship"
