@@ -104,6 +104,13 @@ def test_oracle_views_of_frames_are_duckdbs(spark, tmp_path) -> None:
                     _, table = read_view(kept.log(name))
                     columns = [] if table is None else [one.to_pylist() for one in table.columns]
                     assert bag(zip(*columns, strict=True)) == wanted, name
+                    source = spark.read.format("deltafix").option("view", "rows")
+                    shown = source.load(str(tmp_path / "s" / "views" / name)).toArrow()
+                    columns = [one.to_pylist() for one in shown.columns]
+                    assert bag(zip(*columns, strict=True)) == wanted, name
+                    shown = kept[name].toArrow().drop(["sign", "epoch"])
+                    if table is not None:
+                        assert shown.cast(table.schema).schema == table.schema, name
         shown = kept["per_shop"]
         kinds = [one.dataType.simpleString() for one in shown.schema]
         assert kinds[:7] == [

@@ -13,7 +13,7 @@ state, and a log of another state is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -62,14 +62,48 @@ _TYPES = {
 }
 """Arrow's type for what a manifest calls a column's: the engine's types, and SQL's."""
 
-_COLUMN = re.compile(r"(\w+): (\w+(?:\(\d+, \d+\))?)")
+Columns = list[tuple[str, pa.DataType]]
+"""Names, and Arrow's types."""
+
+_WORD = re.compile(r'"(?:[^"]|"")*"|\w+|\[\]|[(),:]')
 
 
-def _type(kind: str) -> pa.DataType:
-    if kind.startswith("DECIMAL("):
-        digits, scale = map(int, kind.removeprefix("DECIMAL(").removesuffix(")").split(", "))
-        return pa.decimal128(digits, scale)
-    return _TYPES[kind]
+class _Declared:
+    """The words of a view as a manifest declares it: `v(a: TEXT[] NOT NULL, b: STRUCT(x DATE))`."""
+
+    def __init__(self, view: str) -> None:
+        self._words = _WORD.findall(view)[::-1]
+
+    def columns(self) -> Columns:
+        """Those of the view."""
+        self._words.pop()  # the view's name
+        found: Columns = []
+        while self._words.pop() != ")" and self._words[-1] != ")":  # what stands before each
+            name = self._words.pop()
+            self._words.pop()  # the colon
+            found.append((name, self._type()))
+            if self._words[-1] == "NOT":
+                del self._words[-2:]
+        return found
+
+    def _type(self) -> pa.DataType:
+        word = self._words.pop()
+        kind = self._composed(word) if self._words[-1] == "(" else _TYPES[word]
+        while self._words[-1] == "[]":
+            self._words.pop()
+            kind = pa.list_(kind)
+        return kind
+
+    def _composed(self, word: str) -> pa.DataType:
+        inside: list[Any] = []
+        while self._words.pop() != ")":
+            first = self._words.pop()
+            if word == "DECIMAL":
+                inside.append(int(first))
+            else:
+                name = first[1:-1].replace('""', '"') if first.startswith('"') else first
+                inside.append((name, self._type()))
+        return pa.decimal128(*inside) if word == "DECIMAL" else pa.struct(inside)
 
 
 def register(session: SparkSession) -> None:
@@ -87,21 +121,21 @@ class DeltaLogSource(DataSource):  # type: ignore[misc]  # pyspark is not typed 
 
     def schema(self) -> str:
         """The view's columns, and those beside them unless the rows are asked for."""
-        return ", ".join(f"`{name}` {spark_type(_type(kind))}" for name, kind in self._columns())
+        return ", ".join(f"`{name}` {spark_type(kind)}" for name, kind in self._columns())
 
     def reader(self, schema: Any) -> _BatchReader:
         """Reads epochs, or the view."""
         del schema
         if self._option("view", "deltas") == "rows":
-            return _BatchReader(self._folder(), None, None, self._arrow())
+            return _BatchReader(self._folder(), None, None, self._columns())
         last = self.options.get("to")
         to = None if last is None else int(last)
-        return _BatchReader(self._folder(), int(self.options.get("from", 0)), to, self._arrow())
+        return _BatchReader(self._folder(), int(self.options.get("from", 0)), to, self._columns())
 
     def streamReader(self, schema: Any) -> _StreamReader:  # noqa: N802  Spark's name
         """Reads epochs as they are published."""
         del schema
-        return _StreamReader(self._folder(), int(self.options.get("from", 0)), self._arrow())
+        return _StreamReader(self._folder(), int(self.options.get("from", 0)), self._columns())
 
     def _option(self, name: str, default: str) -> str:
         value = str(self.options.get(name, default))
@@ -115,23 +149,20 @@ class DeltaLogSource(DataSource):  # type: ignore[misc]  # pyspark is not typed 
             raise SourceError('the source deltafix needs a path: load("out/can_read")')
         return str(path)
 
-    def _columns(self) -> list[tuple[str, str]]:
+    def _columns(self) -> Columns:
         folder = self._folder()
         manifest = read_manifest(folder)
         if manifest is None:
             raise SourceError(f"{folder} holds no delta log: no manifest.json", path=folder)
-        columns = _COLUMN.findall(manifest.view.partition("(")[2])
+        columns = _Declared(manifest.view).columns()
         if self._option("view", "deltas") == "rows":
             return columns
         taken = {name for name, _ in columns}
         for name in ("sign", "epoch"):
             while name in taken:
                 name += "_"  # noqa: PLW2901
-            columns.append((name, name.rstrip("_")))
+            columns.append((name, _TYPES[name.rstrip("_")]))
         return columns
-
-    def _arrow(self) -> list[tuple[str, str]]:
-        return self._columns()
 
 
 class _Epochs(InputPartition):  # type: ignore[misc]  # pyspark is not typed for mypy
@@ -142,22 +173,18 @@ class _Epochs(InputPartition):  # type: ignore[misc]  # pyspark is not typed for
         self.last = last
 
 
-def _batches(
-    folder: str, part: _Epochs, columns: Sequence[tuple[str, str]]
-) -> Iterator[pa.RecordBatch]:
+def _batches(folder: str, part: _Epochs, columns: Columns) -> Iterator[pa.RecordBatch]:
     if part.first is None:
         table = read_view(folder)[1]
     else:
         table = read_deltas(folder, part.first, part.last)
     if table is not None:
-        schema = pa.schema([(name, _type(kind)) for name, kind in columns])
+        schema = pa.schema(columns)
         yield from table.cast(schema).to_batches()
 
 
 class _BatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark is not typed for mypy
-    def __init__(
-        self, folder: str, first: int | None, last: int | None, columns: list[tuple[str, str]]
-    ) -> None:
+    def __init__(self, folder: str, first: int | None, last: int | None, columns: Columns) -> None:
         self._folder = folder
         self._part = _Epochs(first, last)
         self._columns = columns
@@ -170,7 +197,7 @@ class _BatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark is not ty
 
 
 class _StreamReader(DataSourceStreamReader):  # type: ignore[misc]  # pyspark is not typed for mypy
-    def __init__(self, folder: str, first: int, columns: list[tuple[str, str]]) -> None:
+    def __init__(self, folder: str, first: int, columns: Columns) -> None:
         self._folder = folder
         self._first = first
         self._columns = columns
