@@ -22,6 +22,12 @@ from sql_judge import bag, made
 
 BEHIND = {
     "r": ("SELECT COUNT(*) AS n FROM a", "SELECT COUNT(*) + 1 AS n FROM b"),
+    # computes with a column of whatever type a has, which the engine may hold as that before
+    "c": (
+        "SELECT COALESCE(c, c) AS c, [c] AS l FROM a AS q (c)",
+        "SELECT DISTINCT c FROM a AS q (c) WHERE c = c",
+    ),
+    "d": ("SELECT CASE WHEN c = c THEN c END AS c FROM c AS q (c)",),
     "s": ("SELECT n FROM r WHERE n > 2", "SELECT SUM(n) AS n FROM r", "SELECT n FROM r"),
     "u": (
         "SELECT * FROM b",
@@ -29,6 +35,11 @@ BEHIND = {
         "SELECT * FROM a UNION ALL SELECT * FROM a",
     ),
 }
+# The engine holds several of these alike.
+TYPED = (
+    *("1", "CAST(1 AS BIGINT)", "CAST(1 AS DECIMAL(6, 2))", "CAST(1 AS DECIMAL(6, 3))"),
+    *("DATE '2026-01-31'", "TRUE", "'a'", "['a']", "[1]", "[[1]]", "{'a': 1}", "{'b': 1}"),
+)
 
 
 def _pool(duck: duckdb.DuckDBPyConnection, seed: int) -> list[str]:
@@ -66,6 +77,8 @@ def test_oracle_a_view_that_becomes_another_is_that_of_duckdb(group: int, tmp_pa
             told = {name: db.subscribe(name) for name in views}
             name = random.choice(sorted(views))
             query = random.choice(BEHIND.get(name) or pool)
+            if name not in BEHIND and random.random() < 0.5:
+                query = f"SELECT {random.choice(TYPED)} AS c FROM t0"
             try:
                 db.execute(f"CREATE OR REPLACE VIEW {name} AS {query}")
                 views[name] = query

@@ -32,15 +32,17 @@ __all__ = ["assigned", "cast"]
 _TRUTH = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 
 
-def cast(given: SqlType, wanted: SqlType) -> Callable[[Any], Any] | None:
+def cast(given: SqlType, wanted: SqlType, *, tries: bool = False) -> Callable[[Any], Any] | None:
     """The function that converts values of one type to another's; None if there is no such cast.
 
-    Whether a whole number fits the bits of `wanted` is not asked here.
+    Whether a whole number fits the bits of `wanted` is not asked here. What is inside of an array
+    or a struct and cannot be converted is NULL if the cast only `tries`.
     """
     if given in (wanted, NULL):
         return _same
     if given.is_nested or wanted.is_nested:
-        return _to_struct(given, wanted) if given.fields else _to_array(given, wanted)
+        inside = _to_struct if given.fields else _to_array
+        return inside(given, wanted, tries)
     if wanted is TEXT:
         return _to_text(given)
     if wanted.is_time:
@@ -87,16 +89,16 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _to_array(given: SqlType, wanted: SqlType) -> Callable[[Any], Any] | None:
+def _to_array(given: SqlType, wanted: SqlType, tries: bool) -> Callable[[Any], Any] | None:
     """Element by element."""
     element = wanted.element
     if given.element is None or element is None:
         return None
-    convert = _fitting(given.element, element)
+    convert = _fitting(given.element, element, tries)
     return None if convert is None else lambda values: tuple(map(convert, values))
 
 
-def _to_struct(given: SqlType, wanted: SqlType) -> Callable[[Any], Any] | None:
+def _to_struct(given: SqlType, wanted: SqlType, tries: bool) -> Callable[[Any], Any] | None:
     """Field by field, by name."""
     names = [name for name, _ in given.fields]
     if sorted(names) != sorted(name for name, _ in wanted.fields):
@@ -104,7 +106,7 @@ def _to_struct(given: SqlType, wanted: SqlType) -> Callable[[Any], Any] | None:
     parts = []
     for name, kind in wanted.fields:
         place = names.index(name)
-        convert = _fitting(given.fields[place][1], kind)
+        convert = _fitting(given.fields[place][1], kind, tries)
         if convert is None:
             return None
         parts.append((place, convert))
@@ -112,9 +114,12 @@ def _to_struct(given: SqlType, wanted: SqlType) -> Callable[[Any], Any] | None:
     return lambda value: Struct.of(shown, (convert(value[place]) for place, convert in parts))
 
 
-def _fitting(given: SqlType, wanted: SqlType) -> Callable[[Any], Any] | None:
-    """A cast of what is inside of another value: NULL stays, and what does not fit is an error."""
-    convert = cast(given, wanted)
+def _fitting(given: SqlType, wanted: SqlType, tries: bool) -> Callable[[Any], Any] | None:
+    """A cast of what is inside of another value: NULL stays, and what does not fit is an error.
+
+    If it only `tries`, that is NULL.
+    """
+    convert = cast(given, wanted, tries=tries)
     if convert is None:
         return None
 
@@ -124,7 +129,13 @@ def _fitting(given: SqlType, wanted: SqlType) -> Callable[[Any], Any] | None:
             raise OverflowError(f"{found} is no {wanted.name}")
         return found
 
-    return converted
+    def attempted(value: Any) -> Any:
+        try:
+            return converted(value)
+        except (ValueError, ArithmeticError):
+            return None
+
+    return attempted if tries else converted
 
 
 # --- to text -------------------------------------------------------------------------------------

@@ -266,7 +266,6 @@ class Catalog:
                 continue
             try:
                 (again,) = statements(definition.sql, definition.dialect)
-                self.times[one] = definition.times
                 self.define(again, definition.dialect)
             except SqlError as error:
                 said = str(error).partition("\n")[0].partition("]: ")[2]

@@ -463,12 +463,14 @@ class Connection:
     ) -> Delta | Mapping[str, Bag]:
         """Follow a catalog in which views are others than before, and say what that changes."""
 
-        def shape(catalog: Catalog, name: str) -> RelationDecl:
-            return catalog.views[name].relation.declaration
+        def shape(catalog: Catalog, name: str) -> tuple[RelationDecl, list[str]]:
+            relation = catalog.views[name].relation
+            return relation.declaration, [column.type.code for column in relation.columns]
 
         if all(shape(before, one) == shape(self.catalog, one) for one in changed):
             return self._follow(db)
-        # Rows of other columns: those before go, and the engine forgets their relations.
+        # Rows of other columns, or that mean other values: those before go, and the engine forgets
+        # their relations.
         found = {one: Counter[tuple[SqlValue, ...]]() for one in self.catalog.views}
         for one, bag in found.items():
             bag.subtract(decode_rows(db.rows(one), before.views[one].relation.columns))

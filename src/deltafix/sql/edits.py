@@ -18,7 +18,7 @@ from deltafix.sql.query import check_clauses
 from deltafix.sql.rows import Edit, checked, encoded, inserted
 from deltafix.sql.scalar import EXCLUDED, Scalar, Scalars, over, typed
 from deltafix.sql.text import Statement, exp
-from deltafix.sql.types import NULL, Column, SqlType, SqlValue, decode_rows
+from deltafix.sql.types import NULL, Column, SqlType, SqlValue, decode_rows, shown_rows
 
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
@@ -82,7 +82,7 @@ def _upserted(
     keys = _conflicting(statement, table, conflict)
     changes = bool(conflict.expressions)
     scalars = over(statement, (table.relation.name, columns), (EXCLUDED, columns))
-    places = list(set_places(statement, conflict, [column.name for column in columns]))
+    places = list(set_places(statement, conflict, table.relation.name, columns))
     nodes = [
         typed(one.expression, columns[place].type)
         for one, place in zip(conflict.expressions, places, strict=True)
@@ -98,7 +98,7 @@ def _upserted(
         there = next((held[k][v] for k, v in mine if v in held[k]), None)
         if not seen.isdisjoint(mine):
             if changes:
-                shown = decode_rows([row], columns)[0]
+                (shown,) = shown_rows(decode_rows([row], columns), columns)
                 message = f"two rows of the statement have one key; the second is {shown}"
                 raise statement.integrity(message, "insert each key once")
             continue
@@ -190,10 +190,9 @@ def update(connection: Connection, statement: Statement, node: exp.Update) -> Ed
     check_table(statement, node.this)
     table = edited_table(connection, statement, node.this)
     columns = table.relation.columns
-    names = [column.name for column in columns]
     if not node.expressions:
         raise statement.wrong("UPDATE of no column", node, "write SET column = value")
-    places = list(set_places(statement, node, names))
+    places = list(set_places(statement, node, node.this.alias_or_name, columns))
     kinds = [columns[place].type for place in places]
     computed = [typed(one.expression, k) for one, k in zip(node.expressions, kinds, strict=True)]
     removed, added = [], []
@@ -211,11 +210,17 @@ def check_table(statement: Statement, node: exp.Expr) -> None:
     check_clauses(Builder(statement, "", {}), node, ("this", "alias"))
 
 
-def set_places(statement: Statement, node: exp.Expr, names: list[str]) -> Iterator[int]:
-    """The columns that SET names."""
+def set_places(
+    statement: Statement, node: exp.Expr, table: str, columns: Sequence[Column]
+) -> Iterator[int]:
+    """The columns of a table that SET names."""
+    names = [column.name for column in columns]
     seen = set()
     for one in node.expressions:
         name = one.this.name
+        if not isinstance(one.this, exp.Column) or one.this.table not in ("", table):
+            way_out = "set the whole column: s = {'a': 1, 'b': s.b}, l = [1, l[2]]"
+            raise statement.refused("SET of a part of a column", one.this, way_out)
         if name not in names:
             raise statement.unknown("column", name, names, one.this)
         if name in seen:

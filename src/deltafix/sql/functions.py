@@ -21,6 +21,7 @@ from deltafix.sql.types import (
     BIGINT,
     BOOLEAN,
     DECIMALS,
+    DOUBLE,
     INTEGER,
     NULL,
     TEXT,
@@ -37,7 +38,7 @@ __all__ = [
     "NAMES",
     "Function",
     "itself",
-    "ordered",
+    "order_of",
 ]
 
 Result: TypeAlias = Callable[[Sequence[SqlType]], "SqlType | None"]
@@ -57,6 +58,7 @@ class Function:
         flags: arguments of the node that change nothing here.
         least: the least number of arguments.
         unites: whether the arguments are converted to the type of the value first.
+        orders: whether `compute` takes, before the arguments, the `order_of` the type.
     """
 
     usage: str
@@ -68,9 +70,21 @@ class Function:
     flags: tuple[str, ...] = ()
     least: int = 1
     unites: bool = False
+    orders: bool = False
 
 
-def ordered(value: float) -> tuple[bool, float]:
+def order_of(kind: SqlType) -> Callable[[Any], Any]:
+    """What makes values of a type, which are not NULL, as equal and as great as they are in SQL.
+
+    Python's own comparisons do not: NaN is no equal of itself, not in a tuple either, and None is
+    neither less nor greater.
+    """
+    if kind.is_nested and kind.write is not None:
+        return kind.write
+    return _ordered if kind == DOUBLE else itself
+
+
+def _ordered(value: float) -> tuple[bool, float]:
     """A float in the total order: NaN equals itself and is above infinity."""
     return (True, 0.0) if value != value else (False, value)  # noqa: PLR0124  NaN
 
@@ -105,10 +119,6 @@ def _common(types: Sequence[SqlType]) -> SqlType | None:
     for one in types:
         found = None if found is None else common_type(found, one)
     return found
-
-
-def _sorted(types: Sequence[SqlType]) -> SqlType | None:
-    return None if any(one.is_nested for one in types) else _common(types)
 
 
 def _sized(types: Sequence[SqlType]) -> SqlType | None:
@@ -233,19 +243,11 @@ def _joined(*values: Any) -> str:
 
 
 def _extreme(choose: Callable[..., Any]) -> Callable[..., Any]:
-    def found(*values: Any) -> Any:
+    def found(order: Callable[[Any], Any], *values: Any) -> Any:
         known = [value for value in values if value is not None]
-        return (
-            choose(known, key=lambda v: ordered(v) if isinstance(v, float) else (False, v))
-            if known
-            else None
-        )
+        return choose(known, key=order) if known else None
 
     return found
-
-
-def _nullif(one: Any, two: Any) -> Any:
-    return None if one is not None and one == two else one
 
 
 def _substring(text: str, start: int, length: int | None = None) -> str:
@@ -315,35 +317,28 @@ FUNCTIONS: Final[dict[type, Function]] = {
         unites=True,
         nullable=all,
     ),
-    exp.Nullif: Function(
-        "NULLIF(a, b)",
-        ("this", "expression"),
-        lambda t: t[0] if _common(t) else None,
-        _nullif,
-        strict=False,
-        nullable=lambda _: True,
-        least=2,
-    ),
     exp.DPipe: Function(
         "a || b", ("this", "expression"), _texts, _concat, strict=False, flags=("safe",), least=2
     ),
     exp.Greatest: Function(
         "GREATEST(a, b, ...)",
         ("this", "expressions"),
-        _sorted,
+        _common,
         _extreme(max),
         strict=False,
         unites=True,
+        orders=True,
         nullable=all,
         flags=("ignore_nulls",),
     ),
     exp.Least: Function(
         "LEAST(a, b, ...)",
         ("this", "expressions"),
-        _sorted,
+        _common,
         _extreme(min),
         strict=False,
         unites=True,
+        orders=True,
         nullable=all,
         flags=("ignore_nulls",),
     ),
@@ -426,6 +421,9 @@ CONCAT: Final = {
 """CONCAT, by whether it takes NULL for the empty text (DuckDB, PostgreSQL) or not (Spark)."""
 
 NAMES: Final = ", ".join(
-    sorted({one.usage.split("(")[0] for one in FUNCTIONS.values() if "(" in one.usage} | {"CONCAT"})
+    sorted(
+        {one.usage.split("(")[0] for one in FUNCTIONS.values() if "(" in one.usage}
+        | {"CONCAT", "NULLIF"}
+    )
 )
 """What is offered where a function is not known."""

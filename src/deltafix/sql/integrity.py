@@ -17,7 +17,7 @@ from deltafix.facts.schema import Row
 from deltafix.sql.catalog import Catalog, ForeignKey, Key, Table
 from deltafix.sql.rows import Edit
 from deltafix.sql.text import Statement
-from deltafix.sql.types import Column, decode_rows
+from deltafix.sql.types import Column, decode_rows, shown_rows
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
@@ -164,6 +164,6 @@ def _dangling(statement: Statement, edit: Edit, one: ForeignKey, place: int) -> 
 
 def _said(columns: Sequence[Column], places: Sequence[int], row: Row) -> tuple[str, str]:
     """The names of some columns, and a row's values there, as errors have them."""
-    shown = decode_rows([row], columns)[0]
+    (shown,) = shown_rows(decode_rows([row], columns), columns)
     names = ", ".join(columns[place].name for place in places)
     return names, ", ".join(repr(shown[place]) for place in places)

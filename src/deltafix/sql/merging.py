@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from deltafix.errors import SqlError
 from deltafix.facts.schema import Row
@@ -19,12 +19,13 @@ from deltafix.sql.builder import Builder
 from deltafix.sql.catalog import Table
 from deltafix.sql.edits import check_table, edited_table, set_places
 from deltafix.sql.formulas import conditions
+from deltafix.sql.functions import order_of
 from deltafix.sql.query import check_clauses
 from deltafix.sql.rows import Edit, checked, encoded, inserted
 from deltafix.sql.scalar import Compute, Scalars, over, typed
 from deltafix.sql.subqueries import within
 from deltafix.sql.text import Statement, exp
-from deltafix.sql.types import DOUBLE, Column, SqlValue, decode_rows
+from deltafix.sql.types import Column, SqlValue, decode_rows, shown_rows
 
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
@@ -126,7 +127,7 @@ class _Taken:
             return
         columns = self._table.relation.columns
         if row in self._changed:
-            (again,) = decode_rows([row], columns)
+            (again,) = shown_rows(decode_rows([row], columns), columns)
             message = f"two rows of the source would change one row of the table: {again}"
             raise self._statement.integrity(message, "let each row of USING meet rows of its own")
         self._changed[row] = None
@@ -184,7 +185,7 @@ def _when(builder: Builder, table: Table, node: exp.When, into: _Side, of: _Side
         check_clauses(builder, then, ("expressions",))
         if not then.expressions or isinstance(then.expressions[0], exp.Star):
             raise builder.refused("UPDATE of all columns", node, "write UPDATE SET column = value")
-        wanted = [names[place] for place in set_places(statement, then, names)]
+        wanted = [names[place] for place in set_places(statement, then, into.name, columns)]
         given = [one.expression for one in then.expressions]
         return _When(kind, test, "UPDATE", wanted, _values(scalars, columns, wanted, given))
     if not isinstance(then, exp.Insert) or kind != "NOT MATCHED":
@@ -220,7 +221,7 @@ def _values(
 def _fixed(statement: Statement, into: _Side, of: _Side, on: exp.Expr) -> dict[int, Compute]:
     """Columns of the table that ON equates with values of the source, by position.
 
-    Values of the very same type; a DOUBLE is none, since NaN is no key of a Python dict.
+    Values of the very same type.
     """
     names = [column.name for column in into.columns]
     theirs = over(statement, of)
@@ -232,7 +233,7 @@ def _fixed(statement: Statement, into: _Side, of: _Side, on: exp.Expr) -> dict[i
                 continue
             if all(of.has(column, into) for column in other.find_all(exp.Column)):
                 value, place = theirs.compile(other), names.index(one.name)
-                if value.type == into.columns[place].type != DOUBLE:
+                if value.type == into.columns[place].type:
                     fixed[place] = value.compute
     return fixed
 
@@ -256,8 +257,14 @@ def _candidates(
             return zip(found, decode_rows(found, columns), strict=True)
 
         return by_key
-    index: dict[tuple[SqlValue, ...], list[tuple[Row, _Values]]] = defaultdict(list)
+    index: dict[tuple[Any, ...], list[tuple[Row, _Values]]] = defaultdict(list)
     rows = connection.rows_of(table.relation.name)
+    orders = [order_of(columns[place].type) for place in fixed]
+
+    def key(values: Iterable[SqlValue]) -> tuple[Any, ...]:
+        pairs = zip(orders, values, strict=True)
+        return tuple(None if value is None else order(value) for order, value in pairs)
+
     for row, shown in zip(rows, decode_rows(rows, columns), strict=True):
-        index[tuple(shown[place] for place in fixed)].append((row, shown))
-    return lambda row: index.get(tuple(compute(row) for compute in fixed.values()), ())
+        index[key(shown[place] for place in fixed)].append((row, shown))
+    return lambda row: index.get(key(compute(row) for compute in fixed.values()), ())

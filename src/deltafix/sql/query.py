@@ -191,6 +191,10 @@ def stars(formulas: Formulas, node: exp.Expr, table: str) -> list[tuple[str, Ope
     scope = formulas.scope
     aliases = [source.alias for source in scope.sources]
     if table and table not in aliases:
+        of = [s.columns[table].type for s in scope.sources if table in s.columns]
+        if any(kind.fields for kind in of):
+            shown = ", ".join(f"{table}.{name}" for name, _ in of[0].fields)
+            raise scope.statement.refused("the * of a column", node, f"name its fields: {shown}")
         raise formulas.builder.statement.unknown("table", table, aliases, node)
     if not scope.sources:
         raise scope.statement.wrong("* without FROM", node, "name the columns")

@@ -16,7 +16,7 @@ from deltafix.facts.values import shown
 from deltafix.sql.casts import assigned
 from deltafix.sql.catalog import Table
 from deltafix.sql.text import Statement
-from deltafix.sql.types import Column, SqlValue, decode_rows
+from deltafix.sql.types import Column, SqlValue, decode_rows, shown_rows
 
 if TYPE_CHECKING:
     from deltafix.sql.columns import Batch
@@ -58,7 +58,8 @@ def checked(statement: Statement, edit: Edit) -> Edit:
             except (ValueError, ArithmeticError) as error:
                 raise statement.data(f"CHECK ({check.text}): {error}") from None
             if not holds:
-                message = f"{table.relation.name}: {row} breaks CHECK ({check.text})"
+                (found,) = shown_rows([row], table.relation.columns)
+                message = f"{table.relation.name}: {found} breaks CHECK ({check.text})"
                 raise statement.integrity(message, rows=(place,))
     return edit
 

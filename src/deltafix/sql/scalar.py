@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from functools import partial
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
@@ -139,7 +140,8 @@ def typed(node: exp.Expr, kind: SqlType) -> exp.Expr:
             for (name, of), one in zip(kind.fields, inner.expressions, strict=True)
         ]
         return exp.Struct(expressions=named)
-    if kind not in (TEXT, NULL) and isinstance(inner, exp.Literal) and inner.is_string:
+    quoted = isinstance(inner, exp.Literal) and inner.is_string
+    if quoted and kind not in (TEXT, NULL) and not kind.is_nested:
         return exp.Cast(this=inner.copy(), to=data_type(kind.name))
     return node
 
@@ -238,6 +240,11 @@ class Scalars:
         if function is None and isinstance(node, exp.Anonymous) and node.name.upper() == "ROW":
             way_out = "write {'name': value}, or CAST(ROW(...) AS STRUCT(name type))"
             raise self.statement.refused("ROW(...), whose fields have no names,", node, way_out)
+        if isinstance(node, exp.Tuple):
+            way_out = (
+                "compare each on its own: a = 1 AND b = 2, or with EXISTS; a struct is {'name': a}"
+            )
+            raise self.statement.refused("a row of values, (a, b),", node, way_out)
         if function is None:
             name = node.sql_name() if isinstance(node, exp.Func) else node.key.upper()
             name = node.name if isinstance(node, exp.Anonymous) else name
@@ -279,6 +286,8 @@ class Scalars:
         else:
             parts = [value.compute for value in values]
             body = function.compute
+            if function.orders:
+                body = partial(body, functions.order_of(kind))
 
             def compute(row: Any) -> Any:
                 return body(*(part(row) for part in parts))
@@ -461,16 +470,14 @@ class Scalars:
             raise self.mismatch(node, left, right, "two sides of one type")
         if not kind.is_decimal:  # Python compares these as they are, of any number of digits
             left, right = self.converted(left, kind), self.converted(right, kind)
-        if kind.is_nested and kind.write is not None:
-            return left, right, kind.write
-        return left, right, functions.ordered if kind == DOUBLE else functions.itself
+        return left, right, functions.order_of(kind)
 
     def any_of(self, node: exp.Expr) -> Scalar:
         """`x = ANY (array)`: unknown where only a NULL may be equal; an array NULL has nothing."""
         if not isinstance(node, exp.EQ):
             way_out = "write EXISTS (SELECT 1 FROM UNNEST(array) AS u (x) WHERE ...)"
             raise self.statement.refused(f"{_written(node)} ANY", node, way_out)
-        value, array = self.element_of(node, node.this, node.expression.this)
+        value, array, contains = self.element_of(node, node.this, node.expression.this)
 
         def compute(row: Any) -> bool | None:
             found, there = value.compute(row), array.compute(row)
@@ -478,18 +485,20 @@ class Scalars:
                 return False
             if found is None:
                 return None
-            return True if found in there else None if None in there else False
+            return True if contains(found, there) else None if None in there else False
 
         return Scalar(compute, BOOLEAN, nullable=True)
 
     def contains(self, node: exp.Expr) -> Scalar:
         """`LIST_CONTAINS(array, x)`: NULLs in the array are equal to nothing."""
-        value, array = self.element_of(node, node.expression, node.this)
-        compute = _strict(lambda one, there: one in there, value.compute, array.compute)
+        value, array, contains = self.element_of(node, node.expression, node.this)
+        compute = _strict(contains, value.compute, array.compute)
         return Scalar(compute, BOOLEAN, value.nullable or array.nullable)
 
-    def element_of(self, node: exp.Expr, one: exp.Expr, of: exp.Expr) -> tuple[Scalar, Scalar]:
-        """A value and an array, of one type."""
+    def element_of(
+        self, node: exp.Expr, one: exp.Expr, of: exp.Expr
+    ) -> tuple[Scalar, Scalar, Callable[[Any, Any], bool]]:
+        """A value and an array, of one type, and whether one that is not NULL is in the other."""
         array = self.compile(of)
         element = array.type.element
         value = self.compile(one if element is None else typed(one, element))
@@ -498,7 +507,12 @@ class Scalars:
             message = f"{node.key.upper()} of {value.type.name} and {array.type.name}"
             way_out = "it takes a value and an array of its type: CAST(... AS ...) one side"
             raise self.statement.wrong(message, node, way_out)
-        return self.converted(value, kind), self.converted(array, array_type(kind))
+        order = functions.order_of(kind)
+
+        def contains(value: Any, there: Sequence[Any]) -> bool:
+            return order(value) in (order(other) for other in there if other is not None)
+
+        return self.converted(value, kind), self.converted(array, array_type(kind)), contains
 
     def array(self, node: exp.Expr) -> Scalar:
         """`[a, b]`, `ARRAY[a, b]`."""
@@ -590,6 +604,8 @@ class Scalars:
         sides = f"{left.type.name} and {right.type.name}"
         message = f"{_written(node)} of {sides}"
         way_out = f"it takes {wanted}: CAST(... AS ...) one side"
+        if left.type.is_nested is not right.type.is_nested:
+            way_out = f"it takes {wanted}; an array is written [1, 2], a struct {{'a': 1}}"
         return self.statement.wrong(message, node, way_out)
 
     def truth(self, node: exp.Expr, inner: exp.Expr) -> Scalar:
@@ -661,13 +677,15 @@ class Scalars:
         inner = self.compile(typed(node.this, kind) if kind.fields else node.this)
         if node.args.get("format"):
             raise self.statement.refused("CAST with FORMAT", node, "dates are written 2026-01-31")
-        convert = cast(inner.type, kind)
+        tries = isinstance(node, exp.TryCast)
+        convert = cast(inner.type, kind, tries=tries)
         if convert is None:
-            message = f"no cast from {inner.type.name} to {kind.name}"
-            raise self.statement.wrong(message, node, "go through TEXT or write CASE")
+            message, way_out = f"no cast from {inner.type.name} to {kind.name}", "write CASE"
+            if kind.is_nested or inner.type.is_nested:
+                way_out = "make it of its parts: [a[1], a[2]], {'name': s.name}"
+            raise self.statement.wrong(message, node, way_out)
         if inner.type == kind:
             return inner
-        tries = isinstance(node, exp.TryCast)
         found = self.checked(_strict(convert, inner.compute), kind, inner.nullable)
         if not tries:
             return found
@@ -713,6 +731,18 @@ class Scalars:
 
         return Scalar(compute, kind, any(value.nullable for value in values))
 
+    def nullif(self, node: exp.Expr) -> Scalar:
+        """`NULLIF(a, b)`: equal is what `=` says is."""
+        if node.expression is None:
+            raise self.statement.wrong("NULLIF of one value", node, "write NULLIF(a, b)")
+        same, value = self.compile(exp.EQ(this=node.this, expression=node.expression)), node.this
+        found = self.compile(value)
+        return Scalar(
+            lambda row: None if same.compute(row) is True else found.compute(row),
+            found.type,
+            nullable=True,
+        )
+
     def one_type(self, node: exp.Expr, values: list[Scalar]) -> SqlType:
         """The common type of alternatives."""
         kind = NULL
@@ -737,6 +767,7 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
     exp.In: Scalars.member,
     exp.Cast: Scalars.cast,
     (exp.Case, exp.If): Scalars.choice,
+    exp.Nullif: Scalars.nullif,
     (exp.Extract, exp.Year, exp.Quarter, exp.Month, exp.Day): Scalars.part,
     (exp.TimestampTrunc, exp.DateTrunc): Scalars.truncated,
     exp.Array: Scalars.array,

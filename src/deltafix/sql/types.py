@@ -491,12 +491,33 @@ def encode(value: SqlValue, kind: SqlType, *, nullable: bool) -> Any:
             return None
         raise ValueError("NULL in a column that is NOT NULL")
     if not kind.holds(value):
-        valid = f"whole numbers of {kind.bits} bits" if kind.is_integer else kind.name
-        valid = f"datetime.{_PYTHON[kind]}" if kind.is_time else valid
-        shown = str(value) if isinstance(value, Decimal) else repr(value)
-        raise ValueError(f"{shown} is no {kind.name}; the column takes {valid}")
+        raise ValueError(_misfit(value, kind))
     found = value if kind.write is None else kind.write(value)
     return (found,) if nullable else found
+
+
+def _misfit(value: Any, kind: SqlType, place: str = "") -> str:
+    """Why a value is none of a type: what of it is not, and what would be valid there."""
+    parts: Iterable[tuple[str, Any, SqlType]] = ()
+    if kind.element is not None and isinstance(value, list | tuple):
+        parts = ((f"[{n}]", one, kind.element) for n, one in enumerate(value, 1))
+    names = tuple(name for name, _ in kind.fields)
+    found = Struct.parts(value, names) if names else None
+    if found is not None:
+        parts = ((f".{name}", one, of) for (name, of), one in zip(kind.fields, found, strict=True))
+    for where, one, of in parts:
+        if one is not None and not of.holds(one):
+            return _misfit(one, of, place + where)
+    valid = f"whole numbers of {kind.bits} bits" if kind.is_integer else kind.name
+    valid = f"datetime.{_PYTHON[kind]}" if kind.is_time else valid
+    said = str(value) if isinstance(value, Decimal) else repr(shown(value))
+    message = f"{said} is no {kind.name}" + (f" at {place}" if place else "")
+    given = value.names if isinstance(value, Struct) else value
+    if names and isinstance(value, Struct | Mapping):
+        lacks = ", ".join(name for name in names if name not in given)
+        more = ", ".join(str(name) for name in given if name not in names)
+        return f"{message}: no value for {lacks}" if lacks else f"{message}: it has no field {more}"
+    return f"{message}; {'that place' if place else 'the column'} takes {valid}"
 
 
 _PYTHON: Final = {
