@@ -80,10 +80,13 @@ class Made:
 
     wholes: dict[object, str] = field(default_factory=dict)
     """The hidden relations of disjunctions, by the disjunction and what is around it."""
+    hidden: int = 0
+    """How many hidden relations are numbered."""
 
     def hide(self, types: Iterable[BaseType], *, is_range: bool = False) -> str:
         """A new hidden relation; returns its name."""
-        name = f"~{1 + sum(r.hidden for r in self.relations)}"
+        self.hidden += 1
+        name = f"~{self.hidden}"
         self.relations.append(Relation(name, tuple(types), hidden=True, is_range=is_range))
         return name
 

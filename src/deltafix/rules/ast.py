@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
@@ -233,7 +234,7 @@ class Directive:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Program:
     """Relations + rules + directives + pragmas (key and value).
 
@@ -258,10 +259,11 @@ class Program:
 
     def relation(self, name: str, /) -> RelationDecl:
         """The declaration called `name`. Raises KeyError if there is none."""
-        for declared in self.relations:
-            if declared.name == name:
-                return declared
-        raise KeyError(name)
+        return self._relations[name]
+
+    @cached_property
+    def _relations(self) -> dict[str, RelationDecl]:
+        return {one.name: one for one in reversed(self.relations)}  # the first of two counts
 
     def base_type(self, type_name: str) -> BaseType:
         """The base type behind a type name. Raises KeyError for an undeclared type."""
@@ -282,10 +284,11 @@ class Program:
 
     def declared_type(self, name: str, /) -> TypeDecl:
         """The declaration of a type that is not a base type. Raises KeyError if there is none."""
-        for declared in self.types:
-            if declared.name == name:
-                return declared
-        raise KeyError(name)
+        return self._types[name]
+
+    @cached_property
+    def _types(self) -> dict[str, TypeDecl]:
+        return {one.name: one for one in reversed(self.types)}
 
     @property
     def named(self) -> dict[str, Rule | Dominates]:

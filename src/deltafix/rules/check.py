@@ -88,12 +88,9 @@ def typed(program: Program, before: CheckedProgram | None = None) -> CheckedProg
     """The program with its types and strata. Raises ProgramError with every error found.
 
     Rules that are those of a program checked `before`, the very objects, are not looked at again
-    where both declare the same.
+    where both declare the same of what they name.
     """
-    known: dict[int, Typed] = {}
-    if before is not None and _declared(program) == _declared(before.program):
-        pairs = zip(before.program.rules, before.rules, strict=True)
-        known = {id(rule): found for rule, found in pairs}
+    known = {} if before is None else _known(program, before)
     if program.fed:
         raise ProgramError(
             f"collections feed {', '.join(map(repr, program.fed))} of this program: run it by "
@@ -107,11 +104,24 @@ def typed(program: Program, before: CheckedProgram | None = None) -> CheckedProg
     return CheckedProgram(program, rules, strata_found, orders)
 
 
-def _declared(program: Program) -> tuple[object, ...]:
-    """All that a rule's types and names may depend on."""
-    return (
-        program.relations, program.types, program.functors, program.lattices, program.pragmas
-    )  # fmt: skip
+def _known(program: Program, before: CheckedProgram) -> dict[int, Typed]:
+    """What the rules of a program checked before would be found to be, by the rules' identity.
+
+    A rule's types and names depend on the relations that it names, and on what it does not name:
+    types, functors, lattices, pragmas. It names none that were not declared. O(rules).
+    """
+    for field in ("types", "functors", "lattices", "pragmas"):
+        if getattr(program, field) != getattr(before.program, field):
+            return {}
+    now = {one.name: one for one in program.relations}
+    changed = {one.name for one in before.program.relations if now.get(one.name) != one}
+    pairs = zip(before.program.rules, before.rules, strict=True)
+    return {id(r): found for r, found in pairs if not (changed and _named(r) & changed)}
+
+
+def _named(rule: Rule) -> set[str]:
+    """The relations that a rule names."""
+    return {atom.relation for part in (*rule.heads, rule.body) for atom, _ in uses(part)}
 
 
 def _run(

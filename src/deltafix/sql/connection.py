@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from deltafix.doing import hearer, tell
 from deltafix.engine.connect import connect as connect_engine
@@ -65,6 +65,8 @@ class Connection:
         self._db: Database | None = None
         self._held: set[str] = set()  # the tables that the engine knows
         self._stale = True
+        self._made: list[Statement] = []  # what CREATEs made that the engine does not follow yet,
+        self._before_made: Catalog | None = None  # and the catalog before them
         self._open = False
         self._closed = False
         self._pending = Pending()
@@ -153,17 +155,28 @@ class Connection:
         `wrong` is told of a statement's error, and the next one follows; without it, it is raised.
         """
         self._require_open()
-        for statement in statements(sql, self.dialect, path, wrong):
-            if hearer() is not None:  # a script's INSERT may be a megabyte of words
-                tell(" ".join(statement.sql.split()))
-            try:
-                result = self._run(bind(statement, parameters))
-            except SqlError as error:
-                if wrong is None:
-                    raise
-                wrong(error, statement.sql)
-            else:
-                yield result
+        try:
+            for statement in statements(sql, self.dialect, path, wrong):
+                if hearer() is not None:  # a script's INSERT may be a megabyte of words
+                    tell(" ".join(statement.sql.split()))
+                node = statement.node
+                if not isinstance(node, exp.Create) or node.args.get("replace"):
+                    self._follow_made(wrong)
+                try:
+                    result = self._run(bind(statement, parameters))
+                except SqlError as error:
+                    if wrong is None:
+                        raise
+                    wrong(error, statement.sql)
+                else:
+                    yield result
+        except KeyboardInterrupt:
+            self._forget_made()
+            raise
+        finally:
+            self._follow_made(wrong)
+            there = self.catalog.relations
+            self._subscriptions = [one for one in self._subscriptions if one.view in there]
 
     def run_many(self, sql: str, rows: Iterable[Parameters]) -> int:
         """Run one statement for each row of parameters, as one transaction."""
@@ -174,6 +187,7 @@ class Connection:
             for row in rows:
                 result = self._one(bind(statement, row))
                 total += result if isinstance(result, int) else 0
+        self._follow_made(None)
         return total
 
     def _run(self, statement: Statement) -> Any:
@@ -430,15 +444,51 @@ class Connection:
         if replaces:
             self._replace(statement)
             return 0
+        before = self.catalog.copy()
         try:
             self.catalog.define(statement, self.dialect)
-            self._redefined(statement)
         except BaseException:
-            for there in (self.catalog.tables, self.catalog.views, self.catalog.definitions):
-                there.pop(name, None)
-            self._stale = True
+            self.catalog.restored(before)
             raise
+        self._stale = True
+        if self._db is not None:
+            self._made.append(statement)
+            if self._before_made is None:
+                self._before_made = before
         return 0
+
+    def _follow_made(self, wrong: Wrong | None) -> None:
+        """Have the engine follow the tables and views that CREATEs in a row have made.
+
+        All at once, since it looks at every rule each time; where that fails one after another, so
+        that the error is that of a statement, and those before it stand.
+        """
+        made = list(self._made)
+        if not made:
+            return
+        try:
+            with self.mapped(made[0]):
+                self._engine()
+        except Exception as error:
+            if len(made) > 1:
+                for statement in made:
+                    try:
+                        self._create(statement, cast("exp.Create", statement.node))
+                    except SqlError as refused:
+                        if wrong is None:
+                            raise
+                        wrong(refused, statement.sql)
+                    self._follow_made(wrong)
+            elif wrong is None or not isinstance(error, SqlError):
+                raise
+            else:
+                wrong(error, made[0].sql)
+
+    def _forget_made(self) -> None:
+        """Let what the engine does not follow yet not have been made."""
+        if self._before_made is not None:
+            self.catalog.restored(self._before_made)
+            self._made, self._before_made = [], None
 
     def _replace(self, statement: Statement) -> None:
         """Make a view another one: what it changes, in it and in others, is a delta to be told."""
@@ -566,13 +616,20 @@ class Connection:
             self._held, self._stale = {*self.catalog.tables}, False
         elif self._stale:
             try:
-                self._follow(self._db)
-            except FactError:
-                # A name that was dropped has come back with other columns, and the engine knows
-                # the old ones: rebuilt from the rows there are, it does not.
-                self._db.compact()
-                self._follow(self._db)
+                self._follow_rules(self._db)
+            except BaseException:
+                self._forget_made()
+                raise
         return self._db
+
+    def _follow_rules(self, db: Database) -> None:
+        try:
+            self._follow(db)
+        except FactError:
+            # A name that was dropped has come back with other columns, and the engine knows the
+            # old ones: rebuilt from the rows there are, it does not.
+            db.compact()
+            self._follow(db)
 
     def _follow(self, db: Database) -> Delta:
         """Edit the engine's rules, and take the rows of dropped tables away."""
@@ -584,6 +641,7 @@ class Connection:
                 note: Any = tx
                 note.mark(durable.CATALOG, durable.catalog_mark(self.catalog))
         self._held, self._stale = {*self.catalog.tables}, False
+        self._made, self._before_made = [], None
         return tx.delta
 
     @contextmanager
