@@ -114,7 +114,7 @@ class Making:
                 warm(self._spec, number, files, self._shards.append)
         except Empty:
             return
-        except Exception as error:
+        except BaseException as error:  # whatever ends a thread is met again by who needs it
             _LOG.info("an engine is made when it is asked for: %s", error)
 
 
