@@ -164,7 +164,8 @@ def test_engines_that_are_being_made_are_given_up_when_a_database_closes(
         asked.clear()
         begun.clear()
         db.warm()
-        (thread,) = db._warming._threads  # type: ignore[union-attr]
+        assert isinstance(db._warming, here.Making)
+        (thread,) = db._warming._threads
         assert begun.wait(60)
         threading.Timer(0.2, told.set).start()
     assert not thread.is_alive()

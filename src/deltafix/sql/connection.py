@@ -172,11 +172,10 @@ class Connection:
                     yield result
         except KeyboardInterrupt:
             self._forget_made()
+            self._forget_unknown()
             raise
         finally:
             self._follow_made(wrong)
-            there = self.catalog.relations
-            self._subscriptions = [one for one in self._subscriptions if one.view in there]
 
     def run_many(self, sql: str, rows: Iterable[Parameters]) -> int:
         """Run one statement for each row of parameters, as one transaction."""
@@ -471,24 +470,36 @@ class Connection:
                 self._engine()
         except Exception as error:
             if len(made) > 1:
-                for statement in made:
-                    try:
-                        self._create(statement, cast("exp.Create", statement.node))
-                    except SqlError as refused:
-                        if wrong is None:
-                            raise
-                        wrong(refused, statement.sql)
-                    self._follow_made(wrong)
+                self._make_again(made, wrong)
             elif wrong is None or not isinstance(error, SqlError):
                 raise
             else:
                 wrong(error, made[0].sql)
+
+    def _make_again(self, made: Sequence[Statement], wrong: Wrong | None) -> None:
+        """Run CREATEs one after another, each followed; what listened to one that fails is gone."""
+        try:
+            for statement in made:
+                try:
+                    self._create(statement, cast("exp.Create", statement.node))
+                except SqlError as refused:
+                    if wrong is None:
+                        raise
+                    wrong(refused, statement.sql)
+                self._follow_made(wrong)
+        finally:
+            self._forget_unknown()
 
     def _forget_made(self) -> None:
         """Let what the engine does not follow yet not have been made."""
         if self._before_made is not None:
             self.catalog.restored(self._before_made)
             self._made, self._before_made = [], None
+
+    def _forget_unknown(self) -> None:
+        """End the subscriptions to what there is no more."""
+        there = self.catalog.relations
+        self._subscriptions = [one for one in self._subscriptions if one.view in there]
 
     def _replace(self, statement: Statement) -> None:
         """Make a view another one: what it changes, in it and in others, is a delta to be told."""
@@ -564,14 +575,17 @@ class Connection:
             before: dict[str, Any] = dict(there)
             defined = dict(self.catalog.definitions)
             del there[name], self.catalog.definitions[name]
+            self._stale = True
             try:
-                self._redefined(statement)
+                if self._db is not None:
+                    with self.mapped(statement):
+                        self._engine()
             except BaseException:
                 there.clear()
                 there.update(before)
                 self.catalog.definitions = defined
                 raise
-            self._subscriptions = [one for one in self._subscriptions if one.view != name]
+            self._forget_unknown()
         return 0
 
     def _require_no_edits(self, statement: Statement) -> None:
@@ -580,13 +594,6 @@ class Connection:
             raise statement.operational(message, "COMMIT first: a definition cannot be undone")
         self._settle_edits(last=True)
         self._epochs.clear()  # of edits that were refused: they come to nothing
-
-    def _redefined(self, statement: Statement) -> None:
-        """The rules changed: follow them, once there is an engine."""
-        self._stale = True
-        if self._db is not None:
-            with self.mapped(statement):
-                self._engine()
 
     # --- the engine ----------------------------------------------------------------------------
 
