@@ -20,8 +20,14 @@ PORTABLE = (INT, INT, INT, TEXT, TEXT, DOUBLE, BOOL)
 INTS, TEXTS, LISTS = "INTEGER[]", "VARCHAR[]", "INTEGER[][]"
 STRUCT = "STRUCT(x INTEGER, y VARCHAR)"
 STRUCTS = f"{STRUCT}[]"
-ARRAYS = {INTS: INT, TEXTS: TEXT, LISTS: INTS, STRUCTS: STRUCT}
-NESTED = (*ARRAYS, STRUCT)
+DOUBLES = "DOUBLE[]"
+RECORD = f"STRUCT(f DOUBLE, d DATE, p {DECIMAL}, n {INTS}, s {STRUCT})"
+FIELDS = {
+    STRUCT: {"x": INT, "y": TEXT},
+    RECORD: {"f": DOUBLE, "d": DATE, "p": DECIMAL, "n": INTS, "s": STRUCT},
+}
+ARRAYS = {INTS: INT, TEXTS: TEXT, LISTS: INTS, STRUCTS: STRUCT, DOUBLES: DOUBLE}
+NESTED = (*ARRAYS, *FIELDS)
 NEW = (DATE, TIMESTAMP, DECIMAL, *NESTED)
 TYPES = (*PORTABLE, *NEW)
 Columns = tuple[tuple[str, str], ...]
@@ -97,6 +103,7 @@ class _Maker:
         self.types = PORTABLE if self.portable else TYPES
         if not arrays:
             self.types = tuple(kind for kind in self.types if kind not in NESTED)
+        self.nan = DOUBLES in self.types and self.maybe(0.5)
 
     def name(self, word: str) -> str:
         self.names += 1
@@ -155,9 +162,20 @@ class _Maker:
             TEXTS: ("[]", "['a']", "['a','b']", "[NULL]", "['','B','a']"),
             STRUCT: ("{'x':1,'y':'a'}", "{'x':1,'y':NULL}", "{'x':NULL,'y':''}", "{'x':2,'y':'B'}"),
             STRUCTS: ("[]", "[{'x':1,'y':'a'}]", "[NULL,{'x':2,'y':NULL}]"),
+            DOUBLES: ("[]", "['nan'::DOUBLE,0.5]", "[NULL]", "[-0.0,1.0]", "[0.5]"),
+            RECORD: tuple(
+                f"{{'f':{f},'d':{d},'p':{p},'n':{n},'s':{s}}}"
+                for f, d, p, n, s in (
+                    ("'nan'::DOUBLE", "DATE'2024-02-29'", "1.50", "[1,NULL]", "{'x':1,'y':'a'}"),
+                    ("-0.0", "NULL", "NULL", "[]", "NULL"),
+                    ("NULL", "DATE'1969-12-31'", "-2.25", "NULL", "{'x':NULL,'y':'B'}"),
+                    ("0.5", "DATE'2024-02-29'", "1.50", "[2]", "{'x':2,'y':NULL}"),
+                )
+            ),
             LISTS: ("[]", "[[]]", "[[1],[]]", "[NULL,[2,NULL]]", "[[3],[1,2],[3]]"),
         }
-        return self.random.choice(choices[kind])
+        found = self.random.choice(choices[kind])
+        return found if self.nan else found.replace("'nan'::DOUBLE", "2.5")
 
     def beside(self, kind: str, *, required: bool = False) -> str:
         """A value beside a column, which gives a literal in quotes its type."""
@@ -256,7 +274,6 @@ class _Maker:
                 forms += [
                     lambda: f"CAST(LEN(CAST({again(INTS)} AS {INTS})) AS INTEGER)",
                     lambda: f"(CAST({again(LISTS)} AS {LISTS}))[1][2]",
-                    lambda: self.field(scope, "x", again),
                     lambda: f"(CAST({again(INTS)} AS {INTS}))[{self.random.randint(1, 3)}]",
                 ]
             if inner:
@@ -279,6 +296,11 @@ class _Maker:
             of = ARRAYS[kind]
             forms += [lambda: typed.format(f"[{again(of)}, {again(of)}]")] * 2
             forms += [lambda: f"({typed.format(again())})[{self.place()}:{self.place()}]"]
+        elif kind == RECORD:
+            fields = FIELDS[RECORD].items()
+            forms += [
+                lambda: typed.format(f"{{{', '.join(f'{n!r}: {again(k)}' for n, k in fields)}}}"),
+            ]
         elif kind == STRUCT:
             forms += [
                 lambda: typed.format(f"{{'x': {again(INT)}, 'y': {again(TEXT)}}}"),
@@ -305,23 +327,31 @@ class _Maker:
                 lambda: f"CAST({again(INT)} AS TEXT)",
                 lambda: f"REPLACE({typed.format(again())}, 'a', 'c')",
             ]
-            if STRUCT in self.types:
-                forms += [lambda: self.field(scope, "y", again)] * 2
+        if STRUCT in self.types:
+            found = [
+                (of, n) for of, fields in FIELDS.items() for n, k in fields.items() if k == kind
+            ]
+            forms += [lambda: self.field(scope, *self.random.choice(found), again)] * len(found)
         return self.random.choice(forms)()
 
-    def field(self, scope: Columns, name: str, again: Callable[[str], str]) -> str:
+    def field(self, scope: Columns, of: str, name: str, again: Callable[[str], str]) -> str:
         """A field of a column, or of some other struct."""
-        column = self.of(scope, STRUCT)
+        column = self.of(scope, of)
         if column and self.maybe(0.7):
             return self.random.choice(
                 (f"{column}.{name}", f"({column}).{name}", f"{column}['{name}']")
             )
-        return self.random.choice(
-            (
-                f"(CAST({again(STRUCT)} AS {STRUCT})).{name}",
-                f"(CAST({again(STRUCTS)} AS {STRUCTS}))[1].{name}",
-            )
-        )
+        forms = [f"(CAST({again(of)} AS {of})).{name}"]
+        if of == STRUCT:
+            forms.append(f"(CAST({again(STRUCTS)} AS {STRUCTS}))[1].{name}")
+        return self.random.choice(forms)
+
+    def with_fields(self, columns: Columns) -> Columns:
+        """Columns, and fields of them, which stand wherever a column does."""
+        found = list(columns)
+        for name, kind in found:  # those of a struct inside of one, too
+            found.extend((f"{name}.{n}", k) for n, k in FIELDS.get(kind, {}).items())
+        return tuple(c for c in found if c in columns or self.maybe(0.7))
 
     def place(self) -> str:
         """An end of a slice, or none."""
@@ -330,7 +360,7 @@ class _Maker:
     def scalar_query(self, scope: Columns) -> str:
         table = self.random.choice(self.tables)
         alias = self.name("q")
-        columns = tuple((f"{alias}.{n}", k) for n, k in table.columns)
+        columns = self.with_fields(tuple((f"{alias}.{n}", k) for n, k in table.columns))
         ints = [n for n, k in columns if k == INT]
         wanted = [f"CAST(COUNT({self.random.choice((*ints, '*'))}) AS INTEGER)"]
         for one in ints:
@@ -419,7 +449,7 @@ class _Maker:
     def exists(self, scope: Columns) -> str:
         table = self.random.choice(self.tables)
         alias = self.name("e")
-        columns = tuple((f"{alias}.{n}", k) for n, k in table.columns)
+        columns = self.with_fields(tuple((f"{alias}.{n}", k) for n, k in table.columns))
         no = self.random.choice(("", "NOT "))
         where = self.correlation(scope, columns)
         return f"{no}EXISTS (SELECT 1 FROM {table.name} AS {alias}{where})"
@@ -430,7 +460,7 @@ class _Maker:
             return f"{left} IS NULL"
         table, name = self.random.choice(found)
         alias = self.name("i")
-        columns = tuple((f"{alias}.{n}", k) for n, k in table.columns)
+        columns = self.with_fields(tuple((f"{alias}.{n}", k) for n, k in table.columns))
         where = self.correlation(scope, columns) if self.maybe(0.5) else ""
         no = self.random.choice(("", "NOT "))
         return f"{left} {no}IN (SELECT {alias}.{name} FROM {table.name} AS {alias}{where})"
@@ -475,12 +505,12 @@ class _Maker:
 
     def joined(self, depth: int) -> tuple[str, Columns]:
         text, alias, columns = self.source(depth)
-        scope: Columns = tuple((f"{alias}.{n}", k) for n, k in columns)
+        scope = self.with_fields(tuple((f"{alias}.{n}", k) for n, k in columns))
         plain = True
         chain = self.chains and depth > 0
         for _ in range(3 if chain else self.random.choice((0, 1, 1, 2))):
             right, name, more = self.source(depth - 1)
-            there = tuple((f"{name}.{n}", k) for n, k in more)
+            there = self.with_fields(tuple((f"{name}.{n}", k) for n, k in more))
             joins = ("", "INNER", "LEFT", "LEFT", "RIGHT", "FULL", "CROSS", "USING")
             kind = self.random.choice(joins if self.portable else (*joins, "SEMI", "ANTI"))
             kind = "LEFT" if chain else kind
@@ -488,7 +518,7 @@ class _Maker:
             if arrays and not chain and self.maybe(0.5):
                 one, array = self.random.choice(arrays)
                 plain = False
-                more = ((f"{name}.x", ARRAYS[array]),)
+                more = self.with_fields(((f"{name}.x", ARRAYS[array]),))
                 numbered = self.maybe(0.3)
                 if numbered:
                     more = (*more, (f"{name}.n", INT))
@@ -621,7 +651,7 @@ class _Maker:
                 (f"SUM({column})", kind),
                 (f"AVG({distinct}{column})", DOUBLE),
             ]
-            if not self.portable:
+            if not self.portable and not self.nan:  # of NaN DuckDB has none
                 one = f"CAST({column} AS DOUBLE)"  # DuckDB's median of a DECIMAL is a DECIMAL
                 share = self.random.choice(("0", "0.3", "0.5", "1"))
                 forms += [

@@ -33,6 +33,9 @@ _NEW = re.compile(r"DATE|TIMESTAMP|DECIMAL|\[|ARRAY_AGG|STRUCT")
 
 _INSERT = re.compile(r"INSERT INTO (?P<table>\w+) VALUES (?P<rows>.*)", re.DOTALL)
 
+_IN_PARENS = r"\((?:[^()]|\([^()]*\))*\)"
+"""Parentheses, and one more level inside."""
+
 Bag = Counter[tuple[Any, ...]]
 
 
@@ -72,7 +75,7 @@ def flat(statement: str) -> str:
     def text(found: re.Match[str]) -> str:
         return "'" + found[0].replace("'", "''") + "'"
 
-    return re.sub(r"\[(?:[^][]|\[[^][]*\])*\]|\{[^}]*\}", text, statement)
+    return re.sub(r"\[(?:[^][]|\[[^][]*\])*\]|\{(?:[^{}]|\{[^{}]*\})*\}", text, statement)
 
 
 def bag(rows: Iterable[Iterable[Any]]) -> Bag:
@@ -131,7 +134,7 @@ def _play(
     for table in case.tables:
         db.execute(table)
         duck.execute(re.sub(r", PRIMARY KEY \([^)]*\)", "", table))
-        lite.execute(re.sub(r"STRUCT\([^)]*\)(\[\])*|\w+(\[\])+", "TEXT", table))
+        lite.execute(re.sub(rf"STRUCT{_IN_PARENS}(\[\])*|\w+(\[\])+", "TEXT", table))
     kept: dict[str, list[str]] = {}
     for name, query in case.views:
         # DuckDB itself has no meaning for some; it does not look at what an unused WITH reads

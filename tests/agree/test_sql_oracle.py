@@ -108,6 +108,7 @@ def test_the_generator_reaches_every_construct() -> None:
         "GROUP BY", "HAVING", "FILTER", "COUNT(DISTINCT", "SUM(DISTINCT", "AVG(", "MIN(", "MAX(",
         "BOOL_AND", "STDDEV(", "VAR_POP(", "MEDIAN(", "PERCENTILE_CONT(", "QUANTILE_DISC(",
         "BIT_", "STRING_AGG(", "ARRAY_AGG(", "INTEGER[]", "VARCHAR[]", "JOIN UNNEST(", "ORDINALITY",
+        "STRUCT(f DOUBLE", "DOUBLE[]", "'nan'::DOUBLE", ".s.x", ".d = ", ".n) AS ",
         "FROM UNNEST(", "= ANY(", "LIST_CONTAINS(", "LEN(", " LIMIT ", " OFFSET ",
         "LIMIT 1)", "FETCH NEXT", "RANK() OVER",
         "LAG(", "NTH_VALUE(", "QUALIFY", "NTILE(", "1 FOLLOWING", "CURRENT ROW AND",

@@ -219,7 +219,7 @@ def set_places(
     for one in node.expressions:
         name = one.this.name
         if not isinstance(one.this, exp.Column) or one.this.table not in ("", table):
-            way_out = "set the whole column: s = {'a': 1, 'b': s.b}, l = [1, l[2]]"
+            way_out = "set the whole column, and write out the parts that stay"
             raise statement.refused("SET of a part of a column", one.this, way_out)
         if name not in names:
             raise statement.unknown("column", name, names, one.this)

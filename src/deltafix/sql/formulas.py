@@ -77,6 +77,8 @@ class Formulas:
             found = self.scope.known.get(self.scope.qualified(node))
             if found is not None:
                 return found
+        if isinstance(node, exp.Dot):
+            return self.scope.grouped_field(node)
         if isinstance(node, exp.Window):
             return self.scope.windows.get(self.scope.qualified(node))
         if isinstance(node, exp.Column):

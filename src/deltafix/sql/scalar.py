@@ -561,8 +561,9 @@ class Scalars:
         """`s.a`, `s['a']`, `STRUCT_EXTRACT(s, 'a')`."""
         try:
             struct = self.compile(of)
-        except SqlProgrammingError:
-            if "column" in node.meta:  # neither is there a table of that name
+        except SqlProgrammingError as error:
+            unknown = error.diagnostics[0].message.startswith("unknown column")
+            if unknown and "column" in node.meta:  # neither is there a table of that name
                 self.leaf(node.meta["column"])
             raise
         names = [name for name, _ in struct.type.fields]
@@ -605,7 +606,7 @@ class Scalars:
         message = f"{_written(node)} of {sides}"
         way_out = f"it takes {wanted}: CAST(... AS ...) one side"
         if left.type.is_nested is not right.type.is_nested:
-            way_out = f"it takes {wanted}; an array is written [1, 2], a struct {{'a': 1}}"
+            way_out = f"it takes {wanted}; nothing else becomes an array or a struct"
         return self.statement.wrong(message, node, way_out)
 
     def truth(self, node: exp.Expr, inner: exp.Expr) -> Scalar:
@@ -682,7 +683,7 @@ class Scalars:
         if convert is None:
             message, way_out = f"no cast from {inner.type.name} to {kind.name}", "write CASE"
             if kind.is_nested or inner.type.is_nested:
-                way_out = "make it of its parts: [a[1], a[2]], {'name': s.name}"
+                way_out = "make it anew of its parts, its elements or its fields"
             raise self.statement.wrong(message, node, way_out)
         if inner.type == kind:
             return inner

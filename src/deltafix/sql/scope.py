@@ -78,6 +78,19 @@ class Scope:
             return self.around.column(node)
         raise self.unknown(node)
 
+    def grouped_field(self, node: exp.Dot) -> Operand | None:
+        """A field of a column of a query around that is grouped by it; None for any other."""
+        column = node.find(exp.Column)
+        if column is None or self.here(column) is not None or self.around is None:
+            return None
+        known = self.around.known or {}
+        found = known.get(self.around.qualified(node)) or self.around.grouped_field(node)
+        if found is not None:
+            if self.alone:
+                raise CorrelatedError(column)
+            self.outer_used = True
+        return found
+
     def sees(self, node: exp.Column) -> bool:
         """Whether the name means something here or further out."""
         return self.here(node) is not None or (self.around is not None and self.around.sees(node))

@@ -751,7 +751,7 @@ WRONG = {
     "SELECT name[1] FROM emp": ("DF721", 8, "it takes an array"),
     "SELECT 1 < ANY ([id]) FROM emp": ("DF722", 8, "EXISTS (SELECT 1 FROM UNNEST(array)"),
     "SELECT LIST_CONTAINS([id], name) FROM emp": ("DF721", 8, "an array of its type"),
-    "SELECT CAST([id] AS TEXT) FROM emp": ("DF721", 8, "make it of its parts"),
+    "SELECT CAST([id] AS TEXT) FROM emp": ("DF721", 8, "make it anew of its parts"),
     "SELECT GREATEST([id], 1) FROM emp": ("DF721", 8, "GREATEST(a, b, ...)"),
     "SELECT ARRAY_AGG(id) OVER (PARTITION BY name) FROM emp": ("DF722", 8, "a grouped subquery"),
     "SELECT ARRAY_AGG(DISTINCT id ORDER BY name) FROM emp": ("DF722", 8, "or by nothing"),
