@@ -54,6 +54,7 @@ class Judged:
     changed: int = 0
     ordered: int = 0
     framed: int = 0
+    parametrised: int = 0
     arrays: int = 0
 
 
@@ -92,6 +93,35 @@ def framed(duck: duckdb.DuckDBPyConnection, statement: str) -> tuple[str, Any] |
     table = duck.sql("FROM framed").to_arrow_table()
     duck.execute("DROP TABLE framed")
     return found["table"], table
+
+
+_VALUE = re.compile(
+    r"(?P<said>(?:DATE|TIMESTAMP|TIMESTAMPTZ|INTERVAL) ?'[^']*'|DECIMAL\([^)]*\)|'(?:[^']|'')*':)"
+    r"|(?P<text>'(?:[^']|'')*')|(?<![\w.])(?P<number>\d+(?:\.\d+)?)(?![\w.])"
+    r"|\b(?P<word>NULL|TRUE|FALSE)\b(?!S)(?<!IS NULL)(?<!NOT NULL)"
+)
+"""Values, and (`said`) what looks like one: of a typed literal, of a type, the name of a field."""
+
+_WORDS = {"NULL": None, "TRUE": True, "FALSE": False}
+
+
+def parametrised(statement: str) -> tuple[str, list[Any]]:
+    """A statement whose values are parameters, and these."""
+    values: list[Any] = []
+
+    def place(found: re.Match[str]) -> str:
+        if found["said"] is not None:
+            return found[0]
+        if found["text"] is not None:
+            values.append(found["text"][1:-1].replace("''", "'"))
+        elif found["number"] is not None:
+            kind = Decimal if "." in found["number"] else int
+            values.append(kind(found["number"]))
+        else:
+            values.append(_WORDS[found["word"]])
+        return "?"
+
+    return _VALUE.sub(place, statement), values
 
 
 def play(case: Case, state: Path | None = None) -> Judged:
@@ -165,7 +195,10 @@ def _play(
         for place, statement in enumerate(statements):
             frame = framed(duck, statement) if (number + place) % 2 else None
             try:
-                if frame is None:
+                if frame is None and (number + place) % 4:
+                    db.execute(*parametrised(statement))
+                    judged.parametrised += 1
+                elif frame is None:
                     db.execute(statement)
                 else:
                     db.insert(*frame)

@@ -30,6 +30,7 @@ def _played(group: int) -> Judged:
         total.changed += judged.changed
         total.ordered += judged.ordered
         total.framed += judged.framed
+        total.parametrised += judged.parametrised
         total.views.update(judged.views)
         total.refused += judged.refused
         total.disputed += judged.disputed
@@ -42,6 +43,7 @@ def test_oracle_every_view_and_delta_of_random_sql_is_that_of_duckdb_and_sqlite(
     assert judged.transactions == CASES * 7
     assert judged.ordered > 3
     assert judged.framed > 20  # rows that came by column
+    assert judged.parametrised > 20
     assert judged.changed > 80  # deltas were there to be compared
     assert judged.views["duckdb"] > 150
     assert judged.views["sqlite"] > judged.views["duckdb"] / 4  # it lacks SEMI, ANTI, EXCEPT ALL

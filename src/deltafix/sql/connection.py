@@ -40,7 +40,7 @@ from deltafix.sql.changes import Bag, Subscription, ViewDelta, view_delta
 from deltafix.sql.cursor import Cursor
 from deltafix.sql.integrity import actions, is_sound, net, require_keys, require_references
 from deltafix.sql.merging import merge
-from deltafix.sql.parameters import Parameters, bind
+from deltafix.sql.parameters import Parameters, bound
 from deltafix.sql.pending import Pending
 from deltafix.sql.query import check_clauses, relation
 from deltafix.sql.rows import Edit, checked, given, replaced
@@ -163,7 +163,8 @@ class Connection:
                 if not isinstance(node, exp.Create) or node.args.get("replace"):
                     self._follow_made(wrong)
                 try:
-                    result = self._run(bind(statement, parameters))
+                    with bound(statement, parameters) as one:
+                        result = self._run(one)
                 except SqlError as error:
                     if wrong is None:
                         raise
@@ -184,7 +185,8 @@ class Connection:
         total = 0
         with self.mapped(statement), self._transaction():
             for row in rows:
-                result = self._one(bind(statement, row))
+                with bound(statement, row) as one:
+                    result = self._one(one)
                 total += result if isinstance(result, int) else 0
         self._follow_made(None)
         return total
@@ -724,9 +726,8 @@ class Connection:
         """
         self._require_open()
         (statement,) = statements(query, self.dialect)
-        bound = bind(statement, parameters)
-        with self.mapped(bound):
-            return list(why(self, bound))
+        with bound(statement, parameters) as one, self.mapped(one):
+            return list(why(self, one))
 
     def delta(self, view: str) -> ViewDelta:
         """What the last committed transaction changed in a view or table."""

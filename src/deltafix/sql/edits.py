@@ -166,6 +166,10 @@ def _cells(
                 way_out = "write text in single quotes: 'text'"
                 raise statement.wrong(message, cell, way_out)
             kind = kinds[place] if place < len(kinds) else NULL
+            value = cell.meta.get("value", ...)  # of a parameter
+            if value is None or (value is not ... and kind.holds(value)):
+                shown.append(value)
+                continue
             scalar = scalars.compile(typed(cell, kind))
             try:
                 shown.append(scalar.compute(()))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from functools import partial
+from functools import cache, partial
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
@@ -221,9 +221,10 @@ class Scalars:
         found = self.leaf(node) or constant(node)
         if found is not None:
             return found
-        for kind, method in _NODES.items():
-            if isinstance(node, kind):
-                return method(self, node)
+        kind: Any = type(node)  # hashable, which mypy does not see of a class of classes
+        method = _method(kind)
+        if method is not None:
+            return method(self, node)
         if isinstance(node, exp.Window):
             way_out = "window functions stand in SELECT, QUALIFY and the ORDER BY of a LIMIT"
             raise self.statement.refused("a window function here", node, way_out)
@@ -795,3 +796,9 @@ _SIGNS: Final[dict[type, str]] = {
 def _written(node: exp.Expr) -> str:
     """An operator as it is written, or its word."""
     return _SIGNS.get(type(node), node.key.upper())
+
+
+@cache
+def _method(kind: Any) -> Callable[[Scalars, Any], Scalar] | None:
+    """What compiles nodes of a class: asked for every node of every statement."""
+    return next((method for of, method in _NODES.items() if issubclass(kind, of)), None)

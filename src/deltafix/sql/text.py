@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -70,6 +70,7 @@ class Statement:
         node: the tree, its names in the dialect's normal case.
         explain: the words before it: "EXPLAIN", "EXPLAIN WHY", "EXPLAIN WHY NOT", or "".
         dialect: where what is written alike means another thing.
+        forms: trees of it that nobody uses, to put parameters in (`sql.parameters`).
     """
 
     text: str
@@ -79,6 +80,7 @@ class Statement:
     explain: str
     path: str | None = None
     dialect: str = "duckdb"
+    forms: list[Any] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def sql(self) -> str:
@@ -224,7 +226,13 @@ def _built(kind: str) -> exp.Expr:
 
 def data_type(kind: str) -> exp.Expr:
     """A type, by its name, as a part of a tree."""
-    return _built(kind).copy()
+    built = _built(kind)
+    sizes = built.expressions
+    if not all(isinstance(one, exp.DataTypeParam) for one in sizes):
+        return built.copy()
+    # Copied as a tree, the type of a parameter cost more than its value.
+    fresh = [exp.DataTypeParam(this=exp.Literal.number(one.name)) for one in sizes]
+    return exp.DataType(**{**built.args, "expressions": fresh or None})
 
 
 def _read(

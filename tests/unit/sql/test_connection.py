@@ -13,6 +13,7 @@ import pytest
 import deltafix.sql
 from deltafix.errors import BudgetError, SqlDataError, SqlProgrammingError, SqlRefusedError
 from deltafix.sql import Connection, ViewDelta, text
+from deltafix.sql.parameters import bound
 from random_sql import case_of
 
 pytestmark = pytest.mark.usefixtures("warm_kernel")
@@ -868,3 +869,20 @@ def test_a_statement_with_parameters_is_read_once_and_runs_with_any(monkeypatch)
         (Decimal("2.5"), None),
     ]  # fmt: skip
     assert read.count(insert) == read.count(change) == 1
+
+
+def test_a_statement_that_runs_while_it_runs_has_a_tree_of_its_own() -> None:
+    (asked,) = text.statements("SELECT a FROM t WHERE b = ? AND c = ?", "duckdb")
+    with bound(asked, (1, "x")) as outer, bound(asked, (2, "y")) as inner:
+        assert outer.node.sql().endswith("b = 1 AND c = 'x'")
+        assert inner.node.sql().endswith("b = 2 AND c = 'y'")
+    with pytest.raises(SqlProgrammingError, match="2 parameters"), bound(asked, (3,)):
+        pass
+    with bound(asked, (4, "z")) as again:
+        assert again.node in (outer.node, inner.node)
+        assert again.node.sql().endswith("b = 4 AND c = 'z'")
+    (made,) = text.statements("CREATE TABLE t (a INTEGER DEFAULT ?)", "duckdb")
+    with bound(made, (1,)) as kept, bound(made, (2,)) as other:
+        assert kept.node is not other.node
+    with bound(made, (3,)) as third:
+        assert kept.node.sql() != third.node.sql()
