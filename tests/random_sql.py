@@ -15,20 +15,20 @@ from random import Random
 __all__ = ["Case", "case_of"]
 
 INT, DOUBLE, TEXT, BOOL = "INTEGER", "DOUBLE", "TEXT", "BOOLEAN"
-DATE, TIMESTAMP, DECIMAL = "DATE", "TIMESTAMP", "DECIMAL(6, 2)"
+DATE, TIMESTAMP, DECIMAL, BLOB = "DATE", "TIMESTAMP", "DECIMAL(6, 2)", "BLOB"
 PORTABLE = (INT, INT, INT, TEXT, TEXT, DOUBLE, BOOL)
-INTS, TEXTS, LISTS = "INTEGER[]", "VARCHAR[]", "INTEGER[][]"
+INTS, TEXTS, LISTS, BLOBS = "INTEGER[]", "VARCHAR[]", "INTEGER[][]", "BLOB[]"
 STRUCT = "STRUCT(x INTEGER, y VARCHAR)"
 STRUCTS = f"{STRUCT}[]"
 DOUBLES = "DOUBLE[]"
-RECORD = f"STRUCT(f DOUBLE, d DATE, p {DECIMAL}, n {INTS}, s {STRUCT})"
+RECORD = f"STRUCT(f DOUBLE, d DATE, p {DECIMAL}, n {INTS}, s {STRUCT}, b BLOB)"
 FIELDS = {
     STRUCT: {"x": INT, "y": TEXT},
-    RECORD: {"f": DOUBLE, "d": DATE, "p": DECIMAL, "n": INTS, "s": STRUCT},
+    RECORD: {"f": DOUBLE, "d": DATE, "p": DECIMAL, "n": INTS, "s": STRUCT, "b": BLOB},
 }
-ARRAYS = {INTS: INT, TEXTS: TEXT, LISTS: INTS, STRUCTS: STRUCT, DOUBLES: DOUBLE}
+ARRAYS = {INTS: INT, TEXTS: TEXT, LISTS: INTS, STRUCTS: STRUCT, DOUBLES: DOUBLE, BLOBS: BLOB}
 NESTED = (*ARRAYS, *FIELDS)
-NEW = (DATE, TIMESTAMP, DECIMAL, *NESTED)
+NEW = (DATE, TIMESTAMP, DECIMAL, BLOB, *NESTED)
 TYPES = (*PORTABLE, *NEW)
 Columns = tuple[tuple[str, str], ...]
 
@@ -121,7 +121,7 @@ class _Maker:
         for n in range(views):
             query, columns = self.query(2)
             name = f"v{n}"
-            if self.maybe(0.15) and not re.search(r"ORDER BY|LIMIT|OFFSET", query):
+            if self.maybe(0.3) and not re.search(r"ORDER BY|LIMIT|OFFSET", query):
                 query += f" ORDER BY {self.ordered(columns)}"
             made.append((name, query))
             self.sources.append(Table(name, columns))
@@ -150,6 +150,7 @@ class _Maker:
     def value(self, kind: str, *, required: bool = False) -> str:
         if not required and self.maybe(0.2):
             return "NULL"
+        day = "DATE'2024-02-29'"
         choices = {
             INT: ("0", "1", "2", "3", "4"),
             DOUBLE: ("0.0", "0.5", "1.0", "2.5", "-1.5"),
@@ -158,18 +159,20 @@ class _Maker:
             DATE: ("'2024-02-29'", "'2026-01-31'", "'2026-02-01'", "'1969-12-31'"),
             TIMESTAMP: ("'2026-01-31 00:00:00'", "'2026-01-31 10:20:30.5'", "'1969-12-31 23:59'"),
             DECIMAL: ("0", "1.50", "-2.25", "0.01", "2"),
+            BLOB: ("''", "'a'", "'a\\x00'", "'\\xFF'", "'\\x00'"),
+            BLOBS: ("[]", "['\\xFF',NULL]", "['a','']"),
             INTS: ("[]", "[1]", "[1,2]", "[2,NULL]", "[3,1,1]"),
             TEXTS: ("[]", "['a']", "['a','b']", "[NULL]", "['','B','a']"),
             STRUCT: ("{'x':1,'y':'a'}", "{'x':1,'y':NULL}", "{'x':NULL,'y':''}", "{'x':2,'y':'B'}"),
             STRUCTS: ("[]", "[{'x':1,'y':'a'}]", "[NULL,{'x':2,'y':NULL}]"),
             DOUBLES: ("[]", "['nan'::DOUBLE,0.5]", "[NULL]", "[-0.0,1.0]", "[0.5]"),
             RECORD: tuple(
-                f"{{'f':{f},'d':{d},'p':{p},'n':{n},'s':{s}}}"
-                for f, d, p, n, s in (
-                    ("'nan'::DOUBLE", "DATE'2024-02-29'", "1.50", "[1,NULL]", "{'x':1,'y':'a'}"),
-                    ("-0.0", "NULL", "NULL", "[]", "NULL"),
-                    ("NULL", "DATE'1969-12-31'", "-2.25", "NULL", "{'x':NULL,'y':'B'}"),
-                    ("0.5", "DATE'2024-02-29'", "1.50", "[2]", "{'x':2,'y':NULL}"),
+                f"{{'f':{f},'d':{d},'p':{p},'n':{n},'s':{s},'b':{b}}}"
+                for f, d, p, n, s, b in (
+                    ("'nan'::DOUBLE", day, "1.50", "[1,NULL]", "{'x':1,'y':'a'}", "NULL"),
+                    ("-0.0", "NULL", "NULL", "[]", "NULL", "'a\\xFF'::BLOB"),
+                    ("NULL", "DATE'1969-12-31'", "-2.25", "NULL", "{'x':NULL,'y':'B'}", "NULL"),
+                    ("0.5", day, "1.50", "[2]", "{'x':2,'y':NULL}", "''::BLOB"),
                 )
             ),
             LISTS: ("[]", "[[]]", "[[1],[]]", "[NULL,[2,NULL]]", "[[3],[1,2],[3]]"),
@@ -269,6 +272,7 @@ class _Maker:
                 forms += [
                     lambda: f"CAST(EXTRACT(MONTH FROM {again(DATE)}) AS INTEGER)",
                     lambda: f"CAST({again(DATE)} - {again(DATE)} AS INTEGER)",
+                    lambda: f"CAST(OCTET_LENGTH(CAST({again(BLOB)} AS BLOB)) AS INTEGER)",
                 ]
             if INTS in self.types:
                 forms += [
@@ -307,6 +311,12 @@ class _Maker:
                 lambda: typed.format(f"ROW({again(INT)}, {again(TEXT)})"),
                 lambda: typed.format(f"STRUCT_PACK(y := {again(TEXT)}, x := {again(INT)})"),
             ]
+        elif kind == BLOB:
+            forms += [
+                lambda: f"({typed.format(again())} || {typed.format(again())})",
+                lambda: f"ENCODE(CAST({again(TEXT)} AS TEXT))",
+                lambda: f"UNHEX(HEX({typed.format(again())}))",
+            ]
         elif kind == DATE:
             forms += [
                 lambda: f"({typed.format(again())} + {self.value(INT)})",
@@ -327,6 +337,9 @@ class _Maker:
                 lambda: f"CAST({again(INT)} AS TEXT)",
                 lambda: f"REPLACE({typed.format(again())}, 'a', 'c')",
             ]
+            if not self.portable:
+                forms.append(lambda: f"HEX(CAST({again(BLOB)} AS BLOB))")
+                forms.append(lambda: f"CAST(CAST({again(BLOB)} AS BLOB) AS TEXT)")
         if STRUCT in self.types:
             found = [
                 (of, n) for of, fields in FIELDS.items() for n, k in fields.items() if k == kind
@@ -532,7 +545,8 @@ class _Maker:
                 text += f" CROSS JOIN {right}"
                 scope = (*scope, *there)
                 continue
-            shared = [n for n, k in more if (n, k) in columns]
+            known = [n.rsplit(".", 1)[-1] for n, _ in scope]
+            shared = [n for n, k in more if (n, k) in columns and known.count(n) == 1]
             if kind == "USING":
                 if not shared or not plain:
                     kind = "LEFT"

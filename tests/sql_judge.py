@@ -28,7 +28,7 @@ __all__ = ["DifferenceError", "Judged", "play"]
 _IN_ORDER = re.compile(r" ORDER BY [^()]*\Z")
 """The end of a view that is read in an order; all that is shown is sorted by."""
 
-_NEW = re.compile(r"DATE|TIMESTAMP|DECIMAL|\[|ARRAY_AGG|STRUCT")
+_NEW = re.compile(r"DATE|TIMESTAMP|DECIMAL|BLOB|\[|ARRAY_AGG|STRUCT")
 """Types that SQLite has not: it takes the tables and the edits, and says nothing of the views."""
 
 _INSERT = re.compile(r"INSERT INTO (?P<table>\w+) VALUES (?P<rows>.*)", re.DOTALL)

@@ -30,12 +30,14 @@ from tests.sql_judge import bag, made
 from deltafix.engine.database import Database
 from deltafix.errors import SqlError
 from deltafix.facts.logical import logical_schema
+from deltafix.facts.values import plain_text
 from deltafix.pipeline.config import read_config
 from deltafix.pipeline.manifest import read_deltas, read_view
 from deltafix.pipeline.runner import Pipeline
 from deltafix.rules.tables import TableProgram
 from deltafix.spark import keeping
 from deltafix.sql.program import MULTIPLICITY, program_of
+from deltafix.sql.types import as_json
 
 EXAMPLES = int(os.environ.get("DELTAFIX_EXAMPLES", "4"))
 VIEWS = 3 if EXAMPLES > 4 else 2
@@ -186,7 +188,8 @@ class SqlJob:
             images = [("c", "after") if sign > 0 else ("d", "before") for sign, _ in changes]
             rows = zip(images, table.to_pylist(), strict=True)
             envelopes = [{"op": op, image: row} for (op, image), row in rows]
-            path.write_text("".join(json.dumps(one, default=str) + "\n" for one in envelopes))
+            texts = (json.dumps(one, default=plain_text) for one in envelopes)
+            path.write_text("".join(f"{text}\n" for text in texts))
             return
         if signed:
             table = table.append_column("sign", pa.array([s for s, _ in changes], pa.int8()))
@@ -194,13 +197,14 @@ class SqlJob:
             pq.write_table(table, path)
         elif form == "csv":
             for place, field in enumerate(table.schema):
-                if pa.types.is_nested(field.type):
+                if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
                     values = table.column(place).to_pylist()
-                    texts = [None if one is None else json.dumps(one) for one in values]
-                    table = table.set_column(place, field.name, pa.array(texts, pa.string()))
+                    write = as_json if pa.types.is_nested(field.type) else plain_text
+                    cells = [None if one is None else write(one) for one in values]
+                    table = table.set_column(place, field.name, pa.array(cells, pa.string()))
             pa_csv.write_csv(table, path)
         else:
-            lines = (json.dumps(row, default=str) + "\n" for row in table.to_pylist())
+            lines = (json.dumps(row, default=plain_text) + "\n" for row in table.to_pylist())
             path.write_text("".join(lines) or "\n")
 
     def schema(self, name: str) -> Any:

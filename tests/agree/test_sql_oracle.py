@@ -42,9 +42,9 @@ def test_oracle_every_view_and_delta_of_random_sql_is_that_of_duckdb_and_sqlite(
     judged = _played(group)
     assert judged.transactions == CASES * 7
     assert judged.ordered > 3
-    assert judged.framed > 20  # rows that came by column
-    assert judged.parametrised > 20
-    assert judged.changed > 80  # deltas were there to be compared
+    assert judged.framed > 15  # rows that came by column
+    assert judged.parametrised > 15
+    assert judged.changed > 25  # deltas were there to be compared
     assert judged.views["duckdb"] > 150
     assert judged.views["sqlite"] > judged.views["duckdb"] / 4  # it lacks SEMI, ANTI, EXCEPT ALL
     assert len(set(judged.disputed)) <= 2  # views; SQLite 3.40 loses rows of chained FULL joins

@@ -22,7 +22,7 @@ TABLE = """
 CREATE TABLE sale (
   id BIGINT PRIMARY KEY, shop TEXT, day DATE, amount DECIMAL(9, 2), vip BOOLEAN, moment TIMESTAMP,
   seen TIMESTAMPTZ, weight DOUBLE, n INTEGER, tags TEXT[], days DATE[],
-  spot STRUCT(x INTEGER, seen TIMESTAMPTZ)
+  spot STRUCT(x INTEGER, seen TIMESTAMPTZ), mark BLOB
 );
 """
 VIEWS = {
@@ -32,13 +32,14 @@ VIEWS = {
     "tags": "SELECT tag, ARRAY_AGG(id ORDER BY id) AS ids, MAX(days) AS days "
     "FROM sale, UNNEST(tags) AS u (tag) GROUP BY tag",
     "places": "SELECT spot.x, MAX(spot) AS m, COUNT(spot.seen) AS c FROM sale GROUP BY spot.x",
+    "marks": "SELECT mark, MAX(mark) AS m, COUNT(*) AS n FROM sale GROUP BY mark",
     "next_days": "SELECT s.id, t.id AS other FROM sale s JOIN sale t ON t.day = s.day + 1",
 }
 SQL = TABLE + "".join(f"CREATE VIEW {name} AS {query};\n" for name, query in VIEWS.items())
 WORDS = (
     "id long, shop string, day date, amount decimal(9,2), vip boolean, moment timestamp_ntz, "
     "seen timestamp, weight double, n int, tags array<string>, days array<date>, "
-    "spot struct<x: int, seen: timestamp>, sign int"
+    "spot struct<x: int, seen: timestamp>, mark binary, sign int"
 )
 
 Row = tuple[Any, ...]
@@ -55,6 +56,7 @@ def draw(rng: Random, number: int) -> Row:
         maybe(at.replace(tzinfo=UTC)), maybe(0.1, 2.5), maybe(-1, 7),
         maybe((), ("a", None), ("b", "a")), maybe((date(2026, 1, 31), None)),
         maybe({"x": 1, "seen": at.replace(tzinfo=UTC)}, {"x": None, "seen": None}),
+        maybe(b"", b"\x00\xff"),
     )  # fmt: skip
 
 
@@ -89,7 +91,7 @@ def test_oracle_views_of_frames_are_duckdbs(spark, tmp_path) -> None:
                     there[number] = draw(rng, number)
                     changes.append((*there[number], 1))
             duck.execute("DELETE FROM sale")
-            marks = ", ".join("?" * 12)
+            marks = ", ".join("?" * 13)
             duck.executemany(f"INSERT INTO sale VALUES ({marks})", [*there.values()])
             frame = spark.createDataFrame(changes, WORDS)
             with maintain(

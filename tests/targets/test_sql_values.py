@@ -24,6 +24,7 @@ from deltafix.pipeline.targets.target import EpochRows
 from deltafix.sql.logical import SqlLogical
 from deltafix.sql.types import (
     BIGINT,
+    BLOB,
     BOOLEAN,
     DATE,
     DOUBLE,
@@ -41,7 +42,7 @@ from deltafix.sql.types import (
 
 FLAT = (
     *(INTEGER, BIGINT, DOUBLE, TEXT, BOOLEAN, DATE, TIMESTAMP, TIMESTAMPTZ),
-    *(decimal_type(9, 2), SMALLINT),
+    *(decimal_type(9, 2), SMALLINT, BLOB),
 )
 PLAIN = (*FLAT, *map(array_type, (INTEGER, TEXT, TIMESTAMP, decimal_type(9, 2))))
 RECORD = struct_type((("x y", INTEGER), ("b", array_type(TEXT)), ("t", TIMESTAMPTZ)))
@@ -59,6 +60,7 @@ VALUES: dict[SqlType, tuple[Any, ...]] = {
     TIMESTAMPTZ: (AT.replace(tzinfo=UTC), datetime(1971, 1, 1, tzinfo=UTC)),
     decimal_type(9, 2): (Decimal("0.01"), Decimal("-9999999.99")),
     SMALLINT: (-1, 32767),
+    BLOB: (b"", b"\x00'\\\xff"),
 }
 
 Row = tuple[Any, ...]
@@ -196,26 +198,28 @@ def test_messages_of_kafka_have_texts_for_what_json_has_not() -> None:
     target = KafkaTarget(
         schema, "nobody:1", "t", "n", envelope="debezium", key=["c0"], timeout=1, options={}
     )
-    row = (*(VALUES[kind][0] for kind in FLAT), (1, None), ("a",), (AT,), (), ((), None))
+    row: Row = (*(VALUES[kind][0] for kind in FLAT[:-1]), b"a\xff")
+    row += ((1, None), ("a",), (AT,), (), ((), None))
     row += (Struct.of(("x y", "b", "t"), (1, ("q",), None)), ())
     rows = EpochRows(schema, 1, table_of(schema, [row]), table_of(schema, []))
     ((_, message),) = target._messages(rows)
     assert '"c5": "1969-12-31"' in message
     assert '"c8": "0.01"' in message
-    assert '"c10": [1, null], "c11": ["a"], "c12": ["2026-01-31 23:59:59.999999"]' in message
+    assert r'"c10": "\\x61ff"' in message
+    assert '"c11": [1, null], "c12": ["a"], "c13": ["2026-01-31 23:59:59.999999"]' in message
 
 
 def test_databases_of_which_some_have_no_arrays_take_none() -> None:
     values = {"mode": "merge", "key": None, "table": "v", "url": "sqlite://", "options": {}}
     config = OutputConfig("view", Path("log"), sink="sql", values=values)
-    with pytest.raises(ConfigError, match=r"column 'c10' of view is INTEGER\[\]"):
+    with pytest.raises(ConfigError, match=r"column 'c11' of view is INTEGER\[\]"):
         make_target(config, schema_of(0), "state")
     config = OutputConfig("view", Path("log"), sink="postgres", values={**values, "dsn": ""})
-    with pytest.raises(ConfigError, match=r"column 'c14' of view is TEXT\[\]\[\]"):
+    with pytest.raises(ConfigError, match=r"column 'c15' of view is TEXT\[\]\[\]"):
         make_target(config, schema_of(0), "state")
     with pytest.raises(ConfigError, match="column 'c0' of view is STRUCT"):
         make_target(config, schema_of(0, (RECORD,)), "state")
     values |= {"catalog": "c"}
     config = OutputConfig("view", Path("log"), sink="iceberg", values=values)
-    with pytest.raises(ConfigError, match=r"column 'c16' of view .* pyiceberg writes empty"):
+    with pytest.raises(ConfigError, match=r"column 'c17' of view .* pyiceberg writes empty"):
         make_target(config, schema_of(0), "state")

@@ -18,6 +18,7 @@ import typer
 from deltafix.cli.console import each, hidden, note, prepare_kernel, progress
 from deltafix.doing import tell
 from deltafix.errors import DeltafixError, SourceError
+from deltafix.facts.values import plain_text
 
 if TYPE_CHECKING:
     from deltafix.sql import Connection, ViewDelta
@@ -129,7 +130,7 @@ def shown(value: object) -> str:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    text = str(value)
+    text = plain_text(value)
     if isinstance(value, list | dict):
         from deltafix.sql.types import as_json  # noqa: PLC0415  quick --help
 

@@ -28,6 +28,7 @@ __all__ = [
     "encodable",
     "fitting",
     "float_order",
+    "plain_text",
     "read_real",
     "read_whole",
     "row_order",
@@ -107,6 +108,11 @@ def with_items(value: tuple[Any, ...], change: Callable[[Any], Any]) -> Any:
             items = [*value[:place], *map(change, value[place:])]
             return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     return value
+
+
+def plain_text(value: object) -> str:
+    """A value that JSON or CSV has no form of as text: bytes as PostgreSQL prints them, in hex."""
+    return f"\\x{value.hex()}" if isinstance(value, bytes) else str(value)
 
 
 def float_order(x: float) -> int:

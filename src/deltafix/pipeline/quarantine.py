@@ -19,6 +19,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from deltafix.errors import BadRowError, SinkError
+from deltafix.facts.values import plain_text
 from deltafix.pipeline.signed import Bad
 from deltafix.store.folder import Where, folder_at
 
@@ -58,7 +59,7 @@ class Quarantine:
         is_told = bool(bad) or not by or self._tried not in (-1, epoch)
         self._tried = epoch
         for name, rows in (bad if is_told else {"": ()}).items():
-            lines = [json.dumps(asdict(one), default=str) + "\n" for one in rows]
+            lines = [json.dumps(asdict(one), default=plain_text) + "\n" for one in rows]
             file = f"{name}-{epoch:012d}{by}.jsonl"
             try:
                 self.folder.write(file, ["".join(lines).encode()])

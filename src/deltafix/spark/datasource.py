@@ -56,6 +56,7 @@ _TYPES = {
     "DOUBLE": pa.float64(),
     "TEXT": pa.string(),
     "BOOLEAN": pa.bool_(),
+    "BLOB": pa.binary(),
     "DATE": pa.date32(),
     "TIMESTAMP": pa.timestamp("us"),
     "TIMESTAMPTZ": pa.timestamp("us", "UTC"),

@@ -10,9 +10,12 @@ import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeAlias
 
+from deltafix.sql import binary
 from deltafix.sql.types import (
+    BLOB,
     BOOLEAN,
     DATE,
     DECIMALS,
@@ -32,17 +35,22 @@ __all__ = ["assigned", "cast"]
 _TRUTH = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 
 
-def cast(given: SqlType, wanted: SqlType, *, tries: bool = False) -> Callable[[Any], Any] | None:
+def cast(
+    given: SqlType, wanted: SqlType, *, tries: bool = False, dialect: str = binary.FILES
+) -> Callable[[Any], Any] | None:
     """The function that converts values of one type to another's; None if there is no such cast.
 
     Whether a whole number fits the bits of `wanted` is not asked here. What is inside of an array
-    or a struct and cannot be converted is NULL if the cast only `tries`.
+    or a struct and cannot be converted is NULL if the cast only `tries`. A BLOB is text as the
+    `dialect` has it.
     """
     if given in (wanted, NULL):
         return _same
     if given.is_nested or wanted.is_nested:
         inside = _to_struct if given.fields else _to_array
-        return inside(given, wanted, tries)
+        return inside(given, wanted, partial(cast, tries=tries, dialect=dialect), tries)
+    if BLOB in (given, wanted):
+        return _of_bytes(given, wanted, dialect)
     if wanted is TEXT:
         return _to_text(given)
     if wanted.is_time:
@@ -78,6 +86,8 @@ def assigned(value: SqlValue, kind: SqlType) -> SqlValue:
         return Struct.of(names, (assigned(one, of) for one, (_, of) in pairs))
     if isinstance(value, Decimal | int) and not isinstance(value, bool) and kind.is_decimal:
         return _to_decimal(DOUBLE, kind)(value)
+    if isinstance(value, bytearray | memoryview) and kind is BLOB:
+        return bytes(value)
     if isinstance(value, Decimal) and kind is DOUBLE:
         return float(value)
     if isinstance(value, date) and not isinstance(value, datetime) and kind.is_time:
@@ -89,16 +99,24 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _to_array(given: SqlType, wanted: SqlType, tries: bool) -> Callable[[Any], Any] | None:
+_Cast: TypeAlias = Callable[[SqlType, SqlType], Callable[[Any], Any] | None]
+"""The cast of what is inside."""
+
+
+def _to_array(
+    given: SqlType, wanted: SqlType, inside: _Cast, tries: bool
+) -> Callable[[Any], Any] | None:
     """Element by element."""
     element = wanted.element
     if given.element is None or element is None:
         return None
-    convert = _fitting(given.element, element, tries)
+    convert = _fitting(inside(given.element, element), element, tries)
     return None if convert is None else lambda values: tuple(map(convert, values))
 
 
-def _to_struct(given: SqlType, wanted: SqlType, tries: bool) -> Callable[[Any], Any] | None:
+def _to_struct(
+    given: SqlType, wanted: SqlType, inside: _Cast, tries: bool
+) -> Callable[[Any], Any] | None:
     """Field by field, by name."""
     names = [name for name, _ in given.fields]
     if sorted(names) != sorted(name for name, _ in wanted.fields):
@@ -106,7 +124,7 @@ def _to_struct(given: SqlType, wanted: SqlType, tries: bool) -> Callable[[Any], 
     parts = []
     for name, kind in wanted.fields:
         place = names.index(name)
-        convert = _fitting(given.fields[place][1], kind, tries)
+        convert = _fitting(inside(given.fields[place][1], kind), kind, tries)
         if convert is None:
             return None
         parts.append((place, convert))
@@ -114,12 +132,13 @@ def _to_struct(given: SqlType, wanted: SqlType, tries: bool) -> Callable[[Any], 
     return lambda value: Struct.of(shown, (convert(value[place]) for place, convert in parts))
 
 
-def _fitting(given: SqlType, wanted: SqlType, tries: bool) -> Callable[[Any], Any] | None:
+def _fitting(
+    convert: Callable[[Any], Any] | None, wanted: SqlType, tries: bool
+) -> Callable[[Any], Any] | None:
     """A cast of what is inside of another value: NULL stays, and what does not fit is an error.
 
     If it only `tries`, that is NULL.
     """
-    convert = cast(given, wanted, tries=tries)
     if convert is None:
         return None
 
@@ -159,6 +178,13 @@ def _moment_to_text(value: datetime) -> str:
     if value.microsecond:
         text += f".{value.microsecond:06}".rstrip("0")
     return f"{value.date()} {text}{'' if value.tzinfo is None else '+00'}"
+
+
+def _of_bytes(given: SqlType, wanted: SqlType, dialect: str) -> Callable[[Any], Any] | None:
+    """Between BLOB and TEXT: no other type has bytes."""
+    if given is BLOB and wanted is TEXT:
+        return binary.to_text(dialect)
+    return binary.from_text(dialect) if given is TEXT else None
 
 
 # --- to numbers ----------------------------------------------------------------------------------

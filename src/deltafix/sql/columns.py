@@ -29,7 +29,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Batch", "coded", "framed", "listed", "written"]
 
-_PLAIN: Final[dict[str, type]] = {"whole": int, "text": str, "truth": bool, "days": date}
+_PLAIN: Final[dict[str, type]] = {
+    "whole": int,
+    "text": str,
+    "truth": bool,
+    "bytes": bytes,
+    "days": date,
+}
 """The one Python type that a column's values have, by how the engine holds them."""
 _MOMENTS: Final = (TIMESTAMP, TIMESTAMPTZ)
 
@@ -183,6 +189,7 @@ def _is_plain(kind: SqlType, given: pa.DataType) -> bool:
 
 _ARROW: Final = {
     "text": (pa.string(), pa.large_string(), pa.string_view()),
+    "bytes": (pa.binary(), pa.large_binary(), pa.binary_view()),
     "days": (pa.date32(),),
     "truth": (pa.bool_(),),
     "float": (pa.float64(),),

@@ -37,6 +37,7 @@ def arrow_type(kind: SqlType) -> Any:
         "DOUBLE": pa.float64(),
         "BOOLEAN": pa.bool_(),
         "TEXT": pa.string(),
+        "BLOB": pa.binary(),
         "DATE": pa.date32(),
         "TIMESTAMP": pa.timestamp("us"),
         "TIMESTAMPTZ": pa.timestamp("us", "UTC"),

@@ -1,8 +1,9 @@
 """Tables from files, and views to files: Parquet and CSV by Arrow.
 
 Invariant: a value of a file is one of its column's type, or the file is refused, with the line, the
-column and the value; NULL is an empty field of CSV, empty text is written `""`, an array is JSON.
-Arrow reads; what it refuses is read again here, line by line, to say where and what.
+column and the value; NULL is an empty field of CSV, empty text is written `""`, an array is JSON,
+a BLOB hexadecimal digits. Arrow reads; what it refuses is read again here, line by line, to say
+where and what.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from deltafix.diagnostics import separator_in
 from deltafix.errors import SourceError, SqlError, SqlIntegrityError
 from deltafix.facts.codec import quoted_lines, utf8
 from deltafix.facts.sink import whole_file
-from deltafix.facts.values import shown
+from deltafix.facts.values import plain_text, shown
 from deltafix.sql.cursor import arrow_type
 from deltafix.sql.logical import SqlLogical
-from deltafix.sql.types import Column, as_json
+from deltafix.sql.types import BLOB, Column, as_json
 
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
@@ -117,10 +118,10 @@ def _read_csv(path: Path, columns: Sequence[Column]) -> pa.Table:
         _refuse_lines(path, data, columns)
     try:
         kinds = {column.name: arrow_type(column.type) for column in columns}
-        nested = {name for name, kind in kinds.items() if pa.types.is_nested(kind)}
-        table = _parsed(data, {**kinds, **dict.fromkeys(nested, pa.string())})
+        as_text = {name for name, kind in kinds.items() if _is_text(kind)}
+        table = _parsed(data, {**kinds, **dict.fromkeys(as_text, pa.string())})
         for column in columns:
-            if column.name in nested.intersection(table.column_names):
+            if column.name in as_text.intersection(table.column_names):
                 place = table.column_names.index(column.name)
                 found = _cast(table.column(place), column)
                 table = table.set_column(place, column.name, found)
@@ -199,12 +200,19 @@ def _refuse_value(path: Path, data: bytes, columns: Sequence[Column]) -> None:
         )
         if asked.type.is_nested:
             message += '; it is written as JSON: [1, null], or {"a": "x"}, its quotes doubled'
+        elif asked.type is BLOB:
+            message += "; it is written as hexadecimal digits: \\x00ff"
         raise SourceError(message, value=str(path))
+
+
+def _is_text(kind: Any) -> bool:
+    """Whether CSV has values of a type of Arrow as text of our own: arrays, structs, bytes."""
+    return bool(pa.types.is_nested(kind) or pa.types.is_binary(kind))
 
 
 def _cast(texts: Any, column: Column) -> Any:
     """Texts as values of a column. Raises ArrowException where one is none."""
-    if not column.type.is_nested:
+    if not _is_text(arrow_type(column.type)):
         return texts.cast(arrow_type(column.type))
     logical = SqlLogical(column.type, nullable=True)
     found = logical.encode(texts)
@@ -233,10 +241,10 @@ def _place(path: Path, row: int) -> str:
 def write_view(table: pa.Table, name: str, folder: Path | None) -> None:
     """Write a view's rows as CSV with a header: to `folder`, or to standard output."""
     for place, field in enumerate(table.schema):
-        if pa.types.is_nested(field.type):  # as JSON: CSV has no arrays
-            texts = [
-                None if one is None else as_json(one) for one in table.column(place).to_pylist()
-            ]
+        if _is_text(field.type):
+            write = as_json if pa.types.is_nested(field.type) else plain_text
+            values = table.column(place).to_pylist()
+            texts = [None if one is None else write(one) for one in values]
             table = table.set_column(place, field.name, pa.array(texts, pa.string()))
     sink = pa.BufferOutputStream()
     csv.write_csv(table, sink)

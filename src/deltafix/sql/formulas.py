@@ -25,7 +25,6 @@ from deltafix.sql.types import (
     BOOLEAN,
     DATE,
     NULL,
-    TEXT,
     TIMESTAMP,
     Column,
     common_type,
@@ -208,7 +207,7 @@ class Formulas:
             return self.computed(node, truth)
         left = sides[0] or here.operand(node.this)
         right = sides[1] or here.operand(node.expression)
-        if left.type is not right.type and TEXT in (left.type, right.type):
+        if left.type is not right.type:
             left, right = (
                 here.operand(other) if other is not one else side
                 for one, other, side in (

@@ -16,9 +16,11 @@ from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
+from deltafix.sql import binary
 from deltafix.sql.text import exp
 from deltafix.sql.types import (
     BIGINT,
+    BLOB,
     BOOLEAN,
     DECIMALS,
     DOUBLE,
@@ -37,6 +39,7 @@ __all__ = [
     "FUNCTIONS",
     "NAMES",
     "Function",
+    "is_utf8",
     "itself",
     "order_of",
 ]
@@ -94,6 +97,11 @@ def itself(value: Any) -> Any:
     return value
 
 
+def is_utf8(node: exp.Expr) -> bool:
+    """Whether an ENCODE or a DECODE is of UTF-8."""
+    return node.args["charset"].name.upper() in ("UTF-8", "UTF8")
+
+
 # --- types ---------------------------------------------------------------------------------------
 
 
@@ -112,6 +120,10 @@ def _of(wanted: Sequence[SqlType], found: SqlType) -> Result:
 
 def _texts(types: Sequence[SqlType]) -> SqlType | None:
     return TEXT if all(one in (TEXT, NULL) for one in types) else None
+
+
+def _texts_or_bytes(types: Sequence[SqlType]) -> SqlType | None:
+    return _texts(types) or (BLOB if all(one in (BLOB, NULL) for one in types) else None)
 
 
 def _common(types: Sequence[SqlType]) -> SqlType | None:
@@ -234,8 +246,8 @@ def _coalesce(*values: Any) -> Any:
     return next((value for value in values if value is not None), None)
 
 
-def _concat(*values: Any) -> str | None:
-    return None if None in values else "".join(values)
+def _concat(*values: Any) -> Any:
+    return None if None in values else values[0][:0].join(values)
 
 
 def _joined(*values: Any) -> str:
@@ -318,7 +330,13 @@ FUNCTIONS: Final[dict[type, Function]] = {
         nullable=all,
     ),
     exp.DPipe: Function(
-        "a || b", ("this", "expression"), _texts, _concat, strict=False, flags=("safe",), least=2
+        "a || b",
+        ("this", "expression"),
+        _texts_or_bytes,
+        _concat,
+        strict=False,
+        flags=("safe",),
+        least=2,
     ),
     exp.Greatest: Function(
         "GREATEST(a, b, ...)",
@@ -345,7 +363,18 @@ FUNCTIONS: Final[dict[type, Function]] = {
     exp.Lower: Function("LOWER(text)", ("this",), _texts, str.lower),
     exp.Upper: Function("UPPER(text)", ("this",), _texts, str.upper),
     exp.Length: Function(
-        "LENGTH(text)", ("this",), lambda t: _of([TEXT], BIGINT)(t) or _sized(t), len
+        "LENGTH(text)", ("this",), lambda t: BIGINT if _texts_or_bytes(t) else _sized(t), len
+    ),
+    exp.ByteLength: Function("OCTET_LENGTH(blob)", ("this",), _of([BLOB], BIGINT), len),
+    exp.Hex: Function(
+        "HEX(blob)", ("this",), lambda t: TEXT if _texts_or_bytes(t) else None, binary.hexadecimal
+    ),
+    exp.Unhex: Function("UNHEX(text)", ("this",), _of([TEXT], BLOB), binary.unhexed),
+    exp.Encode: Function(
+        "ENCODE(text)", ("this",), _of([TEXT], BLOB), str.encode, flags=("charset",)
+    ),
+    exp.Decode: Function(
+        "DECODE(blob)", ("this",), _of([BLOB], TEXT), binary.utf8_text, flags=("charset",)
     ),
     exp.ArraySize: Function("CARDINALITY(array)", ("this",), _sized, len),
     exp.Trim: Function("TRIM(text)", ("this",), _texts, lambda text: text.strip(" ")),

@@ -1,4 +1,4 @@
-"""SQL's types as logical types of columns: NULLs, booleans, times, decimals, arrays, structs.
+"""SQL's types as logical types of columns: NULLs, booleans, times, decimals, bytes, nested ones.
 
 Invariant: of a value that Arrow has as text, or as another type, it is asked what SQL's assignment
 asks (`sql.casts`); nothing is rounded, so a value either is one of the type's or is refused. Whole
@@ -29,6 +29,7 @@ from deltafix.sql.arrays import Bases, packed, unpacked
 from deltafix.sql.casts import assigned, cast
 from deltafix.sql.cursor import arrow_type
 from deltafix.sql.types import (
+    BLOB,
     BOOLEAN,
     DATE,
     DOUBLE,
@@ -97,6 +98,8 @@ class SqlLogical:
             return bool(
                 pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
             )
+        if mine is BLOB:
+            return _is_binary(kind)
         if mine is DATE:
             return bool(pa.types.is_date(kind))
         if mine.is_time:
@@ -228,6 +231,16 @@ def _bounds(kind: SqlType) -> tuple[int, int]:
     return days[0] * day, (days[1] + 1) * day - 1
 
 
+def _is_binary(kind: pa.DataType) -> bool:
+    """Whether a type of Arrow is one of bytes, of whichever layout."""
+    return bool(
+        pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_binary_view(kind)
+        or pa.types.is_fixed_size_binary(kind)
+    )
+
+
 def _is_list(kind: pa.DataType) -> bool:
     """Whether a type of Arrow is one of lists, of whichever layout."""
     return bool(
@@ -342,6 +355,8 @@ def _closed(array: pa.Array, kind: SqlType) -> pa.Array:
         return settled_floats(array)
     if kind is TEXT:
         return array
+    if kind is BLOB:
+        return _each_value(array, bytes.hex, pa.string())
     if kind.is_decimal:
         return _unscaled(array)
     if kind is BOOLEAN:
@@ -362,6 +377,8 @@ def _opened(array: pa.Array, kind: SqlType) -> pa.Array:
     if kind.is_nested:
         return _unpacked(array, kind)
     wanted = arrow_type(kind)
+    if kind is BLOB:
+        return _each_value(array, bytes.fromhex, wanted)
     if pa.types.is_decimal(wanted):
         return _scaled(array, wanted)
     if pa.types.is_date32(wanted):
@@ -369,6 +386,11 @@ def _opened(array: pa.Array, kind: SqlType) -> pa.Array:
     if pa.types.is_boolean(wanted):
         return pc.not_equal(array, 0)
     return array.cast(wanted)
+
+
+def _each_value(array: pa.Array, change: Callable[[Any], Any], wanted: pa.DataType) -> pa.Array:
+    """Values one by one, for what Arrow has no kernel for; NULL stays."""
+    return pa.array([None if one is None else change(one) for one in array.to_pylist()], wanted)
 
 
 def _unscaled(array: pa.Array) -> pa.Array:

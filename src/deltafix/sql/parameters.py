@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeAlias
 from sqlglot.dialects.dialect import Dialect
 
 from deltafix.errors import SqlError
+from deltafix.sql.binary import to_text
 from deltafix.sql.scalar import literal
 from deltafix.sql.text import Statement, data_type, exp, shown_name
 from deltafix.sql.types import SqlValue, Struct, fits
@@ -135,12 +136,12 @@ def _count(statement: Statement, wanted: int, given: int) -> SqlError:
 
 def _literal(statement: Statement, value: SqlValue) -> exp.Expr:
     try:
-        found = written(value)
+        found = written(value, statement.dialect)
         found.meta["value"] = value  # itself, for who needs no more
     except ValueError as error:
         way_out = (
-            "give None, bool, int, float, str, date, datetime, a Decimal of 18 digits, a list, "
-            "or a dict"
+            "give None, bool, int, float, str, bytes, date, datetime, a Decimal of 18 digits, a "
+            "list, or a dict"
         )
         raise statement.wrong(str(error), None, way_out) from None
     return found
@@ -150,13 +151,13 @@ def equalities(row: Mapping[str, SqlValue], dialect: str) -> str:
     """A row as the condition that it fits."""
     return " AND ".join(
         f"{shown_name(name, dialect)} "
-        + ("IS NULL" if value is None else f"= {written(value).sql(dialect)}")
+        + ("IS NULL" if value is None else f"= {written(value, dialect).sql(dialect)}")
         for name, value in row.items()
     )
 
 
-def written(value: SqlValue) -> exp.Expr:
-    """A value as an expression of SQL. Raises ValueError for what no type of SQL holds."""
+def written(value: SqlValue, dialect: str) -> exp.Expr:
+    """A value as an expression of a dialect. Raises ValueError for what no type of SQL holds."""
     if value is None:
         return exp.Null()
     if isinstance(value, bool):
@@ -173,12 +174,19 @@ def written(value: SqlValue) -> exp.Expr:
     if isinstance(value, Mapping):
         return exp.Struct(
             expressions=[
-                exp.PropertyEQ(this=exp.to_identifier(name, quoted=True), expression=written(one))
+                exp.PropertyEQ(
+                    this=exp.to_identifier(name, quoted=True), expression=written(one, dialect)
+                )
                 for name, one in value.items()
             ]
         )
     if isinstance(value, list | tuple):
-        return exp.Array(expressions=[written(one) for one in value])
+        return exp.Array(expressions=[written(one, dialect) for one in value])
+    if isinstance(value, bytes | bytearray | memoryview):
+        value = bytes(value)
+        if dialect == "spark":
+            return exp.HexString(this=value.hex())
+        return _cast(to_text(dialect)(value), "BLOB")
     if isinstance(value, datetime):
         return _cast(value.isoformat(), "TIMESTAMPTZ" if value.tzinfo else "TIMESTAMP")
     if isinstance(value, date):

@@ -111,16 +111,16 @@ class Relaxed:
         """At most one row that a query, or the view, has with these values."""
         columns = [exp.to_identifier(one.name, quoted=True) for one in self._relation.columns]
         alias = exp.TableAlias(this=exp.to_identifier("q", quoted=True), columns=columns)
-        asked = [_equal(name, value) for name, value in row.items()]
+        asked = [_equal(*pair, self._statement.dialect) for pair in row.items()]
         source = query if isinstance(query, exp.Table) else exp.Subquery(this=query, alias=alias)
         node = exp.select("*").from_(source).where(*asked).limit(1)
         return reading.select(self._connection, self._statement, node).rows
 
 
-def _equal(name: str, value: SqlValue) -> exp.Expr:
+def _equal(name: str, value: SqlValue, dialect: str) -> exp.Expr:
     column = exp.column(exp.to_identifier(name, quoted=True))
     kind = exp.Is if value is None else exp.EQ
-    return kind(this=column, expression=written(value))
+    return kind(this=column, expression=written(value, dialect))
 
 
 def _conditions(query: exp.Expr) -> list[exp.Expr]:

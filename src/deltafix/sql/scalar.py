@@ -23,6 +23,7 @@ from deltafix.sql.casts import cast
 from deltafix.sql.text import Statement, data_type, exp
 from deltafix.sql.types import (
     BIGINT,
+    BLOB,
     BOOLEAN,
     DATE,
     DOUBLE,
@@ -88,6 +89,8 @@ def literal(value: SqlValue) -> Scalar:
         kind = TIMESTAMP if value.tzinfo is None else TIMESTAMPTZ
     elif isinstance(value, date):
         kind = DATE
+    elif isinstance(value, bytes):
+        kind = BLOB
     else:
         kind = DOUBLE if isinstance(value, float) else TEXT
     return Scalar(lambda _: value, kind, value is None)
@@ -198,6 +201,9 @@ def over(statement: Statement, *tables: tuple[str, Sequence[Column]]) -> Scalars
 
 EXCLUDED: Final = "excluded"
 
+_OF_ONE: Final = {"CARDINALITY": exp.ArraySize, "OCTET_LENGTH": exp.ByteLength}
+"""Functions of one argument that sqlglot has no node for in some dialects."""
+
 _CHANGING: Final = (
     exp.CurrentDate, exp.CurrentDatetime, exp.CurrentTime, exp.CurrentTimestamp, exp.Localtime,
     exp.Localtimestamp, exp.Rand, exp.Uuid,
@@ -228,14 +234,19 @@ class Scalars:
         if isinstance(node, exp.Window):
             way_out = "window functions stand in SELECT, QUALIFY and the ORDER BY of a LIMIT"
             raise self.statement.refused("a window function here", node, way_out)
-        if isinstance(node, exp.Anonymous) and node.name.upper() == "CARDINALITY":
-            node = exp.ArraySize(this=next(iter(node.expressions), None))
+        if isinstance(node, exp.Anonymous) and node.name.upper() in _OF_ONE:
+            node = _OF_ONE[node.name.upper()](this=next(iter(node.expressions), None))
         if isinstance(node, exp.Anonymous) and node.name.upper() == "LIST_SLICE":
             given = dict(zip(("this", "start", "end", "step"), node.expressions, strict=False))
             if len(given) > 2:
                 node = exp.ArraySlice(**given)
                 return self.slice(node, node)
         function = functions.FUNCTIONS.get(type(node))
+        if isinstance(node, exp.Encode | exp.Decode) and not functions.is_utf8(node):
+            way_out = "write ENCODE(text) and DECODE(blob), of UTF-8, or HEX and UNHEX"
+            raise self.statement.refused(f"{node.key.upper()} in another code", node, way_out)
+        if isinstance(node, exp.HexString) and self.statement.dialect == "spark":
+            return literal(bytes.fromhex(node.name))
         if isinstance(node, exp.Concat):
             function = functions.CONCAT[bool(node.args.get("coalesce"))]
         if function is None and isinstance(node, exp.Anonymous) and node.name.upper() == "ROW":
@@ -464,7 +475,7 @@ class Scalars:
     ) -> tuple[Scalar, Scalar, Callable[[Any], Any]]:
         """Two sides that are compared, and what makes their values comparable."""
         left, right = self.compile(one), self.compile(two)
-        if left.type is not right.type and TEXT in (left.type, right.type):
+        if left.type is not right.type:
             left, right = self.compile(typed(one, right.type)), self.compile(typed(two, left.type))
         kind = common_type(left.type, right.type)
         if kind is None:
@@ -680,7 +691,7 @@ class Scalars:
         if node.args.get("format"):
             raise self.statement.refused("CAST with FORMAT", node, "dates are written 2026-01-31")
         tries = isinstance(node, exp.TryCast)
-        convert = cast(inner.type, kind, tries=tries)
+        convert = cast(inner.type, kind, tries=tries, dialect=self.statement.dialect)
         if convert is None:
             message, way_out = f"no cast from {inner.type.name} to {kind.name}", "write CASE"
             if kind.is_nested or inner.type.is_nested:

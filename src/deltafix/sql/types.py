@@ -3,7 +3,8 @@
 A value of a nullable column is a record of one field, and NULL is `nil`; a column that cannot be
 NULL holds the bare value, so it pays nothing for NULLs elsewhere. The engine has one number of 64
 bits for what SQL tells apart: booleans are 0 and 1, dates days and timestamps microseconds since
-1970, a DECIMAL(p, s) its value times 10^s. Arrays and structs are texts (`sql.arrays`). Invariant:
+1970, a DECIMAL(p, s) its value times 10^s. Arrays and structs are texts (`sql.arrays`), and a BLOB
+is its hexadecimal digits. Invariant:
 `encode` and `decode` are inverse on the values that a type has, and keep their order; `encode` is
 the one door, and refuses all others. Casts between types are `sql.casts`'.
 """
@@ -21,13 +22,14 @@ from functools import cache, partial
 from typing import Any, Final, TypeAlias
 
 from deltafix.facts.schema import BaseType, Row
-from deltafix.facts.values import encodable
+from deltafix.facts.values import encodable, plain_text
 from deltafix.rules.ast import Attribute, Constructor, TypeDecl
 from deltafix.sql.arrays import packed, unpacked
 from deltafix.sql.text import Statement, exp
 
 __all__ = [
     "BIGINT",
+    "BLOB",
     "BOOLEAN",
     "DATE",
     "DECIMALS",
@@ -62,7 +64,7 @@ __all__ = [
 ]
 
 SqlValue: TypeAlias = (
-    "int | float | str | bool | Decimal | date | datetime | Sequence[SqlValue] "
+    "int | float | str | bytes | bool | Decimal | date | datetime | Sequence[SqlValue] "
     "| Mapping[str, SqlValue] | None"
 )
 
@@ -217,6 +219,9 @@ TIMESTAMPTZ: Final = SqlType(
     lambda v: (v - _EPOCH_UTC) // _MICROSECOND,
     lambda v: _EPOCH_UTC + timedelta(microseconds=v),
 )
+BLOB: Final = SqlType(
+    "BLOB", "symbol", "bytes", lambda v: isinstance(v, bytes), bytes.hex, bytes.fromhex
+)
 NULL: Final = SqlType("NULL", "number", "nothing", lambda _: False)
 """The type of NULL where nothing else says one; it fits every type."""
 
@@ -352,11 +357,14 @@ _NAMES: Final = {
     "TIMESTAMP": TIMESTAMP,
     "TIMESTAMPNTZ": TIMESTAMP,
     "TIMESTAMPTZ": TIMESTAMPTZ,
+    "BINARY": BLOB,
+    "VARBINARY": BLOB,
 }
 _BY_NAME: Final = {kind.name: kind for kind in (*_NAMES.values(), NULL)}
 _WAY_OUT = (
     "types are SMALLINT, INTEGER, BIGINT, DOUBLE, DECIMAL(18, 4), TEXT, VARCHAR, BOOLEAN, DATE, "
-    "TIMESTAMP, TIMESTAMPTZ, arrays of these: INTEGER[], INTEGER[][], and STRUCT(a INTEGER, b TEXT)"
+    "TIMESTAMP, TIMESTAMPTZ, BLOB, arrays of these: INTEGER[], INTEGER[][], and STRUCT(a INTEGER, "
+    "b TEXT)"
 )
 
 
@@ -509,7 +517,7 @@ def _misfit(value: Any, kind: SqlType, place: str = "") -> str:
         if one is not None and not of.holds(one):
             return _misfit(one, of, place + where)
     valid = f"whole numbers of {kind.bits} bits" if kind.is_integer else kind.name
-    valid = f"datetime.{_PYTHON[kind]}" if kind.is_time else valid
+    valid = _PYTHON.get(kind, valid)
     said = str(value) if isinstance(value, Decimal) else repr(shown(value))
     message = f"{said} is no {kind.name}" + (f" at {place}" if place else "")
     given = value.names if isinstance(value, Struct) else value
@@ -521,9 +529,10 @@ def _misfit(value: Any, kind: SqlType, place: str = "") -> str:
 
 
 _PYTHON: Final = {
-    DATE: "date",
-    TIMESTAMP: "datetime without a zone",
-    TIMESTAMPTZ: "datetime with a zone",
+    DATE: "datetime.date",
+    TIMESTAMP: "datetime.datetime without a zone",
+    TIMESTAMPTZ: "datetime.datetime with a zone",
+    BLOB: "bytes",
 }
 
 
@@ -561,4 +570,4 @@ def shown_rows(
 
 def as_json(value: SqlValue) -> str:
     """An array or a struct, as callers have it, as text that inputs take."""
-    return json.dumps(value, default=str, ensure_ascii=False)
+    return json.dumps(value, default=plain_text, ensure_ascii=False)

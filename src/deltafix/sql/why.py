@@ -383,7 +383,8 @@ class _Terms:
                     break
                 if any(self._is_lost(one, row, gone) for one in table.foreign):
                     break
-                values = ", ".join(written(one).sql(self._dialect) for one in known.values())
+                dialect = self._dialect
+                values = ", ".join(written(one, dialect).sql(dialect) for one in known.values())
                 parts.append(f"INSERT INTO {written_name} VALUES ({values})")  # noqa: S608  shown
             else:
                 yield "; ".join(parts)

@@ -23,7 +23,7 @@ from deltafix.sql.types import SMALLINT, array_type, struct_type
 
 VIEWS = """
 CREATE TABLE t (tags TEXT[] PRIMARY KEY, ns SMALLINT[], p DECIMAL(6, 2)[], b BOOLEAN[], d DATE[],
-                s STRUCT(a INTEGER, b DECIMAL(4, 1)[]));
+                s STRUCT(a INTEGER, b DECIMAL(4, 1)[]), x BLOB);
 CREATE VIEW v AS SELECT * FROM t;
 """
 TOML = """
@@ -48,9 +48,18 @@ GOOD: list[dict[str, Any]] = [
         "b": [True],
         "d": ["2026-01-31"],
         "s": {"b": [1.5, None], "a": 1},
+        "x": "\\x00ff",
     },
-    {"tags": [], "ns": None, "p": [], "b": [None, False], "d": None, "s": None},
-    {"tags": ["", 'q"\x01'], "ns": [], "p": [0.1], "b": None, "d": [], "s": {"a": None, "b": []}},
+    {"tags": [], "ns": None, "p": [], "b": [None, False], "d": None, "s": None, "x": None},
+    {
+        "tags": ["", 'q"\x01'],
+        "ns": [],
+        "p": [0.1],
+        "b": None,
+        "d": [],
+        "s": {"a": None, "b": []},
+        "x": "\\x",
+    },
 ]
 BAD: list[tuple[str, Any]] = [
     ("ns", [40000]),
@@ -71,6 +80,8 @@ BAD: list[tuple[str, Any]] = [
     ("s", {"a": "x", "b": None}),
     ("s", {"a": 1.5, "b": []}),
     ("s", {"a": 1, "b": [0.25]}),
+    ("x", "ab"),
+    ("x", "\\x0"),
 ]
 
 
@@ -80,9 +91,10 @@ def write(folder: Path, form: str, rows: list[dict[str, Any]]) -> None:
         path.write_text("".join(json.dumps({"sign": 1, **row}) + "\n" for row in rows))
         return
     assert form == "csv"
-    lines = ["sign,tags,ns,p,b,d,s"]
+    lines = ["sign,tags,ns,p,b,d,s,x"]
     for row in rows:
-        texts = ("" if one is None else json.dumps(one).replace('"', '""') for one in row.values())
+        cells = (one if isinstance(one, str | None) else json.dumps(one) for one in row.values())
+        texts = ((one or "").replace('"', '""') for one in cells)
         lines.append(",".join(["1", *(f'"{one}"' if one else "" for one in texts)]))
     path.write_text("\n".join(lines) + "\n")
 
@@ -124,10 +136,11 @@ def test_arrays_are_read_as_json_and_what_is_no_array_is_set_aside(tmp_path, for
                 [True],
                 [day],
                 {"a": 1, "b": [tenths, None]},
+                b"\x00\xff",
             )
         ),
-        repr(([], None, [], [None, False], None, None)),
-        repr((["", 'q"\x01'], [], [one], None, [], {"a": None, "b": []})),
+        repr(([], None, [], [None, False], None, None, None)),
+        repr((["", 'q"\x01'], [], [one], None, [], {"a": None, "b": []}, b"")),
     }
     (aside,) = (tmp_path / "state" / "quarantine").iterdir()
     said = aside.read_text()
@@ -202,7 +215,7 @@ def test_a_column_of_another_type_is_refused_by_name(tmp_path, kind) -> None:
     table = pa.table({"sign": [1], "tags": [["a"]], "ns": pa.array([None], kind)})
     for name, of in (("p", pa.float64()), ("b", pa.bool_()), ("d", pa.date32())):
         table = table.append_column(name, pa.array([[]], pa.list_(of)))
-    table = table.append_column("s", pa.nulls(1))
+    table = table.append_column("s", pa.nulls(1)).append_column("x", pa.array([b"\x00"]))
     pq.write_table(table, tmp_path / "in" / "1.parquet")
     with pytest.raises(DriftError, match=r"but 'ns' is SMALLINT\[\]"):
         run(toml)

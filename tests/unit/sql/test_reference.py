@@ -26,12 +26,14 @@ EDITS = (
     "(2, '2024-02-29', NULL, -2.25, 2.005), (3, NULL, '2026-12-31', NULL, 10)",
     "INSERT INTO r VALUES (1, ['a', 'b', 'a'], [1, NULL, 2]), (2, NULL, []), "
     "(3, [NULL, ''], NULL), (4, [], [1, 1])",
+    r"INSERT INTO z VALUES (1, '\x0A'), (2, NULL), (3, '\xFFa'), (4, '\xFFa')",
     "DELETE FROM u WHERE a = 1",
     "UPDATE h SET d = '2025-02-28', p = 7.125 WHERE id <> 2",
     "UPDATE t SET a = 3, ok = FALSE WHERE id < 3",
     "DELETE FROM g WHERE x = 3",
     "UPDATE r SET tags = ['a', 'c'], ns = [2] WHERE id < 3",
     "DELETE FROM r WHERE tags = [] OR ns IS NULL",
+    r"UPDATE z SET b = b || '\x00'::BLOB WHERE id <> 4",
 )
 
 

@@ -223,3 +223,36 @@ def test_there_is_one_type_for_each_in_every_process() -> None:
         assert copy.deepcopy(logical) == logical
         make, given = kind.__reduce__()
         assert make(*given) is kind
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "d = ['2026-01-31']",
+        "['2026-01-31'] <> d",
+        r"b = ['\xFF']",
+        r"s = {'x': '2026-01-31', 'y': '\xFF'}",
+        "e = [{'x': '2026-01-31'}]",
+        "d IN (['2026-01-31'], ['2026-02-28'])",
+        "n = ['1']",
+    ],
+)
+def test_literals_in_quotes_inside_have_the_type_of_what_they_are_compared_with(
+    condition: str, warm_kernel: None
+) -> None:
+    table = (
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, d DATE[], b BLOB[], s STRUCT(x DATE, y BLOB), "
+        "e STRUCT(x DATE)[], n INTEGER[])"
+    )
+    rows = (
+        "INSERT INTO t VALUES (1, ['2026-01-31'], ['\\xFF'], {'x': '2026-01-31', 'y': '\\xFF'}, "
+        "[{'x': '2026-01-31'}], [1]), (2, [], [NULL], {'x': NULL, 'y': ''}, NULL, [2])"
+    )
+    query = f"SELECT id FROM t WHERE {condition}"
+    with deltafix.sql.connect() as db, duckdb.connect() as duck:
+        db.execute(f"{table}; CREATE VIEW v AS {query}; {rows}")
+        duck.execute(f"{table}; {rows}")
+        wanted = duck.execute(query).fetchall()
+        assert len(wanted) == 1
+        assert db.execute(query).fetchall() == wanted
+        assert db.execute("SELECT * FROM v").fetchall() == wanted

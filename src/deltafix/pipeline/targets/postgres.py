@@ -44,6 +44,7 @@ _LOGICAL = {
     pa.bool_(): "boolean",
     pa.int16(): "smallint",
     pa.int32(): "integer",
+    pa.binary(): "bytea",
     pa.date32(): "date",
     pa.timestamp("us"): "timestamp",
     pa.timestamp("us", "UTC"): "timestamptz",

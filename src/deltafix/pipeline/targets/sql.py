@@ -205,6 +205,7 @@ _LOGICAL = {
     pa.int64(): sa.BigInteger(),
     pa.float64(): sa.Double(),
     pa.bool_(): sa.Boolean(),
+    pa.binary(): sa.LargeBinary(),
     pa.date32(): sa.Date(),
     pa.timestamp("us"): sa.DateTime(),
     pa.timestamp("us", "UTC"): sa.DateTime(timezone=True),

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from deltafix.errors import SinkError
 from deltafix.facts.logical import logical_schema
 from deltafix.facts.schema import Schema
+from deltafix.facts.values import plain_text
 from deltafix.pipeline.sink import beside, delta_table
 
 __all__ = [
@@ -113,6 +114,7 @@ def spark_type(kind: pa.DataType) -> str:
         pa.float64(): "double",
         pa.string(): "string",
         pa.bool_(): "boolean",
+        pa.binary(): "binary",
         pa.date32(): "date",
         pa.timestamp("us"): "timestamp_ntz",
         pa.timestamp("us", "UTC"): "timestamp",
@@ -175,12 +177,12 @@ def whole(place: str, found: Any) -> SinkError:
 def json_text(message: Any) -> str:
     """As JSON, which has no NaN and no infinity: those are texts, as Spark reads them.
 
-    Days, moments and decimals are texts, too, as inputs take them.
+    Days, moments, decimals and bytes are texts, too, as inputs take them.
     """
     try:
-        return json.dumps(message, allow_nan=False, default=str)
+        return json.dumps(message, allow_nan=False, default=plain_text)
     except ValueError:
-        return json.dumps(_finite(message), default=str)
+        return json.dumps(_finite(message), default=plain_text)
 
 
 def _finite(value: Any) -> Any:
