@@ -67,6 +67,15 @@ def test_each_place_that_makes_an_object_makes_its_own(job: Job) -> None:
     assert {str(o) for o in cat} <= {"m:go$1", "m:go$2", "m:go$3", "m:go$4"}
 
 
+def test_only_what_is_defined_points_to_itself(job: Job) -> None:
+    """In the rules every object holds itself; a row says so of names alone."""
+    say(job, m=SHOP)
+    itself = {variable for variable, target in job.rows("points_to") if variable == target}
+    assert (
+        {"m", "m:Box", "m:Box.open", "m:purr"} <= itself <= {name for name, _ in job.rows("symbol")}
+    )
+
+
 def test_a_method_is_called_on_what_its_object_may_be(job: Job) -> None:
     text = SHOP.replace("two = Box(Dog())", "two = Box(Cat())")
     say(job, m=text)
