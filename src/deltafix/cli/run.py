@@ -165,7 +165,8 @@ def _report(epoch: EpochReport, clock: _Clock) -> None:
         if field.name == "strata":
             lines.extend(f"stratum {name:<24}{taken:>14.6f} s" for name, taken in value.items())
         elif field.name == "rules":
-            lines.extend(f"rule {number:<11}{count:>14}" for number, count in value.items())
+            # numbered as `deltafix plan` does
+            lines.extend(f"rule {number + 1:<11}{count:>14}" for number, count in value.items())
         elif isinstance(value, tuple):
             lines.append(f"{field.name:<16}{', '.join(value) or 'none':>14}")
         else:

@@ -21,6 +21,7 @@ from deltafix.rules.functors import INFIX, PREFIX
 
 WIDTH: Final = 100
 _HEADS: Final = (".comp", ".init")
+_TYPED: Final = (".decl", ".type", ".functor", ".lattice")
 _IO: Final = (".input", ".output", ".printsize", ".limitsize")
 _TIGHT_AFTER: Final = ("(", "[", "!", "@", "@@", "$")
 _TIGHT_BEFORE: Final = (")", "]", ",", ".")
@@ -185,8 +186,10 @@ def _space(tokens: list[Token], position: int) -> bool:
     if token.kind == "punct":
         if text in _TIGHT_BEFORE or (text in ("<", ">") and kind in _HEADS):
             return False
+        if kind in _TYPED and (text in (">", "<>") or (text == "}" and before == "{")):
+            return False  # `number<>`, `number <min>`, `Leaf {}`
         if text == ":":
-            return kind not in (".decl", ".plan")
+            return kind not in (*_TYPED, ".plan")
         if text == "=" and kind in _IO:
             return False
         if text == "(" and last.kind == "ident":
@@ -196,7 +199,7 @@ def _space(tokens: list[Token], position: int) -> bool:
     if last.kind == "punct":
         if before in _TIGHT_AFTER or (before == "=" and kind in _IO):
             return False
-        if before == "." or (before == "<" and kind in _HEADS):
+        if before == "." or (before == "<" and kind in (*_HEADS, *_TYPED)):
             return False  # a dot inside a clause joins a name
         if before == ":" and kind == ".plan":
             return False

@@ -79,7 +79,10 @@ def bound(program: Program, functions: Mapping[str, Callable[..., Any]]) -> dict
             raise FunctorError(message)
     for name in called(program):
         if name not in functions:
-            message = f"the program calls @{name}; pass it: connect(..., functors={{{name!r}: f}})"
+            message = (
+                f"the program calls @{name}; pass it: connect(..., functors={{{name!r}: f}}), "
+                "or --functors FILE.py on the command line"
+            )
             raise FunctorError(message)
     constructed = schemas_of(program).constructed
     found = {}

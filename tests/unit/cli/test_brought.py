@@ -66,6 +66,7 @@ def test_without_the_option_no_file_is_run(deltafix, folder):
     ended = deltafix("run", folder / "p.dl", "-F", folder, "-D", folder / "out", "-q")
     assert (ended.code, ended.out) == (2, "")
     assert "the program calls @half" in ended.err
+    assert "--functors FILE.py" in ended.err
     assert not (folder / "out").exists()
 
 

@@ -66,6 +66,19 @@ def test_profile_says_what_was_done_on_standard_error(deltafix, folder):
     assert {"reading", "evaluating", "writing", "derivations", "seconds"} <= reported
 
 
+def test_profile_numbers_rules_as_the_plan_does(deltafix, folder):
+    told = deltafix("run", folder / "p.dl", "-F", folder / "facts", "-D", folder, "--profile").err
+    counts = dict(line.split()[1:] for line in told.splitlines() if line.startswith("rule "))
+    plan = deltafix("plan", folder / "p.dl").out.splitlines()
+    rules = dict(line.split(maxsplit=1)[1].split(": ") for line in plan if "  rule " in line)
+    assert {rules[number]: int(count) for number, count in counts.items()} == {
+        "path(x, y) :- edge(x, y).": 2,
+        "path(x, z) :- path(x, y), edge(y, z).": 1,
+        "any() :- path(_, _).": 3,
+        "far($1) :- any(), n = 2, $1 = +(n, 1).": 1,
+    }
+
+
 @pytest.mark.parametrize(
     ("facts", "wanted"),
     [

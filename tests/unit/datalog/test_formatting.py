@@ -110,3 +110,18 @@ def test_formatting_keeps_program_and_comments_and_is_idempotent(seed: int) -> N
     assert Program.parse(neat) == Program.parse(text)
     assert comments(neat) == comments(text)
     assert format_program(neat) == neat
+
+
+def test_declarations_are_laid_out_as_the_documentation_writes_them() -> None:
+    neat = (
+        ".type P = [x: number, rest: P]\n"
+        ".type T = Leaf {} | Node { left: T, x: number }\n"
+        ".type E <: number\n"
+        ".functor g(x: number, y: number): number\n"
+        ".lattice number<> { Bottom -> 0, Lub -> @g(_, _) }\n"
+        ".decl r(x: number, d: number <min>)\n"
+        ".decl v(x: number, v: number<>)\n"
+    )
+    messy = neat.replace("x: number", "x :number").replace("<min>", "< min >")
+    messy = messy.replace("number<>", "number <>").replace("{}", "{ }")
+    assert format_program(neat) == format_program(messy) == neat
