@@ -184,6 +184,14 @@ def test_roots_by_pattern_and_by_policy() -> None:
         assert job.dead() == []
 
 
+def test_a_pattern_that_fits_no_symbol_is_noted() -> None:
+    with DeadCode(roots=["a:f", "app.task:*"]) as job:
+        job.update(fragments(a="def f(): ..."))
+        assert job.notes() == ("--roots app.task:* fits no symbol; one is called 'a:f'",)
+        job.update([extract("app/task.py", b"def g(): ...")])
+        assert job.notes() == ()
+
+
 SCRIPT = '[project.scripts]\np = "p.m:run"\n'
 PUBLIC = "def run(): ...\ndef spare(): ...\ndef _own(): ...\n"
 

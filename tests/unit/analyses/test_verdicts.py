@@ -33,7 +33,7 @@ def test_a_verdict_is_given_once_with_a_reason_for_a_pinned_package() -> None:
     verdicts = read_verdicts()
     assert len({(one.package, one.symbol) for one in verdicts}) == len(verdicts) >= 400
     assert {one.verdict for one in verdicts} == {"dead", "alive"}
-    assert {one.sample for one in verdicts} == {"first", "rest", "second", "third"}
+    assert {one.sample for one in verdicts} == {"first", "rest", "second", "third", "fourth"}
     assert sum(one.sample == "first" for one in verdicts) == 300
     assert {(one.package, one.version) for one in verdicts} <= set(PACKAGES.items())
     assert len({one.package for one in verdicts if one.sample == "first"}) == 12
@@ -265,7 +265,7 @@ def test_settings_are_read_from_a_class_or_this_module() -> None:
                 KEY = 2
             app.config.from_object(__name__)
             app.config_from_object(Local())
-            app.other(Other)
+            app.append(Other)
         class Other:
             KEY = 3
         {MAIN}load(1)
@@ -395,6 +395,196 @@ def test_a_prefix_of_methods_in_a_string() -> None:
         """
     }
     assert dead(tree) == ["m:C.other"]
+
+
+def test_a_module_that_checks_itself_does_not_make_a_distribution_an_application() -> None:
+    tree = {
+        "p/__init__.py": "",
+        "p/m.py": f"def api(): ...\ndef _own(): ...\n{MAIN}pass\n",
+    }
+    assert dead(tree, "recognise") == ["p.m:_own", "p.m:api"]
+    built = {**tree, "pyproject.toml": "[build-system]\nrequires = []\n"}
+    assert dead(built, "recognise") == ["p.m:_own"]
+    run = {**built, "p/__main__.py": "import p.m\n"}
+    assert dead(run, "recognise") == ["p.m:_own", "p.m:api"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "setup(entry_points={'console_scripts': ['x = p.m:run [extra]', 'broken']})",
+        "setuptools.setup(entry_points={'console_scripts': 'x = p.m:run'})",
+        "setup(entry_points='[console_scripts]\\nx = p.m:run\\n[more]\\ny = p.n\\n')",
+        "scripts = {'console_scripts': ['x = p.m:run']}\nsetup(entry_points=scripts)",
+        "setup(**kept, entry_points={**kept, 'console_scripts': ['x=p.m:run', *kept]})",
+    ],
+)
+def test_scripts_that_setup_py_names_are_entry_points(given: str) -> None:
+    tree = {"p/__init__.py": "", "p/m.py": "def run(): ...\ndef other(): ...\n", "setup.py": given}
+    assert dead(tree, "recognise") == ["p.m:other"]
+    assert dead(tree) == ["p.m:other"]
+
+
+def test_folders_named_as_tests_stand_beside_the_code() -> None:
+    """What behave loads by its place, imported from its own folder."""
+    tree = {
+        "shop_test/__init__.py": "",
+        "shop_test/features/__init__.py": "",
+        "shop_test/features/environment.py": "import help\ndef before_all(context): help.f()\n",
+        "shop_test/features/help.py": "def f(): ...\n",
+        "shop_test/unit/test_m.py": "from shop_test.tools import used\ndef test_m(): used()\n",
+        "shop_test/tools.py": "def used(): ...\ndef unused(): ...\n",
+        "m.py": f"{MAIN}pass\n",
+    }
+    assert dead(tree) == ["shop_test.tools:unused"]
+    renamed = {path.replace("shop_test", "latest"): text for path, text in tree.items()}
+    assert "latest.features.environment:before_all" in dead(renamed)
+
+
+@pytest.mark.parametrize("raises", ["pytest.raises(E)", "self.assertRaises(E)", "pytest.warns(E)"])
+def test_what_is_defined_to_see_what_that_raises_is_used(raises: str) -> None:
+    tree = {
+        "test_m.py": f"""
+        import pytest
+        def test_it(self=None):
+            def check(f): return f
+            with {raises}:
+                class Wrong:
+                    @check
+                    def m(self): ...
+                    def unused(self): ...
+                def also(): ...
+            with open("x"):
+                class Lost: ...
+        """
+    }
+    assert dead(tree) == [
+        "test_m:test_it.<locals>.Lost",
+        "test_m:test_it.<locals>.Wrong.unused",
+    ]
+
+
+def test_what_a_doctest_names_is_used() -> None:
+    tree = {
+        "m.py": f"""
+        from other import f as g
+        _SMALL, _LARGE = b"", b"x"
+        def _shown(): ...
+        def run():
+            \'\'\'Runs.
+
+            >>> run(_SMALL) == _shown()
+            >>> this is no Python
+            >>> C()._other
+            <C with _LARGE>
+            \'\'\'
+        class C:
+            _other = 1
+        {MAIN}run(), C()
+        """
+    }
+    assert dead(tree) == ["m:_LARGE"]
+    unused = {"m.py": tree["m.py"].replace("run(), C()", "C()")}
+    assert dead(unused) == ["m:C._other", "m:_LARGE", "m:_SMALL", "m:_shown", "m:run"]
+
+
+def test_an_object_given_to_a_method_that_the_tree_does_not_have_may_be_called() -> None:
+    tree = {
+        "m.py": f"""
+        class Remote:
+            def rows(self): ...
+            def _own(self): ...
+        class Listed:
+            def rows_too(self): ...
+        class Known:
+            def rows_three(self): ...
+        class Book:
+            def enter(self, what): ...
+        def main(server, many):
+            server.register_instance(Remote())
+            many.append(Listed())
+            server.enter(Known())
+        {MAIN}main(1, []), Book()
+        """
+    }
+    assert dead(tree) == ["m:Known.rows_three", "m:Listed.rows_too", "m:Remote._own"]
+
+
+def test_an_object_that_a_name_or_a_field_holds_may_be_given_away() -> None:
+    tree = {
+        "m.py": f"""
+        import outside
+        class Listener:
+            def add_service(self): ...
+            def _own(self): ...
+        class Handler(Listener):
+            def on_close(self): ...
+        class Kept:
+            def on_close_never(self): ...
+        class Server:
+            def __init__(self):
+                self.listener = Listener()
+                self.kept = Kept()
+                self.browser = outside.Browser("x", self.listener)
+        def main():
+            handler: Handler = Handler()
+            kept = Kept()
+            outside.run(on=handler)
+            return kept
+        {MAIN}Server(), main()
+        """
+    }
+    assert dead(tree) == ["m:Kept.on_close_never", "m:Listener._own"]
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "Path(__file__).parent.joinpath('rules')",
+        "Path(__file__).resolve().parent / 'rules'",
+        "os.path.join(os.path.dirname(__file__), 'rules')",
+        "os.path.join(HERE, 'rules')",
+        "HERE / 'rules'",
+        "os.path.join(os.path.dirname(os.path.realpath(__file__)), '..', 'p', 'rules')",
+    ],
+)
+def test_modules_in_a_folder_that_is_found_beside_the_file_may_be_loaded(where: str) -> None:
+    tree = {
+        "p/__init__.py": "",
+        "p/load.py": f"""
+            import os
+            from pathlib import Path
+            HERE = os.path.dirname(__file__)
+            def run(): return HERE, {where}
+        """,
+        "p/rules/__init__.py": "",
+        "p/rules/one.py": "def match(): ...\n",
+        "p/other/__init__.py": "X = 1\n",
+        "p/other/two.py": "def match(): ...\n",
+        "docs/conf.py": "import os\nos.path.join(os.path.dirname(__file__), '..', 'p', 'other')\n",
+        "main.py": f"from p.load import run\n{MAIN}run().match\n",
+    }
+    other = ["p.other", "p.other.two", "p.other.two:match", "p.other:X"]
+    assert dead(tree) == other
+    alone = {**tree, "p/load.py": tree["p/load.py"].replace("'rules'", "'rules', 'data.txt'")}
+    assert "p.rules.one" in dead(alone) or "/" in where
+    unused = {**tree, "main.py": f"import p.load\n{MAIN}p\n"}
+    assert "p.rules.one" in dead(unused)
+
+
+def test_a_module_that_acts_and_is_in_no_package_is_a_script() -> None:
+    tree = {
+        "drive.py": "from lib import f\nprint(f())\n",
+        "loop.py": "from lib import g\nfor n in range(3): g(n)\n",
+        "lib.py": "def f(): ...\ndef g(n): ...\ndef h(): ...\n",
+        "orphan.py": "import lib\n\nTABLE = {1: 2}\nif TABLE: import os\n",
+        "unused.py": "import helper\n",
+        "helper.py": "print(1)\n",
+        "p/__init__.py": "",
+        "p/plugin.py": "print(2)\n",
+        "main.py": f"import p\n{MAIN}p\n",
+    }
+    assert dead(tree) == ["helper", "lib:h", "orphan", "orphan:TABLE", "p.plugin", "unused"]
 
 
 def test_the_program_still_reads_without_a_warning() -> None:

@@ -1,8 +1,8 @@
 """Dead code in Python source: what no root reaches, kept up to date while files change.
 
 Reading order: `inputs` (what files state), `extract` (one file to facts; `modules`, `scopes`,
-`references`, `exports` and `entry_points` are its parts), `names.dl` and `program.dl` (the rules),
-`policy` (the tables), `job` (what became dead), `report`, `baseline`, `why`.
+`references`, `exports`, `examples` and `entry_points` are its parts), `names.dl` and `program.dl`
+(the rules), `policy` (the tables), `job` (what became dead), `report`, `baseline`, `why`.
 Nothing in this package imports or runs the code it analyses, and nothing knows Spark: the command
 line hands `job` a function that extracts many files, in this process or on a cluster.
 """

@@ -9,16 +9,26 @@ would mean every module. Which modules there are is left to `program.dl`; nothin
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from deltafix.analyses.dead_code.modules import ModuleName
 
-__all__ = ["FINDERS", "IMPORTERS", "Loaded", "found_below", "imported_by_name", "written"]
+__all__ = [
+    "FINDERS",
+    "IMPORTERS",
+    "JOINERS",
+    "Loaded",
+    "found_below",
+    "imported_by_name",
+    "in_folder",
+    "written",
+]
 
 IMPORTERS = frozenset({"import_module", "__import__"})
 FINDERS = frozenset({"iter_modules", "walk_packages"})
+JOINERS = frozenset({"join", "joinpath"})
 
 Paths: TypeAlias = Callable[[ast.expr], list[str]]
 """The dotted paths that an expression may stand for by the imports of its file."""
@@ -66,6 +76,25 @@ def found_below(call: ast.Call, module: ModuleName, paths: Paths) -> list[Loaded
         elif isinstance(node, ast.Name) and node.id in {"__path__", "__file__"}:
             packages.append(module.resolve(1, None))
     return [Loaded(package, "") for package in packages]
+
+
+def in_folder(joined: Sequence[ast.expr], module: ModuleName) -> list[Loaded]:
+    """What somebody may load from the folder that `Path(__file__).parent / "a" / "b"` is.
+
+    `joined` are the parts after `__file__`. The folder is looked for in each package around the
+    module: how far up `dirname` goes is not counted. Nothing for a file or a computed part.
+    """
+    names = [n.value for n in joined if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    below = [part for name in names for part in name.split("/") if part not in {"", ".", ".."}]
+    if len(names) < len(joined) or not below or not all(map(str.isidentifier, below)):
+        return []
+    packages = module.canonical.split(".")
+    deepest = len(packages) - (0 if module.is_package else 1)
+    found = []
+    for depth in range(1, deepest + 1):
+        for start in range(len(below)):
+            found.append(Loaded(".".join([*packages[:depth], *below[start:]]), ""))
+    return found
 
 
 def _is_builtin(called: ast.expr) -> bool:

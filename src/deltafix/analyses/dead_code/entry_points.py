@@ -1,23 +1,25 @@
-"""Project files as fragments: what `pyproject.toml`, `setup.cfg` and a wheel promise to run.
+"""Project files as facts: what `pyproject.toml`, `setup.cfg`, `setup.py`, a wheel promise to run.
 
 A project file is a node of its own, a root from which references lead to `module:function`, so
 that `why` can say "pyproject.toml, console script shop". It also says whether what is here gets
 installed (a build system, a wheel's own files), which tells a library from an application.
-Invariant: a value that is not an entry point is skipped; a file that does not parse is an error
-like any broken source file.
+Invariant: a value that is not an entry point, or that `setup.py` computes, is skipped; a file that
+does not parse is an error like any broken source file.
 """
 
 from __future__ import annotations
 
+import ast
 import configparser
+import contextlib
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from deltafix.analyses.facts import Fact, Fragment
 
-__all__ = ["PROJECT_FILES", "is_project_file", "project_fragment"]
+__all__ = ["PROJECT_FILES", "is_project_file", "project_fragment", "setup_facts"]
 
 PROJECT_FILES = ("pyproject.toml", "setup.cfg", "entry_points.txt", "METADATA")
 """Names of the files that promise to run something; the last two count in a `.dist-info` only."""
@@ -48,7 +50,7 @@ def project_fragment(path: str, data: bytes) -> Fragment:
         facts.extend(("attribute", (path, name)) for name in sorted(_version_names(document)))
         facts.append(("given_root", (path, "entry points of the project")))
     else:
-        parser = configparser.ConfigParser(interpolation=None, delimiters=("=",))
+        parser = _ini()
         try:
             parser.read_string(data.decode("utf-8"))
         except configparser.Error as error:
@@ -57,19 +59,64 @@ def project_fragment(path: str, data: bytes) -> Fragment:
         targets = _cfg_targets(parser) if name == "setup.cfg" else _installed_targets(parser)
     if installed:
         facts.append(("distribution", (path,)))
+    facts.extend(_promised(path, targets))
+    return Fragment.of(path, facts, ())
+
+
+def setup_facts(path: str, tree: ast.Module) -> Iterator[Fact]:
+    """What the `setup(...)` of a `setup.py` says: it gets installed, and its `entry_points`."""
+    yield "distribution", (path,)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            for keyword in node.keywords:
+                if keyword.arg == "entry_points":
+                    yield from _promised(path, _given_targets(_value(keyword.value, tree)))
+
+
+def _value(node: ast.expr, tree: ast.Module) -> ast.expr:
+    """What the module assigns to a name; anything else is itself."""
+    if isinstance(node, ast.Name):
+        for one in tree.body:
+            if isinstance(one, ast.Assign) and node.id in {
+                getattr(t, "id", "") for t in one.targets
+            }:
+                return one.value
+    return node
+
+
+def _given_targets(given: ast.expr) -> Iterator[tuple[str, str]]:
+    if isinstance(given, ast.Constant) and isinstance(given.value, str):
+        parser = _ini()
+        with contextlib.suppress(configparser.Error):
+            parser.read_string(given.value)
+        yield from _installed_targets(parser)
+    elif isinstance(given, ast.Dict):
+        for key, value in zip(given.keys, given.values, strict=True):
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                lines = value.elts if isinstance(value, ast.List | ast.Tuple) else [value]
+                for line in lines:
+                    if isinstance(line, ast.Constant) and isinstance(line.value, str):
+                        yield from _targets_in(key.value, line.value)
+
+
+def _ini() -> configparser.ConfigParser:
+    return configparser.ConfigParser(interpolation=None, delimiters=("=",))
+
+
+def _promised(path: str, targets: Iterable[tuple[str, str]]) -> Iterator[Fact]:
+    """References from a project file to what it names."""
     for how, target in targets:
         match = _TARGET.fullmatch(target)
         if match is None:
             continue
         module, attributes = match[1], (match[2] or "").split(".")
-        facts.append(("given_root", (path, "entry points of the project")))
+        yield "given_root", (path, "entry points of the project")
         if how == _CONSOLE:
-            facts.append(("entry", (path, how)))
-        facts.append(("imports", (path, module)))
+            yield "entry", (path, how)
+        yield "imports", (path, module)
         if attributes != [""]:
-            facts.append(("uses", (path, module, attributes[0], module)))
-            facts.extend(("attribute", (path, name)) for name in attributes[1:])
-    return Fragment.of(path, facts, ())
+            yield "uses", (path, module, attributes[0], module)
+            yield from (("attribute", (path, name)) for name in attributes[1:])
 
 
 def _toml_targets(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -114,9 +161,13 @@ def _table(parent: dict[str, Any], name: str) -> dict[str, Any]:
 def _cfg_targets(parser: configparser.ConfigParser) -> Iterator[tuple[str, str]]:
     if parser.has_section("options.entry_points"):
         for group, lines in parser.items("options.entry_points"):
-            for line in lines.splitlines():
-                if "=" in line:
-                    yield _reached(group), line.partition("=")[2]
+            yield from _targets_in(group, lines)
+
+
+def _targets_in(group: str, lines: str) -> Iterator[tuple[str, str]]:
+    for line in lines.splitlines():
+        if "=" in line:
+            yield _reached(group), line.partition("=")[2]
 
 
 def _installed_targets(parser: configparser.ConfigParser) -> Iterator[tuple[str, str]]:

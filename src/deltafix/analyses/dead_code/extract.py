@@ -18,7 +18,12 @@ import warnings
 from collections.abc import Iterator, Sequence
 
 from deltafix.analyses.dead_code import policy
-from deltafix.analyses.dead_code.entry_points import is_project_file, project_fragment
+from deltafix.analyses.dead_code.entry_points import (
+    is_project_file,
+    project_fragment,
+    setup_facts,
+)
+from deltafix.analyses.dead_code.examples import examples
 from deltafix.analyses.dead_code.exports import all_entries
 from deltafix.analyses.dead_code.fixtures import fixture_facts
 from deltafix.analyses.dead_code.modules import ModuleName, module_facts, module_of
@@ -79,6 +84,7 @@ class Definitions(References):
         self.places: list[Place] = []
         self.is_test = False
         self.is_script = data.startswith(b"#!")
+        self.watched = False  # inside `with pytest.raises(...)`
         marked = b"deltafix:" in data or b"noqa" in data
         self.lines = data.decode("utf-8", "replace").splitlines() if marked else []
 
@@ -94,9 +100,9 @@ class Definitions(References):
         if self.is_test:
             self.emit("test", module)
         if name in {"__main__.py", "setup.py"}:
-            self._entry(f"entry point {name}")
+            self._entry("entry", f"entry point {name}")
         if self.path == "setup.py":
-            self.emit("distribution", self.path)
+            self.facts.extend(setup_facts(self.path, tree))
         if self.is_script:
             self.emit("given_root", module, "starts with #!")
         if self.module.is_package and not tree.body:
@@ -106,6 +112,9 @@ class Definitions(References):
             self.emit(relation, module, value)
         self.documented = frozenset(re.findall(r"\w+", ast.get_docstring(tree) or ""))
         self.hands_on = not self.module.is_package and all(_only_imports(one) for one in tree.body)
+        if not self.module.is_package and any(_acts(one) for one in tree.body):
+            self.emit("acts", module)
+        self._examples(module, tree)
         for statement in tree.body:
             self.visit(statement)
         self.named_by_text()
@@ -134,16 +143,18 @@ class Definitions(References):
             self.emit("overridable", identity, scope.owner)
         if any(self._marked(line, _KEEP) for line in lines):
             self.emit("given_root", identity, "marked in the source")
+        if self.watched:
+            self.emit("kept", identity, scope.owner, "sees what is raised by defining")
         return identity, scope
 
     def _marked(self, line: int, pattern: re.Pattern[str]) -> bool:
         return line <= len(self.lines) and bool(pattern.search(self.lines[line - 1]))
 
-    def _entry(self, why: str) -> None:
+    def _entry(self, relation: str, why: str) -> None:
         """The module is run; a test, an example or a build script says nothing of the rest."""
         self.emit("given_root", self.module.canonical, why)
         if not self.module.is_aside and self.module.canonical != "setup":
-            self.emit("entry", self.module.canonical, why)
+            self.emit(relation, self.module.canonical, why)
 
     def _test_root(self, identity: str, name: str, kind: str, scope: Scope) -> None:
         if scope.kind == "module" and name.startswith("pytest_"):
@@ -202,9 +213,38 @@ class Definitions(References):
         self.under(identity, [node.returns], types=True)
         self.scope = Scope("function", identity, self.scope)
         collect(self.scope, [*every, *node.body], self.module, walrus=self.walrus)
-        self.under(identity, node.body)
+        self._body(identity, node)
         self.scope = outside
         self._for_importers(node, scope)
+
+    def _body(
+        self, identity: str, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    ) -> None:
+        self._examples(identity, node)
+        before, self.watched = self.watched, False
+        self.under(identity, node.body)
+        self.watched = before
+
+    def _examples(
+        self, user: str, node: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    ) -> None:
+        """What a doctest names is used by the symbol whose text it stands in."""
+        outside, self.scope = self.scope, self.scope.module()
+        before, self.user = self.user, user
+        for tree in examples(ast.get_docstring(node) or ""):
+            for part in ast.walk(tree):
+                if isinstance(part, ast.Name):
+                    self.name(part.id)
+                elif isinstance(part, ast.Attribute):
+                    self.emit("attribute", user, part.attr)
+                elif isinstance(part, ast.ImportFrom):
+                    path = self.module.resolve(part.level, part.module)
+                    self.mention_path(path, [])
+                    for alias in part.names:
+                        self.emit("uses", user, path, alias.name, path)
+                elif isinstance(part, ast.Import):
+                    References.visit_Import(self, part)
+        self.scope, self.user = outside, before
 
     def _for_importers(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, scope: Scope
@@ -244,7 +284,7 @@ class Definitions(References):
         collect(self.scope, node.body, self.module, walrus=self.walrus)
         if "__init_subclass__" in self.scope.names:
             self.emit("enlists", identity)
-        self.under(identity, node.body)
+        self._body(identity, node)
         self.scope = outside
         self._for_importers(node, scope)
 
@@ -296,6 +336,10 @@ class Definitions(References):
             self.under(user, [value])
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         for target in targets:
+            if isinstance(target, ast.Attribute) and value is not None:
+                for owner in self._class_around(target.value):
+                    for made in self._classes(value):
+                        self.emit("assigns", owner, target.attr, made)
             self.visit(target)
 
     def _module_name(self, identity: str, name: str, value: ast.expr | None) -> None:
@@ -327,12 +371,22 @@ class Definitions(References):
         else:
             self.under(self.symbol("name", name.id, [name.lineno])[0], [value], types=True)
 
-    # -- module-level statements ---------------------------------------------------------------
+    # -- statements ----------------------------------------------------------------------------
+
+    def visit_With(self, node: ast.With | ast.AsyncWith) -> None:
+        """A definition inside `with pytest.raises(...)` is there to see what it raises."""
+        calls = (i.context_expr for i in node.items if isinstance(i.context_expr, ast.Call))
+        names = {dotted_name(call.func).rpartition(".")[2] for call in calls}
+        before, self.watched = self.watched, self.watched or not names.isdisjoint(policy.WATCHERS)
+        self.generic_visit(node)
+        self.watched = before
+
+    visit_AsyncWith = visit_With
 
     def visit_If(self, node: ast.If) -> None:
         """`if __name__ == "__main__":` makes the module an entry point."""
         if self.scope.kind == "module" and _is_main_guard(node.test):
-            self._entry('if __name__ == "__main__"')
+            self._entry("guard", 'if __name__ == "__main__"')
         self.generic_visit(node)
 
     def visit_Import(self, node: ast.Import) -> None:
@@ -373,6 +427,13 @@ def _is_test(node: ast.stmt) -> bool:
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (
         node.name.startswith(("test", "pytest_"))
     )
+
+
+def _acts(node: ast.stmt) -> bool:
+    """Whether a statement of a module does something by itself."""
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Call | ast.Await)
+    return isinstance(node, ast.For | ast.While | ast.With)
 
 
 def _warns(node: ast.AST) -> bool:

@@ -157,6 +157,10 @@ class DeadCode:
         notes = []
         if self.errors:
             notes.append("what only an unread file uses may be reported dead")
+        for pattern in self._patterns:
+            if self._places and not any(fnmatchcase(one, pattern) for one in self._places):
+                known = max(self._places)
+                notes.append(f"--roots {pattern} fits no symbol; one is called {known!r}")
         old = self._old_name()
         if old is not None:
             notes.append(
@@ -178,7 +182,7 @@ class DeadCode:
         if not (self._recognise and self._places):
             return None
         offering = self.rows("library")
-        entries = self.rows("entry")
+        entries = self.rows("runs")
         if offering and not entries:
             return Assumption("library", "nothing in it is an entry point")
         if offering:

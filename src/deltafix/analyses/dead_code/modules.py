@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from deltafix.analyses.dead_code.policy import ASIDE, TOOL_FILES, is_test_file
+from deltafix.analyses.dead_code.policy import TOOL_FILES, is_aside_folder, is_test_file
 from deltafix.analyses.facts import Fact
 
 __all__ = ["ModuleName", "module_facts", "module_of"]
@@ -59,7 +59,7 @@ def _is_aside(path: str, prefix: str) -> bool:
     return (
         is_test_file(path)
         or "tests" in folders
-        or (not prefix and bool(folders) and folders[0] in ASIDE)
+        or (not prefix and bool(folders) and is_aside_folder(folders[0]))
         or not name.removesuffix(".py").isidentifier()  # nobody can import it
         or (name in TOOL_FILES and (name == "conf.py" or not folders))
     )

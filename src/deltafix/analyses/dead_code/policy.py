@@ -8,18 +8,23 @@ keep more alive, never less.
 # ruff: noqa: SIM905  tables of names read better as words
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
+from queue import Queue
 
 from deltafix.analyses.facts import Fact
 
 __all__ = [
     "ASIDE",
+    "CONTAINER_METHODS",
     "DATA_MAKERS",
     "INERT_BASES",
     "NAMED_POLICIES",
     "PURE_DECORATORS",
     "TEST_HOOKS",
     "TOOL_FILES",
+    "WATCHERS",
+    "is_aside_folder",
     "is_dunder",
     "is_test_file",
     "policy_facts",
@@ -48,6 +53,11 @@ PURE_DECORATORS = frozenset(
 
 Any other decorator may register what it decorates, so it makes it a root.
 """
+
+CONTAINER_METHODS = frozenset(
+    name for kind in (list, dict, set, deque, Queue) for name in vars(kind) if name[0] != "_"
+)
+"""Methods that keep what they are given and call nothing of it."""
 
 INERT_BASES = frozenset(
     """
@@ -93,6 +103,13 @@ ASIDE = frozenset(
 )
 """Folders beside a project's own code: what they define is for nobody else's use."""
 
+WATCHERS = frozenset(
+    """
+    raises warns deprecated_call assertRaises assertRaisesRegex assertWarns assertWarnsRegex
+    """.split()
+)
+"""Contexts of tests that see what the statements inside them raise or warn of."""
+
 TOOL_FILES = frozenset("conf.py dodo.py fabfile.py hatch_build.py noxfile.py tasks.py".split())
 """Files in a project's top folder, or anywhere for `conf.py`, that a tool looks for by name."""
 
@@ -103,6 +120,11 @@ NAMED_POLICIES = frozenset({"public", "entry-points"})
 def is_dunder(name: str) -> bool:
     """Whether Python or a protocol calls it: `__init__`, and enum's `_missing_`."""
     return len(name) > 2 and name.startswith("_") and name.endswith("_")
+
+
+def is_aside_folder(name: str) -> bool:
+    """Whether a project's top folder of this name stands beside its code: `shop_test` does, too."""
+    return name in ASIDE or name.startswith("test_") or name.endswith(("_test", "_tests"))
 
 
 def is_test_file(path: str) -> bool:
@@ -123,6 +145,8 @@ def policy_facts(
         yield "policy", (name,)
     for name in sorted(PURE_DECORATORS.union(pure_decorators)):
         yield "pure", (name,)
+    for name in sorted(CONTAINER_METHODS):
+        yield "container", (name,)
     for name in sorted(INERT_BASES):
         yield "inert", (name,)
     for name in sorted(DATA_MAKERS):

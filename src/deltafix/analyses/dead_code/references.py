@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from deltafix.analyses.dead_code.computed import (
     FINDERS,
     IMPORTERS,
+    JOINERS,
     Loaded,
     found_below,
     imported_by_name,
+    in_folder,
     written,
 )
 from deltafix.analyses.dead_code.fixtures import FIXTURE_CALLS
@@ -56,6 +58,7 @@ class References(ast.NodeVisitor):
         self.words: list[tuple[str, str]] = []
         self.compiles = False
         self.code: list[tuple[str, str]] = []
+        self.joined: set[ast.expr] = set()
 
     def emit(self, relation: str, *row: str) -> None:
         """Add one fact."""
@@ -174,6 +177,13 @@ class References(ast.NodeVisitor):
 
     def visit_BinOp(self, node: ast.BinOp) -> None:
         """As `visit_JoinedStr` where a piece is written; the sum of two tables is a table."""
+        if isinstance(node.op, ast.Div) and node not in self.joined:
+            base, parts = node.left, [node.right]
+            while isinstance(base, ast.BinOp) and isinstance(base.op, ast.Div):
+                self.joined.add(base)  # the beginning of this path is no folder of its own
+                parts = [base.right, *parts]
+                base = base.left
+            self._folder(base, parts)
         if _is_text(node.left) or _is_text(node.right):
             self._in_pieces(node)
         else:
@@ -249,13 +259,22 @@ class References(ast.NodeVisitor):
             self._loads(found_below(node, self.module, self._paths))
         elif last in _SETTINGS:
             self._settings(node.args)
+        elif last in JOINERS and isinstance(called, ast.Attribute) and not _is_text(called.value):
+            base, *parts = (
+                [called.value, *node.args] if last == "joinpath" else node.args or [called]
+            )
+            self._folder(base, parts)
         if last in _MEMBERS and node.args and not any(_is_text(one) for one in node.args[1:2]):
             self.by_text = True
             everything = ast.Attribute(node.args[0], "__dict__", ast.Load())
             self.visit(everything)
             self.emit("looks_up", self.user)
+        given = [*node.args, *(keyword.value for keyword in node.keywords)]
         for path in self._paths(called)[:1]:
-            self._handed(path, [*node.args, *(k.value for k in node.keywords)])
+            self._handed(path, given)
+        if isinstance(called, ast.Attribute):
+            for made in (one for argument in given for one in self._classes(argument)):
+                self.emit("hands_by", called.attr, made)
         if last in _COMPILERS and dotted_name(called) != "re.compile":
             self.compiles = True
         if last in _TYPE_TEXT:
@@ -265,19 +284,39 @@ class References(ast.NodeVisitor):
 
     def _handed(self, path: str, given: Iterable[ast.expr]) -> None:
         """Classes of this file that a call of something imported is given, or objects of theirs."""
+        top = path.partition(".")[0]
         for node in given:
-            made = node.func if isinstance(node, ast.Call) else node
-            found = self.scope.lookup(made.id) if isinstance(made, ast.Name) else None
-            if found and found[1].defined and isinstance(made, ast.Name):
-                self.emit("hands", path.partition(".")[0], found[0].child(made.id))
+            for made in self._classes(node):
+                self.emit("hands", top, made)
+            if isinstance(node, ast.Attribute):
+                for owner in self._class_around(node.value):
+                    self.emit("hands_field", top, owner, node.attr)
+
+    def _classes(self, node: ast.expr) -> Iterator[str]:
+        """The classes of this file that `C`, `C()`, or a name with such a value, may stand for."""
+        made = node.func if isinstance(node, ast.Call) else node
+        found = self.scope.lookup(made.id) if isinstance(made, ast.Name) else None
+        if found is None or not isinstance(made, ast.Name):
+            return
+        if found[1].defined:
+            yield found[0].child(made.id)
+        if made is node:
+            for value in found[1].values:
+                if isinstance(value, ast.Call):
+                    yield from self._classes(value)
 
     def _searched(self, what: ast.expr) -> None:
         """`getattr(self, name)` in a method may mean any member of the class."""
+        for owner in self._class_around(what):
+            self.emit("searches", self.user, owner)
+
+    def _class_around(self, what: ast.expr) -> Iterator[str]:
+        """The class in whose block this is, if `what` is its `self` or `cls`."""
         scope: Scope | None = self.scope
         while scope is not None and scope.kind != "class":
             scope = scope.parent
         if scope is not None and isinstance(what, ast.Name) and what.id in {"self", "cls"}:
-            self.emit("searches", self.user, scope.owner)
+            yield scope.owner
 
     def _settings(self, given: list[ast.expr]) -> None:
         """A class, a module or this file, whose names somebody reads as settings."""
@@ -299,6 +338,22 @@ class References(ast.NodeVisitor):
                 self.emit("imports", self.user, loaded.path)
             else:
                 self.emit("loads", self.user, loaded.path, loaded.start)
+
+    def _folder(self, base: ast.expr, parts: list[ast.expr]) -> None:
+        """A path below this file's own folder: the modules there may be loaded by their paths."""
+        if not self.module.is_aside and self._is_beside(base):
+            self._loads(in_folder(parts, self.module))
+
+    def _is_beside(self, node: ast.expr, depth: int = 3) -> bool:
+        """Whether a path is made from `__file__`, by way of at most three names."""
+        for part in ast.walk(node):
+            if isinstance(part, ast.Name):
+                found = self.scope.lookup(part.id) if depth else None
+                if part.id == "__file__" or (
+                    found and any(self._is_beside(one, depth - 1) for one in found[1].values)
+                ):
+                    return True
+        return False
 
     def _paths(self, node: ast.expr) -> list[str]:
         """The dotted paths that `a.b` may stand for, by the imports of `a`."""

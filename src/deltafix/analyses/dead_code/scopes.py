@@ -152,6 +152,8 @@ def collect(
             scope.bind(bound).assigned = True
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             scope.bind(node.targets[0].id).values.append(node.value)
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value:
+            scope.bind(node.target.id).values.append(node.value)
         stack.extend(ast.iter_child_nodes(node))
 
 

@@ -1,0 +1,30 @@
+"""The examples in a docstring, as syntax trees: what `doctest` would run.
+
+Invariant: text that is no Python, or that doctest itself would refuse, yields nothing; an example
+is parsed and never run. What its names mean is left to the extractor.
+"""
+
+from __future__ import annotations
+
+import ast
+import doctest
+from collections.abc import Iterator
+
+__all__ = ["examples"]
+
+_PARSER = doctest.DocTestParser()
+
+
+def examples(text: str) -> Iterator[ast.Module]:
+    """The `>>>` examples of a docstring, in order. O(length of the text)."""
+    if ">>>" not in text:
+        return
+    try:
+        found = _PARSER.get_examples(text)
+    except ValueError:  # indented in a way that doctest does not take
+        return
+    for example in found:
+        try:
+            yield ast.parse(example.source)
+        except (SyntaxError, ValueError):
+            continue
