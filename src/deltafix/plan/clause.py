@@ -100,7 +100,8 @@ class Compare:
 class Apply:
     """`target = functor(args)`; binds its target, or tests it where it is bound already.
 
-    `types` are the arguments' base types, `result` the value's.
+    `types` are the arguments' base types, `result` the value's. `fields`: how many fields the value
+    has that one is read from; 0 where none is read.
     """
 
     target: Slot
@@ -108,6 +109,7 @@ class Apply:
     args: tuple[Argument, ...]
     types: tuple[BaseType, ...]
     result: BaseType
+    fields: int = 0
 
     def __str__(self) -> str:
         return f"{self.target} = {self.functor}({', '.join(map(str, self.args))})"

@@ -120,7 +120,7 @@ def unpack(outer: Flattening, value: Slot, pattern: Call) -> None:
         field = Slot(arg.name) if isinstance(arg, Var) else outer.fresh(kind)
         outer.types[field.name] = kind
         functor = f"{pattern.functor}.{place}"
-        outer.body.append(Apply(field, functor, (value,), ("record",), kind))
+        outer.body.append(Apply(field, functor, (value,), ("record",), kind, len(kinds)))
         _fit(outer, field, arg, kind)
 
 

@@ -12,7 +12,7 @@ are known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
@@ -32,6 +32,7 @@ from deltafix.plan.clause import (
 from deltafix.plan.depend import Layer
 from deltafix.plan.derive import changes_with, sees
 from deltafix.plan.ir import HEAD, Candidate, Check, Node, Variant
+from deltafix.plan.turned import turned
 
 __all__ = ["FREE", "Indexes", "variant"]
 
@@ -63,17 +64,25 @@ class Indexes:
         return max(usable, key=len, default=None)
 
 
-def variant(layer: Layer, clause: Clause, trigger: int | None, indexes: Indexes) -> Variant:
-    """The variant of `clause` started by the literal `trigger` (see `ir.Variant`)."""
-    return _Builder(layer, clause, trigger, indexes).build()
+def variant(
+    layer: Layer, clause: Clause, trigger: int | None, indexes: Indexes, *, turns: bool = True
+) -> Variant:
+    """The variant of `clause` started by the literal `trigger` (see `ir.Variant`).
+
+    Without `turns` it calls no functor that is not in the clause (see `plan.turned`).
+    """
+    return _Builder(layer, clause, trigger, indexes, turns).build()
 
 
 class _Builder:
-    def __init__(self, layer: Layer, clause: Clause, trigger: int | None, indexes: Indexes) -> None:
+    def __init__(
+        self, layer: Layer, clause: Clause, trigger: int | None, indexes: Indexes, turns: bool
+    ) -> None:
         self.layer = layer
         self.clause = clause
         self.trigger = trigger
         self.indexes = indexes
+        self.turns = turns
         self.nodes: list[Node | None] = []
         self.made: dict[frozenset[int], int] = {}
 
@@ -115,17 +124,22 @@ class _Builder:
         """
         progress = _Progress(self.clause, todo, known)
         while len(progress.matches) > FREE:
-            checks = []
-            while (position := progress.next_check()) is not None:
-                checks.append(self.check(position, known))
+            checks: list[Check] = []
+            while True:
+                if (position := progress.next_check()) is not None:
+                    checks.append(self.check(position, known))
+                elif way := progress.next_turned(known) if self.turns else None:
+                    checks.extend(self.calls(*way, known))
+                else:
+                    break
                 progress.learn(known)
             position = progress.next_match()
             literal = self.clause.body[position]
             assert isinstance(literal, Match)  # noqa: S101  the kind that was asked for
             columns = _known_columns(literal, known)
             ((_, index),) = self.indexed([(position, literal, columns)])
-            found = replace(self.candidate(position, index, known), child=len(self.nodes) + 1)
-            self.nodes.append(Node(tuple(checks), (found,)))
+            option = replace(self.candidate(position, index, known), child=len(self.nodes) + 1)
+            self.nodes.append(Node(tuple(checks), (option,)))
             progress.learn(known)
         return progress.left(), frozenset(known)
 
@@ -171,8 +185,18 @@ class _Builder:
             known.add(binds)
         return Check(literal, state, binds if isinstance(binds, Slot) else None)
 
+    def calls(self, position: int, calls: Iterable[Apply], known: set[Slot]) -> Iterator[Check]:
+        """What a literal is turned into; `known` grows by what that binds."""
+        state = sees(self.layer, self.clause, self.trigger, position)
+        for call in calls:
+            known.add(call.target)
+            yield Check(call, state, call.target)
+
     def checks(self, todo: frozenset[int], known: set[Slot]) -> tuple[list[Check], frozenset[int]]:
-        """The checks that are ready, in an order that lets one bind for the next."""
+        """The checks that are ready, in an order that lets one bind for the next.
+
+        A constructor is turned only when nothing can run as it stands.
+        """
         found: list[Check] = []
         left = set(todo)
         progress = True
@@ -185,7 +209,18 @@ class _Builder:
                 found.append(self.check(position, known))
                 left.remove(position)
                 progress = True
+            if not progress and self.turns:
+                progress = self.turn(found, left, known)
         return found, frozenset(left)
+
+    def turn(self, found: list[Check], left: Iterable[int], known: set[Slot]) -> bool:
+        """Turn the first literal that can be; whether one could."""
+        body = self.clause.body
+        for position in sorted(left):
+            if calls := turned(body[position], (body[other] for other in left), known):
+                found.extend(self.calls(position, calls, known))
+                return True
+        return False
 
     def options(self, left: frozenset[int], known: set[Slot]) -> list[tuple[int, tuple[int, ...]]]:
         """Literals that may come next, each with the index that finds it."""
@@ -248,6 +283,7 @@ class _Progress:
         self.body = clause.body
         self.readers: dict[Slot, list[int]] = {}
         self.ready: list[int] = []
+        self.waiting: list[int] = []
         self.best: list[tuple[int, bool, int]] = []
         self.seen = set(known)
         for position in sorted(todo):
@@ -265,6 +301,8 @@ class _Progress:
             heappush(self.best, (-columns, bool(literal.args), position))
         elif _ready(literal, known) is not False:
             heappush(self.ready, position)
+        elif isinstance(literal, Apply):
+            heappush(self.waiting, position)
 
     def learn(self, known: set[Slot]) -> None:
         """Rate the literals again that read a variable that has become known."""
@@ -281,6 +319,17 @@ class _Progress:
             if position in self.tests:
                 self.tests.remove(position)
                 return position
+        return None
+
+    def next_turned(self, known: set[Slot]) -> tuple[int, tuple[Apply, ...]] | None:
+        """The first of the checks that wait that can be turned, and into what."""
+        while self.waiting:
+            position = heappop(self.waiting)
+            literal = self.body[position]
+            near = {one for slot in slots_of(literal) for one in self.readers[slot]}
+            others = (self.body[one] for one in near & self.tests)
+            if position in self.tests and (calls := turned(literal, others, known)):
+                return position, calls
         return None
 
     def next_match(self) -> int:

@@ -18,7 +18,7 @@ from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Words
 from deltafix.plan.clause import Clause, Match, Slot
 from deltafix.plan.depend import Layer
-from deltafix.plan.ir import Candidate, Stage, Variant
+from deltafix.plan.ir import HEAD, Candidate, Stage, Variant
 from deltafix.plan.order import Indexes, variant
 
 
@@ -90,11 +90,13 @@ class _HeadWriter(Writer):
             clauses = tuple(clauses_of(stage)) if stage.outside is None else ()
             layer = Layer(stage.relations, clauses, stage.recursive)
             for clause in clauses:
-                by_head[clause.head].append(self.clause(stage, variant(layer, clause, -1, indexes)))
+                # The search asks Python for no value: those of the clause's functors are known.
+                found = variant(layer, clause, HEAD, indexes, turns=False)
+                by_head[clause.head].append(self.clause(stage, found))
         # By the numbers of relations: their places in the plan are others once rules were edited.
         lists = [self.put([0])] * len(self.tables.numbers)
-        for name, found in by_head.items():
-            lists[self.tables.numbers[name]] = self.put([len(found), *found])
+        for name, starts in by_head.items():
+            lists[self.tables.numbers[name]] = self.put([len(starts), *starts])
         self.out[0] = self.put(lists)
         return HeadProgram(
             self.whole(),

@@ -120,6 +120,65 @@ def test_a_body_that_hangs_together_is_no_product_and_tests_as_soon_as_it_can() 
     assert paths > 300
 
 
+def test_what_a_record_holds_is_looked_up_from_either_side() -> None:
+    """A value gives its fields and fields their value, in bodies of a few atoms and of many."""
+    rng = Random("records")
+    paths = 0
+    for number in range(16):
+        count = (2, 3, 6, 9)[number % 4]
+        body = ["e(x0, y0)"]
+        for n in range(1, count):
+            x, y = rng.sample([f"{name}{rng.randrange(n)}" for name in "xy"], 2)
+            body.append(f"p(q{n}, y{n}), q{n} = [{x}, {y}]")
+            body.append(
+                rng.choice((f"e(x{n}, {x})", f"o(r{n}, y{n}), r{n} = [x{n}], e(x{n}, {y})"))
+            )
+        body += ["o(s, _), o(t, x0), s = [z], t = [z], p(u, y0), p(v, _), u = [a, b], [a, b] = v"]
+        rng.shuffle(body)
+        text = f"""
+        .type One = [v: number]
+        .type Two = [a: number, b: number]
+        .decl e(x: number, y: number) .decl o(r: One, y: number) .decl p(r: Two, y: number)
+        .decl f(x: number) f(x0) :- {", ".join(body)}.
+        """
+        for stage in plan(typed(Program.parse(text))).stages:
+            for found in stage.lower:
+                paths += _looked_up(found, 0)
+    assert paths > 300
+
+
+def _looked_up(found: Variant, place: int) -> int:
+    """Check that a variant looks up each atom from a node on; how many paths there are."""
+    options = found.nodes[place].candidates
+    assert all(option.index for option in options), f"a product: {found.show()}"
+    return sum(_looked_up(found, option.child) for option in options) or 1
+
+
+@pytest.mark.parametrize("joined", ["JOIN", "LEFT JOIN"])
+def test_a_key_is_looked_up_from_columns_that_may_be_null(joined: str, tmp_path, deltafix) -> None:
+    """Behind an outer join any column may be NULL, and a condition may look at several of them."""
+    script = tmp_path / "views.sql"
+    script.write_text(
+        f"""
+        CREATE TABLE part (name TEXT PRIMARY KEY, size DECIMAL(8, 2), maker INTEGER);
+        CREATE TABLE maker (id INTEGER PRIMARY KEY, name TEXT);
+        CREATE TABLE needs (part TEXT NOT NULL, other TEXT NOT NULL, PRIMARY KEY (part, other));
+        CREATE VIEW made AS
+          SELECT p.name, m.name AS maker FROM part p {joined} maker m ON m.id = p.maker;
+        CREATE VIEW weight AS
+          SELECT p.name, COUNT(*) FILTER (WHERE q.name IS NULL AND n.other IS NOT NULL) AS missing
+          FROM part p LEFT JOIN needs n ON n.part = p.name {joined} part q ON q.name = n.other
+          GROUP BY p.name;
+        """
+    )
+    found = json.loads(deltafix("plan", script, "--format", "json").out)
+    rules = [rule for stratum in found["strata"] for rule in stratum["rules"]]
+    met = [d for rule in rules if "= nil" not in rule["clause"] for d in rule["deltas"]]
+    only = [step["options"] for d in met for step in d["steps"] if len(step["options"]) == 1]
+    assert len(only) > 8
+    assert [option["join"] for (option,) in only if not option["by"]] == []
+
+
 def _walk(found: Variant, place: int, known: set[object], done: set[object]) -> int:
     """Check a variant from a node on; how many paths there are."""
     node = found.nodes[place]
@@ -157,7 +216,8 @@ def test_without_facts_there_are_no_estimates(deltafix, program) -> None:
 
 
 def test_a_broken_program_and_missing_facts_are_errors(deltafix, program) -> None:
-    missing = deltafix("plan", program, "-F", program.parent / "none", "--strict")
+    (program.parent / "edge.facts").unlink()
+    missing = deltafix("plan", program, "-F", program.parent, "--strict")
     assert missing.code == 2
     assert "no such fact file" in missing.err
     program.write_text("a(x).")
