@@ -194,6 +194,7 @@ def test_a_folder_that_spark_writes_is_one_snapshot_read_again_when_it_changes(t
         ("2.csv", "", "holds no bytes, as a writer leaves it that was stopped"),
         ("3.csv", "", "holds no bytes"),
         ("part-0000.orc", "x", r"holds part-0000.orc, but files of this format end in .csv, .csv"),
+        ("part-0000.parquet", "x", 'say format = "parquet", rename it, or say with pattern'),
         ("3/_SUCCESS", "", "it holds _SUCCESS and no file to read"),
         ("3/part-0000.csv", "x,n\n", "it holds part files and no _SUCCESS"),
     ],

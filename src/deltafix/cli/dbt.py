@@ -36,7 +36,11 @@ def dbt(
     facts: Annotated[
         Path,
         typer.Option(
-            "-F", "--fact-dir", help="Folder of the sources' rows: NAME.parquet or NAME.csv."
+            "-F",
+            "--fact-dir",
+            exists=True,
+            file_okay=False,
+            help="Folder of the sources' rows: NAME.parquet or NAME.csv.",
         ),
     ] = Path(),
     output: Annotated[

@@ -16,7 +16,7 @@ import typer
 
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
 from deltafix.cli.console import note
-from deltafix.cli.inputs import Strict, read_inputs, warner
+from deltafix.cli.inputs import FACT_DIR, Strict, read_inputs, warner
 from deltafix.cli.loaded import loaded
 from deltafix.plan.recognise import same_rule
 from deltafix.rules import ast
@@ -47,9 +47,7 @@ def diff(
             "--add", metavar="RULE", help="A rule to put in, behind declarations of what is new."
         ),
     ] = None,
-    facts: Annotated[
-        Path, typer.Option("-F", "--fact-dir", help="Folder of the .facts files.")
-    ] = Path(),
+    facts: Annotated[Path, FACT_DIR] = Path(),
     functors: FunctorsFile = None,
     word_size: WordSize = None,
     include: Include = None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
@@ -16,7 +16,11 @@ from deltafix.cli.console import note
 from deltafix.facts.schema import Schema
 from deltafix.rules.ast import Program
 
-__all__ = ["Strict", "read_inputs", "warner"]
+__all__ = ["FACT_DIR", "Strict", "read_inputs", "warner"]
+
+FACT_DIR: Final = typer.Option(
+    "-F", "--fact-dir", exists=True, file_okay=False, help="Folder of the .facts files."
+)
 
 Strict: TypeAlias = Annotated[
     bool,

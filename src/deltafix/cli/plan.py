@@ -29,7 +29,13 @@ def plan(
     *,
     facts: Annotated[
         Path | None,
-        typer.Option("-F", "--fact-dir", help="Folder of .facts files to take estimates from."),
+        typer.Option(
+            "-F",
+            "--fact-dir",
+            exists=True,
+            file_okay=False,
+            help="Folder of .facts files to take estimates from.",
+        ),
     ] = None,
     functors: FunctorsFile = None,
     word_size: WordSize = None,

@@ -16,7 +16,7 @@ import typer
 
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, brought, reading
 from deltafix.cli.console import note, prepare_kernel, progress
-from deltafix.cli.inputs import Strict, read_inputs, warner
+from deltafix.cli.inputs import FACT_DIR, Strict, read_inputs, warner
 from deltafix.diagnostics import render
 from deltafix.doing import tell
 from deltafix.paths import local_path
@@ -43,9 +43,7 @@ def run(
         Path, typer.Argument(help="The program (.dl, or .sql).", metavar="PROGRAM")
     ],
     *,
-    facts: Annotated[
-        Path, typer.Option("-F", "--fact-dir", help="Folder of the .facts files.")
-    ] = Path(),
+    facts: Annotated[Path, FACT_DIR] = Path(),
     output: Annotated[
         str, typer.Option("-D", "--output-dir", help="Folder for the .csv files; - prints them.")
     ] = ".",

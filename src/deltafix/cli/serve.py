@@ -11,7 +11,7 @@ import typer
 
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
 from deltafix.cli.console import note, progress
-from deltafix.cli.inputs import Strict, warner
+from deltafix.cli.inputs import FACT_DIR, Strict, warner
 from deltafix.cli.loaded import followed, loaded
 from deltafix.errors import MissingDependencyError
 
@@ -21,9 +21,7 @@ __all__ = ["serve"]
 def serve(
     program_file: Annotated[Path, typer.Argument(help="The program (.dl).", metavar="PROGRAM")],
     *,
-    facts: Annotated[
-        Path, typer.Option("-F", "--fact-dir", help="Folder of the .facts files.")
-    ] = Path(),
+    facts: Annotated[Path, FACT_DIR] = Path(),
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8765,
     write: Annotated[
         bool, typer.Option("--write", help="Let the page insert and delete given rows.")

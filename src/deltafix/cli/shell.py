@@ -28,7 +28,13 @@ def shell(
     *,
     facts: Annotated[
         Path | None,
-        typer.Option("-F", "--fact-dir", help="Load the .input relations from this folder first."),
+        typer.Option(
+            "-F",
+            "--fact-dir",
+            exists=True,
+            file_okay=False,
+            help="Load the .input relations from this folder first.",
+        ),
     ] = None,
     state: Annotated[
         Path | None,

@@ -12,7 +12,7 @@ import typer
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
 from deltafix.cli.completion import relations as completed
 from deltafix.cli.console import note, progress
-from deltafix.cli.inputs import Strict, warner
+from deltafix.cli.inputs import FACT_DIR, Strict, warner
 from deltafix.cli.loaded import followed, loaded
 
 if TYPE_CHECKING:
@@ -25,9 +25,7 @@ __all__ = ["watch"]
 def watch(
     program_file: Annotated[Path, typer.Argument(help="The program (.dl).", metavar="PROGRAM")],
     *,
-    facts: Annotated[
-        Path, typer.Option("-F", "--fact-dir", help="Folder of the .facts files.")
-    ] = Path(),
+    facts: Annotated[Path, FACT_DIR] = Path(),
     relations: Annotated[
         list[str] | None,
         typer.Option(

@@ -14,7 +14,7 @@ from typing import Annotated, Literal, TypeAlias
 import typer
 
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
-from deltafix.cli.inputs import Strict
+from deltafix.cli.inputs import FACT_DIR, Strict
 from deltafix.cli.loaded import loaded
 
 __all__ = ["step", "why", "why_not"]
@@ -23,9 +23,6 @@ _Program: TypeAlias = Annotated[Path, typer.Argument(help="The program (.dl).", 
 _Fact: TypeAlias = Annotated[
     str, typer.Argument(help='One row, such as \'path("a", "c")\'.', metavar="FACT")
 ]
-_Facts: TypeAlias = Annotated[
-    Path | None, typer.Option("-F", "--fact-dir", help="Folder of the .facts files.")
-]
 _Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No notes, no progress.")]
 
 
@@ -33,7 +30,7 @@ def why(
     program_file: _Program,
     fact: _Fact,
     *,
-    facts: _Facts = None,
+    facts: Annotated[Path | None, FACT_DIR] = None,
     several: Annotated[
         bool, typer.Option("--all", help="List different proofs, by height.")
     ] = False,
@@ -83,7 +80,7 @@ def why_not(
     program_file: _Program,
     fact: _Fact,
     *,
-    facts: _Facts = None,
+    facts: Annotated[Path | None, FACT_DIR] = None,
     limit: Annotated[int, typer.Option(min=0, help="At most so many suggestions.")] = 5,
     max_depth: Annotated[int, typer.Option(min=1, help="Explain failing rows so far down.")] = 3,
     max_edits: Annotated[int, typer.Option(min=0, help="Edits in a suggestion.")] = 3,
@@ -117,7 +114,7 @@ def step(
         str, typer.Argument(help="Rows that hold, with commas between them.", metavar="FACTS")
     ],
     *,
-    facts: _Facts = None,
+    facts: Annotated[Path | None, FACT_DIR] = None,
     functors: FunctorsFile = None,
     word_size: WordSize = None,
     include: Include = None,

@@ -98,7 +98,8 @@ def open_project(target: str | Path) -> Project:
     """
     place = Path(target)
     place = place if (place / "manifest.json").is_file() else place / "target"
-    manifest = _read(place / "manifest.json", f"run `dbt compile` first; {place} has none")
+    nowhere = f"run `dbt compile` first; neither {target} nor {place} has one"
+    manifest = _read(place / "manifest.json", nowhere)
     catalog = {}
     if (place / "catalog.json").is_file():
         catalog = _read(place / "catalog.json", "")

@@ -126,7 +126,7 @@ def _read_csv(path: Path, columns: Sequence[Column]) -> pa.Table:
                 found = _cast(table.column(place), column)
                 table = table.set_column(place, column.name, found)
         return table
-    except pa.ArrowInvalid:
+    except (pa.ArrowInvalid, UnicodeDecodeError):  # Arrow takes any bytes for names
         _refuse_lines(path, data, columns)
         _refuse_value(path, data, columns)
         raise

@@ -146,8 +146,10 @@ class Statement:
             message = f"{name!r} is a file, and queries read tables"
             return self.error(SqlProgrammingError, message, node, FROM_FILES)
         close = suggest(name, known)
-        there = ", ".join(sorted(known)[:20]) or "none"
+        there = ", ".join(sorted(known)[:20])
         way_out = f"did you mean {close!r}?" if close else f"there is: {there}"
+        if not known:
+            way_out = f"there is no {what} yet"
         return self.error(SqlProgrammingError, f"unknown {what} {name!r}", node, way_out)
 
     def wrong(self, message: str, node: exp.Expr | None, way_out: str) -> SqlError:

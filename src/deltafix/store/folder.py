@@ -18,7 +18,7 @@ import shutil
 from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
-from typing import BinaryIO, Final, Protocol, TypeAlias
+from typing import BinaryIO, Final, Protocol, TypeAlias, runtime_checkable
 from uuid import uuid4
 
 from deltafix.errors import SourceError
@@ -34,6 +34,7 @@ class ReplacedError(OSError):
     """Another writer has replaced the file that decides."""
 
 
+@runtime_checkable
 class Folder(Protocol):
     """Files by name; `str(folder)` is its path or URL. Errors are `OSError`s."""
 
@@ -248,13 +249,15 @@ def folder_at(where: Where, *, shared: bool = False) -> Folder:
     """The folder of a path or URL: `file://`, `s3://`, `gs://`, `az://`, `abfs://`, `webhdfs://`.
 
     Raises:
-        SourceError: a URL of another kind.
+        SourceError: a URL of another kind, or what is neither path nor URL.
         MissingDependencyError: an object store without the package that reaches it.
     """
     if isinstance(where, Path):
         return LocalFolder(local_path(where), shared=shared)
-    if not isinstance(where, str):
+    if isinstance(where, Folder):
         return where
+    if not isinstance(where, str):
+        raise SourceError(f"a folder is a path or a URL, not {where!r}", value=where)
     scheme, found, _ = where.partition("://")
     if not found:
         return LocalFolder(local_path(where), shared=shared)

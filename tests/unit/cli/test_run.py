@@ -100,6 +100,20 @@ def test_bad_facts_end_the_run_with_one_message_and_write_nothing(deltafix, fold
 
 
 @pytest.mark.parametrize(
+    "command", ["run", "diff", "watch", "serve", "why", "plan", "shell", "dbt"]
+)
+@pytest.mark.parametrize("name", ["none", "p.dl"])
+def test_a_folder_of_facts_that_is_none_is_an_error_and_no_empty_relation(
+    deltafix, folder, command, name
+):
+    program = folder / "p.dl"
+    more = {"diff": [program], "why": ['path("a", "b")']}.get(command, [])
+    ended = deltafix(command, program, *more, "-F", folder / name)
+    assert (ended.code, ended.out) == (2, "")
+    assert "Invalid value for '-F' / '--fact-dir'" in ended.err
+
+
+@pytest.mark.parametrize(
     ("facts", "wanted", "size"),
     [
         (b"a\tb\nb\tc\td\ne\tf\tg\n", "edge.facts:2: 2 lines have more values than edge(x:", 3),
@@ -206,7 +220,7 @@ def test_as_a_process_piped_output_has_no_colours_and_errors_no_traceback(folder
     good = deltafix("run", folder / "p.dl", "-F", folder / "facts", "-D", "-")
     assert (good.returncode, good.stdout[:21]) == (0, "---------------\npath\n")
     assert "\x1b" not in good.stdout + good.stderr
-    bad = deltafix("run", folder / "p.dl", "-F", folder / "none", "-D", "-", "--strict")
+    bad = deltafix("run", folder / "p.dl", "-F", folder, "-D", "-", "--strict")
     assert (bad.returncode, bad.stdout) == (2, "")
     assert bad.stderr.startswith("error[DF300]: ")
     assert "Traceback" not in bad.stderr

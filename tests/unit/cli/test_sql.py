@@ -108,6 +108,8 @@ def test_a_file_that_does_not_fit_is_refused(deltafix, tmp_path):
         ("", "edge.csv is empty; its first line is to name the columns: x,y"),
         ('x,y\n1,"a\n2,b\n', "edge.csv:2: not RFC 4180: a quote in it has no end"),
         (b"x,y\n1,a\n2,\xe9\n", "edge.csv:3: byte 0xe9 is not UTF-8 text"),
+        (b"x,\xe9\n1,a\n", "edge.csv:1: byte 0xe9 is not UTF-8 text"),
+        ("x,y\n1,a\n".encode("utf-16"), "edge.csv:1: byte 0xff is not UTF-8 text"),
         ("x,y,x\n1,2,3\n", "edge.csv has two columns 'x'"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections import Counter
@@ -199,7 +200,8 @@ ORDERS = node("seed", "orders", columns={"id": {"data_type": "integer"}})
 
 
 def test_a_folder_without_a_manifest_says_what_to_run(tmp_path: Path) -> None:
-    with pytest.raises(DbtError, match="run `dbt compile` first"):
+    said = re.escape(f"run `dbt compile` first; neither {tmp_path} nor {tmp_path / 'target'} has")
+    with pytest.raises(DbtError, match=said):
         open_project(tmp_path)
 
 

@@ -84,6 +84,8 @@ def test_urls_and_paths(store, tmp_path) -> None:
     assert str(folder_at("s3://bucket/a/") / "b") == "s3://bucket/a/b"
     assert str(folder_at(Path("x")) / "b") == "x/b"
     assert str(folder_at("webhdfs://ada@name:1/a/") / "b") == "webhdfs://ada@name:1/a/b"
+    with pytest.raises(SourceError, match="a folder is a path or a URL, not None"):
+        folder_at(None)
     with pytest.raises(SourceError, match=r"file://, s3://.*webhdfs://namenode:9870/path"):
         folder_at("hdfs://name/a")
     for wrong in ("webhdfs:///a", "webhdfs://name:none/a"):

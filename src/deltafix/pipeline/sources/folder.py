@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from deltafix.errors import PipelineError
+from deltafix.pipeline.decode import SUFFIXES
 
 __all__ = ["NO_BYTES", "Folder", "Stamp"]
 
@@ -50,9 +51,12 @@ class Folder:
         found = dict(sorted(self._walk(others)))
         odd = [name for name in others if not found or name.rpartition("/")[2].startswith("part-")]
         if odd:
+            of = next((form for form, ends in SUFFIXES.items() if odd[0].endswith(ends)), "")
+            other = f'say format = "{of}", ' if of else ""
             message = (
                 f"input {self.name}: {self.path} holds {odd[0]}, but files of this format end in "
-                f'{", ".join(self.suffixes)}; rename it, or say with pattern = "..." which belong'
+                f"{', '.join(self.suffixes)}; {other}rename it, or say with "
+                'pattern = "..." which belong'
             )
             raise PipelineError(message, input=self.name, path=str(self.path))
         return found
