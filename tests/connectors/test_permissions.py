@@ -23,7 +23,6 @@ pytestmark = pytest.mark.spark
 PAGE = ROOT / "docs" / "guides" / "permissions.md"
 BLOCKS = blocks(PAGE)
 LAKE = next(at for at, block in enumerate(BLOCKS) if "USING delta" in block.text)
-ASKED = "jdbc:postgresql://localhost:5432/access"
 
 
 def follow(

@@ -70,7 +70,6 @@ def test_batches_each_once_and_their_deltas_again(spark, tmp_path) -> None:
         assert signed(kept["can"]) == [(1, "ada", 9), (1, "core", 9)]
 
 
-TEAMS = ("core", "all")
 WORDS = "who string, team string, sign int, at long"
 
 

@@ -464,6 +464,29 @@ def test_what_is_defined_to_see_what_that_raises_is_used(raises: str) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "name", ['f"_{kind}"', '"_" + kind', '"_%s" % kind', '"_{}".format(kind)', "reader"]
+)
+def test_private_members_may_be_looked_up_where_only_their_underscore_is_written(name: str) -> None:
+    tree = {
+        "m.py": f"""
+        class Reader:
+            def read(self, kind):
+                reader = "_" + kind
+                return getattr(self, {name}, None)
+            def _number(self): ...
+            def _text(self): ...
+            def unused(self): ...
+        class Wide(Reader):
+            def _list(self): ...
+        class Other:
+            def _number_too(self): ...
+        {MAIN}Wide().read("x"), Other
+        """
+    }
+    assert dead(tree) == ["m:Other._number_too", "m:Reader.unused"]
+
+
 def test_what_a_doctest_names_is_used() -> None:
     tree = {
         "m.py": f"""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["POINTER_INPUTS", "extract_pointers"]
 
-_ENDINGS = ("_statement", "declaration", "else_clause")
-
 POINTER_INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "addr": ("p", "pf", "o", "of"),

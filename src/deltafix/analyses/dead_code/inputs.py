@@ -34,7 +34,7 @@ INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "hands_by": ("method", "id"),
         "hands_field": ("top", "class", "field"),
         "assigns": ("class", "field", "id"),
-        "searches": ("user", "class"),
+        "searches": ("user", "class", "start"),
         "attribute": ("user", "name"),
         "prefix": ("user", "start"),
         "name_prefix": ("name", "start"),

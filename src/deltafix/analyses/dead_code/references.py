@@ -243,7 +243,7 @@ class References(ast.NodeVisitor):
         if last in _BY_NAME or (last == "object" and _is_patch(called)):
             known = [self._attribute_text(argument) for argument in node.args]
             if last == "getattr" and not all(known[1:2]):
-                self._searched(node.args[0])
+                self._searched(node.args[0], node.args[1])
             self.by_text = self.by_text or not any(_is_text(one) for one in node.args)
         elif last in FIXTURE_CALLS:
             for argument in node.args:
@@ -305,10 +305,16 @@ class References(ast.NodeVisitor):
                 if isinstance(value, ast.Call):
                     yield from self._classes(value)
 
-    def _searched(self, what: ast.expr) -> None:
-        """`getattr(self, name)` in a method may mean any member of the class."""
+    def _searched(self, what: ast.expr, name: ast.expr) -> None:
+        """`getattr(self, name)` in a method may mean any member of the class.
+
+        Those with a leading underscore if one is written before what is computed, else the others.
+        """
+        found = self.scope.lookup(name.id) if isinstance(name, ast.Name) else None
         for owner in self._class_around(what):
-            self.emit("searches", self.user, owner)
+            for value in (found[1].values if found else None) or [name]:
+                text, _ = written(value, self.module, self._paths)
+                self.emit("searches", self.user, owner, "_" if text.startswith("_") else "")
 
     def _class_around(self, what: ast.expr) -> Iterator[str]:
         """The class in whose block this is, if `what` is its `self` or `cls`."""
