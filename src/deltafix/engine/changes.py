@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from deltafix.engine.codes import Codes
+from deltafix.engine.codes import FEW, Codes
 from deltafix.engine.state.edits import Edit
-from deltafix.engine.store import FEW, few_changes, relation_cell
+from deltafix.engine.store import few_changes, relation_cell
 from deltafix.facts.delta import Delta, RelationDelta
 from deltafix.facts.schema import Row, Schema
 from deltafix.facts.side import Side

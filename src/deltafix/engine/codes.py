@@ -25,7 +25,7 @@ from deltafix.kernel.values import WIDE_BASE
 from deltafix.plan.clause import Compare
 from deltafix.plan.ir import Plan
 
-__all__ = ["VALUE_TYPES", "Codes"]
+__all__ = ["FEW", "VALUE_TYPES", "Codes"]
 
 VALUE_TYPES: dict[BaseType, int] = {
     "number": at.T_NUMBER,
@@ -37,6 +37,8 @@ VALUE_TYPES: dict[BaseType, int] = {
 _NAN = 0x7FF8000000000000
 _WHOLE = ("number", "unsigned")
 _NUMPY = {"number": np.int64, "unsigned": np.uint64, "float": np.float64}
+FEW = 16
+"""Rows up to which they are read one by one: numpy's calls cost more than a small edit."""
 _MANY = 64
 """Rows from which on columns are coded as arrays."""
 _ORDERED = frozenset(("<", "<=", ">", ">="))
@@ -199,6 +201,9 @@ class Codes:
 
     def decode(self, kind: BaseType, codes: Words) -> list[Value]:
         """Python values of a column of codes."""
+        if len(codes) <= FEW:
+            value = self.value
+            return [value(kind, code) for code in codes.tolist()]
         if kind == "symbol":
             symbols = self.symbols
             return [symbols[code] for code in codes.tolist()]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from deltafix.diagnostics import suggest
-from deltafix.engine.codes import Codes
+from deltafix.engine.codes import FEW, Codes
 from deltafix.engine.link import Linked
 from deltafix.engine.probe import Probe
 from deltafix.engine.query import select, semijoin
@@ -22,7 +22,7 @@ from deltafix.engine.questions import Questions
 from deltafix.engine.relation import RelationView
 from deltafix.engine.run import Run
 from deltafix.engine.stages import Strata
-from deltafix.engine.store import FEW, codes_where, relation_cell
+from deltafix.engine.store import codes_where, relation_cell
 from deltafix.errors import FactError, UnknownRelationError
 from deltafix.events import EpochReport
 from deltafix.facts.schema import Row, Schema, Value

@@ -15,10 +15,11 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from deltafix.engine.codes import FEW
 from deltafix.engine.codes import Codes as Symbols
 from deltafix.engine.link import link
 from deltafix.engine.run import Budget, Run, set_budget
-from deltafix.engine.store import FEW, few_changes, records_of, relation_cell, rows_of_group
+from deltafix.engine.store import few_changes, records_of, relation_cell, rows_of_group
 from deltafix.engine.tables import Tables
 from deltafix.errors import InternalError
 from deltafix.kernel import layout as at

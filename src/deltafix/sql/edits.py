@@ -14,6 +14,7 @@ from deltafix.facts.schema import Row
 from deltafix.sql import reading
 from deltafix.sql.builder import Builder
 from deltafix.sql.catalog import Key, Table
+from deltafix.sql.parameters import literal_of
 from deltafix.sql.query import check_clauses
 from deltafix.sql.rows import Edit, checked, encoded, inserted
 from deltafix.sql.scalar import EXCLUDED, Scalar, Scalars, over, typed
@@ -170,7 +171,8 @@ def _cells(
             if value is None or (value is not ... and kind.holds(value)):
                 shown.append(value)
                 continue
-            scalar = scalars.compile(typed(cell, kind))
+            node = cell if value is ... else literal_of(statement, value)
+            scalar = scalars.compile(typed(node, kind))
             try:
                 shown.append(scalar.compute(()))
             except (ValueError, ArithmeticError) as error:

@@ -1,6 +1,7 @@
 """Parameters: values for `?` and `:name` in a statement.
 
-Invariant: a value becomes a literal of the tree, never text of the statement.
+Invariant: a value becomes a literal of the tree, or is a value to insert; never text of the
+statement.
 """
 
 from __future__ import annotations
@@ -20,18 +21,23 @@ from deltafix.sql.scalar import literal
 from deltafix.sql.text import Statement, data_type, exp, shown_name
 from deltafix.sql.types import SqlValue, Struct, fits
 
-__all__ = ["Parameters", "bound", "equalities", "written"]
+__all__ = ["Parameters", "bound", "equalities", "literal_of", "written"]
 
 Parameters: TypeAlias = "Sequence[SqlValue] | Mapping[str, SqlValue]"
 
 
 class _Place(NamedTuple):
-    """Where a parameter goes, and its name, if it has one."""
+    """Where a parameter goes, and its name, if it has one.
+
+    One that is a value of an INSERT stays, and notes its own: most need to be no expression.
+    """
 
     name: str
+    node: exp.Expr
     parent: exp.Expr
     key: str
     at: int | None
+    inserted: bool
 
 
 class _Form(NamedTuple):
@@ -64,9 +70,12 @@ def bound(statement: Statement, parameters: Parameters) -> Iterator[Statement]:
         form = _form(statement)
     values = _values(statement, parameters, form)
     for one, value in zip(form.places, values, strict=True):
+        if one.inserted:
+            one.node.meta["value"] = value
+            continue
         is_place = one.key == "expressions" and isinstance(one.parent, exp.Bracket)
         value_there = _from_0(value, statement) if is_place else value
-        one.parent.set(one.key, _literal(statement, value_there), one.at)
+        one.parent.set(one.key, literal_of(statement, value_there), one.at)
     yield replace(statement, node=form.node) if form.places else statement
     if form.stays:
         statement.forms.append(form)
@@ -77,7 +86,14 @@ def _form(statement: Statement) -> _Form:
         return _Form(statement.node, [])
     tree = statement.node.copy()
     places = [
-        _Place(one.name if one.this else "", one.parent, one.arg_key or "", one.index)
+        _Place(
+            one.name if one.this else "",
+            one,
+            one.parent,
+            one.arg_key or "",
+            one.index,
+            _is_inserted(one),
+        )
         for one in sorted(tree.find_all(exp.Placeholder), key=_order)
         if one.parent is not None
     ]
@@ -86,6 +102,13 @@ def _form(statement: Statement) -> _Form:
         or (isinstance(tree, exp.Insert | exp.Update | exp.Delete) and not tree.find(exp.Query))
     )
     return _Form(tree, places, stays)
+
+
+def _is_inserted(node: exp.Expr) -> bool:
+    """Whether a node is a value of an INSERT ... VALUES."""
+    row = node.parent
+    values = row.parent if isinstance(row, exp.Tuple) else None
+    return isinstance(values, exp.Values) and isinstance(values.parent, exp.Insert)
 
 
 def _values(statement: Statement, parameters: Parameters, form: _Form) -> Sequence[SqlValue]:
@@ -134,17 +157,16 @@ def _count(statement: Statement, wanted: int, given: int) -> SqlError:
     return statement.wrong(message, None, "give one value for each ?")
 
 
-def _literal(statement: Statement, value: SqlValue) -> exp.Expr:
+def literal_of(statement: Statement, value: SqlValue) -> exp.Expr:
+    """A parameter as an expression. Raises SqlProgrammingError for what no type of SQL holds."""
     try:
-        found = written(value, statement.dialect)
-        found.meta["value"] = value  # itself, for who needs no more
+        return written(value, statement.dialect)
     except ValueError as error:
         way_out = (
             "give None, bool, int, float, str, bytes, date, datetime, a Decimal of 18 digits, a "
             "list, or a dict"
         )
         raise statement.wrong(str(error), None, way_out) from None
-    return found
 
 
 def equalities(row: Mapping[str, SqlValue], dialect: str) -> str:

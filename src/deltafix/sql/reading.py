@@ -46,7 +46,12 @@ class Result:
 
 def select(connection: Connection, statement: Statement, node: exp.Expr) -> Result:
     """The rows of a query. Raises what a view of it would."""
-    query = unwrapped(node).copy()
+    written = unwrapped(node)
+    if source_of(written) is not None and _kept_order(connection, written) is None:
+        direct = _direct(connection, statement, written)
+        if direct is not None:
+            return Result(direct.columns, sorted(direct.rows, key=logical_order))
+    query = written.copy()
     limit, offset = (query.args.pop(key, None) for key in ("limit", "offset"))
     asked = query.args.get("order")
     if not _picks(query):

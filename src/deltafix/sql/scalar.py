@@ -172,28 +172,29 @@ def over(statement: Statement, *tables: tuple[str, Sequence[Column]]) -> Scalars
 
     A name without a table is never a column of `excluded`, the row that was to be inserted.
     """
+    places: dict[str, dict[str, Scalar]] = {}
+    width = 0
+    for table, columns in tables:
+        places[table] = {
+            one.name: Scalar(itemgetter(place), one.type, one.nullable)
+            for place, one in enumerate(columns, width)
+        }
+        width += len(columns)
 
     def leaf(node: exp.Expr) -> Scalar | None:
         if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
             return None
-        names = [name for name, _ in tables]
-        meant = [one for one in names if one == node.table or not (node.table or one == EXCLUDED)]
+        table, name = node.table, node.name
+        meant = [one for one in places if one == table or not (table or one == EXCLUDED)]
         if not meant:
-            raise statement.unknown("table", node.table, names, node)
-        found: dict[str, Scalar] = {}
-        known: list[str] = []
-        width = 0
-        for name, columns in tables:
-            for place, column in enumerate(columns if name in meant else (), width):
-                known.append(column.name)
-                if column.name == node.name:
-                    found[name] = Scalar(itemgetter(place), column.type, column.nullable)
-            width += len(columns)
+            raise statement.unknown("table", table, list(places), node)
+        found = {one: places[one][name] for one in meant if name in places[one]}
         if not found:
-            raise statement.unknown("column", node.name, known, node)
+            known = [column for one in meant for column in places[one]]
+            raise statement.unknown("column", name, known, node)
         if len(found) > 1:
-            message = f"column {node.name!r} is in {' and in '.join(found)}"
-            raise statement.wrong(message, node, f"write {next(iter(found))}.{node.name}")
+            message = f"column {name!r} is in {' and in '.join(found)}"
+            raise statement.wrong(message, node, f"write {next(iter(found))}.{name}")
         return next(iter(found.values()))
 
     return Scalars(statement, leaf)
