@@ -98,6 +98,8 @@ class _Maker:
         self.tables: list[Table] = []
         self.sources: list[Table] = []
         self.names = 0
+        self.hidden = ""
+        """A column that the query just made may be sorted by, though it need not show it."""
         # without what SQLite has not, in most cases: views that read others would be lost with them
         self.portable = random.random() < 0.6
         self.types = PORTABLE if self.portable else TYPES
@@ -122,7 +124,7 @@ class _Maker:
             query, columns = self.query(2)
             name = f"v{n}"
             if self.maybe(0.3) and not re.search(r"ORDER BY|LIMIT|OFFSET", query):
-                query += f" ORDER BY {self.ordered(columns)}"
+                query += f" ORDER BY {self.sorted_by_hidden()}{self.ordered(columns)}"
             made.append((name, query))
             self.sources.append(Table(name, columns))
         script = tuple(self.transaction() for _ in range(transactions))
@@ -490,11 +492,18 @@ class _Maker:
         if not self.portable and self.maybe(0.4):
             on = columns[places[0] - 1][0]
             query = f"SELECT DISTINCT ON ({on}) * FROM ({query}) AS {self.name('x')}"
+            self.hidden = ""
             if self.maybe(0.5):
                 return f"{query} ORDER BY {order}", columns
+        order = self.sorted_by_hidden() + order
         limit = f"LIMIT {self.random.choice((1, 2, 3, 5))}"
         offset = f" OFFSET {self.random.choice((1, 2))}" if self.maybe(0.3) else ""
         return f"{query} ORDER BY {order} {limit}{offset}", columns
+
+    def sorted_by_hidden(self) -> str:
+        """The first part of an ORDER BY of the query just made; the rest is of what it shows."""
+        hidden, self.hidden = self.hidden, ""
+        return f"{self.ordered(((hidden, ''),))}, " if hidden and self.maybe(0.5) else ""
 
     def unlimited(self, depth: int) -> tuple[str, Columns]:
         choice = self.random.random()
@@ -602,6 +611,7 @@ class _Maker:
                 if picked
                 else shown
             )
+        self.hidden = "" if distinct else self.random.choice([n for n, _ in scope])
         where = self.where(scope)
         if small and not self.portable and self.maybe(0.1):
             where += f" QUALIFY {self.window(scope, INT)} <= {self.value(INT, required=True)}"
@@ -648,6 +658,7 @@ class _Maker:
                 self.scalar_query(fixed) if kind == INT and self.maybe(0.4) else self.value(kind)
             )
             having = f" HAVING {one} {self.random.choice(('<', '>=', '<>'))} {other}"
+        self.hidden = self.random.choice(keys)[0] if keys else ""
         columns = tuple((one.rsplit(" AS ", 1)[1], kind) for one, kind in shown)
         written = ", ".join(one for one, _ in shown)
         return f"SELECT {written} FROM {text}{self.where(scope)}{group}{having}", columns
@@ -764,6 +775,7 @@ class _Maker:
         if op.startswith("UNION") and self.maybe(0.3):
             three, _ = self.select(depth - 1, kinds)
             two = f"{two} {op} {three}"
+        self.hidden = ""
         return f"{one} {op} {two}", columns
 
     def with_query(self, depth: int) -> tuple[str, Columns]:
@@ -793,6 +805,7 @@ class _Maker:
         if self.maybe(0.5):
             text, shown = self.grouped(0)
         self.sources = kept
+        self.hidden = ""
         return query + text, shown
 
     def recursive(self) -> tuple[str, Columns]:
@@ -838,4 +851,5 @@ class _Maker:
             self.sources = [self.sources[-1]]
             outer, shown = self.grouped(0) if self.maybe(0.6) else self.select(0)
         self.sources = kept
+        self.hidden = ""
         return query + outer, shown

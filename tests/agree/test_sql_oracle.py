@@ -122,7 +122,7 @@ def test_the_generator_reaches_every_construct() -> None:
         "BETWEEN", "LIKE", " NOT LIKE", "<> (SELECT",
         "PRIMARY KEY", "UPDATE", "DELETE", "NOT NULL", "NULL",
     )  # fmt: skip
-    for seed in range(300):
+    for seed in range(400):
         script = case_of(seed).script()
         words.update(word for word in wanted if word in script)
     assert [word for word in wanted if words[word] < 3] == []

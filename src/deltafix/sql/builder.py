@@ -140,7 +140,9 @@ class Builder:
     root: exp.Expr | None = None
     """The query that is the view itself."""
     order: tuple[tuple[int, exp.Ordered], ...] = ()
-    """What the view is sorted by where it is read: positions of columns, and how."""
+    """What the view is sorted by where it is read: positions among all columns, and how."""
+    keeps_order: bool = True
+    """Whether somebody reads the view in its order."""
     count: int = 0
     between: str = "."
     view: str = ""

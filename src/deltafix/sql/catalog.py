@@ -334,7 +334,7 @@ def view_of(
     builder = Builder(statement, f"{name}:{again}" if again else name, catalog.relations)
     builder.view = name
     if mark:
-        builder.prefix, builder.between = f"{name}{mark}", "_"
+        builder.prefix, builder.between, builder.keeps_order = f"{name}{mark}", "_", False
     found = relation(builder, query, Scope(statement), name, names)
     catalog.reducers.update({one: reducer for one, (_, reducer) in builder.reducers.items()})
     return View(found, builder)

@@ -109,16 +109,22 @@ def relation(
 def settled(
     builder: Builder, found: Rows, names: Sequence[str], name: str | None = None
 ) -> Relation:
-    """Rows as a relation with columns of these names; hidden ones tell duplicates apart."""
+    """Rows as a relation with columns of these names.
+
+    Hidden ones are what it is sorted by beside them, and tell duplicates apart.
+    """
     outputs = [operand for _, operand in found.outputs]
     columns = [one.column(shown) for shown, one in zip(names, outputs, strict=True)]
-    hidden: list[Operand] = []
+    hidden = list(found.sorts)
     identity = list(range(len(outputs))) if found.identity is None else []
     for one in found.identity or ():
         if one not in outputs and one not in hidden:
             hidden.append(one)
         identity.append([*outputs, *hidden].index(one))
-    made = builder.relation(columns, [h.column("") for h in hidden], sorted(set(identity)), name)
+    beside = [
+        one.column(f"~kept{n}" if n < len(found.sorts) else "") for n, one in enumerate(hidden)
+    ]
+    made = builder.relation(columns, beside, sorted(set(identity)), name)
     builder.head(made, [*outputs, *hidden], found.body)
     return made
 

@@ -8,7 +8,7 @@ that ORDER BY leaves equal are sorted by all that they show, then by what tells 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from deltafix.engine.folds.users import UserReducer
 from deltafix.rules.ast import Atom, Formula
@@ -28,12 +28,14 @@ __all__ = ["Rows", "limited", "number", "several"]
 class Rows:
     """The rows of a query: a body, what the head shows, and what tells rows apart.
 
-    `identity` is None where equal rows are one row.
+    `identity` is None where equal rows are one row; `sorts` is what a view is sorted by beside what
+    it shows.
     """
 
     body: list[Formula]
     outputs: list[tuple[str, Operand]]
     identity: list[Operand] | None
+    sorts: tuple[Operand, ...] = ()
 
     @property
     def columns(self) -> list[Column]:
@@ -44,8 +46,8 @@ class Rows:
 def limited(formulas: Formulas, query: exp.Expr, found: Rows) -> Rows:
     """The rows of a query after DISTINCT ON, ORDER BY, LIMIT and OFFSET; as they are without.
 
-    The order of the whole query, of what it shows, goes to the builder: a SELECT of the view reads
-    it. Raises SqlRefusedError for ORDER BY alone inside a query, whose rows have no order.
+    The order of the whole query goes to the builder: a SELECT of the view reads it. Raises
+    SqlRefusedError for ORDER BY alone inside a query, whose rows have no order.
     """
     builder = formulas.builder
     distinct, order = query.args.get("distinct"), query.args.get("order")
@@ -70,12 +72,11 @@ def limited(formulas: Formulas, query: exp.Expr, found: Rows) -> Rows:
         found, sorts = _first(builder, found, [], sorts, bounds)
     if query is builder.root:
         shown = [operand for _, operand in found.outputs]
-        hidden = [node for key, node in sorts if key not in shown]
-        if hidden and alone:
-            way_out = "select it too: a SELECT of the view sorts by its columns"
-            raise builder.refused("ORDER BY of what is not shown", hidden[0], way_out)
-        if not hidden:
-            builder.order = tuple((shown.index(key), node) for key, node in sorts)
+        hidden = [key for key in dict.fromkeys(key for key, _ in sorts) if key not in shown]
+        if builder.keeps_order:
+            found = replace(found, sorts=tuple(hidden))
+            there = [*shown, *hidden]
+            builder.order = tuple((there.index(key), node) for key, node in sorts)
     return found
 
 

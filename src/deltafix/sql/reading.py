@@ -8,8 +8,8 @@ are applied here, and the ORDER BY of a view where its rows are read without ano
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from deltafix.engine.connect import connect
@@ -19,7 +19,7 @@ from deltafix.rules.terms import Var
 from deltafix.sql import joins
 from deltafix.sql.aggregates import aggregates_of
 from deltafix.sql.builder import Builder, Operand, Relation
-from deltafix.sql.catalog import program, used_by
+from deltafix.sql.catalog import View, program, used_by
 from deltafix.sql.formulas import Formulas, conditions
 from deltafix.sql.query import projection, rows, settled, unwrapped
 from deltafix.sql.ranking import number
@@ -47,8 +47,9 @@ class Result:
 def select(connection: Connection, statement: Statement, node: exp.Expr) -> Result:
     """The rows of a query. Raises what a view of it would."""
     written = unwrapped(node)
-    if source_of(written) is not None and _kept_order(connection, written) is None:
-        direct = _direct(connection, statement, written)
+    known = connection.catalog.relations
+    if source_of(written) is not None and _sorted_view(connection, written) is None:
+        direct = _direct(connection, statement, written, known)
         if direct is not None:
             return Result(direct.columns, sorted(direct.rows, key=logical_order))
     query = written.copy()
@@ -56,8 +57,10 @@ def select(connection: Connection, statement: Statement, node: exp.Expr) -> Resu
     asked = query.args.get("order")
     if not _picks(query):
         query.args.pop("order", None)
-    width, orders = _ordered(statement, query, asked or _kept_order(connection, query))
-    found = _direct(connection, statement, query) or _evaluated(connection, statement, query)
+    kept = _kept_order(connection, statement, query, known) if asked is None else None
+    width, orders = _ordered(statement, query, asked or kept)
+    found = _direct(connection, statement, query, known)
+    found = found or _evaluated(connection, statement, query, known)
     table = sorted(found.rows, key=logical_order) if asked is None else found.rows
     shown = len(found.columns) - (width or 0)
     for place, node_ in reversed(orders):
@@ -71,17 +74,36 @@ def select(connection: Connection, statement: Statement, node: exp.Expr) -> Resu
     return Result(found.columns[:-width], [row[:-width] for row in table])
 
 
-def _kept_order(connection: Connection, query: exp.Expr) -> exp.Expr | None:
-    """The ORDER BY of the view that a SELECT reads row by row; None where it has none."""
+def _sorted_view(connection: Connection, query: exp.Expr) -> View | None:
+    """The view with an ORDER BY that a SELECT reads row by row; None where there is none."""
     source = source_of(query)
     if source is None or aggregates_of(query) or windows_of(query):
         return None
     view = connection.catalog.views.get(source.name)
-    if view is None or not view.builder.order:
+    return view if view is not None and view.builder.order else None
+
+
+def _kept_order(
+    connection: Connection, statement: Statement, query: exp.Expr, known: dict[str, Relation]
+) -> exp.Expr | None:
+    """The ORDER BY of the view that a SELECT reads row by row; None where it has none.
+
+    Of what the view does not show `known` then has columns, and the SELECT names its own.
+    """
+    view, source = _sorted_view(connection, query), source_of(query)
+    if view is None or source is None or not isinstance(query, exp.Select):
         return None
+    found = view.relation
+    width = max(len(found.columns), *(place + 1 for place, _ in view.builder.order))
+    if width > len(found.columns):
+        spelled = _spelled(statement, _scope_of(statement, source, found), query)
+        query.set("expressions", [exp.alias_(node, name, quoted=True) for name, node in spelled])
+        known[found.name] = replace(
+            found, columns=found.all_columns[:width], hidden=found.all_columns[width:]
+        )
     keys = []
     for place, node in view.builder.order:
-        key = exp.column(view.relation.columns[place].name, source.alias_or_name)
+        key = exp.column(found.all_columns[place].name, source.alias_or_name)
         keys.append(exp.Ordered(this=key, **{k: node.args.get(k) for k in ("desc", "nulls_first")}))
     return exp.Order(expressions=keys)
 
@@ -150,7 +172,8 @@ def matching(
     asked = [one for one in (where, *computed) if one is not None]
     if any(within(one) for one in asked):
         return _matching_query(connection, statement, source, where, computed)
-    return _matching(connection, statement, source, where, computed)[1]
+    known = connection.catalog.relations
+    return _matching(connection, statement, source, where, known, computed=computed)[1]
 
 
 def _matching(
@@ -158,9 +181,10 @@ def _matching(
     statement: Statement,
     source: exp.Table,
     where: exp.Expr | None,
-    computed: Sequence[exp.Expr] = (),
+    known: Mapping[str, Relation],
+    *,
+    computed: Sequence[exp.Expr],
 ) -> tuple[list[Scalar], list[tuple[Row, tuple[SqlValue, ...]]]]:
-    known = connection.catalog.relations
     found = known.get(source.name)
     if found is None:
         raise statement.unknown("table", source.name, list(known), source)
@@ -227,7 +251,17 @@ def source_of(query: exp.Expr) -> exp.Table | None:
     return None if others or (alias and alias.columns) else source
 
 
-def _direct(connection: Connection, statement: Statement, query: exp.Expr) -> Result | None:
+def _scope_of(statement: Statement, source: exp.Table, found: Relation) -> Scope:
+    """What a SELECT of one table or view sees."""
+    columns = {c.name: Operand(Var(c.name), c.type, c.nullable) for c in found.columns}
+    scope = Scope(statement)
+    scope.sources.append(Source(source.alias_or_name, columns, ()))
+    return scope
+
+
+def _direct(
+    connection: Connection, statement: Statement, query: exp.Expr, known: Mapping[str, Relation]
+) -> Result | None:
     """A SELECT of one table or view, row by row; None for any other query."""
     source = source_of(query)
     if source is None or not isinstance(query, exp.Select):
@@ -237,15 +271,11 @@ def _direct(connection: Connection, statement: Statement, query: exp.Expr) -> Re
     where = query.args["where"].this if query.args.get("where") is not None else None
     if where is not None and within(where):
         return None
-    known = connection.catalog.relations
     if source.name not in known:
         raise statement.unknown("table", source.name, list(known), source)
-    scope = Scope(statement)
-    found = known[source.name]
-    columns = {c.name: Operand(Var(c.name), c.type, c.nullable) for c in found.columns}
-    scope.sources.append(Source(source.alias_or_name, columns, ()))
-    named = _spelled(statement, scope, query)
-    values, table = _matching(connection, statement, source, where, [node for _, node in named])
+    named = _spelled(statement, _scope_of(statement, source, known[source.name]), query)
+    nodes = [node for _, node in named]
+    values, table = _matching(connection, statement, source, where, known, computed=nodes)
     shown = [
         Column(name, value.type, value.nullable)
         for (name, _), value in zip(named, values, strict=True)
@@ -270,8 +300,10 @@ def _spelled(statement: Statement, scope: Scope, query: exp.Select) -> list[tupl
 # --- any query, as a program ---------------------------------------------------------------------
 
 
-def _evaluated(connection: Connection, statement: Statement, query: exp.Expr) -> Result:
-    builder = Builder(statement, "query", connection.catalog.relations)
+def _evaluated(
+    connection: Connection, statement: Statement, query: exp.Expr, known: Mapping[str, Relation]
+) -> Result:
+    builder = Builder(statement, "query", known)
     found = rows(builder, query, Scope(statement))
     names = [name for name, _ in found.outputs]
     made = settled(builder, found, [f"c{n}" for n in range(len(names))])
