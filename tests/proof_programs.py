@@ -216,16 +216,17 @@ def joining(rng: Random) -> tuple[deltafix.Database, dict]:
     return db, present
 
 
-def connect(text: str) -> deltafix.Database:
+def connect(program: str | deltafix.Program) -> deltafix.Database:
     """A database over a program, with the functors and reducers that it may use."""
+    text = program if isinstance(program, str) else program.source or ""
     names = re.findall(r"\.functor (\w+lub)", text)
     reducers = REDUCERS if "@@xor" in text or ".functor xor" in text else {}
-    return deltafix.connect(text, functors={n: FUNCTORS[n] for n in names}, reducers=reducers)
+    return deltafix.connect(program, functors={n: FUNCTORS[n] for n in names}, reducers=reducers)
 
 
 def copy_of(db: deltafix.Database, inputs: dict) -> deltafix.Database:
     """A second database over the same program and input facts."""
-    again = connect(db.program.source)
+    again = connect(db.program)
     with again.transaction() as tx:
         for name, rows in inputs.items():
             tx.insert(name, sorted(rows))

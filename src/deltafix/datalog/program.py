@@ -159,6 +159,11 @@ class Program(ast.Program):
         warnings = tuple(item for item in diagnostics if item.severity != "error")
         object.__setattr__(self, "warnings", warnings)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether its `with` block has not ended: it says nothing yet."""
+        return self._builder is not None
+
     def _writing(self) -> Builder:
         return current_builder(self._builder)
 

@@ -44,10 +44,9 @@ from deltafix.facts.typed import R
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
 from deltafix.kernel.entries import commit, rollback
-from deltafix.plan.build import lower, plan_core
+from deltafix.plan.build import prepared
 from deltafix.plan.normalize import Core
 from deltafix.rules.ast import Program
-from deltafix.rules.check import CheckedProgram, typed
 from deltafix.rules.schemas import row_schemas
 
 if TYPE_CHECKING:
@@ -92,20 +91,17 @@ class Database(Reading):
             message = f"unknown strategy {strategy!r}; one of {known}"
             raise ValueError(message + (f" (did you mean {hint!r}?)" if hint else ""))
         self.strategy = strategy
-        self._checked: CheckedProgram | None = None
-        if core is None:
-            self._checked = typed(program)
-            core = lower(self._checked)
-        found = plan_core(core)
+        self._prepared = begun = prepared(program, core)  # held: others of this program use it
+        self._checked = begun.checked
         self._arena = Arena()
-        self._codes = Codes(self._arena, ordered=is_ordered(found))
-        linked = link(found, Tables(self._arena), self._codes)
+        self._codes = Codes(self._arena, ordered=is_ordered(begun.plan))
+        linked = link(begun.plan, Tables(self._arena), self._codes)
         self._users = users
         users = Users(bound(program, users.functors), users.reducers)
         self._profile = profile
         self._gate = threading.Lock()
         self._arena.cells[at.BY_STRATUM] = int(profile)
-        self._take_up(program, core, linked)
+        self._take_up(program, begun.core, linked)
         self._run_with(program, linked, outside_strata(linked, self._codes, users), users)
         # What must succeed before an epoch is seen; None in memory, which pays only for asking.
         self._before_commit: Callable[[], None] | None = None

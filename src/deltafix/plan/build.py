@@ -8,9 +8,10 @@ all.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakValueDictionary
 
 from deltafix.diagnostics import Diagnostic
 from deltafix.errors import ProgramError
@@ -33,7 +34,7 @@ from deltafix.rules.show import show
 if TYPE_CHECKING:
     from deltafix.datalog.load import Analysis
 
-__all__ = ["PASSES", "analysed", "forms", "lower", "plan", "plan_core"]
+__all__ = ["PASSES", "Prepared", "analysed", "forms", "lower", "plan", "plan_core", "prepared"]
 
 
 def lower(checked: CheckedProgram) -> Core:
@@ -92,6 +93,37 @@ def plan_core(
         )  # fmt: skip
     columns = {name: tuple(found) for name, found in indexes.columns.items()}
     return Plan(core.relations, tuple(stages), columns, given, bounded)
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Prepared:
+    """What running a program begins with; None: it was given as a core."""
+
+    program: Program
+    checked: CheckedProgram | None
+    core: Core
+    plan: Plan
+
+
+def prepared(program: Program, core: Core | None = None) -> Prepared:
+    """A program, or its core if that is given, as far as it is the same for all who run it.
+
+    Made once for as long as somebody holds it: planning is most of the time in which a small
+    database is opened, and shards of one process have one core. Raises ProgramError.
+    """
+    if program.is_open:
+        raise ProgramError("the program is not complete: its `with` block has not ended")
+    key = id(program if core is None else core)
+    found = _PREPARED.get(key)
+    if found is None:  # what is found holds what the key is of
+        checked = typed(program) if core is None else None
+        core = lower(checked) if checked is not None else core
+        assert core is not None  # noqa: S101  one of the two
+        found = _PREPARED[key] = Prepared(program, checked, core, plan_core(core))
+    return found
+
+
+_PREPARED: WeakValueDictionary[int, Prepared] = WeakValueDictionary()
 
 
 class Pass(NamedTuple):

@@ -261,6 +261,11 @@ class Program:
         """The declaration called `name`. Raises KeyError if there is none."""
         return self._relations[name]
 
+    @property
+    def is_open(self) -> bool:
+        """Whether its rules are being written still: it says nothing yet."""
+        return False
+
     @cached_property
     def _relations(self) -> dict[str, RelationDecl]:
         return {one.name: one for one in reversed(self.relations)}  # the first of two counts

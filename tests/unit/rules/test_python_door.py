@@ -249,3 +249,24 @@ def test_what_python_would_make_text_or_a_truth_of_is_refused(write, way):
 def test_a_path_in_place_of_a_program_is_told_how_it_is_read():
     with pytest.raises(ProgramError, match=r"deltafix.Program.from_file\('rules.dl'\)"):
         connect("rules.dl")
+
+
+def test_a_program_that_is_being_written_is_not_run_and_one_plan_serves_all_who_run_it() -> None:
+    with Program() as p:
+        edge, path = p.relation("edge", x=int, y=int), p.relation("path", x=int, y=int)
+        x, y = variables("x y")
+        _ = path(x, y) <= edge(x, y)
+        with pytest.raises(ProgramError, match="its `with` block has not ended"):
+            connect(p)
+    with connect(p) as one, connect(p) as other:
+        assert one.plan is other.plan
+        with one.transaction() as tx:
+            tx.insert("edge", [(1, 2)])
+        with other.transaction() as tx:
+            tx.add_rule("path(y, x) :- edge(x, y).")
+            tx.insert("edge", [(3, 4)])
+        with connect(p) as third:
+            assert third.plan is one.plan
+            assert (one.rows("path"), other.rows("path"), third.rows("path")) == (
+                [(1, 2)], [(3, 4), (4, 3)], [],
+            )  # fmt: skip
