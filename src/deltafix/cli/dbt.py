@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import typer
 
 from deltafix.cli.console import note
+from deltafix.cli.inputs import fact_dir
 from deltafix.cli.sql import print_delta
 from deltafix.errors import DbtError, DeltafixError
 
@@ -35,13 +36,7 @@ def dbt(
     *,
     facts: Annotated[
         Path,
-        typer.Option(
-            "-F",
-            "--fact-dir",
-            exists=True,
-            file_okay=False,
-            help="Folder of the sources' rows: NAME.parquet or NAME.csv.",
-        ),
+        fact_dir("Folder of the sources' rows: NAME.parquet or NAME.csv."),
     ] = Path(),
     output: Annotated[
         Path | None,

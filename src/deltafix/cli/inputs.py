@@ -14,13 +14,27 @@ import typer
 
 from deltafix.cli.console import note
 from deltafix.facts.schema import Schema
+from deltafix.paths import local_path
 from deltafix.rules.ast import Program
 
-__all__ = ["FACT_DIR", "Strict", "read_inputs", "warner"]
+__all__ = ["FACT_DIR", "Strict", "fact_dir", "read_inputs", "warner"]
 
-FACT_DIR: Final = typer.Option(
-    "-F", "--fact-dir", exists=True, file_okay=False, help="Folder of the .facts files."
-)
+
+def _folder(where: Path | None) -> Path | None:
+    """The folder that -F names. Raises SourceError for a URL, which is not a folder that lacks."""
+    folder = None if where is None else local_path(where)
+    if folder is not None and not folder.is_dir():
+        what = "is a file, not a folder" if folder.exists() else "does not exist"
+        raise typer.BadParameter(f"{folder} {what}")
+    return folder
+
+
+def fact_dir(says: str = "Folder of the .facts files.") -> Any:
+    """The option -F, which names a folder that is there."""
+    return typer.Option("-F", "--fact-dir", callback=_folder, help=says)
+
+
+FACT_DIR: Final = fact_dir()
 
 Strict: TypeAlias = Annotated[
     bool,

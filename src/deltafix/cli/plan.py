@@ -12,7 +12,7 @@ import typer
 
 from deltafix.cli.brought import Brought, FunctorsFile, Include, Macros, WordSize, brought, reading
 from deltafix.cli.console import prepare_kernel
-from deltafix.cli.inputs import Strict, read_inputs, warner
+from deltafix.cli.inputs import Strict, fact_dir, read_inputs, warner
 from deltafix.cli.sql import read_script
 
 if TYPE_CHECKING:
@@ -29,13 +29,7 @@ def plan(
     *,
     facts: Annotated[
         Path | None,
-        typer.Option(
-            "-F",
-            "--fact-dir",
-            exists=True,
-            file_okay=False,
-            help="Folder of .facts files to take estimates from.",
-        ),
+        fact_dir("Folder of .facts files to take estimates from."),
     ] = None,
     functors: FunctorsFile = None,
     word_size: WordSize = None,

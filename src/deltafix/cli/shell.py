@@ -16,6 +16,7 @@ import typer
 
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
 from deltafix.cli.console import note
+from deltafix.cli.inputs import fact_dir
 from deltafix.cli.loaded import loaded
 from deltafix.cli.session import Session
 from deltafix.errors import DeltafixError, ProgramError
@@ -28,13 +29,7 @@ def shell(
     *,
     facts: Annotated[
         Path | None,
-        typer.Option(
-            "-F",
-            "--fact-dir",
-            exists=True,
-            file_okay=False,
-            help="Load the .input relations from this folder first.",
-        ),
+        fact_dir("Load the .input relations from this folder first."),
     ] = None,
     state: Annotated[
         Path | None,
