@@ -116,9 +116,10 @@ def prepared(program: Program, core: Core | None = None) -> Prepared:
     key = id(program if core is None else core)
     found = _PREPARED.get(key)
     if found is None:  # what is found holds what the key is of
-        checked = typed(program) if core is None else None
-        core = lower(checked) if checked is not None else core
-        assert core is not None  # noqa: S101  one of the two
+        checked = None
+        if core is None:
+            checked = typed(program)
+            core = lower(checked)
         found = _PREPARED[key] = Prepared(program, checked, core, plan_core(core))
     return found
 
