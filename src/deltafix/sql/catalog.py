@@ -68,7 +68,8 @@ class ForeignKey:
 
     `nullable` says of each pair of columns, its own and the key's, whether they may be NULL: the
     engine has values of such columns in a tuple. `on_delete` is what a row does when the one goes
-    that it refers to: "CASCADE", "SET NULL", or nothing, and then that cannot go.
+    that it refers to, `on_update` when that changes its key: "CASCADE", "SET NULL", "SET DEFAULT",
+    or nothing, and then that cannot be.
     """
 
     places: tuple[int, ...]
@@ -76,6 +77,7 @@ class ForeignKey:
     key: Key
     nullable: tuple[tuple[bool, bool], ...]
     on_delete: str = ""
+    on_update: str = ""
 
     def of(self, row: Row) -> tuple[Any, ...]:
         """The key that a row refers to, as its table has it; with None in it, to none."""
@@ -88,9 +90,12 @@ class ForeignKey:
         return tuple(found)
 
     def referring(self, key: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The values of its own columns in the rows that refer to a key without NULL."""
+        """The values of its own columns in the rows that refer to a key.
+
+        A NULL of the key is one of theirs, also where that is none of the column.
+        """
         return tuple(
-            value if mine == theirs else (value,) if mine else value[0]
+            value if mine == theirs or value is None else (value,) if mine else value[0]
             for value, (mine, theirs) in zip(key, self.nullable, strict=True)
         )
 
@@ -429,9 +434,9 @@ def table_of(
     identity = sorted(set(sure[0].places)) if sure else [len(columns)]
     hidden = () if sure else (Column("number", BIGINT, nullable=False),)
     name = schema.this.name
-    foreign = tuple(
-        _foreign(builder, (name, columns, keys), tables, names, node) for names, node in references
-    )
+    bare = Table(Relation(name, tuple(columns), hidden, tuple(identity)), tuple(keys))
+    bare.defaults = defaults
+    foreign = tuple(_foreign(builder, bare, tables, names, node) for names, node in references)
     indexes = dict.fromkeys([*(one.places for one in keys), *(one.places for one in foreign)])
     made = Relation(name, tuple(columns), hidden, tuple(identity), tuple(indexes))
     scalars = over(statement, (name, columns))
@@ -441,36 +446,37 @@ def table_of(
 
 def _foreign(
     builder: Builder,
-    made: tuple[str, Sequence[Column], Sequence[Key]],
+    made: Table,
     tables: Mapping[str, Table],
     names: Sequence[str],
     node: Any,
 ) -> ForeignKey:
-    """A foreign key of a table that is `made`: its name, columns and keys."""
+    """A foreign key of a table, whose columns, keys and defaults are known."""
     statement = builder.statement
-    name, columns, keys = made
+    name, columns = made.relation.name, made.relation.columns
     named = isinstance(node.this, exp.Schema)
     target = node.this.this if named else node.this
-    on_delete = ""
+    does = {"ON DELETE": "", "ON UPDATE": ""}
     for option in node.args.get("options") or ():
         said = " ".join(str(option).upper().split())
-        if said not in _OPTIONS:
+        event, action = said[:9], said[10:]
+        if event not in does or action not in _ACTIONS:
             way_out = "without it, what a row refers to can neither go nor change its key"
             raise statement.refused(f"REFERENCES ... {option}", target, way_out)
-        on_delete = _OPTIONS[said] or on_delete
-    if target.name != name:
-        if target.name not in tables:
-            raise statement.unknown("table", target.name, list(tables), target)
-        other = tables[target.name]
-        columns_of: Sequence[Column] = other.relation.columns
-        keys = other.keys
-    else:
-        columns_of = columns
+        does[event] = _ACTIONS[action]
+    if target.name != name and target.name not in tables:
+        raise statement.unknown("table", target.name, list(tables), target)
+    other = made if target.name == name else tables[target.name]
+    columns_of, keys = other.relation.columns, other.keys
     mine = _places(statement, columns, names, node)
-    for place in mine if on_delete == "SET NULL" else ():
-        if not columns[place].nullable:
-            message = f"ON DELETE SET NULL of {columns[place].name}, which is NOT NULL"
-            raise statement.wrong(message, target, "say ON DELETE CASCADE, or leave NOT NULL out")
+    for event, action in does.items():
+        for place in mine if action.startswith("SET") else ():
+            if not columns[place].nullable and (action == "SET NULL" or place not in made.defaults):
+                without = "" if action == "SET NULL" else " and has no DEFAULT"
+                message = f"{event} {action} of {columns[place].name}, which is NOT NULL{without}"
+                raise statement.wrong(
+                    message, target, f"say {event} CASCADE, or leave NOT NULL out"
+                )
     primary = next((key.places for key in keys if key.kind == "PRIMARY KEY"), ())
     asked = [one.name for one in node.this.expressions] if named else None
     theirs = primary if asked is None else _places(statement, columns_of, asked, target)
@@ -488,12 +494,12 @@ def _foreign(
             raise statement.wrong(message, target, "give both columns one type")
     pairs = zip(mine, theirs, strict=True)
     nullable = tuple((columns[one].nullable, columns_of[two].nullable) for one, two in pairs)
-    return ForeignKey(mine, target.name, key, nullable, on_delete)
+    return ForeignKey(mine, target.name, key, nullable, *does.values())
 
 
-_OPTIONS = {
-    "ON DELETE CASCADE": "CASCADE", "ON DELETE SET NULL": "SET NULL", "ON DELETE NO ACTION": "",
-    "ON UPDATE NO ACTION": "", "ON DELETE RESTRICT": "", "ON UPDATE RESTRICT": "",
+_ACTIONS = {
+    "CASCADE": "CASCADE", "SET NULL": "SET NULL", "SET DEFAULT": "SET DEFAULT",
+    "NO ACTION": "", "RESTRICT": "",
 }  # fmt: skip
 
 

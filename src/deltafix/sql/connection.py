@@ -38,7 +38,14 @@ from deltafix.sql.builder import Builder, Relation
 from deltafix.sql.catalog import Catalog, Key, Table, check_rules, created, require_made
 from deltafix.sql.changes import Bag, Subscription, ViewDelta, view_delta
 from deltafix.sql.cursor import Cursor
-from deltafix.sql.integrity import actions, is_sound, net, require_keys, require_references
+from deltafix.sql.integrity import (
+    actions,
+    is_sound,
+    net,
+    require_end,
+    require_keys,
+    require_references,
+)
 from deltafix.sql.merging import merge
 from deltafix.sql.parameters import Parameters, bound
 from deltafix.sql.pending import Pending
@@ -338,20 +345,19 @@ class Connection:
                 self._journal.append(edit)
                 return len(added)
             added = list(added)  # by row, which names the one that breaks a key
-        made = [Edit(table, removed, added, replaced)]
-        self._make(statement, made[0])
-        following = [actions(self, made[0])]
-        while following:  # each looks at what those before it left
-            action = next(following[-1], None)
-            if action is None:
-                following.pop()
-                continue
-            self._make(statement, checked(statement, action))
-            made.append(action)
-            following.append(actions(self, action))
+            edit = Edit(table, removed, added, replaced)
+        made = [edit]
+        self._make(statement, edit)
+        chains = [0]  # how many edits of keys in a row each is the end of
+        for cause, chain in zip(made, chains, strict=True):  # which grow
+            require_end(statement, cause, chain)
+            for action in actions(self, statement, cause, made):
+                self._make(statement, checked(statement, action))
+                made.append(action)
+                chains.append(chain + 1 if action.replaced else 0)
         for one in net(made):
             require_references(self, statement, one)
-        return len(removed) + len(added) - replaced
+        return len(removed) + len(added) - len(replaced)
 
     def _make(self, statement: Statement, edit: Edit) -> None:
         """Note the rows that an edit removes and adds. Raises SqlIntegrityError: none are."""

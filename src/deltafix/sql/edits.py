@@ -76,6 +76,7 @@ def _upserted(
 ) -> Edit:
     """Rows to insert where those whose key is there are left out, or change the row that has it."""
     table, removed, rows = edit.table, list[Row](), edit.added
+    replaced: list[Row] = []
     check_clauses(
         Builder(statement, "", {}), conflict, ("action", "conflict_keys", "expressions", "where")
     )
@@ -113,8 +114,9 @@ def _upserted(
                 for place, compute in zip(places, values, strict=True):
                     changed[place] = encoded(statement, columns[place], compute(both))
                 removed.append(there)
-                added.append(tuple(changed))
-    return checked(statement, Edit(table, removed, added, len(removed)))
+                replaced.append(tuple(changed))
+                added.append(replaced[-1])
+    return checked(statement, Edit(table, removed, added, replaced))
 
 
 def _conflicting(statement: Statement, table: Table, conflict: exp.OnConflict) -> Sequence[Key]:
@@ -208,7 +210,7 @@ def update(connection: Connection, statement: Statement, node: exp.Update) -> Ed
             changed[place] = encoded(statement, columns[place], value)
         removed.append(row)
         added.append(tuple(changed))
-    return checked(statement, Edit(table, removed, added, len(removed)))
+    return checked(statement, Edit(table, removed, added, added))
 
 
 def check_table(statement: Statement, node: exp.Expr) -> None:

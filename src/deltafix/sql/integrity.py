@@ -9,7 +9,7 @@ to nothing. CHECK is a matter of one row (`sql.rows`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deltafix.errors import SqlError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from deltafix.sql.columns import Batch
     from deltafix.sql.connection import Connection
 
-__all__ = ["actions", "is_sound", "net", "require_keys", "require_references"]
+__all__ = ["actions", "is_sound", "net", "require_end", "require_keys", "require_references"]
 
 
 def require_keys(
@@ -65,7 +65,8 @@ def require_references(connection: Connection, statement: Statement, edit: Edit)
         if lost is not None:
             raise _dangling(statement, edit, one, lost)
     for table, one in connection.catalog.referring(name):
-        found = _referring(connection, table, one, edit, edit.removed)
+        gone = {*map(one.key.of, edit.removed)}.difference(map(one.key.of, edit.added))
+        found = _referring(connection, table, one, gone)
         if found:
             mine = table.relation
             names, values = _said(mine.columns, one.places, found[0])
@@ -76,30 +77,113 @@ def require_references(connection: Connection, statement: Statement, edit: Edit)
 
 
 def _referring(
-    connection: Connection, table: Table, one: ForeignKey, edit: Edit, gone: Sequence[Row]
+    connection: Connection, table: Table, one: ForeignKey, keys: Iterable[tuple[Any, ...]]
 ) -> list[Row]:
-    """The rows that refer to keys which an edit takes away, with some of the rows it removes."""
-    lost = {*map(one.key.of, gone)}.difference(map(one.key.of, edit.added))
-    asked = [one.referring(value) for value in lost if None not in value]
+    """The rows that refer to some of these keys."""
+    asked = [one.referring(value) for value in keys if None not in value]
     if not asked:
         return []
     names = [table.relation.columns[place].name for place in one.places]
     return connection.engine.semijoin(table.relation.name, names, asked)
 
 
-def actions(connection: Connection, edit: Edit) -> Iterator[Edit]:
-    """The edits that ON DELETE says follow an edit, once it is made; each as things are then."""
-    deleted = edit.removed[edit.replaced :]
+def actions(
+    connection: Connection, statement: Statement, edit: Edit, made: Sequence[Edit]
+) -> Iterator[Edit]:
+    """The edits that ON DELETE and ON UPDATE say follow one; each as things are then.
+
+    `made` are those of the statement so far. A key that changes twice is followed twice, so all
+    that follows an edit is made before what follows the next.
+
+    A row deleted for which another of its key is inserted has changed, and has no ON DELETE. All
+    that an UPDATE does to keys happens at once: 1 may become 2 and 2 become 1.
+    """
+    count = len(edit.replaced)
     for table, one in connection.catalog.referring(edit.table.relation.name):
-        found = _referring(connection, table, one, edit, deleted) if one.on_delete else []
-        if found and one.on_delete == "CASCADE":
-            yield Edit(table, found, [])
-        elif found:
-            freed = [
-                tuple(None if place in one.places else value for place, value in enumerate(row))
-                for row in found
-            ]
-            yield Edit(table, found, freed, len(found))
+        of = one.key.of
+        if one.on_delete and len(edit.removed) > count:
+            become = {*edit.replaced}
+            lost = {*map(of, edit.removed[count:])}
+            lost.difference_update(of(row) for row in edit.added if row not in become)
+            found = _referring(connection, table, one, lost)
+            if found and one.on_delete == "CASCADE":
+                yield Edit(table, found, [])
+            elif found:
+                values = dict.fromkeys(lost, _fixed(table, one, one.on_delete))
+                yield _set(statement, table, one, found, values)
+        if one.on_update and count:
+            pairs = zip(edit.removed, edit.replaced, strict=False)
+            keys = {of(old): of(new) for old, new in pairs if of(old) != of(new)}
+            found = _referring(connection, table, one, keys)
+            if found and not keys.keys().isdisjoint(keys.values()):
+                moved = _moved(table, one, made, edit)
+                found = [row for row in found if row not in moved]
+            if found and one.on_update == "CASCADE":
+                values = {old: one.referring(new) for old, new in keys.items()}
+                yield _set(statement, table, one, found, values)
+            elif found:
+                values = dict.fromkeys(keys, _fixed(table, one, one.on_update))
+                yield _set(statement, table, one, found, values)
+
+
+def _fixed(table: Table, one: ForeignKey, action: str) -> tuple[Any, ...]:
+    """What SET NULL or SET DEFAULT has a row refer to."""
+    if action == "SET NULL":
+        return (None,) * len(one.places)
+    columns = table.relation.columns
+    return tuple(columns[place].encode(table.defaults.get(place)) for place in one.places)
+
+
+def _set(
+    statement: Statement,
+    table: Table,
+    one: ForeignKey,
+    found: list[Row],
+    become: Mapping[tuple[Any, ...], tuple[Any, ...]],
+) -> Edit:
+    """Have rows refer to something else; by the key that each refers to."""
+    columns = table.relation.columns
+    changed = []
+    for row in found:
+        cells = list(row)
+        for place, value in zip(one.places, become[one.of(row)], strict=True):
+            if value is None and not columns[place].nullable:
+                name = f"{table.relation.name}.{columns[place].name}"
+                message = f"ON UPDATE CASCADE would make {name} NULL, which is NOT NULL"
+                raise statement.integrity(message, "DELETE that row first")
+            cells[place] = value
+        changed.append(tuple(cells))
+    return Edit(table, found, changed, changed)
+
+
+def _moved(table: Table, one: ForeignKey, made: Sequence[Edit], edit: Edit) -> set[Row]:
+    """The rows of a table that refer to another key by an edit of a statement, but this one.
+
+    Where a key becomes what another one was, they are not to follow a second time: they may be
+    reached by several ways, or in a circle.
+    """
+    moved = set[Row]()
+    for before in made:
+        if before.table is table:
+            come = {
+                new
+                for old, new in zip(before.removed, before.replaced, strict=False)
+                if old in moved or (before is not edit and one.of(old) != one.of(new))
+            }
+            moved = moved.difference(before.removed) | come
+    return moved
+
+
+_CHAIN = 1000
+"""So many edits of keys may follow one from the other; no chain that ends is known to have more
+than a few."""
+
+
+def require_end(statement: Statement, edit: Edit, chain: int) -> None:
+    """Raise SqlIntegrityError where ON UPDATE of tables in a circle would never end."""
+    if chain > _CHAIN:
+        message = f"ON UPDATE of {edit.table.relation.name} goes round in a circle"
+        raise statement.integrity(message, "leave one of the actions in that circle out")
 
 
 def net(edits: Sequence[Edit]) -> list[Edit]:

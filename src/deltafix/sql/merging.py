@@ -150,7 +150,7 @@ class _Taken:
         changed = [row for row in self._changed.values() if row is not None]
         removed = sorted(self._changed, key=lambda row: self._changed[row] is None)
         checked(self._statement, Edit(self._table, [], changed))
-        return Edit(self._table, removed, [*changed, *self._fresh], len(changed))
+        return Edit(self._table, removed, [*changed, *self._fresh], changed)
 
 
 def _first(whens: Sequence[_When], kind: _Kind, shown: _Values) -> _When | None:

@@ -25,12 +25,15 @@ __all__ = ["Edit", "checked", "encoded", "given", "inserted", "replaced"]
 
 
 class Edit(NamedTuple):
-    """A table, the rows removed, and the rows added; the first so many removed became others."""
+    """A table, the rows removed, and the rows added.
+
+    The first of those removed became those `replaced`, in this order, which are among those added.
+    """
 
     table: Table
     removed: list[Row]
     added: list[Row] | Batch
-    replaced: int = 0
+    replaced: Sequence[Row] = ()
 
 
 def encoded(statement: Statement, column: Column, value: SqlValue) -> Any:
