@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import re
 import sqlite3
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
-from types import FrameType
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.interrupt import Interrupt
 
 import deltafix.sql
 
@@ -76,31 +75,6 @@ def _statement(random: Random) -> str:
         f"UPDATE q SET x = x + {random.choice((0, 1, 10))} WHERE y = 'a' AND x = {key}",
         f"UPDATE d SET a = {n()}, b = {text()} WHERE p = {key}",
     ))  # fmt: skip
-
-
-class _Interrupt:
-    """Has Ctrl-C come at the n-th line of the library that runs inside; `came` says whether."""
-
-    def __init__(self, after: int, folder: str) -> None:
-        self.after, self.came = after, False
-        self._folder = str(Path(deltafix.__file__).parent / folder)
-
-    def __enter__(self) -> Self:
-        self._before = sys.gettrace()
-        sys.settrace(self._line)
-        return self
-
-    def _line(self, frame: FrameType, event: str, _: object) -> object:
-        if not frame.f_code.co_filename.startswith(self._folder):
-            return None
-        self.after -= event == "line"
-        if self.after < 0 and not self.came:
-            self.came = True
-            raise KeyboardInterrupt
-        return self._line
-
-    def __exit__(self, *_: object) -> None:
-        sys.settrace(self._before)
 
 
 def _frame(name: str, rows: list[tuple[object, ...]]) -> pa.Table:
@@ -180,7 +154,7 @@ def test_oracle_references_are_kept_as_sqlite_keeps_them(seed: int, tmp_path: Pa
         given = FRAMED.fullmatch(statement) if random.random() < 0.5 else None
         lines, folder = random.choice(((3.2, "sql"), (4.2, "")))
         is_likely = random.random() < (0.6 if fresh else 0.15)
-        interrupt = _Interrupt(int(10 ** random.uniform(0, lines)) if is_likely else 10**9, folder)
+        interrupt = Interrupt(int(10 ** random.uniform(0, lines)) if is_likely else 10**9, folder)
         answers = []
         for engine, refused in ((db, deltafix.sql.IntegrityError), (lite, sqlite3.Error)):
             try:

@@ -64,6 +64,10 @@ _AUTO_SHARE = 0.3
 """`auto` recomputes when at least this share of the given rows changes (bench: batch)."""
 
 
+def _nobody() -> None:
+    """Whose transaction is open."""
+
+
 def seen_schemas(program: Program, linked: Linked) -> dict[str, Schema]:
     """The relations that users see of a linked program."""
     return {name: found for name, found in row_schemas(program).items() if name in linked.ids}
@@ -110,7 +114,8 @@ class Database(Reading):
             self._arena.cells[at.SCHEDULE] = STRATEGIES[strategy]
         self._rules: RuleEpoch | None = None
         self._writer = threading.RLock()
-        self._open: Transaction | None = None
+        # Weak: a transaction that its user has dropped is rolled back, and keeps nobody out.
+        self._open: Callable[[], Transaction | None] = _nobody
         self._watchers = Watchers()
         self._last: weakref.ref[Changes] | None = None
         self._closed = False
@@ -204,7 +209,7 @@ class Database(Reading):
             raise TransactionError("the database is closed")
         if relation is not None and not isinstance(relation, RelationView):
             relation = self.relation(relation)
-        watch: Watch[Any] = Watch(self._watchers, relation, callback)
+        watch: Watch[Any] = Watch(self._watchers, relation, callback, self.epoch)
         self._watchers.add(watch)
         return watch
 
@@ -283,21 +288,29 @@ class Database(Reading):
         except TransactionError:
             self._writer.release()
             raise
-        self._open = transaction
+        opened = weakref.ref(transaction)
+        transaction._state, self._open = "open", opened
+        self._begun = int(self._arena.cells[at.EPOCHS]), self.epoch
         changes = self._last() if self._last is not None else None
         if changes is not None:
             changes.freeze()
 
     def _require_no_edits(self) -> None:
         """See `Reading`."""
-        if self._open is not None:
+        if self._open() is not None:
             raise TransactionError("this thread has a transaction open; commit or roll it back")
 
     def _end(self) -> None:
-        self._open = None
+        self._open = _nobody
         self._writer.release()
 
-    def _commit(self) -> Changes:
+    def _abandon(self) -> None:
+        """End a transaction whose begin was interrupted, so that nobody has it."""
+        transaction = self._open()
+        if transaction is not None:
+            transaction.rollback()
+
+    def _commit(self) -> None:
         began = time.perf_counter()
         arena = self._arena
         cells = arena.cells
@@ -317,32 +330,48 @@ class Database(Reading):
         edited = Edited()
         if rules is not None:
             edited = Edited(rules.given, self.program)
-        elif self._open is not None and self._open.edits_ruled:
+        elif (transaction := self._open()) is not None and transaction.edits_ruled:
             edited = Edited(given_changes(arena, self._given))
         self._ran = int(self._run.program[0])
         self._recomputed = () if rules is None else rules.recomputed
+        self._coming_edits = edited
         with self._gate:
             commit(arena.words, cells)
-            self._strata.keep()
-            if rules is not None:
-                rules.finish()
-            self._unrun = False
-            self.epoch += 1
-            if cells[at.DEAD + 1]:
-                arena.release()
-        changes = Changes(self._changed, self.epoch, edited)
-        self._last = weakref.ref(changes)
+            self._stand()
         self._seconds = time.perf_counter() - began
+
+    @property
+    def _stands(self) -> bool:
+        """Whether the kernel has committed the epoch of the open transaction."""
+        return bool(self._arena.cells[at.EPOCHS] != self._begun[0])
+
+    def _stand(self) -> None:
+        """Follow the kernel's commit, within the gate.
+
+        An interrupt may come at any line behind that commit: whoever catches it does this again,
+        for doing it twice is doing it once.
+        """
+        self._strata.keep()
+        if self._rules is not None:
+            self._rules.finish()
+        self._unrun = False
+        self.epoch = self._begun[1] + 1
+        if self._arena.cells[at.DEAD + 1]:
+            self._arena.release()
+
+    def _stood(self) -> Changes:
+        """What the epoch that stands has changed."""
+        changes = Changes(self._changed, self.epoch, self._coming_edits)
+        self._last = weakref.ref(changes)
         return changes
 
-    def _commit_rules(self, edits: Sequence[RuleEdit]) -> Changes:
+    def _commit_rules(self, edits: Sequence[RuleEdit]) -> None:
         from deltafix.engine.rule_edits import RuleEpoch  # noqa: PLC0415  the parser
 
         began = time.perf_counter()
         RuleEpoch(self, edits).begin()
-        changes = self._commit()
+        self._commit()
         self._seconds = time.perf_counter() - began
-        return changes
 
     def _rollback(self) -> None:
         with self._gate:
@@ -395,7 +424,7 @@ class Database(Reading):
         with self._writer:
             if not self._unrun or self._closed:
                 return
-            if self._open is not None:
+            if self._open() is not None:
                 message = (
                     "nothing holds yet: the first epoch runs when this transaction commits, "
                     "because its rows may bound what the rules derive; read after the commit"

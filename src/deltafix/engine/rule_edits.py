@@ -339,16 +339,17 @@ class RuleEpoch:
     def prepare(self) -> None:
         """The epoch has run: link the plan from now on."""
         self.linked = link(self._step.after, self._tables, self._db._codes)
+        self._timed = self._db._run.strata
 
     def finish(self) -> None:
-        """The epoch is committed."""
-        db, linked, timed = self._db, self.linked, self._db._run.strata
-        db._rules = None
+        """The epoch is committed. Doing this twice is doing it once."""
+        db, linked = self._db, self.linked
         db._users, db._checked = self._known_users, self._checked
         db._take_up(self.program, self._core, linked)
         db._run_with(self.program, linked, db._strata.taken_over(linked), self._users)
-        db._run.strata = timed
+        db._run.strata = self._timed
         db._arena.cells[at.SCHEDULE] = self._schedule
+        db._rules = None  # last: an interrupted one is finished again
 
     def undo(self) -> None:
         """The kernel has taken the epoch back: the rules and tables are as before, too."""

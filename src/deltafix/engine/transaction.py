@@ -54,7 +54,7 @@ class Transaction:
         self._changes: Changes | None = None
         self._rule_edits: list[RuleEdit] = []
         self._delta: Delta | None = None
-        self._state = "open"
+        self._state = "not begun"
         self.edits_ruled = False
         db._begin(self)
 
@@ -270,27 +270,41 @@ class Transaction:
 
     def __del__(self) -> None:
         # A transaction that is dropped while open must not keep others out.
-        if getattr(self, "_state", None) == "open" and self._db._open is self:
+        if getattr(self, "_state", None) == "open":
             self.rollback()
 
     def _commit(self) -> None:
         self._require_open()
         try:
             if self._rule_edits:
-                self._changes = self._db._commit_rules(self._rule_edits)
+                self._db._commit_rules(self._rule_edits)
             else:
-                self._changes = self._db._commit()
-        except BaseException:
-            self.rollback()
+                self._db._commit()
+            self._stand()
+            self._end()
+        except BaseException as error:
+            if self._state == "open" and not self._db._stands:
+                self.rollback()
+            elif isinstance(error, KeyboardInterrupt):
+                # Behind the kernel's commit: the epoch stands, and all else is to follow.
+                if self._state == "open":
+                    with self._db._gate:
+                        self._db._stand()
+                    self._stand()
+                self._end()
             raise
+
+    def _stand(self) -> None:
+        self._changes = self._db._stood()
         self._state = "committed"
-        if not self._db._watchers:
-            self._db._end()
-            return
+
+    def _end(self) -> None:
         # Other threads' epochs wait until this one is told of: watchers hear them in order.
         with self._db._writer:
-            self._db._end()
-            self._db._watchers.committed(self)
+            if self._db._open() is self:
+                self._db._end()
+            if self._db._watchers:
+                self._db._watchers.committed(self)
 
     def _require_open(self) -> None:
         if self._state != "open":

@@ -3,7 +3,8 @@
 Life of a `Watch`: made by `Database.watch`, told after each commit, closed. Invariants: a watcher
 is told of the epochs from its beginning on, in their order, each once, after the commit; a
 relation's watcher hears of epochs that changed the relation. What a callback raises comes to the
-committer as SubscriberError, when the epoch stands and the others were told.
+committer as SubscriberError, when the epoch stands and the others were told; an interrupt passes
+when all were told, and a call that it ended is not made again.
 """
 
 from __future__ import annotations
@@ -39,18 +40,21 @@ class Watch(Generic[C]):
         watchers: Watchers,
         view: RelationView[Any] | None,
         callback: Callable[[C], object] | None,
+        heard: int,
     ) -> None:
         self.relation = None if view is None else view.name
         self._view = view
         self._watchers = watchers
         self._callback = callback
+        self._heard = heard  # the epoch up to which it was told
         self._queue: deque[C | None] = deque()
         self._waiting: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
 
     def close(self) -> None:
         """Hear no more; an asynchronous loop over it ends. Idempotent."""
         self._watchers.forget(self)
-        self._put(None)
+        self._queue.append(None)
+        self._wake()
 
     def __enter__(self) -> Self:
         return self
@@ -77,17 +81,19 @@ class Watch(Generic[C]):
                 await event.wait()
 
     def tell(self, delta: Delta) -> None:
-        """Pass an epoch's changes on, if they are of interest."""
+        """Pass an epoch's changes on, if they are of interest and were not passed on before."""
         if self.relation is not None and self.relation not in delta:
             return
-        change: Any = delta if self._view is None else self._view.delta(delta)
-        if self._callback is not None:
-            self._callback(change)
-        else:
-            self._put(change)
+        assert delta.epoch is not None  # noqa: S101  a transaction made it
+        if delta.epoch > self._heard:
+            self._pass(delta if self._view is None else self._view.delta(delta), delta.epoch)
+        self._wake()
 
-    def _put(self, change: C | None) -> None:
-        self._queue.append(change)
+    def _pass(self, change: Any, epoch: int) -> None:
+        self._heard = epoch  # no interrupt comes between this line and the next
+        (self._queue.append if self._callback is None else self._callback)(change)
+
+    def _wake(self) -> None:
         if self._waiting is not None:
             loop, event = self._waiting
             if not loop.is_closed():
@@ -122,24 +128,26 @@ class Watchers:
     def committed(self, transaction: Transaction) -> None:
         """Tell everyone of a committed epoch. The caller holds the writer's lock.
 
-        A callback may commit: that epoch's turn comes when this one has been told to all.
+        A callback may commit: that epoch's turn comes when this one has been told to all. Doing
+        this twice, since an interrupt has come, is doing it once.
         """
         delta = transaction.delta
         if not delta:
             return
-        self._pending.append(delta)
+        if all(one is not delta for one in self._pending):
+            self._pending.append(delta)
         if self._telling:
             return
         failures: list[tuple[Watch[Any], Exception]] = []
-        self._telling = True
         try:
+            self._telling = True
             while self._pending:
-                told = self._pending.popleft()
                 for watch in tuple(self._all):
                     try:
-                        watch.tell(told)
+                        watch.tell(self._pending[0])
                     except Exception as error:  # others must hear of the epoch all the same
                         failures.append((watch, error))
+                self._pending.popleft()
         finally:
             self._telling = False
         if failures:

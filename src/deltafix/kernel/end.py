@@ -20,6 +20,7 @@ from deltafix.kernel.layout import (
     DELTA,
     EMITTED,
     EPOCH_BASE,
+    EPOCHS,
     ERROR,
     HEAP,
     IDXS,
@@ -135,6 +136,7 @@ def commit(A, L):
         L[DELTA + k] = L[Q + k]
         L[Q + k] = old
     _clear(L)
+    L[EPOCHS] += 1
 
 
 @kernel("v:AL")

@@ -36,6 +36,7 @@ STRATEGY = 10  # the schedule of the stratum at hand
 ERROR = 11  # why a run stopped (ERR_*)
 QUOTA = 12  # rows probed + derivations after which a run yields to its caller
 EPOCH_BASE = 13  # CLOCK at the start of the epoch
+EPOCHS = 14  # epochs committed: tells whoever was interrupted whether one stands
 # queue of created rows (rel << 32 | row), journal of touched rows (3 cells each), wave heap
 # (2 cells each), dead blocks (2 cells each): a vector is (first cell, length, capacity)
 Q = 16

@@ -79,6 +79,7 @@ class Connection:
         self._pending = Pending()
         self._journal: list[Edit] = []
         self._epochs: list[Delta] = []
+        self._undoing: int | None = None  # the engine's epoch before the last of these is undone
         self._last: list[Delta | Mapping[str, Bag]] = []
         self._subscriptions: list[Subscription] = []
         self._path = path
@@ -275,14 +276,19 @@ class Connection:
         """One go at it: whatever was done before is not done again."""
         self._journal.clear()
         self._pending.clear()
+        if self._db is not None:
+            self._db._abandon()
         while self._epochs:
-            delta = self._epochs[-1]
-            with self._engine().transaction() as tx:
-                for name in self.catalog.tables.keys() & set(delta):
-                    tx.delete(name, delta[name].added)
-                    tx.insert(name, delta[name].removed)
-                self._forget_undo(tx, len(self._epochs) - 1)
-            self._epochs.pop()
+            delta, db = self._epochs[-1], self._engine()
+            if self._undoing is None:
+                self._undoing = db.epoch
+            if db.epoch == self._undoing:
+                with db.transaction() as tx:
+                    for name in self.catalog.tables.keys() & set(delta):
+                        tx.delete(name, delta[name].added)
+                        tx.insert(name, delta[name].removed)
+                    self._forget_undo(tx, len(self._epochs) - 1)
+            self._epochs, self._undoing = self._epochs[:-1], None
         self._open = False
 
     def _control(self, statement: Statement) -> int:
@@ -411,9 +417,9 @@ class Connection:
         """
         if not (self._pending or (last and self._durable and self._epochs)):
             return
-        tx = self._engine().transaction()
+        tx = None
         try:
-            with tx:
+            with self._engine().transaction() as tx:
                 self._pending.apply(tx)
                 if last:
                     self._forget_undo(tx, 0)
@@ -424,8 +430,9 @@ class Connection:
             self._epochs.append(tx.delta)
             self._pending.clear()
         except BaseException:
-            if tx.is_committed and all(one is not tx.delta for one in self._epochs):
-                self._epochs.append(tx.delta)  # an interrupt may come when the epoch stands
+            stood = None if tx is None or not tx.is_committed else tx.delta
+            if stood is not None and all(one is not stood for one in self._epochs):
+                self._epochs.append(stood)  # an interrupt may come when the epoch stands
             self.rollback()
             raise
 

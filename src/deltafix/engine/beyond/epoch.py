@@ -52,8 +52,11 @@ class Epoch:
     def begin(self) -> None:
         """Start a run."""
         self.number += 1
-        self.log = []
         self.work = Work()
+
+    def end(self) -> None:
+        """What a run did stands, or was undone: the next may be undone before it has begun."""
+        self.log = []
         self._began = self.clock
 
     def note(self, fact: Fact) -> None:
@@ -99,7 +102,7 @@ class Epoch:
             self._watch(self.work)
 
     def drop(self) -> None:
-        """Forget what waits, and the ranks given out since `begin`."""
+        """Forget what waits, and the ranks given out since `end`."""
         self.clock = self._began
         self.suspects.clear()
         self.ready.clear()

@@ -92,9 +92,10 @@ class Table:
         """The index by some columns, made now if there is none."""
         found = self.indexes.get(columns)
         if found is None:
-            found = self.indexes[columns] = Index(columns)
+            found = Index(columns)
             for row in self.rows:
                 found.add(row, row)
+            self.indexes[columns] = found
         return found
 
     def add(self, row: Row) -> None:
@@ -124,9 +125,10 @@ class Facts:
         """The index by some columns, made now if there is none."""
         found = self.indexes.get(columns)
         if found is None:
-            found = self.indexes[columns] = Index(columns)
+            found = Index(columns)
             for fact in self.live:
                 found.add(fact.row, fact)
+            self.indexes[columns] = found
         return found
 
     def add(self, fact: Fact) -> None:

@@ -109,7 +109,6 @@ class Stratum:
     def _run(self, below: Mapping[str, Change], given: Mapping[str, Change]) -> dict[str, Change]:
         epoch = self._epoch
         epoch.begin()
-        self._before = []
         for rows in self._relations.values():
             rows.begin()
         if not self._started:
@@ -132,7 +131,7 @@ class Stratum:
         """The epoch was committed: forget how it was before."""
         for saved in self._epoch.log:
             saved[0].home.forget(saved[0])
-        self._epoch.log = []
+        self._epoch.end()
         self._before = []
 
     def undo(self) -> None:
@@ -144,7 +143,7 @@ class Stratum:
             fact.home.forget(fact)
         for back, row in reversed(self._before):
             back(row)
-        epoch.log = []
+        epoch.end()
         self._before = []
 
     def rows(self, relation: str) -> list[Row]:

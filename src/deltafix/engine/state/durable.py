@@ -1,10 +1,11 @@
 """A database whose given rows outlive the process.
 
-The same engine, with four moments of its own: `_load` (memory from the image, then the epochs since
+The same engine, with five moments of its own: `_load` (memory from the image, then the epochs since
 it; or given rows from the folder, everything derived from them in one epoch), `_commit` (the record
 goes to the log when the kernel has found that the epoch stands, before anyone can see it),
-`_rollback` (what was written is cut off), and the end of a transaction (compaction, when the log is
-full). Invariant: the epoch that readers see is the epoch of the folder.
+`_stand` and `_rollback` (the marks count; what was written is cut off), and the end of a
+transaction (compaction, when the log is full). Invariant: the epoch that readers see is the epoch
+of the folder.
 """
 
 from __future__ import annotations
@@ -38,7 +39,6 @@ from deltafix.engine.transaction import Transaction
 from deltafix.errors import StateError
 from deltafix.facts.delta import Delta, RelationDelta
 from deltafix.facts.schema import Row, Schema
-from deltafix.kernel import layout as at
 from deltafix.kernel.entries import delete_rows, insert_rows
 from deltafix.rules.ast import Program
 from deltafix.rules.tables import TableProgram
@@ -162,7 +162,7 @@ class DurableDatabase(Database):
     def close(self) -> None:
         """Leave an image, sync as the policy says and give the folder back. Idempotent."""
         with self._writer:
-            first, idle = not self._closed, self._open is None
+            first, idle = not self._closed, self._open() is None
             super().close()
             try:
                 if first and idle and not self._unrun:
@@ -170,7 +170,7 @@ class DurableDatabase(Database):
             finally:
                 self._state.close()
 
-    # --- the four moments ----------------------------------------------------------------------
+    # --- the five moments ----------------------------------------------------------------------
 
     def _load(self) -> None:
         self._ready = False
@@ -276,7 +276,7 @@ class DurableDatabase(Database):
         epoch, rules = self.epoch + 1, self._rules
         given = given_changes(self._arena, self._given) if rules is None else rules.given
         self._edited = None if rules is None else self._edited_by(rules)
-        open_ = self._open
+        open_ = self._open()
         if not isinstance(open_, DurableTransaction):
             self._state.append(epoch, given, {}, self._edited)
             return
@@ -308,36 +308,26 @@ class DurableDatabase(Database):
         parts = [RelationDelta(known[name], new, old) for name, (old, new) in sides.items()]
         return Delta(parts, known.values(), epoch=epoch)
 
-    def _keep_marks(self) -> None:
-        if isinstance(self._open, DurableTransaction):
-            set_marks(self._state.marks, self._open.marks)
+    def _stand(self) -> None:
+        super()._stand()
+        if not self._ready:
+            return
+        if isinstance(open_ := self._open(), DurableTransaction):
+            set_marks(self._state.marks, open_.marks)
+        if self._edited is not None:
+            self._state.edited(self._edited)
+            self._images.edited()
+        self._images.note()
 
     def _rollback(self) -> None:
-        if not self._ready:
-            super()._rollback()
-            return
-        cells = self._arena.cells
-        idle = not cells[at.J + 1] and not cells[at.Q + 1]
-        if idle and self._state.epoch == self.epoch + 1:
-            # Interrupted (Ctrl-C) right behind the kernel's commit: the epoch stands, here as
-            # in the log, though the caller is told of the interrupt.
-            self.epoch += 1
-            self._keep_marks()
-            if self._rules is not None:
-                self._rules.finish()
-            return
         super()._rollback()
-        self._state.undo(self.epoch)
+        if self._ready:
+            self._state.undo(self.epoch)
 
     def _end(self) -> None:
         try:
-            done = self._ready and self._open is not None and self._open.is_committed
-            if done:
-                self._keep_marks()
-                self._images.note()
-                if self._edited is not None:
-                    self._state.edited(self._edited)
-                    self._images.edited()
+            open_ = self._open()
+            done = self._ready and open_ is not None and open_.is_committed
             if done and self._state.is_full:
                 self._compact_quietly()
         finally:

@@ -1,0 +1,132 @@
+"""Transactions that Ctrl-C ends at any line, beside a twin that makes those that stand.
+
+Sees: an epoch that stands for the kernel and not for Python, or the other way round: rows, the
+epoch's number, marks, rules, what watchers hear and what `is_committed` says.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+from tests.interrupt import Interrupt
+
+import deltafix
+from deltafix import Program
+from deltafix.errors import TransactionError
+
+PROGRAM = """
+.decl edge(x: number, y: number)
+.input edge
+.decl path(x: number, y: number)
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), edge(y, z).
+.decl out(x: number, n: number)
+out(x, n) :- edge(x, _), n = count : { edge(x, _) }.
+.decl far(x: number, y: number, d: number <min>)
+far(x, y, 1) :- edge(x, y).
+far(x, z, d + 1) :- far(x, y, d), edge(y, z), d < 9.
+.decl leaf(x: number)
+leaf(y) :- edge(_, y), !edge(y, _).
+.decl back(x: number, y: number)
+.decl loop(x: number)
+"""
+RULES = (
+    "back(y, x) :- path(x, y).",
+    "loop(x) :- path(x, x).",
+    "path(x, y) :- edge(y, x), x < 2.",
+)
+
+
+def _rows(db: Any) -> dict[str, list[Any]]:
+    return {name: sorted(db.rows(name)) for name in db.schemas}
+
+
+class _Edit:
+    """One transaction: what it deletes and inserts, the mark it sets, the rules it edits."""
+
+    def __init__(self, random: Random, given: set[tuple[int, int]], rules: list[str]) -> None:
+        self.removed = [row for row in sorted(given) if random.random() < 0.2]
+        size = random.choice((1, 1, 3, 8))
+        rows = {(random.randrange(6), random.randrange(6)) for _ in range(size)}
+        self.added = sorted(rows - given)
+        self.mark = random.randrange(1000)
+        self.rule = random.choice(RULES) if random.random() < 0.15 else None
+        self.adds = self.rule not in rules
+
+    def make(self, tx: Any) -> None:
+        tx.delete("edge", self.removed)
+        tx.insert("edge", self.added)
+        if hasattr(tx, "mark"):
+            tx.mark("n", self.mark)
+        if self.rule is not None and self.adds:
+            tx.add_rule(self.rule)
+        elif self.rule is not None:
+            tx.remove_rule(self.rule)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_interrupted_epoch_stands_or_never_was(seed: int, tmp_path) -> None:
+    random, seen = Random(f"interrupted {seed}"), Counter[str]()
+    program = Program.parse(PROGRAM)
+    paths = [tmp_path / "one", tmp_path / "twin"] if seed % 2 else []
+    db, twin = (deltafix.connect(program, *paths[n : n + 1]) for n in range(2))
+    heard: tuple[list[Any], list[Any]] = ([], [])
+    for one, said in zip((db, twin), heard, strict=True):
+        one.watch(callback=said.append)
+    given: set[tuple[int, int]] = set()
+    rules: list[str] = []
+    lines = {True: 10**9, False: 10**9}
+    for _ in range(120):
+        edit, tx = _Edit(random, given, rules), None
+        usual = lines[edit.rule is None]
+        early, late = random.randrange(usual), usual - random.randrange(min(usual, 150))
+        interrupt = Interrupt(random.choice((early, late, late, 10**9)), "")
+        before = interrupt.after
+        try:
+            with interrupt, db.transaction() as tx:
+                edit.make(tx)
+        except KeyboardInterrupt:
+            pass
+        if not interrupt.came:  # the last lines of a transaction are behind the kernel's commit
+            lines[edit.rule is None] = before - interrupt.after
+        stands = tx is not None and tx.is_committed
+        came = "interrupted" if interrupt.came else "whole"
+        seen[f"{came}, {'stands' if stands else 'gone'}"] += 1
+        if stands:
+            with twin.transaction() as other:
+                edit.make(other)
+            assert tx.delta == other.delta
+            given = given - set(edit.removed) | set(edit.added)
+            if edit.rule is not None:
+                (rules.append if edit.adds else rules.remove)(edit.rule)
+        tx = None
+        assert db.epoch == twin.epoch
+        assert _rows(db) == _rows(twin)
+        assert getattr(db, "marks", {}) == getattr(twin, "marks", {})
+        assert [one.epoch for one in heard[0]] == [one.epoch for one in heard[1]]
+        assert heard[0][-3:] == heard[1][-3:]
+        db.check_invariants()
+    db.close()
+    twin.close()
+    if paths:
+        with deltafix.connect(program, paths[0]) as db, deltafix.connect(program, paths[1]) as twin:
+            assert _rows(db) == _rows(twin)
+            assert (db.epoch, dict(db.marks)) == (twin.epoch, dict(twin.marks))
+    assert seen["interrupted, gone"] > 20
+    assert seen["interrupted, stands"] > 1
+    assert seen["whole, stands"] > 5
+
+
+def test_a_dropped_transaction_is_rolled_back_and_keeps_nobody_out() -> None:
+    db = deltafix.connect(PROGRAM)
+    tx = db.transaction()
+    tx.insert("edge", [(1, 2)])
+    with pytest.raises(TransactionError, match="open"):
+        db.transaction()
+    del tx
+    with db.transaction() as tx:
+        tx.insert("edge", [(3, 4)])
+    assert db.rows("edge") == [(3, 4)]
