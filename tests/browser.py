@@ -155,6 +155,16 @@ class Browser:
         self.click(selector)
         self.call("Input.insertText", text=text)
 
+    def key(self, text: str) -> None:
+        """Press and release a key that makes this character, where the focus is."""
+        key = {"\r": "Enter"}.get(text, text)
+        code = {"\r": 13}.get(text, ord(text))
+        for kind in ("keyDown", "keyUp"):
+            typed = {"text": text} if kind == "keyDown" else {}
+            self.call(
+                "Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, **typed
+            )
+
     def screenshot(self, path: Path) -> None:
         """Write what is seen as PNG."""
         path.parent.mkdir(parents=True, exist_ok=True)

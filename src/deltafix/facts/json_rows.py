@@ -19,7 +19,7 @@ from deltafix.facts.schema import Column, Row, Schema
 from deltafix.facts.shapes import Shape, Types
 from deltafix.facts.values import Branch, Value, read_real, shown, write_value
 
-__all__ = ["read_json", "write_json"]
+__all__ = ["json_values", "read_json", "write_json"]
 
 _DEEP: Final = 100
 """Records nested deeper are written as text: JSON's readers recurse."""
@@ -49,18 +49,22 @@ def write_json(
     rows: Iterable[Row], schema: Schema, stream: TextIO, *, as_objects: bool = False
 ) -> None:
     """Write rows as an array, one row a line, in the order given."""
-    names = schema.names
     ahead = ""
     stream.write("[")
     for row in rows:
-        values = [
-            _plain(value, column, as_objects=as_objects)
-            for value, column in zip(row, schema.columns, strict=True)
-        ]
-        held: Any = dict(zip(names, values, strict=True)) if as_objects else values
+        held = json_values(row, schema, as_objects=as_objects)
         stream.write(f"{ahead}{json.dumps(held, ensure_ascii=False)}")
         ahead = ",\n"
     stream.write("]\n")
+
+
+def json_values(row: Row, schema: Schema, *, as_objects: bool) -> Any:
+    """One row as what `json.dumps` takes: a list of values, or a dict by column."""
+    values = [
+        _plain(value, column, as_objects=as_objects)
+        for value, column in zip(row, schema.columns, strict=True)
+    ]
+    return dict(zip(schema.names, values, strict=True)) if as_objects else values
 
 
 def _row(given: Any, schema: Schema, label: str, number: int) -> Row:

@@ -8,8 +8,10 @@ by the page, graphs by nodes. Who may ask is `guard`'s business.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -19,8 +21,10 @@ from starlette.routing import Route
 from deltafix.engine.literals import read_facts, read_ground, schema_named
 from deltafix.errors import DeltafixError, NoSuchFactError
 from deltafix.facts.schema import show_row, show_value
+from deltafix.web.graph import graph
 from deltafix.web.guard import Guard
 from deltafix.web.live import Live
+from deltafix.web.table import FORMATS, Tables, View
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
@@ -30,9 +34,8 @@ __all__ = ["make_app"]
 _STATIC: Final = Path(__file__).parent / "static"
 _FILES: Final = frozenset(path.name for path in _STATIC.iterdir())
 _PAGE: Final = 200
-_NODES: Final = 300
-"""Nodes of a graph that are drawn."""
-_EDGES: Final = 1500
+_DEPTH: Final = 6
+"""Edges from a node to the last ones around it, at most."""
 
 
 def make_app(db: Database, *, token: str, port: int, writable: bool, title: str) -> Guard:
@@ -43,6 +46,7 @@ def make_app(db: Database, *, token: str, port: int, writable: bool, title: str)
         Route("/static/{name}", page.static),
         Route("/api/state", page.state),
         Route("/api/rows", page.rows),
+        Route("/api/export", page.export),
         Route("/api/graph", page.graph),
         Route("/api/why", page.why),
         Route("/api/cause", page.cause),
@@ -69,6 +73,7 @@ class _Page:
         self.writable = writable
         self.title = title
         self.live = Live(db)
+        self.tables = Tables(db)
 
     def index(self, _: Request) -> Response:
         return FileResponse(_STATIC / "index.html")
@@ -86,7 +91,7 @@ class _Page:
                 "name": name,
                 "columns": [f"{column.name}: {column.type}" for column in schema.columns],
                 "size": db.count(name),
-                "is_graph": schema.arity == 2 and schema.types[0] == schema.types[1],
+                "is_graph": schema.arity == 2,
                 "is_input": name not in db._ruled,
             }
             for name, schema in db.schemas.items()
@@ -95,37 +100,63 @@ class _Page:
         return JSONResponse({**found, "relations": relations, "changed": self.live.changed})
 
     def rows(self, request: Request) -> Response:
-        view = self.db.relation(request.query_params.get("relation", ""))
-        offset = _whole(request, "offset", 0)
-        found = [
-            {"fact": show_row(view.name, row), "cells": [show_value(value) for value in row]}
-            for row in view.page(offset, _PAGE)
+        view = self._view(request)
+        page = self.tables.page(view, request.query_params.get("after", ""), _PAGE)
+        page["rows"] = [
+            {"fact": show_row(view.relation, row), "cells": [show_value(value) for value in row]}
+            for row in page["rows"]
         ]
-        return JSONResponse({"rows": found, "offset": offset, "size": len(view)})
+        return JSONResponse(page)
+
+    def export(self, request: Request) -> Response:
+        view, form = self._view(request), request.query_params.get("format", "csv")
+        lines = self.tables.export(view, form)
+        name = f"attachment; filename*=UTF-8''{quote(f'{view.relation}.{form}', safe='')}"
+        return StreamingResponse(
+            lines, media_type=FORMATS[form], headers={"content-disposition": name}
+        )
+
+    def _view(self, request: Request) -> View:
+        asked = request.query_params
+        relation = asked.get("relation", "")
+        arity = self.db.relation(relation).schema.arity
+        conditions = {place: asked.get(f"where{place}", "").strip() for place in range(arity)}
+        sort = _whole(request, "sort", arity)
+        return View(
+            relation,
+            asked.get("search", "").strip(),
+            tuple((place, text) for place, text in conditions.items() if text),
+            sort if sort < arity else None,
+            asked.get("order") == "descending",
+        )
 
     def graph(self, request: Request) -> Response:
-        view = self.db.relation(request.query_params.get("relation", ""))
-        if view.schema.arity != 2:
-            return JSONResponse({"error": "only a relation of two columns is a graph"}, 400)
-        nodes: dict[str, None] = {}
-        edges = []
-        for row in view.page(0, _EDGES):
-            ends = [show_value(value) for value in row]
-            if len({*nodes, *ends}) > _NODES:
-                continue
-            nodes.update(dict.fromkeys(ends))
-            edges.append({"from": ends[0], "to": ends[1], "fact": show_row(view.name, row)})
-        is_whole = len(edges) == len(view)
-        return JSONResponse({"nodes": list(nodes), "edges": edges, "is_whole": is_whole})
+        asked = request.query_params
+        depth = min(_whole(request, "depth", 1), _DEPTH)
+        focus = asked.get("focus", "").strip()
+        return JSONResponse(graph(self.db, asked.get("relation", ""), focus, depth))
 
     def why(self, request: Request) -> Response:
-        relation, row = read_ground(request.query_params.get("fact", ""), self.db.schemas)
+        relation, row = read_ground(self._fact(request), self.db.schemas)
         try:
             proof = self.db.why(relation, row)
         except NoSuchFactError:
             absent = self.db.why_not(relation, row)
             return JSONResponse({"holds": False, "text": str(absent), **absent.to_dict()})
         return JSONResponse({"holds": True, "text": str(proof), **proof.to_dict()})
+
+    def _fact(self, request: Request) -> str:
+        """The fact that is asked about: as text, or a relation and the values of its columns."""
+        asked = request.query_params
+        relation = asked.get("relation")
+        if relation is None:
+            return asked.get("fact", "")
+        kinds = schema_named(relation, self.db.schemas).types
+        values = [
+            show_value(text) if kind == "symbol" else text.strip()
+            for kind, text in zip_longest(kinds, asked.getlist("value"), fillvalue="")
+        ]
+        return f"{relation}({', '.join(values)})"
 
     def cause(self, request: Request) -> Response:
         """Why the last epoch made a row come or go."""

@@ -6,6 +6,7 @@ With `DELTAFIX_SCREENSHOTS=docs/images` the pictures of the documentation are ma
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import struct
 import threading
@@ -32,6 +33,7 @@ path(x, y) :- edge(x, y).
 path(x, z) :- path(x, y), edge(y, z).
 """
 EDGES = ["ams\tber", "ber\tvie", "vie\trom", "rom\tmad", "ams\tlon", "lon\tdub", "par\tlyo"]
+CY = "document.querySelector('#canvas')?._cyreg?.cy"  # Cytoscape's own name for it
 
 
 def write(path: Path, lines: list[str]) -> None:
@@ -52,6 +54,22 @@ def served(tmp_path, warm_kernel):
         folder.load()
         server = Server(db, port=0, writable=True, title="routes.dl")
         thread = threading.Thread(target=server.run, args=(folder, 0.05))
+        thread.start()
+        try:
+            yield server.url
+        finally:
+            server.stop()
+            thread.join()
+
+
+@pytest.fixture
+def large(warm_kernel):
+    """The page of a server of 5,000 rows."""
+    with deltafix.connect(".decl cost(x: symbol, n: number)\n.input cost\n") as db:
+        with db.transaction() as tx:
+            tx.insert("cost", [(f"c{i}", i) for i in range(5000)])
+        server = Server(db, port=0, writable=False, title="costs.dl")
+        thread = threading.Thread(target=server.run, args=(None, 0.05))
         thread.start()
         try:
             yield server.url
@@ -148,17 +166,155 @@ def test_the_graph_lights_what_changed_and_its_edges_have_proofs(served, tmp_pat
         browser.click('[data-relation="edge"]')
         browser.wait("document.querySelector('#status').textContent === 'live'")
         browser.click('[data-tab="graph"]')
-        browser.wait("document.querySelectorAll('#graph line.wide').length === 7")
-        assert browser.value("document.querySelectorAll('#graph line.lit').length") == 0
+        browser.wait(f"{CY}?.edges().length === 7")
+        assert browser.value(f"{CY}.edges('.lit').length") == 0
         write(tmp_path / "edge.facts", [*EDGES, "dub\tpar"])
-        browser.wait("document.querySelectorAll('#graph line.lit').length === 1")
+        browser.wait(f"{CY}.edges('.lit').length === 1")
         picture(browser, "page-graph", tmp_path)
         browser.click('[data-relation="path"]')
-        browser.wait("document.querySelectorAll('#graph line.lit').length > 3")
-        # In the middle of an edge there may lie another: any of them has a proof.
-        browser.click("#graph line.wide:last-of-type")
+        browser.wait(f"{CY}?.edges('.lit').length > 3")
+        press(browser, f"{CY}.edges()[0].renderedMidpoint()")
         browser.wait("document.querySelector('#proof').innerText.includes('given')")
         assert browser.problems == []
+
+
+def test_a_node_and_what_is_around_it(served, tmp_path):
+    with Browser(served) as browser:
+        browser.wait("document.querySelector('#status').textContent === 'live'")
+        browser.click('[data-relation="edge"]')
+        browser.click('[data-tab="graph"]')
+        browser.wait(f"{CY}?.nodes().length === 9")
+        press(browser, f"{CY}.nodes('[label=\"ber\"]')[0].renderedPosition()")
+        browser.wait("document.querySelector('#edges h2').textContent === 'Edges of ber'")
+        assert {line for line in browser.text("#edges ul").split("\n") if "(" in line} == {
+            'edge("ams", "ber")',
+            'edge("ber", "vie")',
+        }
+        browser.click("#edges p button")  # show what is around it
+        browser.wait(f"{CY}.nodes().length === 3")
+        browser.value("document.querySelector('#depth').focus()")
+        browser.key("2")
+        browser.wait(f"{CY}.nodes().length === 5")
+        browser.click("#edges [aria-label='go to vie']")
+        browser.wait(f"{CY}.nodes('.focus')[0].data('label') === 'vie'")
+
+        at = "Array.from(document.querySelector('#canvas')._cyreg.cy.nodes(), n => n.position().x)"
+        before = browser.value(f"JSON.stringify({at})")
+        write(tmp_path / "edge.facts", [*EDGES, "ber\trom"])
+        browser.wait(f"{CY}.edges('.lit').length === 1")
+        assert browser.value(f"JSON.stringify({at})") == before  # the view at hand stays
+
+        browser.value("document.querySelector('#canvas').focus()")
+        zoom = browser.value(f"{CY}.zoom()")
+        browser.key("+")
+        assert browser.value(f"{CY}.zoom()") > zoom
+        browser.value("document.querySelector('#focus').value = 'nobody'")
+        browser.click("#graph .bar button:not([type])")
+        browser.wait("document.querySelector('#graph .error').innerText.includes('no node')")
+        browser.problems.clear()  # the browser logs an answer of 400
+
+
+def test_rows_are_searched_sorted_and_turned_over(tmp_path, large):
+    with Browser(large) as browser:
+        browser.wait("document.querySelector('#status').textContent === 'live'")
+        browser.wait("document.querySelectorAll('#rows tbody tr').length === 200")
+        assert browser.text("#rows .hint") == "1 to 200 of 5,000"
+        browser.click("[data-sort='1']")
+        browser.wait("!!document.querySelector('th[aria-sort=ascending]')")
+        browser.click("[data-sort='1']")
+        browser.wait("!!document.querySelector('th[aria-sort=descending]')")
+        assert browser.text("#rows tbody tr td:last-child") == "4999"
+        browser.type("[name=where1]", "< 1000")
+        browser.wait("document.querySelector('#rows .hint').innerText.includes('of 1,000')")
+        browser.click("#rows .bar button:nth-of-type(2)")  # next
+        browser.wait("document.querySelector('#rows .hint').innerText.includes('201 to 400')")
+        assert browser.text("#rows tbody tr td:last-child") == "799"
+        assert browser.value("document.querySelector('[name=where1]').value") == "< 1000"
+        link = browser.value("document.querySelector('#rows .bar a').href")
+        with urlopen(str(link)) as answer:  # noqa: S310  our own server
+            lines = answer.read().decode().splitlines()
+        assert (len(lines), lines[:2]) == (1001, ["x,n", "c999,999"])
+        browser.click("#rows .bar button:nth-of-type(1)")  # previous
+        browser.wait("document.querySelector('#rows .hint').innerText.includes('1 to 200')")
+        browser.type("[name=search]", "c99")
+        browser.wait("document.querySelector('#rows .hint').innerText.startsWith('1 to 11 of 11')")
+        assert browser.problems == []
+        browser.type("[name=where1]", "x")
+        browser.wait("document.querySelector('#rows .error').innerText.includes('compared with')")
+
+
+def test_why_not_is_a_form(served):
+    with Browser(served) as browser:
+        browser.wait("document.querySelector('#status').textContent === 'live'")
+        browser.click('[data-relation="path"]')
+        browser.wait("document.querySelector('#ask legend').innerText.includes('path')")
+        browser.type("#ask label:nth-of-type(1) input", "ams")
+        browser.type("#ask label:nth-of-type(2) input", "par")
+        browser.key("\r")
+        browser.wait("document.querySelector('#proof').innerText.includes('does not hold')")
+        assert "path(x, z) :- path(x, y), edge(y, z)." in browser.text("#proof")
+        assert 'edge("ams", "par")' in browser.text("#proof .suggestions")
+        browser.click("#proof summary")  # a part of the tree is closed
+        browser.wait("!document.querySelector('#proof details').open")
+        assert browser.problems == []
+
+
+STATES = {
+    "rows": """document.querySelectorAll('#rows tbody tr').length > 10""",
+    "graph": f"{CY}?.nodes().length === 10",
+    "profile": "document.querySelectorAll('#timeline button').length > 1",
+    "plan": "document.querySelector('#plan').innerText.includes('stratum')",
+}
+
+
+@pytest.mark.parametrize(("width", "height", "scheme"), [(1280, 800, "light"), (390, 844, "dark")])
+def test_every_state_can_be_used_by_everybody(served, tmp_path, width, height, scheme):
+    """axe finds nothing, and nothing is wider than the screen."""
+    axe = (Path(__file__).parents[2] / "axe" / "axe.min.js").read_text()
+    with Browser(served, width, height) as browser:
+        media = [{"name": "prefers-color-scheme", "value": scheme}]
+        browser.call("Emulation.setEmulatedMedia", features=media)
+        browser.wait("document.querySelector('#status').textContent === 'live'")
+        browser.call("Runtime.evaluate", expression=axe)
+        write(tmp_path / "edge.facts", [*EDGES[1:], "lyo\tgen"])
+        browser.wait("document.querySelectorAll('#changes button').length > 3")
+        browser.click('[data-relation="path"]')
+        for tab, is_there in STATES.items():
+            browser.click(f'[data-tab="{tab}"]')
+            browser.wait(is_there)
+            browser.click("#changes button")
+            browser.wait("!!document.querySelector('#proof .causes')")
+            check(browser, f"{tab}, {scheme}")
+            browser.click("#ask button")  # no row has two empty names
+            browser.wait("document.querySelector('#proof').innerText.includes('does not hold')")
+            check(browser, f"{tab}, {scheme}, why not")
+        assert browser.problems == []
+
+
+def check(browser: Browser, state: str) -> None:
+    browser.wait("document.body.getAttribute('aria-busy') === 'false'")
+    browser.value("window.axed = null; axe.run().then(found => { axed = found; }); 0")
+    found = browser.wait(
+        "axed && JSON.stringify([axed.passes.length, axed.violations.map(one => "
+        "[one.id, one.nodes.map(node => node.html + node.failureSummary)])])"
+    )
+    passed, violations = json.loads(str(found))
+    assert passed > 15, state  # it looked at the page
+    assert violations == [], state
+    assert browser.value("document.documentElement.scrollWidth <= innerWidth"), state
+
+
+def press(browser: Browser, spot: str) -> None:
+    """Click into the graph's canvas, at a position that is an expression."""
+    browser.wait("document.body.getAttribute('aria-busy') === 'false'")
+    found = browser.value(
+        f"(() => {{ const box = document.querySelector('#canvas').getBoundingClientRect();"
+        f" const at = {spot}; return [box.x + at.x, box.y + at.y]; }})()"
+    )
+    assert isinstance(found, list)
+    x, y = found
+    for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
+        browser.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
 
 def test_profile_plan_and_edits(served, tmp_path):

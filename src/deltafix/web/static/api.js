@@ -8,10 +8,12 @@ async function answer(response) {
   return data;
 }
 
-export async function ask(question, parameters = {}) {
+export function address(question, parameters = {}) {
   const query = new URLSearchParams(parameters).toString();
-  return answer(await fetch(`api/${question}${query ? `?${query}` : ""}`));
+  return `api/${question}${query ? `?${query}` : ""}`;
 }
+
+export const ask = async (question, parameters) => answer(await fetch(address(question, parameters)));
 
 export async function edit(sign, facts) {
   const headers = { "content-type": "application/json" };

@@ -1,71 +1,156 @@
-// A binary relation as a graph: springs along edges, repulsion between nodes, a circle to begin
-// with, so that the same rows always give the same picture. Bounded by the server's answer.
+// A relation of two columns as a graph, drawn by Cytoscape.js: a node and what is around it, or the
+// first edges. What is drawn stays where it is while epochs come; the same edges stand below as a list.
 
-import { drawn } from "./dom.js";
+import { ask } from "./api.js";
+import { element } from "./dom.js";
 
-const ROUNDS = 180;
-const SIZE = 1000;
+const LISTED = 200; // edges in the list
+const LAYOUTS = {
+  springs: (cy) => ({ name: "preset", positions: springs(cy) }),
+  layers: () => ({ name: "breadthfirst", directed: true }),
+  circles: () => ({ name: "concentric", minNodeSpacing: 12 }),
+  grid: () => ({ name: "grid" }),
+};
 
-function layout(names, edges) {
-  const at = new Map(names.map((name, number) => {
-    const angle = (2 * Math.PI * number) / names.length;
-    return [name, { x: Math.cos(angle), y: Math.sin(angle), dx: 0, dy: 0 }];
-  }));
-  const nodes = [...at.values()];
-  const ideal = 2 / Math.sqrt(Math.max(1, nodes.length));
-  for (let round = 0; round < ROUNDS; round++) {
-    const step = 0.12 * (1 - round / ROUNDS) + 0.002;
-    for (const node of nodes) { node.dx = -0.3 * node.x; node.dy = -0.3 * node.y; }
-    for (let i = 0; i < nodes.length; i++) {
-      for (let j = 0; j < i; j++) push(nodes[i], nodes[j], (d) => (ideal * ideal) / d);
-    }
-    for (const edge of edges) {
-      if (edge.from !== edge.to) push(at.get(edge.from), at.get(edge.to), (d) => (-d * d) / ideal);
-    }
-    for (const node of nodes) {
-      const length = Math.hypot(node.dx, node.dy) || 1;
-      node.x += (node.dx / length) * Math.min(length, step);
-      node.y += (node.dy / length) * Math.min(length, step);
-    }
-  }
-  return at;
+// Forces by d3-force, which takes nodes that are far away together: 2,000 nodes settle in two seconds.
+// The same answer gives the same picture.
+function springs(cy) {
+  const nodes = cy.nodes().map((node) => ({ id: node.id() }));
+  const links = cy.edges().map((edge) => ({ source: edge.source().id(), target: edge.target().id() }));
+  d3.forceSimulation(nodes).stop()
+    .force("link", d3.forceLink(links).id((node) => node.id).distance(60))
+    .force("charge", d3.forceManyBody().strength(-160))
+    .force("x", d3.forceX().strength(0.06)).force("y", d3.forceY().strength(0.06))
+    .tick(nodes.length > 500 ? 150 : 300);
+  return Object.fromEntries(nodes.map((node) => [node.id, { x: node.x, y: node.y }]));
 }
 
-function push(one, other, force) {
-  const x = one.x - other.x, y = one.y - other.y;
-  const distance = Math.max(0.01, Math.hypot(x, y));
-  const f = force(distance) / distance;
-  one.dx += x * f; one.dy += y * f;
-  other.dx -= x * f; other.dy -= y * f;
-}
+const bare = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
 
-function scaled(at) {
-  const all = [...at.values()];
-  const [left, right] = [Math.min(...all.map((n) => n.x)), Math.max(...all.map((n) => n.x))];
-  const [top, bottom] = [Math.min(...all.map((n) => n.y)), Math.max(...all.map((n) => n.y))];
-  const unit = (SIZE - 120) / Math.max(right - left, bottom - top, 0.01);
-  return new Map([...at].map(([name, n]) => [name, { x: 40 + (n.x - left) * unit, y: 40 + (n.y - top) * unit }]));
-}
+export class Graph {
+  #place; #explain; #refresh; #relation = null; #cy = null; #drawn = "";
+  #note; #error; #canvas; #list; #focus; #depth; #layout; #node = null; #graph = null;
 
-export function drawGraph(graph, lit, onEdge) {
-  const spots = scaled(layout(graph.nodes, graph.edges));
-  const svg = drawn("svg", { viewBox: `0 0 ${SIZE} ${SIZE}`, role: "img", "aria-label": "graph" });
-  svg.append(drawn("defs", {}, drawn("marker",
-    { id: "arrow", viewBox: "0 0 8 8", refX: 17, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" },
-    drawn("path", { d: "M0 0 L8 4 L0 8 z", fill: "currentcolor", "fill-opacity": 0.5 }))));
-  for (const edge of graph.edges) {
-    const from = spots.get(edge.from), to = spots.get(edge.to);
-    const ends = { x1: from.x, y1: from.y, x2: to.x, y2: to.y, onclick: () => onEdge(edge.fact) };
-    svg.append(
-      drawn("line", { ...ends, class: lit.has(edge.fact) ? "lit" : "", "marker-end": "url(#arrow)" }),
-      drawn("line", { ...ends, class: "wide", "data-fact": edge.fact }, drawn("title", {}, edge.fact)),
-    );
+  constructor(place, explain, refresh) {
+    this.#place = place; this.#explain = explain; this.#refresh = refresh;
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#cy?.style(this.#style()));
   }
-  for (const [name, spot] of spots) {
-    svg.append(
-      drawn("circle", { cx: spot.x, cy: spot.y, r: 9 }),
-      drawn("text", { x: spot.x + 14, y: spot.y + 6 }, name.replace(/^"|"$/g, "")),
-    );
+
+  async draw(one, isWanted, lit) {
+    if (one.name !== this.#relation) {
+      this.#relation = one.name;
+      this.#begin(one);
+    }
+    if (!one.is_graph) return;
+    let graph = null, problem = "";
+    try {
+      graph = await ask("graph", { relation: one.name, focus: this.#focus.value, depth: this.#depth.value });
+    } catch (error) { problem = error.message; }
+    if (!isWanted()) return;
+    this.#error.textContent = problem;
+    if (graph) this.#show(graph, lit);
   }
-  return svg;
+
+  #begin(one) {
+    this.#cy?.destroy();
+    this.#cy = null; this.#node = null; this.#drawn = "";
+    if (!one.is_graph) {
+      this.#place.replaceChildren(element("p", { class: "hint" }, `${one.name} is no graph: it needs two columns.`));
+      return;
+    }
+    const option = (value, text) => element("option", { value }, text ?? value);
+    const button = (text, name, act) => element("button", { type: "button", "aria-label": name, title: name, onclick: act }, text);
+    this.#note = element("span", { class: "hint", role: "status" });
+    this.#error = element("p", { class: "error", role: "alert" });
+    this.#focus = element("input", { type: "search", id: "focus", autocomplete: "off", placeholder: "a node, or a part of its name" });
+    this.#focus.addEventListener("search", () => this.#refresh()); // cleared by its cross
+    this.#depth = element("select", { id: "depth", onchange: () => this.#refresh() }, ...[1, 2, 3, 4, 5, 6].map((n) => option(n)));
+    this.#layout = element("select", { id: "layout", onchange: () => this.#arrange() }, ...Object.keys(LAYOUTS).map((name) => option(name)));
+    this.#canvas = element("div", { id: "canvas", role: "application", tabindex: 0, "aria-label": `${one.name} drawn; plus, minus and 0 zoom; its edges are listed below`, onkeydown: (event) => this.#key(event) });
+    this.#list = element("div", { id: "edges" });
+    this.#place.replaceChildren(
+      element("form", { class: "bar", onsubmit: (event) => { event.preventDefault(); this.#refresh(); } },
+        element("label", {}, "Around ", this.#focus), element("label", {}, "depth ", this.#depth),
+        element("button", {}, "show"), element("label", {}, "layout ", this.#layout),
+        element("span", {}, button("+", "zoom in", () => this.#zoom(1.4)), button("−", "zoom out", () => this.#zoom(1 / 1.4)),
+          button("fit", "fit", () => this.#cy?.fit(undefined, 30)))),
+      this.#canvas, this.#note, this.#error, this.#list); // what grows stands below: Cytoscape remembers its place
+    this.#cy = cytoscape({ container: this.#canvas, style: this.#style(), minZoom: 0.02, maxZoom: 6,
+      textureOnViewport: true, hideEdgesOnViewport: false });
+    this.#cy.on("tap", "edge", (event) => this.#explain(event.target.data("fact")));
+    this.#cy.on("tap", "node", (event) => this.#choose(event.target.id()));
+    this.#cy.on("dbltap", "node", (event) => this.#around(event.target.data("label")));
+  }
+
+  #around(label) { this.#focus.value = label; this.#refresh(); }
+
+  #key(event) {
+    const by = { "+": () => this.#zoom(1.4), "=": () => this.#zoom(1.4), "-": () => this.#zoom(1 / 1.4), 0: () => this.#cy.fit(undefined, 30),
+      ArrowLeft: () => this.#cy.panBy({ x: 60, y: 0 }), ArrowRight: () => this.#cy.panBy({ x: -60, y: 0 }),
+      ArrowUp: () => this.#cy.panBy({ x: 0, y: 60 }), ArrowDown: () => this.#cy.panBy({ x: 0, y: -60 }) }[event.key];
+    if (by) { event.preventDefault(); by(); }
+  }
+
+  #zoom(by) {
+    const box = this.#canvas.getBoundingClientRect();
+    this.#cy?.zoom({ level: this.#cy.zoom() * by, renderedPosition: { x: box.width / 2, y: box.height / 2 } });
+  }
+
+  #arrange() {
+    this.#cy.resize();
+    this.#cy.layout({ ...LAYOUTS[this.#layout.value](this.#cy), animate: false, fit: true, padding: 30 }).run();
+  }
+
+  #show(graph, lit) {
+    this.#graph = graph;
+    const cy = this.#cy, id = (place) => `n${graph.nodes[place].key}`;
+    const focus = new Set(graph.focus);
+    const nodes = graph.nodes.map((node, place) => ({ data: { id: id(place), label: node.label }, classes: focus.has(place) ? "focus" : "" }));
+    const edges = graph.edges.map((edge, place) => ({ data: { id: `e${place}`, source: id(edge.from), target: id(edge.to), fact: edge.fact }, classes: lit.has(edge.fact) ? "lit" : "" }));
+    const kept = new Map(cy.nodes().map((node) => [node.id(), node.position()]));
+    for (const node of nodes) if (kept.has(node.data.id)) node.position = { ...kept.get(node.data.id) };
+    cy.batch(() => { cy.elements().remove(); cy.add([...nodes, ...edges]); });
+    const drawn = nodes.map((node) => node.data.id).sort().join();
+    if (drawn !== this.#drawn) this.#arrange();
+    this.#drawn = drawn;
+    const around = focus.size ? ` around ${bare(focus.size, "node")}` : "";
+    this.#note.textContent = `${bare(nodes.length, "node")}, ${bare(edges.length, "edge")}${around}${graph.is_whole ? "" : `: a part of ${bare(graph.size, "edge")}; name a node to see what is around it`}`;
+    this.#choose(nodes.some((node) => node.data.id === this.#node) ? this.#node : (focus.size === 1 ? id(graph.focus[0]) : null));
+  }
+
+  // A node's edges, or all, as a list: for the keyboard, for screen readers, and where edges lie close.
+  #choose(chosen) {
+    this.#node = chosen;
+    this.#cy.nodes().removeClass("chosen");
+    const node = chosen === null ? null : this.#cy.getElementById(chosen).addClass("chosen");
+    const place = node && this.#graph.nodes.findIndex((one) => `n${one.key}` === chosen);
+    const edges = this.#graph.edges.filter((edge) => place === null || edge.from === place || edge.to === place);
+    const to = (edge) => this.#graph.nodes[edge.from === place ? edge.to : edge.from].label;
+    this.#list.replaceChildren(
+      element("h2", {}, node ? `Edges of ${node.data("label")}` : "Edges"),
+      ...(node ? [element("p", {}, element("button", { class: "act", onclick: () => this.#around(node.data("label")) }, "show what is around it"), " ",
+        element("button", { class: "act", onclick: () => this.#choose(null) }, "all edges"))] : []),
+      element("ul", {}, ...edges.slice(0, LISTED).map((edge) => element("li", {},
+        element("button", { "data-fact": edge.fact, onclick: () => this.#explain(edge.fact) }, edge.fact),
+        ...(node ? [" ", element("button", { class: "act", "aria-label": `go to ${to(edge)}`, onclick: () => this.#around(to(edge)) }, `→ ${to(edge)}`)] : [])))),
+      ...(edges.length > LISTED ? [element("p", { class: "hint" }, `and ${bare(edges.length - LISTED, "more edge")}`)] : []));
+  }
+
+  #style() { // a canvas knows no style sheet: colours are read from elements that have them
+    const colour = (name) => {
+      const probe = document.body.appendChild(element("span", { class: name }));
+      const found = getComputedStyle(probe).color;
+      probe.remove();
+      return found;
+    };
+    const [text, line, link, come, chosen] = ["plain", "line", "link", "come", "go"].map(colour);
+    return [
+      { selector: "node", style: { label: "data(label)", width: 14, height: 14, "background-color": link, color: text, "font-family": "ui-monospace, monospace", "font-size": 12, "text-valign": "bottom", "text-margin-y": 3, "min-zoomed-font-size": 8 } },
+      { selector: "edge", style: { width: 1.4, "curve-style": "straight", "line-color": line, "target-arrow-color": line, "target-arrow-shape": "triangle", "arrow-scale": 0.8 } },
+      { selector: "edge:loop", style: { "curve-style": "bezier" } },
+      { selector: "node.focus", style: { width: 22, height: 22, "font-weight": "bold" } },
+      { selector: "node.chosen", style: { "border-width": 3, "border-color": chosen } },
+      { selector: "edge.lit", style: { width: 3, "line-color": come, "target-arrow-color": come } },
+    ];
+  }
 }

@@ -2,24 +2,29 @@
 
 import { ask, edit, listen } from "./api.js";
 import { byId, element } from "./dom.js";
-import { drawGraph } from "./graph.js";
+import { Graph } from "./graph.js";
+import { Profile } from "./profile.js";
 import { drawCause, drawWhy } from "./proof.js";
+import { Question } from "./question.js";
+import { Rows } from "./rows.js";
 
 const KEPT = 40; // epochs in the list of changes
-const page = { state: null, relation: null, tab: "rows", offset: 0, lit: new Set(), turn: 0 };
+const page = { state: null, relation: null, tab: "rows", lit: new Set(), turn: 0 };
 
-async function guarded(place, work, isWanted = () => true) {
+async function answered(work) {
   let drawn;
   try {
-    drawn = [await work()].flat();
+    drawn = await work();
   } catch (error) {
-    drawn = [element("p", { class: "error" }, error.message)];
+    drawn = element("p", { class: "error", role: "alert" }, error.message);
   }
-  if (isWanted()) place.replaceChildren(...drawn);
+  byId("proof").replaceChildren(drawn);
+  byId("proof").scrollIntoView({ block: "nearest" }); // on a narrow screen it is below
 }
 
-const explain = (fact) => guarded(byId("proof"), async () => drawWhy(await ask("why", { fact })));
-const trace = (fact) => guarded(byId("proof"), async () => drawCause(await ask("cause", { fact })));
+const explain = (fact) => answered(async () => drawWhy(await ask("why", { fact })));
+const trace = (fact) => answered(async () => drawCause(await ask("cause", { fact })));
+const question = new Question(byId("ask"), (asked) => answered(async () => drawWhy(await ask("why", asked))));
 
 function drawRelations() {
   byId("title").textContent = page.state.title;
@@ -29,59 +34,25 @@ function drawRelations() {
     class: one.name in page.state.changed ? "changed" : "",
   }, element("button", {
     "aria-current": String(one.name === page.relation), "data-relation": one.name,
-    title: one.columns.join(", "), onclick: () => { page.relation = one.name; page.offset = 0; refresh(); },
+    title: one.columns.join(", "), onclick: () => { page.relation = one.name; refresh(); },
   }, element("span", {}, one.name), element("span", { class: "size" }, one.size.toLocaleString("en"))))));
 }
 
-async function drawRows() {
-  const { rows, offset, size } = await ask("rows", { relation: page.relation, offset: page.offset });
-  const columns = page.state.relations.find((one) => one.name === page.relation).columns;
-  const body = rows.map((row) => element("tr", {
-    tabindex: 0, "data-fact": row.fact, onclick: () => explain(row.fact),
-    onkeydown: (event) => { if (event.key === "Enter") explain(row.fact); },
-  }, ...row.cells.map((cell) => element("td", {}, cell))));
-  const turn = (by) => () => { page.offset = Math.max(0, page.offset + by); refresh(); };
-  return [
-    element("p", { class: "hint" }, size ? `${offset + 1} to ${offset + rows.length} of ${size}` : "no rows"),
-    element("table", {},
-      element("thead", {}, element("tr", {}, ...columns.map((c) => element("th", {}, c)))),
-      element("tbody", {}, ...body)),
-    ...(offset > 0 ? [element("button", { onclick: turn(-200) }, "previous")] : []),
-    ...(offset + rows.length < size ? [element("button", { onclick: turn(200) }, "next")] : []),
-  ];
+class Plan {
+  constructor(place) { this.place = place; }
+
+  async draw(_, isWanted) {
+    const { program, text } = await ask("plan");
+    if (isWanted()) this.place.replaceChildren(element("pre", {}, program ? `${program}\n` : "", text));
+  }
 }
 
-async function drawGraphTab() {
-  const one = page.state.relations.find((found) => found.name === page.relation);
-  if (!one.is_graph) return element("p", { class: "hint" }, `${one.name} is no graph: it needs two columns of one type.`);
-  const graph = await ask("graph", { relation: page.relation });
-  const more = graph.is_whole ? "" : " (a part of it)";
-  return [element("p", { class: "hint" }, `${graph.nodes.length} nodes, ${graph.edges.length} edges${more}`),
-    drawGraph(graph, page.lit, explain)];
-}
-
-async function drawProfile() {
-  const { epochs, rules } = await ask("profile");
-  const figures = ["epoch", "changed", "touched", "derivations", "probed", "retracted", "revived"];
-  const head = [...figures, "ms"].map((name) => element("th", {}, name));
-  const lines = epochs.toReversed().map((one) => element("tr", {},
-    ...figures.map((name) => element("td", {}, one[name].toLocaleString("en"))),
-    element("td", {}, (one.seconds * 1000).toFixed(3))));
-  const last = epochs.at(-1);
-  const perRule = Object.entries(last.rules).sort((a, b) => b[1] - a[1]).map(([number, count]) =>
-    element("tr", {}, element("td", {}, count.toLocaleString("en")), element("td", {}, rules[number])));
-  return [
-    element("h2", {}, `Derivations by rule, epoch ${last.epoch}`), element("table", {}, ...perRule),
-    element("h2", {}, "Last epochs"), element("table", {}, element("tr", {}, ...head), ...lines),
-  ];
-}
-
-async function drawPlan() {
-  const { program, text } = await ask("plan");
-  return [program ? `${program}\n` : "", text];
-}
-
-const tabs = { rows: drawRows, graph: drawGraphTab, profile: drawProfile, plan: drawPlan };
+const tabs = {
+  rows: new Rows(byId("rows"), explain, () => refresh()),
+  graph: new Graph(byId("graph"), explain, () => refresh()),
+  profile: new Profile(byId("profile")),
+  plan: new Plan(byId("plan")),
+};
 
 // Only the last refresh draws: an answer that comes late must not replace a newer one, nor what
 // someone is about to click. The page is busy until then.
@@ -107,8 +78,12 @@ async function draw(state, isWanted) {
   for (const tab of Object.keys(tabs)) byId(tab).hidden = tab !== page.tab;
   for (const button of byId("tabs").children) {
     button.setAttribute("aria-selected", String(button.dataset.tab === page.tab));
+    button.tabIndex = button.dataset.tab === page.tab ? 0 : -1;
   }
-  if (page.relation !== null) await guarded(byId(page.tab), tabs[page.tab], isWanted);
+  const one = state.relations.find((found) => found.name === page.relation);
+  if (one === undefined) return;
+  question.draw(one);
+  await tabs[page.tab].draw(one, isWanted, page.lit);
 }
 
 function addEpoch(epoch) {
@@ -134,13 +109,23 @@ byId("tabs").addEventListener("click", (event) => {
   if (tab) { page.tab = tab; refresh(); }
 });
 
+byId("tabs").addEventListener("keydown", (event) => {
+  const buttons = [...byId("tabs").children], at = buttons.indexOf(event.target);
+  const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: -1 }[event.key];
+  if (to === undefined) return;
+  event.preventDefault();
+  const button = buttons.at(to % buttons.length);
+  button.focus();
+  button.click();
+});
+
 byId("edit").addEventListener("submit", async (event) => {
   event.preventDefault();
   try {
     await edit(event.submitter.value, byId("facts").value);
     byId("facts").value = "";
   } catch (error) {
-    byId("proof").replaceChildren(element("p", { class: "error" }, error.message));
+    byId("proof").replaceChildren(element("p", { class: "error", role: "alert" }, error.message));
   }
 });
 

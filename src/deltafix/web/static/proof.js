@@ -1,28 +1,53 @@
-// A proof as nested lists: the fact, its rule, and what it follows from; shared steps stand once.
+// A proof as a tree that opens and closes: the fact, its rule, and what it follows from; a step that
+// several others need stands once. Why a row is not there is a tree of rules and of what fails in them.
 
 import { element } from "./dom.js";
 
-function item(proof, place, marks, seen) {
-  const step = proof.steps[place];
-  const mark = marks ? marks[place].trim() : "";
-  const kind = mark === "+" ? "come" : mark === "-" ? "go" : "";
-  const fact = element("span", { class: kind }, `${mark}${step.fact}`);
-  if (step.given) return element("li", {}, fact, " ", element("span", { class: "given" }, "given"));
-  if (seen.has(place)) return element("li", {}, fact, " ", element("span", { class: "rule" }, "as above"));
-  seen.add(place);
-  const notes = [...(step.absent ?? []), ...(step.tests ?? [])];
-  return element("li", {}, fact, element("div", { class: "rule" }, step.text),
-    element("ul", {},
-      ...step.premises.map((premise) => item(proof, premise, marks, seen)),
-      ...notes.map((note) => element("li", { class: "rule" }, note))));
+const OPEN = 6; // levels that are open at once
+
+function branch(head, children, depth) {
+  return element("details", { open: depth < OPEN }, element("summary", {}, head), element("ul", {}, ...children));
 }
 
-export function drawProof(proof, marks) {
-  return element("ul", { class: "proof" }, item(proof, 0, marks, new Set()));
+function step(proof, place, marks, seen, depth) {
+  const one = proof.steps[place];
+  const mark = marks ? marks[place].trim() : "";
+  const kind = mark === "+" ? "come" : mark === "-" ? "go" : "";
+  const fact = element("span", { class: kind }, `${mark}${one.fact}`);
+  if (one.given) return element("li", {}, fact, " ", element("span", { class: "given" }, "given"));
+  if (seen.has(place)) return element("li", {}, fact, " ", element("span", { class: "rule" }, "as above"));
+  seen.add(place);
+  const notes = [...(one.absent ?? []), ...(one.tests ?? [])];
+  return element("li", {}, branch(fact, [
+    element("li", { class: "rule" }, one.text),
+    ...one.premises.map((premise) => step(proof, premise, marks, seen, depth + 1)),
+    ...notes.map((note) => element("li", { class: "rule" }, note)),
+  ], depth));
+}
+
+function drawProof(proof, marks) {
+  return element("ul", { class: "proof" }, step(proof, 0, marks, new Set(), 0));
+}
+
+function absent(answer, depth = 0) {
+  const tried = answer.attempts.map((one) => element("li", {}, branch(element("span", { class: "rule" }, one.text), [
+    ...one.held.map((literal) => element("li", { class: "come" }, `holds ${literal}`)),
+    ...(one.derives ? [] : [element("li", { class: "go" }, `fails ${one.failed || "the rule's head, which cannot be this row"}`)]),
+    ...(one.below ? [element("li", {}, branch(`why not ${one.below.fact}`, absent(one.below, depth + 2), depth + 1))] : []),
+  ], depth)));
+  if (answer.given) tried.unshift(element("li", {}, "it is given"));
+  if (!tried.length) tried.push(element("li", {}, "no rule derives it, and it is not given"));
+  if (answer.rivals) tried.push(element("li", {}, `its relation keeps ${answer.rivals.join(", ")} instead`));
+  return tried;
 }
 
 export function drawWhy(answer) {
-  return answer.holds ? drawProof(answer) : element("pre", {}, answer.text);
+  if (answer.holds) return drawProof(answer);
+  return element("div", {},
+    element("p", {}, `${answer.fact} does not hold`),
+    element("ul", { class: "proof" }, ...absent(answer)),
+    ...(answer.suggestions.length ? [element("p", { class: "hint" }, "it would hold with"),
+      element("ul", { class: "suggestions" }, ...answer.suggestions.map((edits) => element("li", {}, edits.join("  "))))] : []));
 }
 
 export function drawCause(answer) {

@@ -1,0 +1,253 @@
+"""Rows of one relation as somebody looks at them: searched, filtered, sorted, a page after another.
+
+Invariant: all of it happens on codes, column by column: a condition is asked of each distinct
+value once, and the order of the rows that are left is kept until the next epoch. Equal values of
+the sorted column are in the order of their rows' codes, so that a page goes on after a row (its
+key), not after so many rows: what comes or goes meanwhile moves nothing twice into view or past it.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import operator
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from deltafix.errors import FactError
+from deltafix.facts.json_rows import json_values
+from deltafix.facts.schema import Row, Schema, Value
+from deltafix.facts.values import row_order, write_value
+
+if TYPE_CHECKING:
+    from deltafix.engine.database import Database
+
+__all__ = ["FORMATS", "Tables", "View", "labels"]
+
+_KEPT: Final = 8
+"""Orders that are kept: those of as many pages, or of one that goes to and fro."""
+_CHUNK: Final = 10_000
+FORMATS: Final = {"csv": "text/csv; charset=utf-8", "jsonl": "application/jsonl; charset=utf-8"}
+_COMPARED: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
+    ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+_OPERATION: Final = re.compile(r"\s*(<=|>=|!=|=|<|>)\s*(.*)", re.DOTALL)
+_READ: Final[dict[str, Callable[[str], Value]]] = {"number": int, "unsigned": int, "float": float}
+
+Codes = np.ndarray[Any, np.dtype[np.int32]]
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What of a relation is looked at.
+
+    Attributes:
+        relation: its name.
+        search: a text that some column contains; case does not matter.
+        where: per column, by place, a text that it contains, or `= < <= > >= !=` and a value.
+        sort: the place of the column by which rows are sorted; None: by their codes.
+        is_descending: whether the greatest comes first.
+    """
+
+    relation: str
+    search: str = ""
+    where: tuple[tuple[int, str], ...] = ()
+    sort: int | None = None
+    is_descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Ordered:
+    schema: Schema
+    codes: Codes
+    size: int
+
+
+class Tables:
+    """The relations of a database, as pages. Safe for threads."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._kept: dict[tuple[View, int, Schema], _Ordered] = {}
+
+    def page(self, view: View, after: str, limit: int) -> dict[str, Any]:
+        """At most `limit` rows after the one with this key (`next` of the page before, or "").
+
+        The first time in an epoch O(rows of the relation), and O(m log m) for the m rows and
+        distinct values that are sorted; after that O(limit + log rows).
+
+        Raises:
+            UnknownRelationError: no such relation.
+            FactError: a condition that its column cannot have, or a key that is none.
+        """
+        found = self._ordered(view)
+        start = self._place(found, view, after) if after else 0
+        codes = found.codes[start : start + limit]
+        is_last = start + len(codes) >= len(found.codes)
+        return {
+            "rows": self._db._codes.rows(found.schema, codes),
+            "offset": start,
+            "matched": len(found.codes),
+            "size": found.size,
+            "next": None if is_last else ",".join(map(str, codes[-1].tolist())),
+        }
+
+    def export(self, view: View, form: str) -> Iterator[str]:
+        """All rows of a view as `csv` (RFC 4180, with a line of names) or as `jsonl`, in parts.
+
+        O(rows). Raises as `page` does, before the first part; FactError for another format.
+        """
+        if form not in FORMATS:
+            message = f"rows are written as {' or '.join(FORMATS)}, not as {form!r}"
+            raise FactError(message, relation=view.relation, value=form)
+        found = self._ordered(view)
+        return self._written(found, _csv if form == "csv" else _json_lines, form == "csv")
+
+    def _written(
+        self, found: _Ordered, write: Callable[[Schema, list[Row]], str], has_head: bool
+    ) -> Iterator[str]:
+        if has_head:
+            yield _csv_lines([list(found.schema.names)])
+        for start in range(0, len(found.codes), _CHUNK):
+            rows = self._db._codes.rows(found.schema, found.codes[start : start + _CHUNK])
+            yield write(found.schema, rows)
+
+    def _ordered(self, view: View) -> _Ordered:
+        db = self._db
+        schema = db.relation(view.relation).schema
+        # Before the rows: later rows under an earlier epoch are never found again.
+        key = (view, db.epoch, schema)
+        found = self._kept.get(key)
+        if found is None:
+            codes = db._committed(view.relation)
+            left = codes[self._fits(view, schema, codes)]
+            found = _Ordered(schema, left[self._order(view, schema, left)], len(codes))
+            for old in list(self._kept):
+                if old[1] != key[1] or len(self._kept) >= _KEPT:
+                    self._kept.pop(old, None)
+            self._kept[key] = found
+        return found
+
+    def _fits(self, view: View, schema: Schema, codes: Codes) -> Mask:
+        fits = np.ones(len(codes), dtype=np.bool_)
+        for place, text in view.where:
+            fits &= self._holds(schema, codes, place, _condition(schema, place, text))
+        if view.search:
+            contains = _contains(view.search)
+            some = np.zeros(len(codes), dtype=np.bool_)
+            for place in range(schema.arity):
+                some |= self._holds(schema, codes, place, contains)
+            fits &= some
+        return fits
+
+    def _holds(
+        self, schema: Schema, codes: Codes, place: int, test: Callable[[Value], bool]
+    ) -> Mask:
+        distinct, which = np.unique(codes[:, place], return_inverse=True)
+        values = self._db._codes.decode(schema.types[place], distinct)
+        return np.fromiter(map(test, values), dtype=np.bool_, count=len(values))[which]
+
+    def _order(self, view: View, schema: Schema, codes: Codes) -> Any:
+        keys = [codes[:, place] for place in reversed(range(schema.arity))]
+        if view.sort is not None:
+            ranks = self._ranks(schema.types[view.sort], codes[:, view.sort])
+            keys.append(-ranks if view.is_descending else ranks)
+        return np.lexsort(keys) if keys else slice(None)
+
+    def _ranks(self, kind: Any, column: Any) -> Any:
+        """The place of each value of a column among its distinct values."""
+        distinct, which = np.unique(column, return_inverse=True)
+        if kind in _READ:
+            order = np.argsort(self._db._codes.decode_numbers(kind, distinct), kind="stable")
+        else:
+            key = _value_order(kind)
+            values = [key(value) for value in self._db._codes.decode(kind, distinct)]
+            order = np.array(sorted(range(len(values)), key=values.__getitem__), dtype=np.int64)
+        ranks = np.empty(len(distinct), dtype=np.int64)
+        ranks[order] = np.arange(len(distinct))
+        return ranks[which]
+
+    def _place(self, found: _Ordered, view: View, after: str) -> int:
+        """How many rows come before, or are, the one with this key, which may be gone."""
+        schema = found.schema
+        try:
+            key = tuple(int(code) for code in after.split(","))
+            if len(key) != schema.arity:
+                raise ValueError
+            value = self._sorted_by(schema, view, key)
+        except (ValueError, IndexError, OverflowError):
+            message = f"{after!r} is no key of a row: a page tells that of the next one as `next`"
+            raise FactError(message, relation=view.relation, value=after) from None
+        low, high = 0, len(found.codes)
+        while low < high:
+            middle = (low + high) // 2
+            codes = tuple(found.codes[middle].tolist())
+            other = self._sorted_by(schema, view, codes)
+            if other == value:
+                is_later = codes > key
+            else:
+                is_later = (other < value) if view.is_descending else (other > value)
+            low, high = (low, middle) if is_later else (middle + 1, high)
+        return low
+
+    def _sorted_by(self, schema: Schema, view: View, codes: tuple[int, ...]) -> Any:
+        if view.sort is None:
+            return None
+        kind = schema.types[view.sort]
+        return _value_order(kind)(self._db._codes.value(kind, codes[view.sort]))
+
+
+def labels(values: list[Value]) -> list[str]:
+    """Values as they are searched and stand at nodes: symbols without quotes."""
+    return [write_value(value) for value in values]
+
+
+def _value_order(kind: Any) -> Callable[[Value], Any]:
+    key = row_order([kind])
+    return (lambda value: value) if key is None else (lambda value: key((value,))[0])
+
+
+def _contains(text: str) -> Callable[[Value], bool]:
+    wanted = text.casefold()
+    return lambda value: wanted in write_value(value).casefold()
+
+
+def _condition(schema: Schema, place: int, text: str) -> Callable[[Value], bool]:
+    found = _OPERATION.fullmatch(text)
+    if found is None:
+        return _contains(text.strip())
+    column = schema.columns[place]
+    compare, wanted = _COMPARED[found[1]], found[2].strip()
+    read = _READ.get(schema.types[place])
+    if read is None:
+        return lambda value: compare(write_value(value), wanted)
+    try:
+        number = read(wanted)
+    except ValueError:
+        message = f"column `{column.name}` is compared with a {column.type}, not with {wanted!r}"
+        raise FactError(message, relation=schema.relation, value=wanted) from None
+    return lambda value: compare(value, number)
+
+
+def _csv_lines(lines: list[list[str]]) -> str:
+    stream = io.StringIO()
+    csv.writer(stream).writerows(lines)
+    return stream.getvalue()
+
+
+def _csv(_: Schema, rows: list[Row]) -> str:
+    return _csv_lines([labels(list(row)) for row in rows])
+
+
+def _json_lines(schema: Schema, rows: list[Row]) -> str:
+    lines = (
+        json.dumps(json_values(row, schema, as_objects=True), ensure_ascii=False) for row in rows
+    )
+    return "".join(f"{line}\n" for line in lines)
