@@ -62,8 +62,11 @@ def graph(db: Database, relation: str, focus: str = "", depth: int = 1) -> dict[
 
 
 def _shift(schema: Schema) -> int:
-    """What is added to codes of the second column, so that values of two types are two nodes."""
-    return 0 if schema.columns[0].type == schema.columns[1].type else 1 << 32
+    """What is added to codes of the second column, so that values of two types are two nodes.
+
+    Codes are 32 bits with a sign: half of it divides those of the two columns.
+    """
+    return 0 if schema.columns[0].type == schema.columns[1].type else 1 << 33
 
 
 def _first(ends: Ids) -> tuple[Ids, bool]:
@@ -111,8 +114,11 @@ def _named(db: Database, schema: Schema, ends: Ids, focus: str) -> Ids:
 
 
 def _labels(db: Database, schema: Schema, nodes: Ids) -> list[str]:
-    of_second = nodes >= 1 << 32
+    shift = _shift(schema)
+    if not shift:
+        return labels(schema.types[0], db._codes.decode(schema.types[0], nodes.astype(np.int32)))
+    of_second = nodes >= shift // 2
     texts = np.empty(len(nodes), dtype=object)
-    for kind, mask in zip(schema.types, (~of_second, of_second), strict=True):
-        texts[mask] = labels(db._codes.decode(kind, nodes[mask].astype(np.int32)))
+    for kind, mask, less in zip(schema.types, (~of_second, of_second), (0, shift), strict=True):
+        texts[mask] = labels(kind, db._codes.decode(kind, (nodes[mask] - less).astype(np.int32)))
     return texts.tolist()

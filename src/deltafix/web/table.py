@@ -21,7 +21,7 @@ import numpy as np
 
 from deltafix.errors import FactError
 from deltafix.facts.json_rows import json_values
-from deltafix.facts.schema import Row, Schema, Value
+from deltafix.facts.schema import BaseType, Row, Schema, Value
 from deltafix.facts.values import row_order, write_value
 
 if TYPE_CHECKING:
@@ -204,9 +204,9 @@ class Tables:
         return _value_order(kind)(self._db._codes.value(kind, codes[view.sort]))
 
 
-def labels(values: list[Value]) -> list[str]:
-    """Values as they are searched and stand at nodes: symbols without quotes."""
-    return [write_value(value) for value in values]
+def labels(kind: BaseType, values: list[Any]) -> list[str]:
+    """Values of a column as they are searched and stand at nodes: symbols without quotes."""
+    return values if kind == "symbol" else [write_value(value) for value in values]
 
 
 def _value_order(kind: Any) -> Callable[[Value], Any]:
@@ -243,7 +243,7 @@ def _csv_lines(lines: list[list[str]]) -> str:
 
 
 def _csv(_: Schema, rows: list[Row]) -> str:
-    return _csv_lines([labels(list(row)) for row in rows])
+    return _csv_lines([list(map(write_value, row)) for row in rows])
 
 
 def _json_lines(schema: Schema, rows: list[Row]) -> str:

@@ -140,9 +140,12 @@ def test_oracle_a_node_and_what_is_around_it(db, seed):
 
 def test_values_of_two_types_are_two_nodes(db):
     with db.transaction() as tx:
-        tx.insert("owns", [("1", 1), ("ann", 2)])
+        tx.insert("owns", [("1", 1), ("ann", -2), ("bob", -(1 << 40))])
     found = graph(db, "owns", "1", 1)
     assert [node["label"] for node in found["nodes"]] == ["1", "1"]
     assert len({node["key"] for node in found["nodes"]}) == 2
     found = graph(db, "owns", "AN", 1)  # a part of a name, if no node has it as its own
-    assert [node["label"] for node in found["nodes"]] == ["ann", "2"]
+    assert [node["label"] for node in found["nodes"]] == ["ann", "-2"]
+    assert {node["label"] for node in graph(db, "owns")["nodes"]} == {
+        "1", "ann", "-2", "bob", str(-(1 << 40)),
+    }  # fmt: skip

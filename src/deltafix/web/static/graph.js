@@ -5,6 +5,7 @@ import { ask } from "./api.js";
 import { element } from "./dom.js";
 
 const LISTED = 200; // edges in the list
+const LARGEST = 1.6;
 const LAYOUTS = {
   springs: (cy) => ({ name: "preset", positions: springs(cy) }),
   layers: () => ({ name: "breadthfirst", directed: true }),
@@ -99,6 +100,7 @@ export class Graph {
   #arrange() {
     this.#cy.resize();
     this.#cy.layout({ ...LAYOUTS[this.#layout.value](this.#cy), animate: false, fit: true, padding: 30 }).run();
+    if (this.#cy.zoom() > LARGEST) { this.#cy.zoom(LARGEST); this.#cy.center(); } // few nodes are not drawn huge
   }
 
   #show(graph, lit) {
